@@ -1,0 +1,31 @@
+# Every outside library, found once; docs/dependencies.md says why each is here.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(tl-expected 1.0 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+find_package(ICU 72 REQUIRED COMPONENTS uc i18n)
+find_package(SQLite3 3.40 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
+
+# Debian's CMake file for oneDNN asks for OpenCL's headers, which nothing here needs: found by hand.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(saccade_dnnl INTERFACE)
+target_include_directories(saccade_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(saccade_dnnl INTERFACE ${DNNL_LIBRARY})
+
+# libtorch's own target drags flags into everything that links it; ours is private to nn, model and train.
+find_package(Torch REQUIRED)
+add_library(saccade_torch INTERFACE)
+target_link_libraries(saccade_torch INTERFACE ${TORCH_LIBRARIES})
+
+if(SACCADE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(SACCADE_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,65 @@
+# saccade_module(NAME SOURCES ... DEPENDS ... LIBRARIES ... PRIVATE_LIBRARIES ... TESTS ... [TORCH])
+#   SOURCES            the module's .cc files
+#   DEPENDS            the Saccade modules it uses (the direction is checked by tools/check/modules)
+#   LIBRARIES          outside libraries that show in its headers
+#   PRIVATE_LIBRARIES  outside libraries that do not
+#   TESTS              its x_test.cc files, one GoogleTest program for all of them
+#   TORCH              its sources include libtorch: they get the precompiled torch headers
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${CCACHE_PROGRAM})
+endif()
+
+# The flags of all of Saccade's own targets.
+add_library(saccade_flags INTERFACE)
+target_compile_features(saccade_flags INTERFACE cxx_std_20)
+target_include_directories(saccade_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(saccade_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+                                               $<$<BOOL:${SACCADE_WERROR}>:-Werror>)
+if(SACCADE_SANITIZE)
+  target_compile_options(saccade_flags INTERFACE -fsanitize=${SACCADE_SANITIZE} -fno-omit-frame-pointer
+                                                 -fno-sanitize-recover=all)
+  target_link_options(saccade_flags INTERFACE -fsanitize=${SACCADE_SANITIZE})
+endif()
+
+# One precompiled torch header for every target that needs it: 20 seconds once, not once a file.
+function(saccade_use_torch target)
+  target_link_libraries(${target} PRIVATE saccade_torch)
+  if(NOT TARGET saccade_torch_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cc "// Holds the precompiled torch headers.\n")
+    add_library(saccade_torch_pch STATIC ${PROJECT_BINARY_DIR}/torch_pch.cc)
+    target_link_libraries(saccade_torch_pch PRIVATE saccade_flags saccade_torch)
+    target_precompile_headers(saccade_torch_pch PRIVATE <torch/torch.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM saccade_torch_pch)
+endfunction()
+
+function(saccade_add_test name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE saccade_flags ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(ARG_TORCH)
+    saccade_use_torch(${name})
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 600 ENVIRONMENT "${SACCADE_TEST_ENVIRONMENT}")
+endfunction()
+
+function(saccade_module name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TESTS" ${ARGN})
+  set(target saccade_${name})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(saccade::${name} ALIAS ${target})
+  list(TRANSFORM ARG_DEPENDS PREPEND saccade_)
+  target_link_libraries(${target} PUBLIC saccade_flags ${ARG_DEPENDS} ${ARG_LIBRARIES}
+                                  PRIVATE ${ARG_PRIVATE_LIBRARIES})
+  if(ARG_TORCH)
+    saccade_use_torch(${target})
+    set(torch TORCH)
+  endif()
+  if(SACCADE_BUILD_TESTS AND ARG_TESTS)
+    saccade_add_test(${target}_test SOURCES ${ARG_TESTS} LIBRARIES ${target} ${torch})
+  endif()
+endfunction()

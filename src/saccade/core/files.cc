@@ -1,0 +1,164 @@
+#include "saccade/core/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace saccade {
+namespace {
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  [[nodiscard]] int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+// Makes a rename or a new file in `folder` durable. Best effort: some file systems refuse to sync folders.
+void sync_folder(const std::filesystem::path& folder) {
+  const Descriptor descriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.get() >= 0) ::fsync(descriptor.get());
+}
+
+// Opens a regular file for reading and says its size.
+Result<int> open_regular(const std::filesystem::path& path, int64_t& size) {
+  // O_NONBLOCK: a FIFO must not hang the open; it has no effect on regular files.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return fail_errno(errno, path.string());
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) {
+    const int error_number = errno;
+    ::close(descriptor);
+    return fail_errno(error_number, path.string());
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(descriptor);
+    return fail(ErrorCode::kBadData, "{}: {}, not a file", path.string(),
+                S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
+  }
+  size = info.st_size;
+  return descriptor;
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  int64_t size = 0;
+  SACCADE_ASSIGN(const int raw, open_regular(path, size));
+  const Descriptor descriptor(raw);
+  MappedFile file;
+  if (size == 0) return file;
+  void* data = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
+  if (data == MAP_FAILED) return fail_errno(errno, path.string() + ": map");
+  file.data_ = static_cast<const std::byte*>(data);
+  file.size_ = static_cast<size_t>(size);
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes) {
+  int64_t size = 0;
+  SACCADE_ASSIGN(const int raw, open_regular(path, size));
+  const Descriptor descriptor(raw);
+  if (size > max_bytes) {
+    return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", path.string(), size, max_bytes);
+  }
+  // A file of /proc says 0 bytes and one being written may grow: read to the end, whatever the size said.
+  std::string content;
+  content.resize(static_cast<size_t>(size) + 1);
+  size_t filled = 0;
+  for (;;) {
+    if (filled == content.size()) content.resize(content.size() * 2);
+    const ssize_t got = ::read(descriptor.get(), content.data() + filled, content.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, path.string() + ": read");
+    if (got == 0) break;
+    filled += static_cast<size_t>(got);
+    if (static_cast<int64_t>(filled) > max_bytes) {
+      return fail(ErrorCode::kLimit, "{}: more than {} bytes", path.string(), max_bytes);
+    }
+  }
+  content.resize(filled);
+  return content;
+}
+
+Status write_all(int descriptor, std::span<const std::byte> bytes, std::string_view name) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return fail_errno(errno, fmt::format("{}: write", name));
+    bytes = bytes.subspan(static_cast<size_t>(wrote));
+  }
+  return {};
+}
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+  AtomicFile file;
+  file.path_ = path;
+  std::string name = path.string() + ".tmp-XXXXXX";
+  file.descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+  if (file.descriptor_ < 0) return fail_errno(errno, path.string() + ": create");
+  file.temporary_ = name;
+  // mkostemp makes files only their owner may read; a result is as readable as any other new file.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::fchmod(file.descriptor_, 0666 & ~mask);
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {
+  other.temporary_.clear();
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  return write_all(descriptor_, bytes, path_.string());
+}
+
+Status AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) return fail_errno(errno, path_.string() + ": flush");
+  if (::close(std::exchange(descriptor_, -1)) != 0) return fail_errno(errno, path_.string() + ": close");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail_errno(errno, path_.string() + ": rename");
+  temporary_.clear();
+  sync_folder(path_.parent_path());
+  return {};
+}
+
+Status write_file_atomic(const std::filesystem::path& path, std::string_view content) {
+  SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  SACCADE_TRY(file.write(content));
+  return file.commit();
+}
+
+}  // namespace saccade

@@ -1,0 +1,61 @@
+// Files: reading within limits, mapping, and writing so that a crash leaves the old file or the new one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+// A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process
+// truncates while mapped raises SIGBUS: map only files that are not rewritten in place.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::filesystem::path& path);
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The whole of a regular file; kLimit if it has more than max_bytes.
+Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
+
+// Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash the
+// file is the old one or the new one. The folder must exist.
+Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
+
+// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is called.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> create(const std::filesystem::path& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&& other) = delete;
+  ~AtomicFile();
+
+  Status write(std::span<const std::byte> bytes);
+  Status write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+  Status commit();
+
+ private:
+  AtomicFile() = default;
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+// Writes all bytes to an open descriptor, going on after short writes and EINTR. `name` is for the message.
+Status write_all(int descriptor, std::span<const std::byte> bytes, std::string_view name);
+
+}  // namespace saccade

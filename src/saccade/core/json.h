@@ -1,0 +1,77 @@
+// JSON from outside: parsing with limits, and typed fields whose errors name the field and what it holds.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+// Objects keep the order of their keys, so that what we write reads as it was built.
+using Json = nlohmann::ordered_json;
+
+// kBadData with the byte position for anything that is not JSON, or nested deeper than 200 levels.
+Result<Json> parse_json(std::string_view text);
+// The same for a file of at most max_bytes; messages begin with the path.
+Result<Json> read_json(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 20);
+
+// Compact text; bytes that are not UTF-8 become U+FFFD instead of throwing.
+std::string dump_json(const Json& json, int indent = -1);
+
+// What a value is, for messages: "a string", "an object".
+std::string_view json_kind(const Json& json);
+
+namespace detail {
+tl::unexpected<Error> wrong_kind(std::string_view key, const Json& value, std::string_view wanted);
+
+template <typename T>
+Result<T> json_as(std::string_view key, const Json& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (!value.is_boolean()) return wrong_kind(key, value, "true or false");
+    return value.get<bool>();
+  } else if constexpr (std::is_integral_v<T>) {
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) {
+      const auto number = static_cast<int64_t>(value.get<uint64_t>());
+      if (static_cast<int64_t>(static_cast<T>(number)) == number) return static_cast<T>(number);
+    } else if (value.is_number_integer() && !value.is_number_unsigned()) {
+      const auto number = value.get<int64_t>();
+      if (static_cast<int64_t>(static_cast<T>(number)) == number) return static_cast<T>(number);
+    }
+    return wrong_kind(key, value, "a whole number");
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (!value.is_number()) return wrong_kind(key, value, "a number");
+    return static_cast<T>(value.get<double>());
+  } else {
+    static_assert(std::is_same_v<T, std::string>);
+    if (!value.is_string()) return wrong_kind(key, value, "a string");
+    return value.get<std::string>();
+  }
+}
+}  // namespace detail
+
+// object[key] as T (bool, whole number, floating point or std::string); kBadData if missing or of another kind.
+template <typename T>
+Result<T> json_field(const Json& object, std::string_view key) {
+  if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");
+  const auto found = object.find(std::string(key));
+  if (found == object.end()) return fail(ErrorCode::kBadData, "\"{}\" is missing", key);
+  return detail::json_as<T>(key, *found);
+}
+
+// The same, `fallback` where the key is missing or null.
+template <typename T>
+Result<T> json_field_or(const Json& object, std::string_view key, T fallback) {
+  if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");
+  const auto found = object.find(std::string(key));
+  if (found == object.end() || found->is_null()) return fallback;
+  return detail::json_as<T>(key, *found);
+}
+
+}  // namespace saccade

@@ -1,0 +1,20 @@
+// How long work tells its caller where it is, without printing anything itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace saccade {
+
+struct ProgressUpdate {
+  std::string_view what;  // "indexing", "training": valid during the call only
+  int64_t done = 0;
+  int64_t total = 0;        // 0 where it is not known yet
+  std::string_view detail;  // "loss 1.23", or empty
+};
+
+// Called now and then from the thread that does the work; must return quickly. May be empty.
+using ProgressCallback = std::function<void(const ProgressUpdate&)>;
+
+}  // namespace saccade

@@ -1,0 +1,88 @@
+#include "saccade/core/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+namespace saccade {
+
+int available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+ThreadPool::ThreadPool(int threads) {
+  if (threads <= 0) threads = available_processors();
+  workers_.reserve(static_cast<size_t>(threads));
+  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  ready_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::submit(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  ready_.notify_one();
+}
+
+void ThreadPool::work() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      ready_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+void ThreadPool::parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t blocks = (count + grain - 1) / grain;
+  if (blocks <= 0) return;
+  if (blocks == 1) return body(0, count);
+
+  // Shared with the helpers, which may outlive this call by the moment they take to see that nothing is left;
+  // `body` itself is only touched while a block is held, and this call waits for all blocks.
+  struct Loop {
+    std::atomic<int64_t> next{0};
+    int64_t finished = 0;
+    std::mutex mutex;
+    std::condition_variable done;
+  };
+  auto loop = std::make_shared<Loop>();
+  const auto run = [loop, count, grain, blocks, &body] {
+    int64_t mine = 0;
+    for (int64_t block = loop->next++; block < blocks; block = loop->next++, ++mine) {
+      body(block * grain, std::min(count, (block + 1) * grain));
+    }
+    if (mine == 0) return;
+    const std::lock_guard lock(loop->mutex);
+    loop->finished += mine;
+    if (loop->finished == blocks) loop->done.notify_all();
+  };
+  const int64_t helpers = std::min<int64_t>(size(), blocks - 1);
+  for (int64_t i = 0; i < helpers; ++i) submit(run);
+  run();
+  std::unique_lock lock(loop->mutex);
+  loop->done.wait(lock, [&] { return loop->finished == blocks; });
+}
+
+}  // namespace saccade

@@ -1,0 +1,50 @@
+// A fixed set of worker threads, and loops over them.
+//
+// Cancellation is std::stop_token, passed in by the caller; long loops look at it between items.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+namespace saccade {
+
+// Runs tasks on `threads` threads; all methods may be called from any thread.
+class ThreadPool {
+ public:
+  // threads = 0: as many as the processors this process may use (its affinity mask).
+  explicit ThreadPool(int threads = 0);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  // Finishes what was submitted, then joins.
+  ~ThreadPool();
+
+  [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }
+
+  // Queues a task. It must not throw.
+  void submit(std::function<void()> task);
+
+  // body(begin, end) over [0, count) in blocks of at most `grain`, the caller working along; returns when all
+  // are done. Blocks are handed out in order, so results must not depend on which thread takes which.
+  // May be called from inside a task: the caller then does whatever no idle worker picks up.
+  void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+// The processors this process may run on, at least 1.
+int available_processors();
+
+}  // namespace saccade

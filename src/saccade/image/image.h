@@ -1,0 +1,69 @@
+// Decoded pictures: 8-bit pixels in memory, and reading them from files and bytes with limits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+// What a pixel meant in the file, which decides how Pillow would resize it before a conversion to RGB.
+enum class PixelMode {
+  kGrey,       // 1 channel
+  kGreyAlpha,  // 2 channels
+  kRgb,        // 3 channels
+  kRgba,       // 4 channels
+  kPalette,    // the file had a palette; pixels are expanded to 3 or 4 channels
+  kBilevel,    // 1 bit a pixel; pixels are expanded to 1 channel of 0 or 255
+};
+
+// Interleaved 8-bit pixels in sRGB, rows top to bottom, no padding: pixels[(y * width + x) * channels + c].
+struct Image {
+  int width = 0;
+  int height = 0;
+  int channels = 0;  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha (alpha not premultiplied)
+  PixelMode mode = PixelMode::kRgb;
+  std::vector<uint8_t> pixels;
+};
+
+struct DecodeOptions {
+  // Turn the picture as its EXIF orientation says. Reference pipelines do not.
+  bool apply_orientation = true;
+  // Refuse larger pictures (width x height), before decoding them.
+  int64_t max_pixels = 200'000'000;
+  // Refuse larger files.
+  int64_t max_bytes = int64_t{256} << 20;
+  // Give up on a file that takes longer. 0: no limit.
+  double max_seconds = 30;
+  // Vector pictures (SVG) are rendered so that their shorter side has this many pixels.
+  int vector_side = 512;
+  // Raster pictures may be decoded at a smaller size, at least this long on their shorter side (JPEG's own
+  // fast scaling, libvips' shrink-on-load). Faster, not bit-exact. 0: never.
+  int shrink_to_side = 0;
+};
+
+struct DecodedImage {
+  Image image;
+  std::string format;       // "jpeg", "png", "webp", "gif", "tiff", "bmp", "heif", "avif", "svg", ...
+  int original_width = 0;   // as stored, after orientation; what the file says for vector pictures
+  int original_height = 0;
+};
+
+// Errors: kNotFound, kLimit (size, pixels, time), kUnsupported (not an image we read), kBadData (broken file).
+// Thread-safe. Memory: the decoded pixels plus libvips' working lines.
+Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options = {});
+Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options = {});
+
+// Files that `decode_image_file` may read, judged by the name's ending alone (case-insensitive).
+bool has_image_extension(const std::filesystem::path& path);
+
+// Encoders for pages, thumbnails and tests. `image` has 1 to 4 channels.
+Result<std::string> encode_png(const Image& image);
+Result<std::string> encode_jpeg(const Image& image, int quality = 85);
+
+}  // namespace saccade

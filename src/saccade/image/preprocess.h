@@ -1,0 +1,79 @@
+// From a decoded picture to the numbers a model reads, as the checkpoint's own file describes it.
+//
+// Resizing is Pillow's (Pillow, src/libImaging/Resample.c): separable, antialiased, 8-bit fixed point with 22
+// bits, clipped to 8 bits between the horizontal and the vertical pass. Bit-exact in uint8.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+
+enum class ResizeFilter { kNearest, kBilinear, kBicubic, kLanczos };
+
+// Pillow's Image.resize of 8-bit pixels, all channels alike (alpha is not premultiplied here).
+// width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds.
+Image resize(const Image& image, int width, int height, ResizeFilter filter);
+
+enum class ResizeMode {
+  kShortestEdge,  // shorter side to `resize_height`, longer = int(side * long / short); then a centre crop
+  kSquash,        // exactly resize_height x resize_width, aspect ratio not kept
+  kNone,
+};
+enum class CropRounding {
+  kFloor,     // offset (H - h) / 2 rounded down: transformers
+  kHalfEven,  // offset round((H - h) / 2) with ties to even: torchvision, OpenCLIP
+};
+enum class RgbOrder {
+  kBeforeResize,  // transformers
+  kAfterResize,   // OpenAI's and OpenCLIP's code: palette and bilevel pictures resized by nearest neighbour, alpha
+                  // premultiplied around the resize
+};
+enum class AlphaPolicy {
+  kDrop,       // the colour channels as they are: what reference pipelines do
+  kComposite,  // over `background`: what a person sees
+};
+
+struct Preprocessing {
+  ResizeMode resize_mode = ResizeMode::kShortestEdge;
+  ResizeFilter filter = ResizeFilter::kBicubic;
+  int resize_height = 224;
+  int resize_width = 224;
+  bool crop = true;  // centre crop to crop_height x crop_width, padding with zeros where the picture is smaller
+  int crop_height = 224;
+  int crop_width = 224;
+  CropRounding crop_rounding = CropRounding::kFloor;
+  RgbOrder rgb_order = RgbOrder::kBeforeResize;
+  AlphaPolicy alpha = AlphaPolicy::kDrop;
+  std::array<uint8_t, 3> background = {255, 255, 255};
+  // value = (pixel * rescale_factor + rescale_offset - mean) / std, per channel
+  float rescale_factor = 1.0F / 255.0F;
+  float rescale_offset = 0.0F;
+  std::array<float, 3> mean = {0, 0, 0};
+  std::array<float, 3> std = {1, 1, 1};
+
+  // The size of what comes out.
+  [[nodiscard]] int output_height() const { return crop ? crop_height : resize_height; }
+  [[nodiscard]] int output_width() const { return crop ? crop_width : resize_width; }
+  // All fields in one line of words, for `model show` and run.json.
+  [[nodiscard]] std::string describe() const;
+};
+
+// From preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used where the
+// file is silent. Optional fields of our own under "saccade": {"alpha": "drop|composite", "background": [r, g, b]}.
+Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_config, int image_size);
+// From open_clip_config.json's "preprocess_cfg"; conversions in OpenCLIP's order and rounding.
+Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
+
+// Up to the 8-bit pixels before rescaling: RGB, output_height x output_width.
+Result<Image> preprocess_pixels(const Image& image, const Preprocessing& preprocessing);
+// Everything: out is [3, output_height, output_width], planar. Thread-safe.
+Status preprocess(const Image& image, const Preprocessing& preprocessing, std::span<float> out);
+
+}  // namespace saccade
