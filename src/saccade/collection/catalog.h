@@ -1,0 +1,94 @@
+// What a collection's catalog holds: the words that the reader, the writer, ingest and search share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+// The newest versions this program reads and writes.
+inline constexpr int64_t kCollectionFormatVersion = 1;  // collection.json and the folder's layout
+inline constexpr int64_t kCatalogSchemaVersion = 1;     // catalog.sqlite, kept in its user_version
+
+// The checkpoint whose encoder made the rows. The fingerprint decides; name and path are for people.
+struct CheckpointId {
+  std::string name;
+  std::string path;         // where it was when the collection was made
+  std::string fingerprint;  // SHA-256, 64 hexadecimal digits
+  int64_t dim = 0;          // columns of a row
+};
+
+// What transparent pictures are laid over before the encoder sees them.
+enum class BackgroundPolicy {
+  kByContrast,  // white, or dark grey where the visible pixels are themselves nearly white
+                // (choose_background)
+  kWhite,
+  kCheckpoint,  // as the checkpoint's own preprocessing says
+};
+std::string_view background_name(BackgroundPolicy policy);
+
+// How pictures become rows in one collection. Set when it is made, kept in collection.json, the same for all
+// its rows and for pictures it is searched by.
+struct IngestSettings {
+  bool apply_orientation = true;  // EXIF
+  BackgroundPolicy background = BackgroundPolicy::kByContrast;
+  // Let JPEG and WebP decode at a smaller size, at least twice what the encoder reads. Faster, not bit-exact.
+  bool fast_decode = false;
+};
+
+// The content of collection.json.
+struct CollectionInfo {
+  int64_t format_version = kCollectionFormatVersion;
+  std::string product_version;  // of the program that made it
+  std::string created;          // UTC, "2026-01-31T12:00:00Z"
+  CheckpointId checkpoint;
+  IngestSettings settings;
+};
+
+// One picture of a collection.
+struct Item {
+  int64_t id = 0;        // 1 upward, never given to another item, kept when a file changes or moves
+  int64_t row = -1;      // its row in the rows file
+  std::string path;      // absolute, the bytes the file system uses (mostly, not always, UTF-8)
+  std::string hash;      // SHA-256 of the file, 64 hexadecimal digits
+  int64_t size = 0;      // bytes
+  int64_t mtime_ns = 0;  // last change of the file, nanoseconds since 1970 UTC
+  int64_t width = 0;     // pixels, after orientation
+  int64_t height = 0;
+  std::string format;   // "jpeg", "png", ... as DecodedImage::format
+  std::string caption;  // UTF-8, empty if there is none
+  int64_t added = 0;    // seconds since 1970 UTC
+};
+
+// A file that could not be taken in. Skipped while its size and time stay the same, unless asked to retry.
+struct Failure {
+  std::string path;
+  ErrorCode code = ErrorCode::kInternal;
+  std::string reason;
+  int64_t size = 0;
+  int64_t mtime_ns = 0;
+  int64_t when = 0;  // of the last try, seconds since 1970 UTC
+  int64_t tries = 1;
+};
+
+// Figures for `collection info`.
+struct CollectionSummary {
+  int64_t items = 0;
+  int64_t rows = 0;        // in the rows file, those of removed items included
+  int64_t dead_rows = 0;   // what `compact` would drop
+  int64_t generation = 0;  // of the rows file; each `compact` makes the next
+  int64_t failures = 0;
+  int64_t captions = 0;           // items that have one
+  int64_t distinct_contents = 0;  // different hashes
+  int64_t file_bytes = 0;         // the pictures' own
+  int64_t catalog_bytes = 0;      // catalog.sqlite and its log
+  int64_t row_bytes = 0;
+  std::map<std::string, int64_t> formats;  // format -> items
+};
+
+}  // namespace saccade

@@ -1,0 +1,178 @@
+// A collection: a folder of rows and the catalog that says whose they are.
+//
+//   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings; written
+//   last
+//                      when a collection is made, never changed after
+//   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
+//   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
+//                      <n> is the generation. Rows past the committed count are debris of a crash.
+//   lock               held (flock) by the one writer; holds its process id
+//
+// A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
+// crash at any moment the folder is as before the change or after it. A removed or changed item leaves its
+// old row behind, unreferenced, until `compact` writes the next generation.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/collection/filter.h"
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/progress.h"
+
+namespace saccade {
+
+// True where the folder holds a collection.json (of whatever kind).
+bool is_collection(const std::filesystem::path& folder);
+
+// collection.json alone: which checkpoint to load, before anything else is opened. kNotFound where there is
+// no collection, kBadData for a foreign or broken file, kUnsupported for a newer format.
+Result<CollectionInfo> read_collection_info(const std::filesystem::path& folder);
+
+// kMismatch naming both checkpoints and their fingerprints, unless they are the same.
+Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointId& checkpoint);
+
+// A collection as it was at one moment, for searching. Writers may go on beside it, and readers never block
+// them: what they commit is seen after refresh(). Works in read-only folders. All const methods are
+// thread-safe; catalog look-ups take turns.
+class Collection {
+ public:
+  // Opens and takes a snapshot: reads one number pair an item, maps the rows. Errors: kNotFound, kBadData
+  // (broken or foreign files), kUnsupported (newer format or schema), kMismatch (files that do not belong
+  // together), kIo.
+  static Result<Collection> open(const std::filesystem::path& folder);
+  Collection(Collection&&) noexcept;
+  Collection& operator=(Collection&&) noexcept;
+  ~Collection();
+
+  [[nodiscard]] const std::filesystem::path& folder() const;
+  [[nodiscard]] const CollectionInfo& info() const;
+
+  // All rows, [rows, dim], those of removed items included (see alive). Valid until refresh() or destruction.
+  [[nodiscard]] MatrixView<const float> rows() const;
+  // One byte a row: 1 if an item has it. What exact_search takes as `allowed`.
+  [[nodiscard]] std::span<const uint8_t> alive() const;
+  // One id a row, 0 where no item has it.
+  [[nodiscard]] std::span<const int64_t> ids() const;
+  [[nodiscard]] int64_t item_count() const;
+
+  // kNotFound if there is none. One indexed look-up.
+  [[nodiscard]] Result<Item> item(int64_t id) const;
+  [[nodiscard]] Result<Item> item_of_row(int64_t row) const;
+  // By path: absolute, or relative to the working directory.
+  [[nodiscard]] Result<Item> item_of_path(const std::filesystem::path& path) const;
+  // Calls `visit` with each item, by id; stops at the first error it returns. Other look-ups wait meanwhile,
+  // so `visit` must not call back.
+  [[nodiscard]] Status for_each_item(const std::function<Status(const Item&)>& visit) const;
+
+  // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
+  [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
+
+  [[nodiscard]] Result<CollectionSummary> summary() const;
+  // By path.
+  [[nodiscard]] Result<std::vector<Failure>> failures() const;
+
+  // Takes a new snapshot; on error the old one stays. Not while other threads use the object. A long-lived
+  // reader that never refreshes keeps the catalog's log from being folded back while a writer is at work.
+  Status refresh();
+
+ private:
+  struct State;
+  explicit Collection(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Changes that become visible together, or not at all.
+struct CollectionChange {
+  struct Put {
+    Item item;  // id 0: a new item; else the item of that id gets all these fields. row is ignored
+    std::vector<float> values;  // the item's new row, [dim], of length 1
+  };
+  std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
+  std::vector<Item> updates;  // fields of existing items (by id), their rows kept; forgets failures likewise
+  std::vector<int64_t> removals;             // ids; one that is not there is no error
+  std::vector<Failure> failures;             // remembered by path; `tries` is counted by the catalog
+  std::vector<std::string> forget_failures;  // paths
+
+  [[nodiscard]] bool empty() const {
+    return puts.empty() && updates.empty() && removals.empty() && failures.empty() && forget_failures.empty();
+  }
+};
+
+struct WriterOptions {
+  // Called at each step of a change ("rows written", "rows flushed", "catalog changed", "committed", ...):
+  // for tests that kill the process there.
+  std::function<void(std::string_view step)> on_step;
+};
+
+// The one writer of a collection. Thread-safe; calls take turns.
+class CollectionWriter {
+ public:
+  // Makes a collection in a folder that is missing or empty. kUsage if it holds anything else.
+  static Result<CollectionWriter> create(const std::filesystem::path& folder, const CheckpointId& checkpoint,
+                                         const IngestSettings& settings = {},
+                                         const WriterOptions& options = {});
+  // Opens for writing: takes the lock (kIo naming the process that has it), cuts what a crash left behind.
+  // Other errors as Collection::open.
+  static Result<CollectionWriter> open(const std::filesystem::path& folder,
+                                       const WriterOptions& options = {});
+  // Opens if there is a collection (kMismatch if it is another checkpoint's; its own settings stay), else
+  // makes it.
+  static Result<CollectionWriter> open_or_create(const std::filesystem::path& folder,
+                                                 const CheckpointId& checkpoint,
+                                                 const IngestSettings& settings = {},
+                                                 const WriterOptions& options = {});
+  CollectionWriter(CollectionWriter&&) noexcept;
+  CollectionWriter& operator=(CollectionWriter&&) noexcept;
+  // Folds the catalog's log back and gives the lock up.
+  ~CollectionWriter();
+
+  [[nodiscard]] const std::filesystem::path& folder() const;
+  [[nodiscard]] const CollectionInfo& info() const;
+
+  // Commits a change durably. Errors leave the collection as it was; after kIo (a full disk, say) the writer
+  // refuses further changes until it is opened anew. kBadData for a row that is not finite, of another width
+  // or not of length 1 (within 1e-3); kUsage for an unknown id or a path that another item has.
+  Status commit(const CollectionChange& change);
+
+  [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
+  [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash) const;
+  [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
+  // Items with this path or below it as a folder, by path.
+  [[nodiscard]] Result<std::vector<Item>> items_under(std::string_view path) const;
+  [[nodiscard]] Result<std::vector<Failure>> failures_under(std::string_view path) const;
+  // The item's row, [dim].
+  [[nodiscard]] Result<std::vector<float>> row_values(int64_t row) const;
+
+  // Removes items by id; by path (of a file, or of a folder with all below it); by filter. Each returns how
+  // many there were. The pictures themselves are not touched.
+  Result<int64_t> remove_ids(std::span<const int64_t> ids);
+  Result<int64_t> remove_path(const std::filesystem::path& path);
+  Result<int64_t> remove_matching(const Filter& filter);
+
+  // Writes the rows that items have to the next generation, in the same order, and drops the rest. Needs room
+  // for both generations meanwhile. Returns the rows dropped. Readers keep what they have mapped. kCancelled
+  // if asked to stop before the new generation is committed: nothing has changed then.
+  Result<int64_t> compact(const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+ private:
+  struct State;
+  explicit CollectionWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// What a path is called in the catalog: absolute, folders' links resolved, the file's own name kept (a link
+// to a picture stays under its own name). Need not exist.
+std::string catalog_path(const std::filesystem::path& path);
+
+}  // namespace saccade

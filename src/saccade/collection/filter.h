@@ -1,0 +1,49 @@
+// The filter language: conditions on catalog fields, turned into SQL with bound values.
+//
+//   width>=640 and format=jpeg and (path~"*/birds/*" or not caption~"*dog*") and date>=2024-01-01 and
+//   size<2MB
+//
+//   filter     := and_terms { "or" and_terms }
+//   and_terms  := term { "and" term }
+//   term       := "not" term | "(" filter ")" | field operator value
+//   value      := word | "text in double quotes" | 'or single', with \ before a quote or backslash
+//
+//   field              operators               values
+//   id width height    = != < <= > >=          whole numbers
+//   pixels             = != < <= > >=          width x height; also 12M, 500k
+//   aspect             = != < <= > >=          width / height, a decimal number
+//   size               = != < <= > >=          bytes, or 2kB, 2MB, 2GB (1000s), 2KiB, 2MiB, 2GiB (1024s)
+//   date added         = != < <= > >=          2024, 2024-05, 2024-05-31, 2024-05-31T12:30[:15], UTC
+//   format hash        = !=, and ~ !~          format ignores case and knows jpg, tif and heic
+//   path caption       = != ~ !~
+//
+// `date` is the file's own time, `added` when it came in. A date is the whole span it names: date=2024 is any
+// moment of that year, date>2024 begins with 2025. `~` matches a glob over the whole value (* any characters,
+// "/" included, ? one, [a-z] a set); captions and formats are matched without regard to (ASCII) case.
+// Keywords are lower or upper case.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+using SqlValue = std::variant<int64_t, double, std::string>;
+
+// A parsed filter: a condition over the columns of `items` with one "?" a value. The text never holds a
+// value.
+struct Filter {
+  std::string sql;
+  std::vector<SqlValue> values;
+};
+
+// kUsage names what is wrong and the column (from 1) where. Any bytes; texts over 10,000 bytes, nested deeper
+// than 100 or with more than 500 conditions are refused. Thread-safe.
+Result<Filter> parse_filter(std::string_view text);
+
+}  // namespace saccade

@@ -1,0 +1,95 @@
+// Taking pictures in: walk, skip what is there, decode on all cores, encode in batches, write in
+// transactions.
+//
+//   walker -> unchanged? -> [bounded queue] -> read, hash, decode, preprocess -> batch -> encoder ->
+//   transaction calling thread                             thread pool                       calling thread
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/image.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+struct IngestOptions {
+  // Remove items under the inputs whose files are gone. Without it they are only counted (`missing`).
+  bool prune = false;
+  // Try files again that failed before and have not changed since.
+  bool retry_failed = false;
+  // Follow links to folders (each folder is visited once, so that loops end). Links to files always are.
+  bool follow_links = false;
+  // Take in files and folders whose names begin with a dot, when found in folders.
+  bool hidden = false;
+  // Read captions from "picture.txt" or "picture.jpg.txt" beside "picture.jpg", of at most 64 KiB.
+  bool sidecar_captions = true;
+  // Captions from elsewhere (a manifest), by path, absolute or relative to the working directory; they win
+  // over sidecar files. A run that has no caption for an item leaves the one it has.
+  std::map<std::string, std::string> captions;
+
+  // Limits a file: max_bytes, max_pixels, max_seconds are used, the rest follows from the collection's
+  // settings.
+  DecodeOptions limits;
+  // Pixels decoded at the same time, all threads together. A larger picture is decoded alone.
+  int64_t pixels_in_flight = 100'000'000;
+  // Pictures an encoder call.
+  int batch = 32;
+  // A transaction is written after this many items or seconds, whichever comes first.
+  int64_t items_per_transaction = 512;
+  double seconds_per_transaction = 10;
+};
+
+struct IngestReport {
+  int64_t seen = 0;             // files looked at
+  int64_t added = 0;            // new items, duplicates included
+  int64_t updated = 0;          // items whose file had changed
+  int64_t moved = 0;            // items whose file was found under another path; encoded row and id kept
+  int64_t unchanged = 0;        // with those whose time alone, or caption alone, had changed
+  int64_t removed = 0;          // with `prune`
+  int64_t missing = 0;          // files gone, items kept for want of `prune`
+  int64_t duplicates = 0;       // among `added`: the same bytes as another item; not encoded again
+  int64_t skipped_failed = 0;   // failed before, unchanged since
+  std::vector<Failure> failed;  // in this run, by path; unreadable folders and missing inputs among them
+  bool cancelled = false;  // asked to stop: all counted above is committed, the same call goes on from here
+
+  int64_t bytes_read = 0;
+  int64_t peak_queue = 0;  // most pictures between the walker and the encoder at one time
+  // Seconds of work: read, decode and preprocess summed over threads; walk, encode and write on the calling
+  // thread.
+  struct Seconds {
+    double total = 0;  // from start to end
+    double walk = 0;
+    double read = 0;  // and hashing
+    double decode = 0;
+    double preprocess = 0;
+    double encode = 0;
+    double write = 0;
+    double waiting = 0;  // the calling thread for pictures to encode
+  } seconds;
+};
+
+// Adds or refreshes the pictures of `inputs`: folders (all below, files with an image's extension) and files
+// (tried whatever they are called). A failing file never ends the run: it is remembered and reported. What
+// does: kNotFound if none of the inputs exists, kMismatch if `encoder` is not the collection's, a failing
+// encoder, kIo (a full disk): all transactions before are kept.
+//
+// Two runs over the same files give the same items; ids follow the order of inputs, names sorted within a
+// folder. Memory: pixels_in_flight x 4 bytes, about 3 x batch prepared pictures, and the list of paths. Must
+// not be called from inside a task of `pool`.
+Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
+                            std::span<const std::filesystem::path> inputs, const IngestOptions& options,
+                            ThreadPool& pool, const ProgressCallback& progress = {},
+                            std::stop_token stop = {});
+
+}  // namespace saccade

@@ -1,0 +1,45 @@
+// Checking a collection without changing it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+
+namespace saccade {
+
+struct VerifyOptions {
+  // Read every picture again and compare its hash: finds files changed without a change of time or size.
+  bool deep = false;
+};
+
+struct VerifyReport {
+  struct Problem {
+    std::string subject;  // "catalog", "rows", "item 17"
+    std::string message;
+    bool fatal = false;  // the collection itself is damaged; otherwise a picture has changed or gone since
+  };
+  int64_t items = 0;
+  int64_t rows = 0;
+  int64_t files_hashed = 0;
+  std::vector<Problem> problems;  // the first 1,000
+  int64_t problem_count = 0;      // all of them
+  int64_t fatal_count = 0;
+
+  [[nodiscard]] bool ok() const { return problem_count == 0; }
+};
+
+// Checks the catalog's pages and schema, that each item has exactly one row within the rows file and no two
+// share one, and that each item's row is finite and of length 1 (within 1e-3); with `deep`, the pictures too.
+// What is broken is in the report; an error means that the collection could not be opened at all, or
+// kCancelled.
+Result<VerifyReport> verify_collection(const std::filesystem::path& folder, const VerifyOptions& options,
+                                       ThreadPool& pool, const ProgressCallback& progress = {},
+                                       std::stop_token stop = {});
+
+}  // namespace saccade
