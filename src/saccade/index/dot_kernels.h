@@ -17,7 +17,7 @@
 namespace saccade {
 
 inline constexpr int64_t kDotLanes = 32;
-// Rows a kernel looks at together, and the most row pointers it reads past the tile (to fetch them early).
+// Rows a kernel scores together, and how many rows ahead it fetches.
 inline constexpr int64_t kDotRowGroup = 4;
 
 // `dim` up to a multiple of kDotLanes: the length a query is padded to.

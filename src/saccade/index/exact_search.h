@@ -23,8 +23,9 @@ bool ranks_before(const RowScore& a, const RowScore& b);
 // `allowed`: empty, or one byte a row, 0 leaves the row out. A row whose score is NaN is never returned.
 // The same answer for any number of threads, and for a query alone or among others.
 // Cost: reads all rows once a block of queries; at n x dim beyond the caches it runs at memory speed.
-Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows, MatrixView<const float> queries,
-                                                        int64_t k, ThreadPool& pool,
+Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
+                                                        MatrixView<const float> queries, int64_t k,
+                                                        ThreadPool& pool,
                                                         std::span<const uint8_t> allowed = {});
 
 }  // namespace saccade
