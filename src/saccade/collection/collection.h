@@ -148,9 +148,12 @@ class CollectionWriter {
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
   [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash) const;
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
-  // Items with this path or below it as a folder, by path.
-  [[nodiscard]] Result<std::vector<Item>> items_under(std::string_view path) const;
-  [[nodiscard]] Result<std::vector<Failure>> failures_under(std::string_view path) const;
+  // Calls `visit` with each item (each failure) that has this path or is below it as a folder; stops at the
+  // first error it returns. `visit` must not call the writer.
+  [[nodiscard]] Status for_each_item_under(std::string_view path,
+                                           const std::function<Status(const Item&)>& visit) const;
+  [[nodiscard]] Status for_each_failure_under(std::string_view path,
+                                              const std::function<Status(const Failure&)>& visit) const;
   // The item's row, [dim].
   [[nodiscard]] Result<std::vector<float>> row_values(int64_t row) const;
 

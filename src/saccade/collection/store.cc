@@ -1,0 +1,313 @@
+#include "saccade/collection/store.h"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+
+#include <fmt/chrono.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+
+namespace saccade::store {
+namespace {
+
+// "SACC": marks the file as ours for `file` and for us (https://www.sqlite.org/fileformat.html, offset 68).
+constexpr int64_t kApplicationId = 0x53414343;
+constexpr int64_t kMaxDim = 65'536;
+
+struct SchemaObject {
+  std::string_view name;
+  std::string_view sql;  // as sqlite_schema keeps it
+};
+
+// AUTOINCREMENT: an id that was given once never comes back for another picture.
+constexpr std::array kSchema = {
+    SchemaObject{"meta", "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"},
+    SchemaObject{
+        "items",
+        "CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL UNIQUE, "
+        "path TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, "
+        "width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, caption TEXT NOT NULL, "
+        "added INTEGER NOT NULL) STRICT"},
+    SchemaObject{"items_hash", "CREATE INDEX items_hash ON items (hash)"},
+    SchemaObject{"failures",
+                 "CREATE TABLE failures (path TEXT PRIMARY KEY, code TEXT NOT NULL, reason TEXT NOT NULL, "
+                 "size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, failed_at INTEGER NOT NULL, "
+                 "tries INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
+};
+
+ErrorCode code_from_name(std::string_view name) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
+    if (error_name(static_cast<ErrorCode>(code)) == name) return static_cast<ErrorCode>(code);
+  }
+  return ErrorCode::kInternal;
+}
+
+Result<BackgroundPolicy> background_from_name(std::string_view name) {
+  for (const auto policy :
+       {BackgroundPolicy::kByContrast, BackgroundPolicy::kWhite, BackgroundPolicy::kCheckpoint}) {
+    if (background_name(policy) == name) return policy;
+  }
+  return fail(ErrorCode::kBadData, "\"background\" is \"{}\", expected by_contrast, white or checkpoint",
+              name);
+}
+
+Result<CollectionInfo> parse_info(const Json& json) {
+  SACCADE_ASSIGN(const std::string format, json_field<std::string>(json, "format"));
+  if (format != "saccade collection") {
+    return fail(ErrorCode::kBadData, "\"format\" is \"{}\", expected \"saccade collection\"", format);
+  }
+  CollectionInfo info;
+  SACCADE_ASSIGN(info.format_version, json_field<int64_t>(json, "format_version"));
+  if (info.format_version < 1) return fail(ErrorCode::kBadData, "format version {}", info.format_version);
+  if (info.format_version > kCollectionFormatVersion) {
+    return fail(ErrorCode::kUnsupported, "format version {}, this program reads up to {}",
+                info.format_version, kCollectionFormatVersion);
+  }
+  SACCADE_ASSIGN(info.product_version, json_field<std::string>(json, "product_version"));
+  SACCADE_ASSIGN(info.created, json_field<std::string>(json, "created"));
+  if (!json.contains("checkpoint")) return fail(ErrorCode::kBadData, "\"checkpoint\" is missing");
+  const Json& checkpoint = json["checkpoint"];
+  SACCADE_ASSIGN(info.checkpoint.name, json_field<std::string>(checkpoint, "name"));
+  SACCADE_ASSIGN(info.checkpoint.path, json_field<std::string>(checkpoint, "path"));
+  SACCADE_ASSIGN(info.checkpoint.fingerprint, json_field<std::string>(checkpoint, "fingerprint"));
+  SACCADE_ASSIGN(info.checkpoint.dim, json_field<int64_t>(checkpoint, "dim"));
+  if (info.checkpoint.dim < 1 || info.checkpoint.dim > kMaxDim) {
+    return fail(ErrorCode::kBadData, "\"dim\" is {}, expected 1 to {}", info.checkpoint.dim, kMaxDim);
+  }
+  if (!json.contains("settings")) return fail(ErrorCode::kBadData, "\"settings\" is missing");
+  const Json& settings = json["settings"];
+  SACCADE_ASSIGN(info.settings.apply_orientation, json_field<bool>(settings, "apply_orientation"));
+  SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
+  SACCADE_ASSIGN(const std::string background, json_field<std::string>(settings, "background"));
+  SACCADE_ASSIGN(info.settings.background, background_from_name(background));
+  return info;
+}
+
+Status check_schema_objects(Database& database) {
+  SACCADE_ASSIGN(
+      Statement statement,
+      database.prepare("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"));
+  size_t found = 0;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) break;
+    const std::string name = statement.text(0);
+    bool known = false;
+    for (const SchemaObject& object : kSchema) {
+      known = known || (object.name == name && object.sql == statement.text(1));
+    }
+    if (!known) return fail(ErrorCode::kBadData, "\"{}\" is not as this schema version has it", name);
+    ++found;
+  }
+  if (found != kSchema.size()) {
+    return fail(ErrorCode::kBadData, "{} of {} tables and indexes are there", found, kSchema.size());
+  }
+  return {};
+}
+
+Status check_schema_inner(Database& database, const CollectionInfo& info) {
+  SACCADE_ASSIGN(const int64_t application, database.integer("PRAGMA application_id"));
+  SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));
+  if (application != kApplicationId) return fail(ErrorCode::kBadData, "a database of another program");
+  if (version > kCatalogSchemaVersion) {
+    return fail(ErrorCode::kUnsupported, "schema version {}, this program reads up to {}", version,
+                kCatalogSchemaVersion);
+  }
+  if (version < 1) return fail(ErrorCode::kBadData, "schema version {}", version);
+  SACCADE_TRY(check_schema_objects(database));
+  SACCADE_ASSIGN(const std::string fingerprint,
+                 database.text("SELECT value FROM meta WHERE key = 'fingerprint'"));
+  SACCADE_ASSIGN(const int64_t dim, database.integer("SELECT value FROM meta WHERE key = 'dim'"));
+  if (fingerprint != info.checkpoint.fingerprint || dim != info.checkpoint.dim) {
+    return fail(ErrorCode::kMismatch,
+                "made for fingerprint {:.12} ({} columns), but {} says {:.12} ({} columns)", fingerprint, dim,
+                kInfoName, info.checkpoint.fingerprint, info.checkpoint.dim);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation) {
+  return folder / fmt::format("rows-{}.f32", generation);
+}
+
+int64_t generation_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "rows-";
+  constexpr std::string_view kSuffix = ".f32";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
+  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  int64_t generation = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), generation);
+  return error == std::errc() && end == name.data() + name.size() && generation > 0 ? generation : 0;
+}
+
+Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kInfoName;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return fail(ErrorCode::kNotFound, "{}: no collection here ({} is missing)", folder.string(), kInfoName);
+  }
+  SACCADE_ASSIGN(const Json json, read_json(path, int64_t{1} << 20));
+  return parse_info(json).in(path.string());
+}
+
+Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
+  const Json json = {{"format", "saccade collection"},
+                     {"format_version", info.format_version},
+                     {"product_version", info.product_version},
+                     {"created", info.created},
+                     {"checkpoint",
+                      {{"name", info.checkpoint.name},
+                       {"path", info.checkpoint.path},
+                       {"fingerprint", info.checkpoint.fingerprint},
+                       {"dim", info.checkpoint.dim}}},
+                     {"settings",
+                      {{"apply_orientation", info.settings.apply_orientation},
+                       {"background", std::string(background_name(info.settings.background))},
+                       {"fast_decode", info.settings.fast_decode}}}};
+  return write_file_atomic(folder / kInfoName, dump_json(json, 2) + "\n");
+}
+
+Status create_schema(Database& database, const CollectionInfo& info) {
+  SACCADE_TRY(database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"));
+  SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
+  SACCADE_TRY(database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
+                                           kApplicationId, kCatalogSchemaVersion)));
+  for (const SchemaObject& object : kSchema) SACCADE_TRY(database.execute(std::string(object.sql)));
+  SACCADE_ASSIGN(Statement insert,
+                 database.prepare("INSERT INTO meta VALUES ('fingerprint', ?), ('dim', ?)"));
+  insert.bind(std::string_view(info.checkpoint.fingerprint)).bind(info.checkpoint.dim);
+  SACCADE_TRY(insert.run());
+  SACCADE_TRY(write_meta(database, Meta{}));
+  return transaction.commit();
+}
+
+Status check_schema(Database& database, const CollectionInfo& info) {
+  return check_schema_inner(database, info).in("catalog");
+}
+
+Result<Meta> read_meta(Database& database) {
+  Meta meta;
+  SACCADE_ASSIGN(meta.rows, database.integer("SELECT value FROM meta WHERE key = 'rows'").in("catalog"));
+  SACCADE_ASSIGN(meta.generation,
+                 database.integer("SELECT value FROM meta WHERE key = 'generation'").in("catalog"));
+  if (meta.rows < 0 || meta.generation < 1) {
+    return fail(ErrorCode::kBadData, "catalog: {} rows in generation {}", meta.rows, meta.generation);
+  }
+  return meta;
+}
+
+Status write_meta(Database& database, const Meta& meta) {
+  SACCADE_ASSIGN(Statement insert,
+                 database.prepare("INSERT OR REPLACE INTO meta VALUES ('rows', ?), ('generation', ?)"));
+  return insert.bind(meta.rows).bind(meta.generation).run();
+}
+
+Result<Database> open_catalog(const std::filesystem::path& folder, const CollectionInfo& info,
+                              Database::Mode mode) {
+  SACCADE_ASSIGN(Database database, Database::open(folder / kCatalogName, mode).in("catalog"));
+  SACCADE_TRY(check_schema(database, info));
+  if (mode == Database::Mode::kWrite)
+    SACCADE_TRY(database.execute("PRAGMA synchronous = FULL").in("catalog"));
+  return database;
+}
+
+Result<int64_t> row_bytes(const Meta& meta, int64_t dim) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(meta.rows, dim * static_cast<int64_t>(sizeof(float)), &bytes)) {
+    return fail(ErrorCode::kBadData, "catalog: {} rows of {} columns", meta.rows, dim);
+  }
+  return bytes;
+}
+
+Item read_item(const Statement& statement) {
+  Item item;
+  item.id = statement.integer(0);
+  item.row = statement.integer(1);
+  item.path = statement.text(2);
+  item.hash = statement.text(3);
+  item.size = statement.integer(4);
+  item.mtime_ns = statement.integer(5);
+  item.width = statement.integer(6);
+  item.height = statement.integer(7);
+  item.format = statement.text(8);
+  item.caption = statement.text(9);
+  item.added = statement.integer(10);
+  return item;
+}
+
+Failure read_failure(const Statement& statement) {
+  Failure failure;
+  failure.path = statement.text(0);
+  failure.code = code_from_name(statement.text(1));
+  failure.reason = statement.text(2);
+  failure.size = statement.integer(3);
+  failure.mtime_ns = statement.integer(4);
+  failure.when = statement.integer(5);
+  failure.tries = statement.integer(6);
+  return failure;
+}
+
+void bind_fields(Statement& statement, const Item& item) {
+  statement.bind(std::string_view(item.path))
+      .bind(std::string_view(item.hash))
+      .bind(item.size)
+      .bind(item.mtime_ns)
+      .bind(item.width)
+      .bind(item.height)
+      .bind(std::string_view(item.format))
+      .bind(std::string_view(item.caption))
+      .bind(item.added);
+}
+
+Filter under(std::string_view path) {
+  // Below a folder "f" are the paths from "f/" up to, not including, "f0": '0' follows '/' in ASCII. Unlike a
+  // glob this takes any name as it is, and uses the index.
+  std::string first(path);
+  if (!first.ends_with('/')) first += '/';
+  std::string last = first;
+  last.back() = '0';
+  return Filter{"(path = ? OR (path >= ? AND path < ?))", {std::string(path), first, last}};
+}
+
+int64_t now_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string utc_text(int64_t seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+Status check_row(const float* values, int64_t dim) {
+  double squares = 0;
+  for (int64_t i = 0; i < dim; ++i) squares += static_cast<double>(values[i]) * values[i];
+  const double length = std::sqrt(squares);
+  // Written so that NaN fails.
+  if (!(std::abs(length - 1.0) <= 1e-3)) {
+    return fail(ErrorCode::kBadData, "a row of length {}, expected 1", length);
+  }
+  return {};
+}
+
+}  // namespace saccade::store
+
+namespace saccade {
+
+std::string_view background_name(BackgroundPolicy policy) {
+  switch (policy) {
+    case BackgroundPolicy::kByContrast:
+      return "by_contrast";
+    case BackgroundPolicy::kWhite:
+      return "white";
+    case BackgroundPolicy::kCheckpoint:
+      return "checkpoint";
+  }
+  return "by_contrast";
+}
+
+}  // namespace saccade

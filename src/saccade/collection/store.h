@@ -1,0 +1,67 @@
+// The collection folder's layout, shared by reader, writer and verify; not for use outside this module.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/collection/sqlite.h"
+#include "saccade/core/error.h"
+
+namespace saccade::store {
+
+inline constexpr std::string_view kInfoName = "collection.json";
+inline constexpr std::string_view kCatalogName = "catalog.sqlite";
+inline constexpr std::string_view kLockName = "lock";
+
+std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
+// The generation of a name as rows_path makes it, or 0.
+int64_t generation_of(std::string_view name);
+
+Result<CollectionInfo> read_info(const std::filesystem::path& folder);
+Status write_info(const std::filesystem::path& folder, const CollectionInfo& info);
+
+// What the catalog's `meta` table says.
+struct Meta {
+  int64_t rows = 0;        // committed in the rows file
+  int64_t generation = 1;  // of the rows file
+};
+
+Status create_schema(Database& database, const CollectionInfo& info);
+// That this is a catalog of ours, of a version we read, holding our tables and nothing else (no triggers, no
+// views: a foreign file must not run anything), and belongs to `info`. Errors say "catalog: ...".
+Status check_schema(Database& database, const CollectionInfo& info);
+Result<Meta> read_meta(Database& database);
+Status write_meta(Database& database, const Meta& meta);
+
+// Opens catalog.sqlite and checks it.
+Result<Database> open_catalog(const std::filesystem::path& folder, const CollectionInfo& info,
+                              Database::Mode mode);
+
+// rows x dim x 4, or kBadData where that is absurd.
+Result<int64_t> row_bytes(const Meta& meta, int64_t dim);
+
+// The columns of `items` and `failures` in the order that the functions below read and bind them.
+inline constexpr std::string_view kItemColumns =
+    "id, row, path, hash, size, mtime_ns, width, height, format, caption, added";
+inline constexpr std::string_view kFailureColumns = "path, code, reason, size, mtime_ns, failed_at, tries";
+Item read_item(const Statement& statement);
+Failure read_failure(const Statement& statement);
+// Binds path, hash, size, mtime_ns, width, height, format, caption, added.
+void bind_fields(Statement& statement, const Item& item);
+
+// A condition for paths that are `path` or below it, with its values.
+Filter under(std::string_view path);
+
+int64_t now_seconds();
+// "2026-01-31T12:00:00Z"
+std::string utc_text(int64_t seconds);
+
+// kBadData unless `values` are finite and of length 1 within 1e-3.
+Status check_row(const float* values, int64_t dim);
+
+}  // namespace saccade::store

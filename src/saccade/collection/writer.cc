@@ -1,0 +1,543 @@
+// The write side: see collection.h for the layout and the order of steps that crash safety rests on.
+#include <fcntl.h>
+#include <mutex>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/store.h"
+#include "saccade/core/files.h"
+
+#ifndef SACCADE_VERSION
+#define SACCADE_VERSION "unknown"
+#endif
+
+namespace saccade {
+namespace {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  [[nodiscard]] int get() const { return value_; }
+
+ private:
+  int value_ = -1;
+};
+
+// The one writer's lock; the kernel gives it up with the process, however that ends.
+Result<Descriptor> take_lock(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / store::kLockName;
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock.get() < 0) return fail_errno(errno, path.string());
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return fail_errno(errno, path.string() + ": lock");
+    const auto holder = read_file(path, 100);
+    return fail(ErrorCode::kIo, "{}: process {} is writing to this collection; wait until it ends",
+                folder.string(), holder && !holder->empty() ? *holder : "(unknown)");
+  }
+  const std::string id = std::to_string(::getpid());
+  if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
+  SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));
+  return lock;
+}
+
+Status write_at(int descriptor, std::span<const std::byte> bytes, int64_t offset, const std::string& name) {
+  if (::lseek(descriptor, offset, SEEK_SET) < 0) return fail_errno(errno, name + ": seek");
+  return write_all(descriptor, bytes, name);
+}
+
+Status read_at(int descriptor, std::span<std::byte> bytes, int64_t offset, const std::string& name) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, name + ": read");
+    if (got == 0) return fail(ErrorCode::kBadData, "{}: ends at byte {}", name, offset);
+    bytes = bytes.subspan(static_cast<size_t>(got));
+    offset += got;
+  }
+  return {};
+}
+
+// The rows file opened for writing, exactly as long as the catalog says: debris of a crash is cut off.
+Result<Descriptor> open_rows(const std::filesystem::path& path, int64_t bytes) {
+  Descriptor rows(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (rows.get() < 0) return fail_errno(errno, path.string());
+  struct stat info {};
+  if (::fstat(rows.get(), &info) != 0) return fail_errno(errno, path.string());
+  if (info.st_size < bytes) {
+    return fail(ErrorCode::kBadData, "{}: {} bytes, but the catalog's rows are {}", path.string(),
+                info.st_size, bytes);
+  }
+  if (info.st_size > bytes && ::ftruncate(rows.get(), bytes) != 0) {
+    return fail_errno(errno, path.string() + ": truncate");
+  }
+  return rows;
+}
+
+bool is_temporary(std::string_view name) {
+  return name.find(".tmp-") != std::string_view::npos &&
+         (name.starts_with("rows-") || name.starts_with(store::kInfoName));
+}
+
+// Files of a compaction or creation that a crash interrupted. Readers that have one mapped keep it.
+void remove_debris(const std::filesystem::path& folder, int64_t generation) {
+  std::error_code error;
+  std::vector<std::filesystem::path> debris;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const int64_t other = store::generation_of(name);
+    if ((other != 0 && other != generation) || is_temporary(name)) debris.push_back(entry->path());
+  }
+  for (const auto& path : debris) std::filesystem::remove(path, error);
+}
+
+// That `folder` holds nothing, or only what a creation interrupted before its last step left, which is
+// removed.
+Status clear_for_creation(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> leftovers;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name == store::kLockName) continue;
+    if (!name.starts_with(store::kCatalogName) && store::generation_of(name) == 0 && !is_temporary(name)) {
+      return fail(ErrorCode::kUsage, "{}: not a collection, and not empty (it holds \"{}\")", folder.string(),
+                  name);
+    }
+    leftovers.push_back(entry->path());
+  }
+  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  const std::filesystem::path catalog = folder / store::kCatalogName;
+  if (std::filesystem::exists(catalog, error) && std::filesystem::file_size(catalog, error) > 0) {
+    SACCADE_ASSIGN(Database database, Database::open(catalog, Database::Mode::kRead));
+    SACCADE_ASSIGN(
+        const int64_t tables,
+        database.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'items' AND type = 'table'"));
+    if (tables > 0) {
+      SACCADE_ASSIGN(const int64_t items, database.integer("SELECT count(*) FROM items"));
+      if (items > 0) {
+        return fail(ErrorCode::kBadData, "{}: {} is missing beside a catalog of {} items", folder.string(),
+                    store::kInfoName, items);
+      }
+    }
+  }
+  for (const auto& path : leftovers) {
+    std::filesystem::remove(path, error);
+    if (error) return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
+  }
+  return {};
+}
+
+}  // namespace
+
+struct CollectionWriter::State {
+  std::filesystem::path folder;
+  CollectionInfo info;
+  WriterOptions options;
+  Descriptor lock;
+  Database database;
+  Descriptor rows_file;
+  store::Meta meta;
+  bool broken = false;  // a write failed half-way: only a fresh open knows what the disk holds
+  mutable std::mutex mutex;
+
+  State(std::filesystem::path path, CollectionInfo what, WriterOptions how, Descriptor held, Database opened)
+      : folder(std::move(path)),
+        info(std::move(what)),
+        options(std::move(how)),
+        lock(std::move(held)),
+        database(std::move(opened)) {}
+
+  void step(std::string_view name) const {
+    if (options.on_step) options.on_step(name);
+  }
+  [[nodiscard]] int64_t bytes_a_row() const {
+    return info.checkpoint.dim * static_cast<int64_t>(sizeof(float));
+  }
+  [[nodiscard]] std::string rows_name() const { return store::rows_path(folder, meta.generation).string(); }
+
+  [[nodiscard]] Status usable() const {
+    if (!broken) return {};
+    return fail(ErrorCode::kIo, "{}: an earlier write failed; open the collection anew", folder.string());
+  }
+
+  Status append_rows(const CollectionChange& change);
+  Status change_catalog(const CollectionChange& change);
+  Status insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace);
+  Status forget(Statement& statement, std::string_view path);
+  Status commit(const CollectionChange& change);
+  Result<std::vector<int64_t>> ids_where(const Filter& filter);
+  Result<int64_t> remove_where(const Filter& filter);
+};
+
+CollectionWriter::CollectionWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CollectionWriter::CollectionWriter(CollectionWriter&&) noexcept = default;
+CollectionWriter& CollectionWriter::operator=(CollectionWriter&&) noexcept = default;
+CollectionWriter::~CollectionWriter() = default;
+
+Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& folder,
+                                                  const CheckpointId& checkpoint,
+                                                  const IngestSettings& settings,
+                                                  const WriterOptions& options) {
+  const auto created = [&]() -> Result<CollectionWriter> {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+    CollectionInfo info;
+    info.product_version = SACCADE_VERSION;
+    info.created = store::utc_text(store::now_seconds());
+    info.checkpoint = checkpoint;
+    info.settings = settings;
+    {
+      SACCADE_ASSIGN(const Descriptor lock, take_lock(folder));
+      if (is_collection(folder))
+        return fail(ErrorCode::kUsage, "{}: there is a collection already", folder.string());
+      SACCADE_TRY(clear_for_creation(folder));
+      if (options.on_step) options.on_step("creating");
+      SACCADE_TRY(write_file_atomic(store::rows_path(folder, store::Meta{}.generation), ""));
+      if (options.on_step) options.on_step("rows made");
+      SACCADE_ASSIGN(Database database,
+                     Database::open(folder / store::kCatalogName, Database::Mode::kCreate).in("catalog"));
+      SACCADE_TRY(store::create_schema(database, info).in("catalog"));
+      if (options.on_step) options.on_step("catalog made");
+      SACCADE_TRY(store::write_info(folder, info));  // last: from here on it is a collection
+      if (options.on_step) options.on_step("created");
+    }
+    return open(folder, options);
+  };
+  return created().in("make collection");
+}
+
+Result<CollectionWriter> CollectionWriter::open(const std::filesystem::path& folder,
+                                                const WriterOptions& options) {
+  const auto opened = [&]() -> Result<CollectionWriter> {
+    // Before the lock file is made: a folder that is no collection stays as it is.
+    SACCADE_ASSIGN(CollectionInfo info, store::read_info(folder));
+    SACCADE_ASSIGN(Descriptor lock, take_lock(folder));
+    SACCADE_ASSIGN(Database database, store::open_catalog(folder, info, Database::Mode::kWrite));
+    auto state =
+        std::make_unique<State>(folder, std::move(info), options, std::move(lock), std::move(database));
+    SACCADE_ASSIGN(state->meta, store::read_meta(state->database));
+    SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(state->meta, state->info.checkpoint.dim));
+    SACCADE_ASSIGN(state->rows_file, open_rows(store::rows_path(folder, state->meta.generation), bytes));
+    remove_debris(folder, state->meta.generation);
+    return CollectionWriter(std::move(state));
+  };
+  return opened().in("open collection for writing");
+}
+
+Result<CollectionWriter> CollectionWriter::open_or_create(const std::filesystem::path& folder,
+                                                          const CheckpointId& checkpoint,
+                                                          const IngestSettings& settings,
+                                                          const WriterOptions& options) {
+  if (!is_collection(folder)) return create(folder, checkpoint, settings, options);
+  SACCADE_ASSIGN(const CollectionInfo info, store::read_info(folder).in("open collection"));
+  SACCADE_TRY(check_same_checkpoint(info, checkpoint).in(fmt::format("collection {}", folder.string())));
+  return open(folder, options);
+}
+
+const std::filesystem::path& CollectionWriter::folder() const {
+  return state_->folder;
+}
+const CollectionInfo& CollectionWriter::info() const {
+  return state_->info;
+}
+
+Status CollectionWriter::State::append_rows(const CollectionChange& change) {
+  if (change.puts.empty()) return {};
+  const std::string name = rows_name();
+  std::vector<float> values;
+  values.reserve(change.puts.size() * static_cast<size_t>(info.checkpoint.dim));
+  for (const auto& put : change.puts) values.insert(values.end(), put.values.begin(), put.values.end());
+  step("writing rows");
+  // In two parts, so that a test may end the process between them.
+  const auto bytes = std::as_bytes(std::span(values));
+  const size_t half = bytes.size() / 2;
+  const int64_t offset = meta.rows * bytes_a_row();
+  SACCADE_TRY(write_at(rows_file.get(), bytes.first(half), offset, name));
+  step("half of the rows written");
+  SACCADE_TRY(write_at(rows_file.get(), bytes.subspan(half), offset + static_cast<int64_t>(half), name));
+  step("rows written");
+  if (::fdatasync(rows_file.get()) != 0) return fail_errno(errno, name + ": flush");
+  step("rows flushed");
+  return {};
+}
+
+Status CollectionWriter::State::forget(Statement& statement, std::string_view path) {
+  return statement.bind(path).run();
+}
+
+Status CollectionWriter::State::insert(const CollectionChange::Put& put, int64_t row, Statement& add,
+                                       Statement& replace) {
+  Statement& statement = put.item.id == 0 ? add : replace;
+  store::bind_fields(statement, put.item);
+  statement.bind(row);
+  if (put.item.id != 0) statement.bind(put.item.id);
+  SACCADE_TRY(statement.run().in(put.item.path));
+  if (database.changes() != 1) return fail(ErrorCode::kUsage, "{}: no item {}", put.item.path, put.item.id);
+  return {};
+}
+
+Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
+  constexpr std::string_view kFields =
+      "path = ?, hash = ?, size = ?, mtime_ns = ?, width = ?, height = ?, format = ?, caption = ?, added = ?";
+  SACCADE_ASSIGN(Statement remove, database.prepare("DELETE FROM items WHERE id = ?"));
+  SACCADE_ASSIGN(Statement update,
+                 database.prepare(fmt::format("UPDATE items SET {} WHERE id = ?", kFields)));
+  SACCADE_ASSIGN(Statement replace,
+                 database.prepare(fmt::format("UPDATE items SET {}, row = ? WHERE id = ?", kFields)));
+  SACCADE_ASSIGN(Statement add,
+                 database.prepare("INSERT INTO items (path, hash, size, mtime_ns, width, height, "
+                                  "format, caption, added, row) VALUES (?,?,?,?,?,?,?,?,?,?)"));
+  SACCADE_ASSIGN(Statement forget_failure, database.prepare("DELETE FROM failures WHERE path = ?"));
+  SACCADE_ASSIGN(
+      Statement remember,
+      database.prepare("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT (path) DO UPDATE SET "
+                       "code = excluded.code, reason = excluded.reason, size = excluded.size, "
+                       "mtime_ns = excluded.mtime_ns, failed_at = excluded.failed_at, tries = tries + 1"));
+  for (const int64_t id : change.removals) SACCADE_TRY(remove.bind(id).run());
+  for (const Item& item : change.updates) {
+    store::bind_fields(update, item);
+    SACCADE_TRY(update.bind(item.id).run().in(item.path));
+    if (database.changes() != 1) return fail(ErrorCode::kUsage, "{}: no item {}", item.path, item.id);
+    SACCADE_TRY(forget(forget_failure, item.path));
+  }
+  int64_t row = meta.rows;
+  for (const auto& put : change.puts) {
+    SACCADE_TRY(insert(put, row++, add, replace));
+    SACCADE_TRY(forget(forget_failure, put.item.path));
+  }
+  for (const Failure& failure : change.failures) {
+    remember.bind(std::string_view(failure.path))
+        .bind(error_name(failure.code))
+        .bind(std::string_view(failure.reason));
+    SACCADE_TRY(remember.bind(failure.size).bind(failure.mtime_ns).bind(failure.when).run().in(failure.path));
+  }
+  for (const std::string& path : change.forget_failures) SACCADE_TRY(forget(forget_failure, path));
+  return store::write_meta(database, store::Meta{row, meta.generation});
+}
+
+Status CollectionWriter::State::commit(const CollectionChange& change) {
+  SACCADE_TRY(usable());
+  for (const auto& put : change.puts) {
+    if (static_cast<int64_t>(put.values.size()) != info.checkpoint.dim) {
+      return fail(ErrorCode::kBadData, "{}: a row of {} columns, expected {}", put.item.path,
+                  put.values.size(), info.checkpoint.dim);
+    }
+    SACCADE_TRY(store::check_row(put.values.data(), info.checkpoint.dim).in(put.item.path));
+  }
+  if (change.empty()) return {};
+  const auto before_commit = [&]() -> Result<Transaction> {
+    SACCADE_TRY(append_rows(change));
+    SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
+    SACCADE_TRY(change_catalog(change));
+    return transaction;
+  };
+  auto transaction = before_commit();
+  if (!transaction) {
+    // The rows are not in the catalog, whatever else: give their room back. The next open does it if this
+    // fails.
+    if (::ftruncate(rows_file.get(), meta.rows * bytes_a_row()) != 0) broken = true;
+    broken = broken || transaction.error().code != ErrorCode::kUsage;
+    return fail(std::move(transaction).error());
+  }
+  step("catalog changed");
+  if (auto committed = transaction->commit(); !committed) {
+    broken = true;  // it may yet be on the disk: the rows must stay
+    return committed;
+  }
+  meta.rows += static_cast<int64_t>(change.puts.size());
+  step("committed");
+  return {};
+}
+
+Status CollectionWriter::commit(const CollectionChange& change) {
+  const std::lock_guard lock(state_->mutex);
+  return state_->commit(change).in("write to collection");
+}
+
+Result<std::optional<Item>> CollectionWriter::find_path(std::string_view path) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format(
+                                          "SELECT {} FROM items WHERE path = ?", store::kItemColumns)));
+  SACCADE_ASSIGN(const bool row, statement.bind(path).step());
+  return row ? std::optional<Item>(store::read_item(statement)) : std::nullopt;
+}
+
+Result<std::vector<Item>> CollectionWriter::find_hash(std::string_view hash) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement,
+                 state_->database.prepare(
+                     fmt::format("SELECT {} FROM items WHERE hash = ? ORDER BY id", store::kItemColumns)));
+  statement.bind(hash);
+  std::vector<Item> items;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return items;
+    items.push_back(store::read_item(statement));
+  }
+}
+
+Result<std::optional<Failure>> CollectionWriter::find_failure(std::string_view path) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format(
+                                          "SELECT {} FROM failures WHERE path = ?", store::kFailureColumns)));
+  SACCADE_ASSIGN(const bool row, statement.bind(path).step());
+  return row ? std::optional<Failure>(store::read_failure(statement)) : std::nullopt;
+}
+
+Status CollectionWriter::for_each_item_under(std::string_view path,
+                                             const std::function<Status(const Item&)>& visit) const {
+  const std::lock_guard lock(state_->mutex);
+  const Filter filter = store::under(path);
+  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM items WHERE {}",
+                                                                           store::kItemColumns, filter.sql)));
+  for (const SqlValue& value : filter.values) statement.bind(value);
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return {};
+    SACCADE_TRY(visit(store::read_item(statement)));
+  }
+}
+
+Status CollectionWriter::for_each_failure_under(std::string_view path,
+                                                const std::function<Status(const Failure&)>& visit) const {
+  const std::lock_guard lock(state_->mutex);
+  const Filter filter = store::under(path);
+  SACCADE_ASSIGN(Statement statement,
+                 state_->database.prepare(
+                     fmt::format("SELECT {} FROM failures WHERE {}", store::kFailureColumns, filter.sql)));
+  for (const SqlValue& value : filter.values) statement.bind(value);
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return {};
+    SACCADE_TRY(visit(store::read_failure(statement)));
+  }
+}
+
+Result<std::vector<float>> CollectionWriter::row_values(int64_t row) const {
+  const std::lock_guard lock(state_->mutex);
+  if (row < 0 || row >= state_->meta.rows) {
+    return fail(ErrorCode::kNotFound, "row {} of {}", row, state_->meta.rows);
+  }
+  std::vector<float> values(static_cast<size_t>(state_->info.checkpoint.dim));
+  SACCADE_TRY(read_at(state_->rows_file.get(), std::as_writable_bytes(std::span(values)),
+                      row * state_->bytes_a_row(), state_->rows_name()));
+  return values;
+}
+
+Result<std::vector<int64_t>> CollectionWriter::State::ids_where(const Filter& filter) {
+  SACCADE_ASSIGN(Statement statement,
+                 database.prepare(fmt::format("SELECT id FROM items WHERE {}", filter.sql)));
+  for (const SqlValue& value : filter.values) statement.bind(value);
+  std::vector<int64_t> ids;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return ids;
+    ids.push_back(statement.integer(0));
+  }
+}
+
+Result<int64_t> CollectionWriter::State::remove_where(const Filter& filter) {
+  CollectionChange change;
+  SACCADE_ASSIGN(change.removals, ids_where(filter));
+  SACCADE_TRY(commit(change));
+  return static_cast<int64_t>(change.removals.size());
+}
+
+Result<int64_t> CollectionWriter::remove_ids(std::span<const int64_t> ids) {
+  const std::lock_guard lock(state_->mutex);
+  CollectionChange change;
+  for (const int64_t id : ids) {
+    SACCADE_ASSIGN(const auto found, state_->ids_where(Filter{"id = ?", {id}}));
+    change.removals.insert(change.removals.end(), found.begin(), found.end());
+  }
+  SACCADE_TRY(state_->commit(change).in("remove"));
+  return static_cast<int64_t>(change.removals.size());
+}
+
+Result<int64_t> CollectionWriter::remove_path(const std::filesystem::path& path) {
+  const std::lock_guard lock(state_->mutex);
+  return state_->remove_where(store::under(catalog_path(path))).in("remove");
+}
+
+Result<int64_t> CollectionWriter::remove_matching(const Filter& filter) {
+  const std::lock_guard lock(state_->mutex);
+  return state_->remove_where(filter).in("remove");
+}
+
+Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std::stop_token stop) {
+  const std::lock_guard lock(state_->mutex);
+  State& state = *state_;
+  const auto compacted = [&]() -> Result<int64_t> {
+    SACCADE_TRY(state.usable());
+    std::vector<std::pair<int64_t, int64_t>> items;  // (row, id), by row
+    SACCADE_ASSIGN(Statement select, state.database.prepare("SELECT row, id FROM items ORDER BY row"));
+    for (;;) {
+      SACCADE_ASSIGN(const bool row, select.step());
+      if (!row) break;
+      items.emplace_back(select.integer(0), select.integer(1));
+    }
+    const auto kept = static_cast<int64_t>(items.size());
+    const int64_t dropped = state.meta.rows - kept;
+    if (dropped == 0) return 0;
+
+    const store::Meta next{kept, state.meta.generation + 1};
+    const std::filesystem::path old_path = store::rows_path(state.folder, state.meta.generation);
+    const std::filesystem::path new_path = store::rows_path(state.folder, next.generation);
+    SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(new_path));
+    constexpr size_t kBlock = size_t{1} << 20;
+    const auto width = static_cast<size_t>(state.bytes_a_row());
+    std::vector<std::byte> block;
+    block.reserve(kBlock + width);
+    for (int64_t i = 0; i < kept; ++i) {
+      block.resize(block.size() + width);
+      SACCADE_TRY(read_at(state.rows_file.get(), std::span(block).last(width),
+                          items[static_cast<size_t>(i)].first * state.bytes_a_row(), old_path.string()));
+      if (block.size() < kBlock && i + 1 < kept) continue;
+      if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
+      SACCADE_TRY(file.write(block));
+      block.clear();
+      if (progress) progress({"compacting", i + 1, kept, {}});
+    }
+    state.step("new rows written");
+    SACCADE_TRY(file.commit());
+    state.step("new rows in place");
+    SACCADE_ASSIGN(Descriptor rows_file, open_rows(new_path, kept * state.bytes_a_row()));
+
+    SACCADE_ASSIGN(Transaction transaction, Transaction::begin(state.database));
+    // By rising row: a row moves down only to a place that is dead or has moved already, so none ever clash.
+    SACCADE_ASSIGN(Statement move, state.database.prepare("UPDATE items SET row = ? WHERE id = ?"));
+    for (int64_t i = 0; i < kept; ++i) {
+      const auto [row, id] = items[static_cast<size_t>(i)];
+      if (row != i) SACCADE_TRY(move.bind(i).bind(id).run());
+    }
+    SACCADE_TRY(store::write_meta(state.database, next));
+    state.step("catalog compacted");
+    if (auto committed = transaction.commit(); !committed) {
+      state.broken = true;
+      return fail(std::move(committed).error());
+    }
+    state.meta = next;
+    state.rows_file = std::move(rows_file);
+    state.step("compacted");
+    std::error_code error;
+    std::filesystem::remove(old_path, error);  // if not now, then when next opened for writing
+    return dropped;
+  };
+  return compacted().in("compact collection");
+}
+
+}  // namespace saccade
