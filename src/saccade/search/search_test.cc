@@ -1,0 +1,324 @@
+#include "saccade/search/search.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+
+namespace saccade {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kDim = 8;
+constexpr char kFingerprint[] = "1111111111111111111111111111111111111111111111111111111111111111";
+
+std::vector<float> unit(std::vector<float> row) {
+  double square = 0;
+  for (const float value : row) square += double{value} * value;
+  for (float& value : row) value = static_cast<float>(value / std::sqrt(square));
+  return row;
+}
+
+std::vector<float> axis(int64_t which) {
+  std::vector<float> row(kDim);
+  row[static_cast<size_t>(which)] = 1;
+  return row;
+}
+
+// Texts are letters, one token each: 'a' is axis 0, 'b' axis 1, ...; a text is the sum of its letters.
+class LetterTokenizer : public Tokenizer {
+ public:
+  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
+    TokenizedText result;
+    result.ids.push_back(start_id());
+    for (const char c : text) {
+      if (c == ' ') continue;
+      if (static_cast<int64_t>(result.ids.size()) + 1 < max_tokens) {
+        result.ids.push_back(c - 'a');
+        ++result.used;
+      } else {
+        ++result.dropped;
+      }
+    }
+    result.ids.push_back(end_id());
+    return result;
+  }
+  [[nodiscard]] int64_t vocabulary_size() const override { return 103; }
+  [[nodiscard]] int32_t start_id() const override { return 100; }
+  [[nodiscard]] int32_t end_id() const override { return 101; }
+  [[nodiscard]] int32_t pad_id() const override { return 102; }
+};
+
+// Pictures are encoded by their mean colour: red is axis 0, green axis 1, blue axis 2.
+class LetterEncoder : public Encoder {
+ public:
+  explicit LetterEncoder(bool with_tokenizer = true) {
+    info_.fingerprint = kFingerprint;
+    info_.dim = kDim;
+    info_.context = 6;
+    preprocessing_.resize_mode = ResizeMode::kSquash;
+    preprocessing_.resize_height = preprocessing_.resize_width = 4;
+    preprocessing_.crop = false;
+    if (with_tokenizer) tokenizer_ = std::make_unique<LetterTokenizer>();
+  }
+  [[nodiscard]] const EncoderInfo& info() const override { return info_; }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    Matrix<float> rows(pixels.rows(), kDim);
+    for (int64_t r = 0; r < pixels.rows(); ++r) {
+      std::vector<float> row(kDim);
+      for (int64_t i = 0; i < 48; ++i) row[static_cast<size_t>(i / 16)] += pixels(r, i);
+      std::ranges::copy(unit(row), rows.row(r).begin());
+    }
+    return rows;
+  }
+  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    Matrix<float> rows(static_cast<int64_t>(texts.size()), kDim);
+    for (size_t t = 0; t < texts.size(); ++t) {
+      std::vector<float> row(kDim);
+      for (const int32_t id : texts[t].ids) {
+        if (id < kDim) row[static_cast<size_t>(id)] += 1;
+        if (id == 'z' - 'a') row[0] -= 1;
+      }
+      std::ranges::copy(unit(row), rows.row(static_cast<int64_t>(t)).begin());
+    }
+    return rows;
+  }
+
+  EncoderInfo info_;
+
+ private:
+  Preprocessing preprocessing_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+class SearchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "saccade_search_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    auto writer = CollectionWriter::create(folder_ / "collection", {"letters", "", kFingerprint, kDim});
+    ASSERT_TRUE(writer.has_value()) << writer.error().message;
+    writer_ = std::make_unique<CollectionWriter>(*std::move(writer));
+  }
+  void TearDown() override {
+    writer_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  static CollectionChange::Put put(const std::string& name, std::vector<float> row, char hash = 'a') {
+    CollectionChange::Put result;
+    result.item.path = "/pictures/" + name;
+    result.item.hash = std::string(63, '0') + hash;
+    result.item.width = static_cast<int64_t>(10 * name.size());
+    result.item.height = 10;
+    result.item.format = "png";
+    result.item.caption = "picture " + name;
+    result.values = unit(std::move(row));
+    return result;
+  }
+  void add(std::vector<CollectionChange::Put> puts) {
+    CollectionChange change;
+    change.puts = std::move(puts);
+    const Status status = writer_->commit(change);
+    ASSERT_TRUE(status.has_value()) << status.error().message;
+  }
+  Collection open() {
+    auto collection = Collection::open(folder_ / "collection");
+    EXPECT_TRUE(collection.has_value()) << collection.error().message;
+    return *std::move(collection);
+  }
+  Answer answer_to(const Query& query) {
+    const Collection collection = open();
+    auto answer = search(collection, encoder_, query, pool_);
+    EXPECT_TRUE(answer.has_value()) << answer.error().message;
+    return answer.has_value() ? *std::move(answer) : Answer{};
+  }
+  Error error_of(const Query& query) {
+    const Collection collection = open();
+    auto answer = search(collection, encoder_, query, pool_);
+    EXPECT_FALSE(answer.has_value());
+    return answer.has_value() ? Error{} : answer.error();
+  }
+  std::filesystem::path picture(const std::string& name, uint8_t red, uint8_t green, uint8_t blue) {
+    Image image;
+    image.width = image.height = 4;
+    image.channels = 3;
+    for (int i = 0; i < 16; ++i) image.pixels.insert(image.pixels.end(), {red, green, blue});
+    const auto png = encode_png(image);
+    EXPECT_TRUE(png.has_value());
+    EXPECT_TRUE(write_file_atomic(folder_ / name, *png).has_value());
+    return folder_ / name;
+  }
+  static std::vector<std::string> paths(const Answer& answer) {
+    std::vector<std::string> result;
+    for (const Hit& hit : answer.hits) {
+      result.push_back(hit.item.path);
+      for (const Hit::Folded& copy : hit.folded) result.push_back("  " + copy.item.path);
+    }
+    return result;
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<CollectionWriter> writer_;
+  LetterEncoder encoder_;
+  ThreadPool pool_{2};
+};
+
+Query text_query(std::string text, int64_t k = 10) {
+  Query query;
+  query.text = std::move(text);
+  query.k = k;
+  return query;
+}
+
+TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
+  add({put("b", axis(1)), put("a", axis(0)), put("ab", {1, 1}), put("c", axis(2))});
+  const Answer answer = answer_to(text_query("a", 3));
+  EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/a", "/pictures/ab", "/pictures/b"));
+  EXPECT_FLOAT_EQ(answer.hits[0].score, 1);
+  EXPECT_NEAR(answer.hits[1].score, std::sqrt(0.5), 1e-6);
+  EXPECT_EQ(answer.hits[2].rank, 3);
+  EXPECT_EQ(answer.searched, 4);
+  ASSERT_TRUE(answer.tokens.has_value());
+  EXPECT_EQ(answer.tokens->used, 1);
+  EXPECT_EQ(answer.tokens->dropped, 0);
+
+  const Answer cut = answer_to(text_query("abcdefg"));
+  EXPECT_EQ(cut.tokens->used, 4);
+  EXPECT_EQ(cut.tokens->dropped, 3);
+  EXPECT_EQ(tokens_text(*cut.tokens),
+            "first 4 tokens read, the other 3 dropped: the model has no room for more");
+}
+
+TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 60; ++i) puts.push_back(put(std::to_string(i), axis(0)));
+  add(std::move(puts));
+  // Items 1 to 30 get new rows, behind all others: row order is now 31..60, 1..30.
+  CollectionChange change;
+  for (int64_t id = 1; id <= 30; ++id) {
+    auto item = open().item(id);
+    ASSERT_TRUE(item.has_value());
+    change.puts.push_back({*item, axis(0)});
+  }
+  ASSERT_TRUE(writer_->commit(change).has_value());
+  Query query = text_query("a", 7);
+  query.fold_duplicates = false;
+  const Answer answer = answer_to(query);
+  ASSERT_EQ(answer.hits.size(), 7U);
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(answer.hits[i].item.id, static_cast<int64_t>(i) + 1);
+}
+
+TEST_F(SearchTest, NearDuplicatesAreFoldedUnderTheBestOfThem) {
+  add({put("copy", {1, 0.02F}, 'b'), put("a", axis(0)), put("same", axis(0)), put("ab", {1, 1}),
+       put("c", axis(2))});
+  const Answer folded = answer_to(text_query("a", 2));
+  EXPECT_THAT(paths(folded),
+              testing::ElementsAre("/pictures/a", "  /pictures/same", "  /pictures/copy", "/pictures/ab"));
+  EXPECT_TRUE(folded.hits[0].folded[0].same_bytes);
+  EXPECT_FALSE(folded.hits[0].folded[1].same_bytes);
+  Query query = text_query("a", 2);
+  query.fold_duplicates = false;
+  EXPECT_THAT(paths(answer_to(query)), testing::ElementsAre("/pictures/a", "/pictures/same"));
+}
+
+TEST_F(SearchTest, CopiesNeverCrowdOutTheOtherPictures) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 1'000; ++i) puts.push_back(put(std::to_string(i), axis(0)));
+  for (int64_t i = 1; i < 5; ++i) puts.push_back(put("other" + std::to_string(i), axis(i)));
+  add(std::move(puts));
+  const Answer answer = answer_to(text_query("a", 5));
+  ASSERT_EQ(answer.hits.size(), 5U);
+  EXPECT_EQ(answer.hits[0].folded.size(), 999U);
+  EXPECT_EQ(answer.hits[4].item.path, "/pictures/other4");
+  EXPECT_EQ(answer_to(text_query("a", 100)).hits.size(), 5U);
+}
+
+TEST_F(SearchTest, TheFilterLeavesOut) {
+  add({put("a", axis(0)), put("longer", {1, 0.5F}), put("longest", {1, 1})});
+  Query query = text_query("a", 2);
+  query.filter = "width>=60";
+  const Answer answer = answer_to(query);
+  EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/longer", "/pictures/longest"));
+  EXPECT_EQ(answer.searched, 2);
+  query.filter = "width>=1000";
+  EXPECT_THAT(answer_to(query).hits, testing::IsEmpty());
+  query.filter = "width>=";
+  EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
+  EXPECT_THAT(error_of(query).message, HasSubstr("filter: "));
+}
+
+TEST_F(SearchTest, RemovedPicturesAreNeverHits) {
+  add({put("a", axis(0)), put("ab", {1, 1})});
+  ASSERT_TRUE(writer_->remove_path("/pictures/a").has_value());
+  EXPECT_THAT(paths(answer_to(text_query("a"))), testing::ElementsAre("/pictures/ab"));
+  ASSERT_TRUE(writer_->remove_path("/pictures/ab").has_value());
+  EXPECT_THAT(answer_to(text_query("a")).hits, testing::IsEmpty());
+}
+
+TEST_F(SearchTest, PicturesAndTextWithPictures) {
+  add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1}), put("blue", axis(2))});
+  Query query;
+  query.image = picture("green.png", 0, 255, 0);
+  const Answer by_picture = answer_to(query);
+  EXPECT_EQ(by_picture.hits[0].item.path, "/pictures/green");
+  EXPECT_FALSE(by_picture.tokens.has_value());
+  query.text = "a";
+  const Answer both = answer_to(query);
+  EXPECT_EQ(both.hits[0].item.path, "/pictures/redgreen");
+  EXPECT_NEAR(both.hits[0].score, 1, 1e-6);
+  EXPECT_TRUE(both.tokens.has_value());
+
+  query.image = picture("red.png", 255, 0, 0);
+  query.text = "z";
+  EXPECT_EQ(error_of(query).code, ErrorCode::kBadData);
+  EXPECT_THAT(error_of(query).message, HasSubstr("cancel out"));
+  query.image = folder_ / "none.png";
+  EXPECT_EQ(error_of(query).code, ErrorCode::kNotFound);
+  EXPECT_THAT(error_of(query).message, HasSubstr("none.png"));
+}
+
+TEST_F(SearchTest, WrongQueriesAreRefused) {
+  add({put("a", axis(0))});
+  EXPECT_EQ(error_of(text_query(" \n")).code, ErrorCode::kUsage);
+  EXPECT_EQ(error_of(text_query("a", 0)).code, ErrorCode::kUsage);
+  EXPECT_EQ(error_of(text_query("a", -5)).code, ErrorCode::kUsage);
+  encoder_.info_.fingerprint[0] = '2';
+  EXPECT_EQ(error_of(text_query("a")).code, ErrorCode::kMismatch);
+
+  const Collection collection = open();
+  LetterEncoder silent(false);
+  const auto answer = search(collection, silent, text_query("a"), pool_);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(search_row(collection, std::vector<float>(3), text_query("a"), pool_).error().code,
+            ErrorCode::kMismatch);
+}
+
+TEST_F(SearchTest, JsonHasTheDocumentedFields) {
+  add({put("a", axis(0)), put("same", axis(0)), put("b\xff", axis(1))});
+  const Json json = answer_json(answer_to(text_query("a", 2)));
+  EXPECT_EQ(dump_json(json["query"]),
+            R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true})");
+  EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0})");
+  EXPECT_EQ(
+      dump_json(json["hits"][0]),
+      R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"caption":"picture a","width":10,"height":10,)"
+      R"("format":"png","folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}]})");
+  EXPECT_EQ(json["searched"], 3);
+  EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
+}
+
+}  // namespace
+}  // namespace saccade
