@@ -1,0 +1,20 @@
+// Words from anywhere, made safe to stand in an HTML page.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace saccade {
+
+// For element content and for attribute values in double or single quotes. Bytes that are not UTF-8 and
+// characters HTML forbids become U+FFFD.
+std::string escape_html(std::string_view text);
+
+// "file:///..." of an absolute path, every byte that is not plain percent-encoded: safe in an attribute as it
+// is.
+std::string file_url(std::string_view path);
+
+// "data:image/png;base64,..." of any bytes.
+std::string data_url(std::string_view media_type, std::string_view bytes);
+
+}  // namespace saccade

@@ -1,0 +1,162 @@
+#include <cstdlib>
+#include <filesystem>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/report/html.h"
+#include "saccade/report/search_page.h"
+
+namespace saccade {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Html, EscapesWhatHasAMeaning) {
+  EXPECT_EQ(escape_html(R"(<a href="x" id='y'>&amp;)"),
+            "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;");
+  EXPECT_EQ(escape_html("Gr\xC3\xBC\xC3\x9F"
+                        "e \xF0\x9F\x90\xA6\n"),
+            "Gr\xC3\xBC\xC3\x9F"
+            "e \xF0\x9F\x90\xA6\n");
+}
+
+TEST(Html, BytesThatAreNotTextAreReplaced) {
+  const std::string bad = "\xEF\xBF\xBD";
+  EXPECT_EQ(escape_html("a\xFFz"), "a" + bad + "z");
+  EXPECT_EQ(escape_html("\xC3"), bad);
+  EXPECT_EQ(escape_html("\xC0\xBC"), bad + bad);                      // an overlong "<"
+  EXPECT_EQ(escape_html("\xED\xA0\x80"), bad + bad + bad);            // a surrogate
+  EXPECT_EQ(escape_html("\xF4\x90\x80\x80"), bad + bad + bad + bad);  // past the last character
+  EXPECT_EQ(escape_html(std::string("\0\x1b\x7f", 3)), bad + bad + bad);
+  EXPECT_EQ(escape_html("\xC2\x85"), bad);  // a C1 control
+}
+
+TEST(Html, UrlsHoldAnyBytes) {
+  EXPECT_EQ(file_url("/a b/\"<\xFF.png"), "file:///a%20b/%22%3C%FF.png");
+  EXPECT_EQ(data_url("text/plain", ""), "data:text/plain;base64,");
+  EXPECT_EQ(data_url("text/plain", "f"), "data:text/plain;base64,Zg==");
+  EXPECT_EQ(data_url("text/plain", "fo"), "data:text/plain;base64,Zm8=");
+  EXPECT_EQ(data_url("text/plain", "foo"), "data:text/plain;base64,Zm9v");
+  EXPECT_EQ(data_url("text/plain", "\xFF\xFE\xFD\xFC"), "data:text/plain;base64,//79/A==");
+}
+
+class SearchPage : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "saccade_report_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A square of one colour; alpha 255 all over, or 0 outside a disc.
+  std::string picture(const std::string& name, uint8_t grey, bool disc, int side = 400) {
+    Image image;
+    image.width = image.height = side;
+    image.channels = 4;
+    image.mode = PixelMode::kRgba;
+    for (int y = 0; y < side; ++y) {
+      for (int x = 0; x < side; ++x) {
+        const int dx = 2 * x - side;
+        const int dy = 2 * y - side;
+        const bool inside = !disc || dx * dx + dy * dy < side * side / 2;
+        image.pixels.insert(image.pixels.end(), {grey, grey, grey, static_cast<uint8_t>(inside ? 255 : 0)});
+      }
+    }
+    const auto png = encode_png(image);
+    EXPECT_TRUE(png.has_value());
+    EXPECT_TRUE(write_file_atomic(folder_ / name, *png).has_value());
+    return (folder_ / name).string();
+  }
+  static Hit hit(int64_t rank, float score, std::string path, std::string caption) {
+    Hit result;
+    result.rank = rank;
+    result.score = score;
+    result.item.id = rank;
+    result.item.path = std::move(path);
+    result.item.caption = std::move(caption);
+    result.item.format = "png";
+    result.item.width = result.item.height = 400;
+    return result;
+  }
+  std::string page(std::span<const Answer> answers) {
+    ThreadPool pool(2);
+    SearchPageOptions options;
+    options.collection = "/home/<me>";
+    options.pictures = 4;
+    auto html = search_page(answers, options, pool);
+    EXPECT_TRUE(html.has_value());
+    return html.has_value() ? *html : "";
+  }
+
+  std::filesystem::path folder_;
+};
+
+int count(const std::string& text, std::string_view part) {
+  int result = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++result;
+  return result;
+}
+
+TEST_F(SearchPage, ShowsPicturesScoresAndWhatWasRead) {
+  Answer answer;
+  answer.query.text = "two <b>birds</b>";
+  answer.tokens = TokenCount{5, 2};
+  answer.searched = 4;
+  answer.hits.push_back(hit(1, 0.31254F, picture("opaque.png", 90, false), "\"><script>alert(1)</script>"));
+  answer.hits.push_back(hit(2, 0.25F, picture("black.png", 0, true), ""));
+  answer.hits.push_back(hit(3, 0.2F, picture("white.png", 255, true), ""));
+  answer.hits.push_back(hit(4, 0.1F, (folder_ / "gone.png").string(), ""));
+  answer.hits[0].folded.push_back({hit(9, 0, "/x/copy.png", "").item, 0.31F, true});
+  const std::string html = page({&answer, 1});
+
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, Not(HasSubstr("<b>birds")));
+  EXPECT_THAT(html, HasSubstr("two &lt;b&gt;birds&lt;/b&gt;"));
+  EXPECT_THAT(html, HasSubstr("/home/&lt;me&gt;"));
+  EXPECT_THAT(html, HasSubstr("0.313"));
+  EXPECT_THAT(html, HasSubstr("first 5 tokens read, the other 2 dropped"));
+  EXPECT_THAT(html, HasSubstr("and 1 like it"));
+  EXPECT_EQ(count(html, "<li class=\"card\">"), 4);
+  EXPECT_EQ(count(html, "src=\"data:image/jpeg;base64,"), 1);  // the opaque one
+  EXPECT_EQ(count(html, "src=\"data:image/png;base64,"), 2);
+  EXPECT_EQ(count(html, "class=\"thumb light\""), 1);
+  EXPECT_EQ(count(html, "class=\"thumb dark\""), 1);
+  EXPECT_EQ(count(html, "Cannot be shown: "), 1);
+  // Nothing is fetched from elsewhere: every src is data.
+  EXPECT_EQ(count(html, "src=\""), count(html, "src=\"data:"));
+  EXPECT_EQ(count(html, "url("), 0);
+}
+
+TEST_F(SearchPage, SeveralQueriesStandUnderEachOther) {
+  std::vector<Answer> answers(3);
+  answers[0].query.text = "first";
+  answers[0].hits.push_back(hit(1, 0.5F, picture("a.png", 10, false), ""));
+  answers[1].query.image = picture("query.png", 200, false);
+  answers[1].hits.push_back(hit(1, 0.5F, picture("b.png", 60, false, 30), ""));
+  answers[2].query.text = "nothing";
+  const std::string html = page(answers);
+  EXPECT_EQ(count(html, "<section "), 3);
+  EXPECT_THAT(html, HasSubstr("href=\"#query-3\""));
+  EXPECT_THAT(html, HasSubstr("Like query.png"));
+  EXPECT_THAT(html, HasSubstr("No picture to show."));
+  EXPECT_EQ(count(html, "src=\"data:"), 3);
+}
+
+TEST_F(SearchPage, StopsWhenAsked) {
+  std::vector<Answer> answers(1);
+  answers[0].hits.push_back(hit(1, 0.5F, picture("a.png", 10, false), ""));
+  std::stop_source source;
+  source.request_stop();
+  ThreadPool pool(1);
+  const auto html = search_page(answers, {}, pool, {}, source.get_token());
+  ASSERT_FALSE(html.has_value());
+  EXPECT_EQ(html.error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace saccade
