@@ -23,15 +23,19 @@ struct TokenizedText {
 
 enum class TextCleanup {
   kTokenizerFile,  // what the tokenizer's own files say (transformers)
-  kOpenAi,         // html.unescape twice, strip, collapse white space, lower (OpenAI's and OpenCLIP's code)
+  // html.unescape twice, strip, collapse white space, lower (OpenAI's and OpenCLIP's code). Unlike there,
+  // ftfy does not run first: mojibake, curly quotes, ligatures and full-width letters stay as they are.
+  // Padding is id 0.
+  kOpenAi,
 };
 
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Any bytes: invalid UTF-8 is read as U+FFFD. At most max_tokens ids (>= 2), the end token kept when text is
-  // cut. Thread-safe. Cost: linear in the text's length, up to a word's length squared over long words.
+  // Any bytes: invalid UTF-8 is read as U+FFFD, what lies past 256 MiB not at all. At most max_tokens ids (>=
+  // 2), the end token kept when text is cut. Thread-safe. Cost: linear in the text's length, n log n in a
+  // word's.
   [[nodiscard]] virtual TokenizedText encode(std::string_view text, int64_t max_tokens) const = 0;
   [[nodiscard]] virtual int64_t vocabulary_size() const = 0;
   [[nodiscard]] virtual int32_t start_id() const = 0;
@@ -41,6 +45,7 @@ class Tokenizer {
 
 // CLIP's byte-level BPE from a checkpoint folder: tokenizer.json, or vocab.json + merges.txt. kNotFound names
 // what is missing, kBadData what is wrong in a file.
-Result<std::unique_ptr<Tokenizer>> load_clip_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
+Result<std::unique_ptr<Tokenizer>> load_clip_tokenizer(const std::filesystem::path& folder,
+                                                       TextCleanup cleanup);
 
 }  // namespace saccade

@@ -1,0 +1,328 @@
+#include "saccade/text/clip_spec.h"
+
+#include <algorithm>
+#include <array>
+
+namespace saccade {
+namespace {
+
+constexpr std::string_view kStart = "<|startoftext|>";
+constexpr std::string_view kEnd = "<|endoftext|>";
+// Text is searched for every added token: real files have two or three.
+constexpr size_t kMaxAddedTokens = 1000;
+
+std::string shown(std::string_view text) {
+  return std::string(text.substr(0, 60));
+}
+
+// An object's member, null where there is none.
+const Json& member(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+Result<Vocabulary> parse_vocabulary(const Json& json) {
+  if (!json.is_object())
+    return fail(ErrorCode::kBadData, "{}, not an object of pieces and ids", json_kind(json));
+  Vocabulary vocabulary;
+  vocabulary.reserve(json.size());
+  for (const auto& [piece, id] : json.items()) {
+    SACCADE_ASSIGN(const auto value, detail::json_as<int32_t>(shown(piece), id));
+    vocabulary.emplace(piece, value);
+  }
+  return vocabulary;
+}
+
+// Ids must be 0 to size - 1, each once.
+Status check_ids(const Vocabulary& vocabulary) {
+  std::vector<const std::string*> piece_of(vocabulary.size(), nullptr);
+  for (const auto& [piece, id] : vocabulary) {
+    if (id < 0 || static_cast<size_t>(id) >= piece_of.size()) {
+      return fail(ErrorCode::kBadData,
+                  "piece \"{}\" has id {} among {} pieces: ids must be 0 to {} without gaps", shown(piece),
+                  id, piece_of.size(), piece_of.size() - 1);
+    }
+    const std::string*& other = piece_of[static_cast<size_t>(id)];
+    if (other != nullptr) {
+      // Named in one order, whatever the order of the hash table.
+      const auto [first, second] = std::minmax(*other, piece);
+      return fail(ErrorCode::kBadData, "pieces \"{}\" and \"{}\" both have id {}", shown(first),
+                  shown(second), id);
+    }
+    other = &piece;
+  }
+  return {};
+}
+
+Result<int32_t> id_of(const Vocabulary& vocabulary, const std::string& token, std::string_view what) {
+  const auto found = vocabulary.find(token);
+  if (found != vocabulary.end()) return found->second;
+  return fail(ErrorCode::kBadData, "{} \"{}\" is not in the vocabulary", what, shown(token));
+}
+
+// "left right", one space between.
+Result<BpeMerge> parse_merge(std::string_view text, std::string place) {
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos || space == 0 || space + 1 == text.size() ||
+      text.find(' ', space + 1) != std::string_view::npos) {
+    return fail(ErrorCode::kBadData, "{}: \"{}\" is not two pieces with a space between", place, shown(text));
+  }
+  return BpeMerge{std::string(text.substr(0, space)), std::string(text.substr(space + 1)), std::move(place)};
+}
+
+Result<std::vector<BpeMerge>> parse_merges(const Json& json) {
+  if (!json.is_array()) return fail(ErrorCode::kBadData, "\"merges\" is {}, not an array", json_kind(json));
+  std::vector<BpeMerge> merges;
+  merges.reserve(json.size());
+  for (const Json& merge : json) {
+    std::string place = fmt::format("merge {}", merges.size());
+    if (merge.is_string()) {
+      SACCADE_ASSIGN(BpeMerge parsed, parse_merge(merge.get_ref<const std::string&>(), std::move(place)));
+      merges.push_back(std::move(parsed));
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      merges.push_back({merge[0].get<std::string>(), merge[1].get<std::string>(), std::move(place)});
+    } else {
+      return fail(ErrorCode::kBadData, "{} is {}, not \"a b\" or [\"a\", \"b\"]", place, json_kind(merge));
+    }
+  }
+  return merges;
+}
+
+// A flag that must have one value, or be absent where `optional` says that this means the same.
+Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine = true) {
+  const Json& value = member(object, key);
+  if ((value.is_null() && absent_is_fine) || value == wanted) return {};
+  return fail(ErrorCode::kUnsupported, "\"{}\": {} is not supported, only {}", key, shown(dump_json(value)),
+              dump_json(wanted));
+}
+
+std::string type_of(const Json& json) {
+  const Json& type = member(json, "type");
+  return type.is_string() ? type.get<std::string>() : std::string(json_kind(json));
+}
+
+// The steps of a Sequence, or the one step itself; nothing for null.
+Result<std::vector<Json>> steps_of(const Json& json, const char* key) {
+  if (json.is_null()) return std::vector<Json>{};
+  if (type_of(json) != "Sequence") return std::vector<Json>{json};
+  const Json& list = member(json, key);
+  if (!list.is_array()) return fail(ErrorCode::kBadData, "\"{}\" is {}, not an array", key, json_kind(list));
+  return std::vector<Json>(list.begin(), list.end());
+}
+
+Result<std::vector<NormalizerStep>> parse_normalizer(const Json& json) {
+  SACCADE_ASSIGN(const std::vector<Json> parts, steps_of(json, "normalizers"));
+  std::vector<NormalizerStep> steps;
+  for (const Json& part : parts) {
+    const std::string type = type_of(part);
+    if (type == "NFC") {
+      steps.push_back(NormalizerStep::kNfc);
+    } else if (type == "Lowercase") {
+      steps.push_back(NormalizerStep::kLowercase);
+    } else if (type == "Replace") {
+      SACCADE_TRY(require(part, "pattern", Json{{"Regex", "\\s+"}}, false));
+      SACCADE_TRY(require(part, "content", " ", false));
+      steps.push_back(NormalizerStep::kCollapseWhiteSpace);
+    } else {
+      return fail(ErrorCode::kUnsupported, "{} is not supported, only NFC, Replace and Lowercase",
+                  shown(type));
+    }
+  }
+  return steps;
+}
+
+Result<SpecialWords> parse_pre_tokenizer(const Json& json) {
+  constexpr std::string_view kPattern = R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
+  constexpr std::string_view kSpecials = R"(<\|startoftext\|>|<\|endoftext\|>|)";
+  SACCADE_ASSIGN(const std::vector<Json> parts, steps_of(json, "pretokenizers"));
+  if (parts.size() != 2 || type_of(parts[0]) != "Split" || type_of(parts[1]) != "ByteLevel") {
+    return fail(ErrorCode::kUnsupported, "{} is not supported, only Split followed by ByteLevel",
+                shown(dump_json(json)));
+  }
+  SACCADE_TRY(require(parts[0], "behavior", "Removed", false));
+  SACCADE_TRY(require(parts[0], "invert", true, false));
+  const Json& pattern = member(member(parts[0], "pattern"), "Regex");
+  const std::string regex =
+      pattern.is_string() ? pattern.get<std::string>() : dump_json(member(parts[0], "pattern"));
+  const bool with_specials = regex == std::string(kSpecials) + std::string(kPattern);
+  if (!with_specials && regex != kPattern) {
+    return fail(ErrorCode::kUnsupported, "pattern {} is not CLIP's", regex.substr(0, 200));
+  }
+  SACCADE_TRY(require(parts[1], "add_prefix_space", false, false));
+  SACCADE_ASSIGN(const bool use_regex, json_field_or<bool>(parts[1], "use_regex", true));
+  if (!with_specials) return SpecialWords::kPlain;
+  return use_regex ? SpecialWords::kSplit : SpecialWords::kWhole;
+}
+
+Status parse_added_tokens(const Json& json, ClipTokenizerSpec& spec) {
+  if (json.is_null()) return {};
+  if (!json.is_array()) return fail(ErrorCode::kBadData, "{}, not an array", json_kind(json));
+  if (json.size() > kMaxAddedTokens) {
+    return fail(ErrorCode::kLimit, "{} tokens, limit {}", json.size(), kMaxAddedTokens);
+  }
+  for (const Json& token : json) {
+    AddedToken added;
+    SACCADE_ASSIGN(added.content, json_field<std::string>(token, "content"));
+    SACCADE_ASSIGN(added.id, json_field<int32_t>(token, "id"));
+    SACCADE_ASSIGN(added.normalized, json_field_or<bool>(token, "normalized", false));
+    if (added.content.empty()) return fail(ErrorCode::kBadData, "token {} is empty", added.id);
+    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+      SACCADE_TRY(require(token, key, false).in(fmt::format("token \"{}\"", shown(added.content))));
+    }
+    const auto [known, is_new] = spec.vocabulary.emplace(added.content, added.id);
+    if (!is_new && known->second != added.id) {
+      return fail(ErrorCode::kBadData, "token \"{}\" has id {}, and {} in the vocabulary",
+                  shown(added.content), added.id, known->second);
+    }
+    spec.added_tokens.push_back(std::move(added));
+  }
+  return {};
+}
+
+// ["<|endoftext|>", 49407]
+Result<int32_t> parse_token_pair(const Json& json, const char* key, const Vocabulary& vocabulary) {
+  const Json& pair = member(json, key);
+  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) {
+    return fail(ErrorCode::kBadData, "\"{}\" is {}, expected [token, id]", key, shown(dump_json(pair)));
+  }
+  SACCADE_ASSIGN(const auto id, detail::json_as<int32_t>(key, pair[1]));
+  SACCADE_ASSIGN(const int32_t known, id_of(vocabulary, pair[0].get<std::string>(), key));
+  if (id != known) {
+    return fail(ErrorCode::kBadData, "\"{}\" has id {}, and {} in the vocabulary", key, id, known);
+  }
+  return id;
+}
+
+Status parse_post_processor(const Json& json, ClipTokenizerSpec& spec) {
+  const std::string type = type_of(json);
+  if (type == "RobertaProcessing") {
+    SACCADE_ASSIGN(spec.start_id, parse_token_pair(json, "cls", spec.vocabulary));
+    SACCADE_ASSIGN(spec.end_id, parse_token_pair(json, "sep", spec.vocabulary));
+    return {};
+  }
+  if (type != "TemplateProcessing") {
+    return fail(ErrorCode::kUnsupported, "{} is not supported, only RobertaProcessing and TemplateProcessing",
+                shown(type));
+  }
+  const Json& single = member(json, "single");
+  const bool framed =
+      single.is_array() && single.size() == 3 && member(single[0], "SpecialToken").is_object() &&
+      member(single[1], "Sequence").is_object() && member(single[2], "SpecialToken").is_object();
+  if (!framed) {
+    return fail(ErrorCode::kUnsupported, "\"single\": {} is not one start token, the text, one end token",
+                shown(dump_json(single)));
+  }
+  for (const size_t side : {size_t{0}, size_t{2}}) {
+    SACCADE_ASSIGN(const auto token, json_field<std::string>(member(single[side], "SpecialToken"), "id"));
+    SACCADE_ASSIGN(const int32_t id, id_of(spec.vocabulary, token, "token"));
+    const Json& ids = member(member(member(json, "special_tokens"), token.c_str()), "ids");
+    if (ids != Json::array({id})) {
+      return fail(ErrorCode::kBadData, "token \"{}\" stands for {}, and for {} in the vocabulary",
+                  shown(token), shown(dump_json(ids)), id);
+    }
+    (side == 0 ? spec.start_id : spec.end_id) = id;
+  }
+  return {};
+}
+
+// A special token of tokenizer_config.json: its name, or an object with its name as "content".
+struct SpecialToken {
+  std::string content;
+  bool normalized = false;
+};
+Result<SpecialToken> special_token(const Json& config, const char* key, std::string_view fallback) {
+  const Json& value = member(config, key);
+  if (value.is_object()) {
+    SpecialToken token;
+    SACCADE_ASSIGN(token.content, json_field<std::string>(value, "content").in(key));
+    SACCADE_ASSIGN(token.normalized, json_field_or<bool>(value, "normalized", false).in(key));
+    for (const char* flag : {"single_word", "lstrip", "rstrip"})
+      SACCADE_TRY(require(value, flag, false).in(key));
+    return token;
+  }
+  SACCADE_ASSIGN(std::string content, json_field_or<std::string>(config, key, std::string(fallback)));
+  if (content.empty()) return fail(ErrorCode::kBadData, "\"{}\" is empty", key);
+  return SpecialToken{std::move(content)};
+}
+
+}  // namespace
+
+Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config) {
+  const Json& model = member(json, "model");
+  if (type_of(model) != "BPE") {
+    return fail(ErrorCode::kUnsupported, "model {} is not supported, only BPE", shown(type_of(model)));
+  }
+  SACCADE_TRY(require(model, "continuing_subword_prefix", "").in("model"));
+  SACCADE_TRY(require(model, "byte_fallback", false).in("model"));
+  SACCADE_TRY(require(model, "fuse_unk", false).in("model"));
+  SACCADE_TRY(require(model, "ignore_merges", false).in("model"));
+  if (member(model, "dropout") != 0) SACCADE_TRY(require(model, "dropout", nullptr).in("model"));
+
+  ClipTokenizerSpec spec;
+  SACCADE_ASSIGN(spec.vocabulary, parse_vocabulary(member(model, "vocab")).in("model: vocab"));
+  SACCADE_ASSIGN(spec.merges, parse_merges(member(model, "merges")).in("model"));
+  SACCADE_ASSIGN(spec.suffix, json_field_or<std::string>(model, "end_of_word_suffix", "").in("model"));
+  SACCADE_TRY(parse_added_tokens(member(json, "added_tokens"), spec).in("added_tokens"));
+  SACCADE_TRY(check_ids(spec.vocabulary).in("vocabulary"));
+  SACCADE_ASSIGN(const auto unknown, json_field_or<std::string>(model, "unk_token", "").in("model"));
+  if (!unknown.empty()) {
+    SACCADE_ASSIGN(spec.unknown, id_of(spec.vocabulary, unknown, "unk_token").in("model"));
+  }
+  SACCADE_ASSIGN(spec.normalizer, parse_normalizer(member(json, "normalizer")).in("normalizer"));
+  SACCADE_ASSIGN(spec.special_words, parse_pre_tokenizer(member(json, "pre_tokenizer")).in("pre_tokenizer"));
+  SACCADE_TRY(parse_post_processor(member(json, "post_processor"), spec).in("post_processor"));
+
+  spec.pad_id = spec.end_id;
+  if (const Json& padding = member(json, "padding"); padding.is_object()) {
+    SACCADE_ASSIGN(spec.pad_id, json_field<int32_t>(padding, "pad_id").in("padding"));
+    if (spec.pad_id < 0 || static_cast<size_t>(spec.pad_id) >= spec.vocabulary.size()) {
+      return fail(ErrorCode::kBadData, "padding: \"pad_id\" is {} in a vocabulary of {}", spec.pad_id,
+                  spec.vocabulary.size());
+    }
+  } else if (!member(config, "pad_token").is_null()) {
+    SACCADE_ASSIGN(const SpecialToken pad, special_token(config, "pad_token", kEnd));
+    SACCADE_ASSIGN(spec.pad_id, id_of(spec.vocabulary, pad.content, "pad_token"));
+  }
+  return spec;
+}
+
+Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std::string_view merges,
+                                                          const Json& config) {
+  ClipTokenizerSpec spec;
+  SACCADE_ASSIGN(spec.vocabulary, parse_vocabulary(vocab).in("vocab.json"));
+  SACCADE_TRY(check_ids(spec.vocabulary).in("vocab.json"));
+  for (size_t line = 1; !merges.empty(); ++line) {
+    const size_t size = std::min(merges.find('\n'), merges.size());
+    std::string_view text = merges.substr(0, size);
+    merges.remove_prefix(std::min(size + 1, merges.size()));
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (text.empty() || text.starts_with("#version")) continue;
+    SACCADE_ASSIGN(BpeMerge merge, parse_merge(text, fmt::format("merges.txt line {}", line)));
+    spec.merges.push_back(std::move(merge));
+  }
+  spec.normalizer = {NormalizerStep::kNfc, NormalizerStep::kCollapseWhiteSpace, NormalizerStep::kLowercase};
+
+  struct Role {
+    const char* key;
+    std::string_view fallback;
+    int32_t id = 0;
+  };
+  std::array<Role, 4> roles = {
+      {{"bos_token", kStart}, {"eos_token", kEnd}, {"unk_token", kEnd}, {"pad_token", kEnd}}};
+  for (Role& role : roles) {
+    SACCADE_ASSIGN(SpecialToken token, special_token(config, role.key, role.fallback));
+    SACCADE_ASSIGN(role.id, id_of(spec.vocabulary, token.content, role.key));
+    const bool known = std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
+                                   [&](const AddedToken& added) { return added.id == role.id; });
+    if (!known) spec.added_tokens.push_back({std::move(token.content), role.id, token.normalized});
+  }
+  spec.start_id = roles[0].id;
+  spec.end_id = roles[1].id;
+  spec.unknown = roles[2].id;
+  spec.pad_id = roles[3].id;
+  return spec;
+}
+
+}  // namespace saccade

@@ -1,0 +1,25 @@
+// The steps that text goes through before it is cut into words. All take valid UTF-8 of less than 2^31 bytes,
+// are linear in it (sorting long runs of combining marks: n log n) and thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace saccade {
+
+// Unicode's normalization form C.
+std::string to_nfc(std::string text);
+
+// Each run of white space (Unicode's property White_Space) becomes one space, at the ends too.
+std::string collapse_white_space(std::string_view text);
+
+// Lower case of one code point at a time, whatever stands around it: no final sigma.
+std::string lowercase_each(std::string_view text);
+
+// OpenAI's clean-up as OpenCLIP does it: html.unescape twice, " ".join(text.split()), lower() with final
+// sigma. ftfy.fix_text, which the reference runs first where it is installed, is left out: it changes
+// mojibake, curly quotes, ligatures and full-width letters, and composes (NFC); such text comes out as it
+// went in.
+std::string clean_as_openai(std::string_view text);
+
+}  // namespace saccade
