@@ -1,45 +1,124 @@
 #include "saccade/core/json.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "saccade/core/files.h"
 
 namespace saccade {
 
 std::string_view json_kind(const Json& json) {
   switch (json.type()) {
-    case Json::value_t::null: return "null";
-    case Json::value_t::object: return "an object";
-    case Json::value_t::array: return "an array";
-    case Json::value_t::string: return "a string";
-    case Json::value_t::boolean: return "true or false";
-    default: return "a number";
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "an array";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "true or false";
+    default:
+      return "a number";
   }
 }
 
-Result<Json> parse_json(std::string_view text) {
-  // Depth first: the parser itself does not recurse, but destroying and dumping a value does.
-  constexpr int kMaxDepth = 200;
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMaxDepth) {
-        return fail(ErrorCode::kBadData, "JSON nested deeper than {} levels at byte {}", kMaxDepth, i);
-      }
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
+namespace {
+
+// Builds a value from the parser's events. The library's own builder looks for each key among all those
+// before it, which takes minutes for an object of a million keys, and lets the last of two equal keys win in
+// silence.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& /*value*/) override { return false; }  // never in JSON text
+
+  bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
+  bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
+  bool key(string_t& value) override {
+    open_.back().key = std::move(value);
+    return true;
   }
+  bool end_object() override {
+    const auto& members = open_.back().value.get_ref<const Json::object_t&>();
+    if (const std::string* twice = repeated_key(members)) {
+      error_ = fmt::format("key \"{}\" twice in one object", twice->substr(0, 60));
+      return false;
+    }
+    return close();
+  }
+  bool end_array() override { return close(); }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    error_ = fmt::format("not JSON at byte {}", position);
+    return false;
+  }
+
+  Json take_root() { return std::move(root_); }
+  [[nodiscard]] const std::string& error() const { return error_; }
+
+ private:
+  static constexpr size_t kMaxDepth = 200;  // destroying and dumping a value recurses
+
+  struct Open {
+    Json value;
+    std::string key;  // of the member being read, where value is an object
+  };
+
+  bool open(Json value) {
+    if (open_.size() == kMaxDepth) {
+      error_ = fmt::format("JSON nested deeper than {} levels", kMaxDepth);
+      return false;
+    }
+    open_.push_back({std::move(value), {}});
+    return true;
+  }
+  bool close() {
+    Json value = std::move(open_.back().value);
+    open_.pop_back();
+    return add(std::move(value));
+  }
+  bool add(Json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (Open& top = open_.back(); top.value.is_array()) {
+      top.value.get_ref<Json::array_t&>().push_back(std::move(value));
+    } else {
+      top.value.get_ref<Json::object_t&>().emplace_back(std::move(top.key), std::move(value));
+    }
+    return true;
+  }
+  static const std::string* repeated_key(const Json::object_t& members) {
+    std::vector<const std::string*> keys;
+    keys.reserve(members.size());
+    for (const auto& member : members) keys.push_back(&member.first);
+    std::sort(keys.begin(), keys.end(), [](const auto* a, const auto* b) { return *a < *b; });
+    const auto found =
+        std::adjacent_find(keys.begin(), keys.end(), [](const auto* a, const auto* b) { return *a == *b; });
+    return found == keys.end() ? nullptr : *found;
+  }
+
+  std::vector<Open> open_;
+  Json root_;
+  std::string error_;
+};
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text) {
   try {
-    return Json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    return fail(ErrorCode::kBadData, "not JSON at byte {}", error.byte);
-  } catch (const nlohmann::json::exception& error) {
+    Builder builder;
+    if (!Json::sax_parse(text, &builder)) return fail(ErrorCode::kBadData, "{}", builder.error());
+    return builder.take_root();
+  } catch (const std::exception& error) {
     return fail(ErrorCode::kBadData, "not JSON: {}", error.what());
   }
 }

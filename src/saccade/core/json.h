@@ -17,7 +17,8 @@ namespace saccade {
 // Objects keep the order of their keys, so that what we write reads as it was built.
 using Json = nlohmann::ordered_json;
 
-// kBadData with the byte position for anything that is not JSON, or nested deeper than 200 levels.
+// kBadData with the byte position for anything that is not JSON, and for what is nested deeper than 200 levels or
+// has a key twice in one object (which of the two counts would depend on the reader). Cost: n log n.
 Result<Json> parse_json(std::string_view text);
 // The same for a file of at most max_bytes; messages begin with the path.
 Result<Json> read_json(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 20);
