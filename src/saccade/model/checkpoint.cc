@@ -1,0 +1,217 @@
+#include "saccade/model/checkpoint.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "saccade/core/hash.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLongClipKeptPositions = 20;
+
+bool exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The shards an index names: {"weight_map": {tensor: file}}.
+Result<std::vector<std::string>> shard_names(const fs::path& index) {
+  SACCADE_ASSIGN(const Json json, read_json(index));
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    return fail(ErrorCode::kBadData, "{}: \"weight_map\" is not an object", index.string());
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    if (!file.is_string()) return fail(ErrorCode::kBadData, "{}: shard of {} is not a string", index.string(), tensor);
+    const auto name = file.get<std::string>();
+    if (name.empty() || fs::path(name).filename() != name || name == "..") {
+      return fail(ErrorCode::kBadData, "{}: shard \"{}\" is not a file name", index.string(), name);
+    }
+    names.insert(name);
+  }
+  if (names.empty()) return fail(ErrorCode::kBadData, "{}: names no shards", index.string());
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+// The weight files of a layout, in the order they are looked for.
+Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout layout) {
+  const std::string single = layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
+  if (exists(folder / single)) return std::vector<std::string>{single};
+  const std::string index = single + ".index.json";
+  if (exists(folder / index)) return shard_names(folder / index);
+  return fail(ErrorCode::kNotFound, "{}: neither {} nor {}", folder.string(), single, index);
+}
+
+// OpenAI's block names to the Hugging Face layout's, the joint attention input aside.
+const std::map<std::string, std::string, std::less<>>& block_renames() {
+  static const std::map<std::string, std::string, std::less<>> kNames = {
+      {"ln_1.weight", "layer_norm1.weight"},
+      {"ln_1.bias", "layer_norm1.bias"},
+      {"ln_2.weight", "layer_norm2.weight"},
+      {"ln_2.bias", "layer_norm2.bias"},
+      {"attn.out_proj.weight", "self_attn.out_proj.weight"},
+      {"attn.out_proj.bias", "self_attn.out_proj.bias"},
+      {"mlp.c_fc.weight", "mlp.fc1.weight"},
+      {"mlp.c_fc.bias", "mlp.fc1.bias"},
+      {"mlp.c_proj.weight", "mlp.fc2.weight"},
+      {"mlp.c_proj.bias", "mlp.fc2.bias"}};
+  return kNames;
+}
+
+const std::map<std::string, std::string, std::less<>>& plain_renames() {
+  static const std::map<std::string, std::string, std::less<>> kNames = {
+      {"visual.class_embedding", "vision_model.embeddings.class_embedding"},
+      {"visual.conv1.weight", "vision_model.embeddings.patch_embedding.weight"},
+      {"visual.positional_embedding", "vision_model.embeddings.position_embedding.weight"},
+      {"visual.ln_pre.weight", "vision_model.pre_layrnorm.weight"},
+      {"visual.ln_pre.bias", "vision_model.pre_layrnorm.bias"},
+      {"visual.ln_post.weight", "vision_model.post_layernorm.weight"},
+      {"visual.ln_post.bias", "vision_model.post_layernorm.bias"},
+      {"token_embedding.weight", "text_model.embeddings.token_embedding.weight"},
+      {"positional_embedding", "text_model.embeddings.position_embedding.weight"},
+      {"ln_final.weight", "text_model.final_layer_norm.weight"},
+      {"ln_final.bias", "text_model.final_layer_norm.bias"},
+      {"logit_scale", "logit_scale"}};
+  return kNames;
+}
+
+}  // namespace
+
+std::string_view layout_name(Layout layout) {
+  switch (layout) {
+    case Layout::kHuggingFace: return "hugging_face";
+    case Layout::kOpenClip: return "open_clip";
+    case Layout::kOpenAi: break;
+  }
+  return "openai";
+}
+
+Result<Checkpoint> open_checkpoint(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
+  }
+  Checkpoint checkpoint{.folder = folder, .layout = Layout::kHuggingFace, .config = nullptr, .files = {}};
+  if (exists(folder / "config.json")) {
+    SACCADE_ASSIGN(checkpoint.config, read_json(folder / "config.json"));
+  }
+  // OpenCLIP's repositories may carry a config.json too: their own config and weights together decide.
+  if (exists(folder / "open_clip_config.json") &&
+      (exists(folder / "open_clip_model.safetensors") || !exists(folder / "config.json"))) {
+    checkpoint.layout = Layout::kOpenClip;
+    SACCADE_ASSIGN(checkpoint.config, read_json(folder / "open_clip_config.json"));
+    if (!exists(folder / "open_clip_model.safetensors") && exists(folder / "model.safetensors")) {
+      checkpoint.layout = Layout::kOpenAi;
+    }
+  } else if (checkpoint.config.is_null()) {
+    if (!exists(folder / "model.safetensors")) {
+      return fail(ErrorCode::kNotFound,
+                  "checkpoint {}: no config.json (Hugging Face), open_clip_config.json (OpenCLIP) or "
+                  "model.safetensors (OpenAI's names)",
+                  folder.string());
+    }
+    checkpoint.layout = Layout::kOpenAi;
+  }
+
+  SACCADE_ASSIGN(const auto weights, weight_names(folder, checkpoint.layout));
+  std::set<std::string> names(weights.begin(), weights.end());
+  for (const char* name :
+       {"config.json", "open_clip_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json",
+        "vocab.json", "merges.txt", "special_tokens_map.json"}) {
+    if (exists(folder / name)) names.insert(name);
+  }
+  for (const std::string& name : names) checkpoint.files.push_back(folder / name);
+  return checkpoint;
+}
+
+Result<Weights> map_weights(const Checkpoint& checkpoint) {
+  SACCADE_ASSIGN(const auto names, weight_names(checkpoint.folder, checkpoint.layout));
+  Weights weights;
+  for (const std::string& name : names) {
+    SACCADE_ASSIGN(SafeTensors opened, SafeTensors::open(checkpoint.folder / name));
+    weights.files.push_back(std::make_unique<SafeTensors>(std::move(opened)));
+    for (auto& [tensor_name, tensor] : nn::borrow_tensors(*weights.files.back())) {
+      if (!weights.tensors.emplace(tensor_name, tensor).second) {
+        return fail(ErrorCode::kBadData, "tensor {} is in two shards, the second {}", tensor_name, name);
+      }
+    }
+  }
+  return weights;
+}
+
+Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
+  // Buffers that OpenAI's code saved beside the weights.
+  for (const char* buffer : {"attn_mask", "input_resolution", "context_length", "vocab_size", "mask1", "mask2"}) {
+    tensors.erase(buffer);
+  }
+  if (const auto rest = tensors.find("positional_embedding_res"); rest != tensors.end()) {
+    const auto kept = tensors.find("positional_embedding");
+    if (kept == tensors.end() || kept->second.sizes() != rest->second.sizes() || rest->second.dim() != 2 ||
+        rest->second.size(0) < kLongClipKeptPositions) {
+      return fail(ErrorCode::kBadData,
+                  "positional_embedding_res has shape {}: positional_embedding must be there, of the same shape, with "
+                  "{} rows or more",
+                  shape_text(rest->second.sizes().vec()), kLongClipKeptPositions);
+    }
+    kept->second = torch::cat({kept->second.slice(0, 0, kLongClipKeptPositions),
+                               rest->second.slice(0, kLongClipKeptPositions)});
+    tensors.erase(rest);
+  }
+
+  nn::TensorMap renamed;
+  for (const auto& [full_name, tensor] : tensors) {
+    // Models with a separate text class keep the text tower's tensors under "text.".
+    const std::string name = full_name.starts_with("text.") ? full_name.substr(5) : full_name;
+    if (const auto plain = plain_renames().find(name); plain != plain_renames().end()) {
+      renamed[plain->second] = name == "logit_scale" ? tensor.reshape({}) : tensor;
+      continue;
+    }
+    if (name == "visual.proj" || name == "text_projection") {
+      if (tensor.dim() != 2) return fail(ErrorCode::kBadData, "tensor {} has {} dimensions, not 2", name, tensor.dim());
+      renamed[name == "visual.proj" ? "visual_projection.weight" : "text_projection.weight"] = tensor.t();
+      continue;
+    }
+    const bool vision = name.starts_with("visual.transformer.resblocks.");
+    const std::string_view start = vision ? "visual.transformer.resblocks." : "transformer.resblocks.";
+    const size_t dot = name.find('.', start.size());
+    if (!name.starts_with(start) || dot == std::string::npos) {
+      renamed[full_name] = tensor;  // unknown: kept, so that it is reported as such
+      continue;
+    }
+    const std::string layer = fmt::format("{}.encoder.layers.{}.", vision ? "vision_model" : "text_model",
+                                          name.substr(start.size(), dot - start.size()));
+    const std::string part = name.substr(dot + 1);
+    if (part == "attn.in_proj_weight" || part == "attn.in_proj_bias") {
+      if (tensor.dim() < 1 || tensor.size(0) % 3 != 0) {
+        return fail(ErrorCode::kBadData, "tensor {} has shape {}, not three equal parts", name,
+                    shape_text(tensor.sizes().vec()));
+      }
+      const std::string kind = part.ends_with("weight") ? "weight" : "bias";
+      const std::vector<torch::Tensor> parts = tensor.chunk(3);
+      const char* names[] = {"q_proj", "k_proj", "v_proj"};
+      for (size_t i = 0; i < 3; ++i) renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = parts[i];
+    } else if (const auto found = block_renames().find(part); found != block_renames().end()) {
+      renamed[layer + found->second] = tensor;
+    } else {
+      renamed[full_name] = tensor;
+    }
+  }
+  return renamed;
+}
+
+Result<std::string> checkpoint_fingerprint(const fs::path& folder) {
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  Sha256 all;
+  for (const fs::path& file : checkpoint.files) {
+    SACCADE_ASSIGN(const std::string digest, sha256_file(file));
+    all.update(fmt::format("{} {}\n", digest, file.filename().string()));
+  }
+  return all.hex();
+}
+
+}  // namespace saccade

@@ -1,0 +1,51 @@
+// Conformance: does an encoder give its reference's answers? Runs the inputs of an io.safetensors kept beside the
+// weights, and compares every answer the reference wrote there.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+struct ConformOptions {
+  std::filesystem::path io;  // empty: io.safetensors in the checkpoint's folder
+  EncoderOptions encoder;
+  // Largest absolute difference allowed; 0: 1e-4 in fp32; in bf16 the verdict is by cosine and norm ratio.
+  double tolerance = 0;
+  // Used in bf16: the lowest cosine of any row, and how far a row's length may be off.
+  double min_cosine = 0.999;
+  double max_norm_error = 0.01;
+};
+
+// One named answer compared. A NaN or infinity anywhere fails it.
+struct AnswerCheck {
+  std::string name;
+  double max_abs = 0;     // largest |ours - reference|
+  double max_rel = 0;     // largest |ours - reference| / max(|reference|, 1e-3)
+  double cosine = 1;      // lowest over rows (last dimension)
+  double norm_ratio = 1;  // length of our row over the reference's, the one farthest from 1
+  double tolerance = 0;
+  bool ok = false;
+};
+
+struct ConformReport {
+  std::string checkpoint;
+  Precision precision = Precision::kFp32;
+  std::vector<AnswerCheck> answers;
+  // Names in the file that are neither inputs nor answers this family knows.
+  std::vector<std::string> unknown;
+  bool ok = false;  // at least one answer, every one ok, none unknown
+};
+
+// Errors where the comparison cannot be made (no file, wrong shapes); a failed comparison is a report.
+Result<ConformReport> conform(const std::filesystem::path& checkpoint, const ConformOptions& options = {});
+
+// {"checkpoint", "precision", "answers": [{"name", "max_abs", ...}], "ok"}.
+Json conform_json(const ConformReport& report);
+
+}  // namespace saccade

@@ -1,0 +1,384 @@
+// The CLIP family against the reference's answers, and checkpoints that are wrong in every way we could think of.
+#include "saccade/model/conform.h"
+
+#include <cmath>
+#include <fstream>
+#include <numeric>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "saccade/model/checkpoint.h"
+#include "saccade/model/clip.h"
+#include "saccade/model/encoder.h"
+#include "saccade/nn/parameters.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path golden(const std::string& name) { return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name; }
+
+// A folder of its own, gone afterwards.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "saccade-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() { fs::remove_all(path_); }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+fs::path copy_golden(const ScratchFolder& scratch, const std::string& name) {
+  const fs::path to = scratch.path() / name;
+  fs::copy(golden(name), to, fs::copy_options::recursive);
+  return to;
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+Json read(const fs::path& path) { return read_json(path).value(); }
+
+Status save(const fs::path& path, const nn::TensorMap& tensors) {
+  std::vector<torch::Tensor> kept;
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : tensors) {
+    kept.push_back(tensor.contiguous().clone());
+    named.push_back({name, nn::view_of(kept.back())});
+  }
+  return write_safetensors(path, named);
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, ConformsInFp32) {
+  const auto report = conform(golden(GetParam()));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->answers.size(), 7U);
+  EXPECT_TRUE(report->unknown.empty());
+  for (const AnswerCheck& check : report->answers) {
+    EXPECT_TRUE(check.max_abs <= 1e-4) << check.name << " " << check.max_abs;
+    EXPECT_TRUE(check.ok) << check.name;
+  }
+  EXPECT_TRUE(report->ok);
+}
+
+TEST_P(Golden, ConformsInBf16) {
+  ConformOptions options;
+  options.encoder.precision = Precision::kBf16;
+  const auto report = conform(golden(GetParam()), options);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const AnswerCheck& check : report->answers) {
+    if (check.name.starts_with("logits")) continue;  // a row of three nearly equal logits: judged by its rows' embeds
+    EXPECT_TRUE(check.cosine > 0.999) << check.name << " " << check.cosine;
+    EXPECT_TRUE(std::abs(check.norm_ratio - 1) < 0.01) << check.name << " " << check.norm_ratio;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Clip, Golden,
+                         testing::Values("clip-quickgelu", "clip-gelu", "long-clip", "open_clip-quickgelu",
+                                         "open_clip-gelu"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Long-CLIP's own files: OpenAI's names and two position tensors, the first good for rows 0 to 19, the second for
+// the rest.
+TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
+  const ScratchFolder scratch;
+  const auto original = SafeTensors::open(golden("long-clip") / "model.safetensors");
+  ASSERT_TRUE(original);
+  nn::TensorMap own;
+  const nn::TensorMap tensors = nn::borrow_tensors(*original);
+  const auto rename = [](std::string name) {
+    const std::pair<const char*, const char*> kRules[] = {
+        {"vision_model.embeddings.class_embedding", "visual.class_embedding"},
+        {"vision_model.embeddings.patch_embedding.weight", "visual.conv1.weight"},
+        {"vision_model.embeddings.position_embedding.weight", "visual.positional_embedding"},
+        {"vision_model.pre_layrnorm", "visual.ln_pre"},
+        {"vision_model.post_layernorm", "visual.ln_post"},
+        {"vision_model.encoder.layers.", "visual.transformer.resblocks."},
+        {"text_model.embeddings.token_embedding", "token_embedding"},
+        {"text_model.encoder.layers.", "transformer.resblocks."},
+        {"text_model.final_layer_norm", "ln_final"},
+        {"layer_norm1", "ln_1"},
+        {"layer_norm2", "ln_2"},
+        {"self_attn.out_proj", "attn.out_proj"},
+        {"mlp.fc1", "mlp.c_fc"},
+        {"mlp.fc2", "mlp.c_proj"}};
+    for (const auto& [from, to] : kRules) {
+      if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, std::string(from).size(), to);
+    }
+    return name;
+  };
+  for (const auto& [name, tensor] : tensors) {
+    if (name == "visual_projection.weight") {
+      own["visual.proj"] = tensor.t();
+    } else if (name == "text_projection.weight") {
+      own["text_projection"] = tensor.t();
+    } else if (name.find("q_proj") != std::string::npos) {
+      const auto part = [&](const char* which) {
+        std::string other = name;
+        return tensors.at(other.replace(other.find("q_proj"), 6, which));
+      };
+      std::string joint = rename(name);
+      const std::string kind = name.ends_with("weight") ? "in_proj_weight" : "in_proj_bias";
+      joint = joint.substr(0, joint.find("self_attn")) + "attn." + kind;
+      own[joint] = torch::cat({part("q_proj"), part("k_proj"), part("v_proj")});
+    } else if (name.find("k_proj") != std::string::npos || name.find("v_proj") != std::string::npos) {
+      continue;
+    } else if (name == "text_model.embeddings.position_embedding.weight") {
+      own["positional_embedding"] = tensor.clone();
+      own["positional_embedding"].slice(0, 20).fill_(1e3);  // rows the model must not read
+      own["positional_embedding_res"] = tensor.clone();
+      own["positional_embedding_res"].slice(0, 0, 20).fill_(1e3);
+    } else {
+      own[rename(name)] = tensor;
+    }
+  }
+  ASSERT_TRUE(save(scratch.path() / "model.safetensors", own));
+  fs::copy(golden("long-clip") / "io.safetensors", scratch.path() / "io.safetensors");
+  const Json config = read(golden("long-clip") / "config.json");
+  Json open_clip = read(golden("open_clip-quickgelu") / "open_clip_config.json");
+  open_clip["model_cfg"]["text_cfg"]["context_length"] = config["text_config"]["max_position_embeddings"];
+  write_text(scratch.path() / "open_clip_config.json", dump_json(open_clip));
+
+  const auto report = conform(scratch.path());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
+}
+
+TEST(Conform, NotesAWrongAnswer) {
+  const ScratchFolder scratch;
+  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
+  ASSERT_TRUE(io);
+  nn::TensorMap tensors = nn::borrow_tensors(*io);
+  tensors["text_embeds"] = tensors["text_embeds"] * 1.01;  // the same direction: only the scale is off
+  fs::remove(folder / "io.safetensors");
+  ASSERT_TRUE(save(folder / "io.safetensors", tensors));
+  const auto report = conform(folder);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->ok);
+  for (const AnswerCheck& check : report->answers) EXPECT_EQ(check.ok, check.name != "text_embeds") << check.name;
+}
+
+TEST(Conform, NanFails) {
+  const ScratchFolder scratch;
+  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
+  nn::TensorMap tensors = nn::borrow_tensors(*io);
+  tensors["image_embeds"] = tensors["image_embeds"].clone();
+  tensors["image_embeds"][0][0] = std::nan("");
+  fs::remove(folder / "io.safetensors");
+  ASSERT_TRUE(save(folder / "io.safetensors", tensors));
+  const auto report = conform(folder);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->ok);
+}
+
+// The same weights in 16 bits, and in shards: answers stay close, the loader does not care.
+TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
+  for (const auto dtype : {at::kHalf, at::kBFloat16}) {
+    const ScratchFolder scratch;
+    const fs::path folder = copy_golden(scratch, "clip-quickgelu");
+    const auto weights = SafeTensors::open(golden("clip-quickgelu") / "model.safetensors");
+    ASSERT_TRUE(weights);
+    nn::TensorMap first;
+    nn::TensorMap second;
+    Json map = Json::object();
+    for (const auto& [name, tensor] : nn::borrow_tensors(*weights)) {
+      const bool into_first = first.size() <= second.size();
+      (into_first ? first : second)[name] = tensor.to(dtype);
+      map[name] = into_first ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
+    }
+    fs::remove(folder / "model.safetensors");
+    ASSERT_TRUE(save(folder / "model-00001-of-00002.safetensors", first));
+    ASSERT_TRUE(save(folder / "model-00002-of-00002.safetensors", second));
+    write_text(folder / "model.safetensors.index.json", dump_json(Json{{"metadata", Json::object()},
+                                                                       {"weight_map", map}}));
+    ConformOptions options;
+    options.tolerance = dtype == at::kHalf ? 0.02 : 0.2;  // what rounding the weights alone does
+    const auto report = conform(folder, options);
+    ASSERT_TRUE(report) << report.error().message;
+    for (const AnswerCheck& check : report->answers) {
+      if (check.name.ends_with("embeds")) EXPECT_TRUE(check.cosine > 0.999) << check.name << " " << check.cosine;
+    }
+  }
+}
+
+TEST(Encoder, RowsDoNotDependOnBatchOrPadding) {
+  auto encoder = load_encoder(golden("clip-gelu"));
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
+  ASSERT_TRUE(io);
+  const std::vector<float> pixels = io->find("pixel_values")->to_floats().value();
+  const std::vector<int64_t> ids = io->find("input_ids")->to_int64s().value();
+  const MatrixView<const float> pictures(pixels.data(), 3, 3 * 64 * 64);
+  const Matrix<float> together = (*encoder)->encode_images(pictures).value();
+  for (int64_t i = 0; i < 3; ++i) {
+    const Matrix<float> alone = (*encoder)->encode_images(pictures.slice(i, 1)).value();
+    double length = 0;
+    for (int64_t c = 0; c < together.columns(); ++c) {
+      EXPECT_NEAR(alone(0, c), together(i, c), 1e-5);
+      length += static_cast<double>(alone(0, c)) * alone(0, c);
+    }
+    EXPECT_NEAR(length, 1, 1e-5);
+  }
+  // Texts cut to their end tokens give what the padded ones gave the reference.
+  const std::vector<float> expected = io->find("text_embeds")->to_floats().value();
+  std::vector<TokenizedText> texts(4);
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t t = 0; t < 16; ++t) {
+      texts[i].ids.push_back(static_cast<int32_t>(ids[i * 16 + t]));
+      if (texts[i].ids.back() == 299) break;
+    }
+  }
+  const Matrix<float> rows = (*encoder)->encode_texts(texts).value();
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t c = 0; c < rows.columns(); ++c) EXPECT_NEAR(rows(i, c), expected[i * 24 + c], 1e-4);
+  }
+}
+
+TEST(Encoder, RefusesWrongInput) {
+  auto encoder = load_encoder(golden("clip-gelu"));
+  ASSERT_TRUE(encoder);
+  const std::vector<float> pixels(100);
+  EXPECT_EQ((*encoder)->encode_images({pixels.data(), 1, 100}).error().code, ErrorCode::kUsage);
+  const std::vector<TokenizedText> outside = {{.ids = {298, 300, 299}, .used = 1, .dropped = 0}};
+  EXPECT_EQ((*encoder)->encode_texts(outside).error().code, ErrorCode::kMismatch);
+  const std::vector<TokenizedText> longer = {{.ids = std::vector<int32_t>(17, 1), .used = 15, .dropped = 0}};
+  EXPECT_EQ((*encoder)->encode_texts(longer).error().code, ErrorCode::kUsage);
+  EXPECT_EQ((*encoder)->encode_images({pixels.data(), 0, 3 * 64 * 64})->rows(), 0);
+}
+
+struct Damage {
+  const char* name;
+  std::function<void(const fs::path&)> apply;
+  const char* expected;  // part of the message
+};
+
+void edit_config(const fs::path& folder, const std::function<void(Json&)>& change) {
+  Json config = read(folder / "config.json");
+  change(config);
+  write_text(folder / "config.json", dump_json(config));
+}
+
+void edit_weights(const fs::path& folder, const std::function<void(nn::TensorMap&)>& change) {
+  const auto file = SafeTensors::open(folder / "model.safetensors");
+  nn::TensorMap tensors = nn::borrow_tensors(*file);
+  change(tensors);
+  ASSERT_TRUE(save(folder / "changed.safetensors", tensors));
+  fs::rename(folder / "changed.safetensors", folder / "model.safetensors");
+}
+
+TEST(Checkpoint, EveryDamageIsNamed) {
+  const Damage damages[] = {
+      {"no weights", [](const fs::path& f) { fs::remove(f / "model.safetensors"); }, "neither model.safetensors nor"},
+      {"no config", [](const fs::path& f) { fs::remove(f / "config.json"); }, "tensor visual.conv1.weight is missing"},
+      {"empty config", [](const fs::path& f) { write_text(f / "config.json", ""); }, "not JSON"},
+      {"foreign type", [](const fs::path& f) { edit_config(f, [](Json& c) { c["model_type"] = "llama"; }); },
+       "model_type \"llama\" is not known; known: clip"},
+      {"no type", [](const fs::path& f) { edit_config(f, [](Json& c) { c.erase("model_type"); }); },
+       "\"model_type\" is missing"},
+      {"unknown activation",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["text_config"]["hidden_act"] = "swish"; }); },
+       "text_config: activation \"swish\""},
+      {"heads do not divide",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["vision_config"]["num_attention_heads"] = 5; }); },
+       "vision width 64 is not a multiple of 5 heads"},
+      {"zero heads",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["vision_config"]["num_attention_heads"] = 0; }); },
+       "vision heads is 0"},
+      {"patch too large",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["vision_config"]["patch_size"] = 100; }); },
+       "patch size is 100"},
+      {"text where a number should be",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["vision_config"]["hidden_size"] = "wide"; }); },
+       "\"hidden_size\" is a string (\"wide\"), expected a whole number"},
+      {"end id outside",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["text_config"]["eos_token_id"] = 300; }); },
+       "eos_token_id 300 is outside the vocabulary of 300"},
+      {"wrong width",
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["projection_dim"] = 32; }); },
+       "tensor visual_projection.weight has shape [24, 64], the config asks for [32, 64]"},
+      {"missing tensor",
+       [](const fs::path& f) {
+         edit_weights(f, [](nn::TensorMap& t) { t.erase("text_model.encoder.layers.1.mlp.fc1.bias"); });
+       },
+       "tensor text_model.encoder.layers.1.mlp.fc1.bias of shape [96] is missing"},
+      {"extra tensor",
+       [](const fs::path& f) { edit_weights(f, [](nn::TensorMap& t) { t["adapter.weight"] = torch::ones({2}); }); },
+       "tensor adapter.weight has no place"},
+      {"integer weights",
+       [](const fs::path& f) {
+         edit_weights(f, [](nn::TensorMap& t) { t["logit_scale"] = torch::ones({}, at::kLong); });
+       },
+       "tensor logit_scale has dtype"},
+      {"truncated weights",
+       [](const fs::path& f) { fs::resize_file(f / "model.safetensors", fs::file_size(f / "model.safetensors") - 1); },
+       "ends at byte"},
+      {"preprocessing of another size",
+       [](const fs::path& f) {
+         write_text(f / "preprocessor_config.json",
+                    R"({"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}})");
+       },
+       "32 x 32, the model takes 64 x 64"},
+  };
+  for (const Damage& damage : damages) {
+    const ScratchFolder scratch;
+    const fs::path folder = copy_golden(scratch, "clip-gelu");
+    damage.apply(folder);
+    const auto encoder = load_encoder(folder);
+    ASSERT_FALSE(encoder) << damage.name;
+    EXPECT_NE(encoder.error().message.find(damage.expected), std::string::npos)
+        << damage.name << ": " << encoder.error().message;
+    EXPECT_EQ(encoder.error().message.find('\n'), std::string::npos) << damage.name;
+  }
+  EXPECT_EQ(load_encoder("/nonexistent").error().code, ErrorCode::kNotFound);
+}
+
+TEST(Checkpoint, FingerprintFollowsEveryFile) {
+  const ScratchFolder scratch;
+  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const std::string before = checkpoint_fingerprint(folder).value();
+  EXPECT_EQ(before, checkpoint_fingerprint(golden("clip-gelu")).value());
+  write_text(folder / "merges.txt", "#version: 0.2\n");
+  EXPECT_NE(before, checkpoint_fingerprint(folder).value());
+  fs::remove(folder / "merges.txt");
+  write_text(folder / "README.md", "not part of what the encoder computes");
+  EXPECT_EQ(before, checkpoint_fingerprint(folder).value());
+}
+
+TEST(OpenClipConfig, RefusesSwitchesItDoesNotKnow) {
+  const Json json = read(golden("open_clip-gelu") / "open_clip_config.json");
+  const auto with = [&](const char* part, const char* key, const Json& value) {
+    Json changed = json["model_cfg"];
+    changed[part][key] = value;
+    return clip_config_from_open_clip(changed);
+  };
+  EXPECT_TRUE(with("vision_cfg", "pool_type", "tok"));
+  EXPECT_TRUE(with("vision_cfg", "patch_dropout", 0.5));
+  for (const auto& result :
+       {with("vision_cfg", "pool_type", "avg"), with("vision_cfg", "attentional_pool", true),
+        with("vision_cfg", "timm_model_name", "vit_base"), with("text_cfg", "no_causal_mask", true),
+        with("text_cfg", "new_switch", 3), with("vision_cfg", "ls_init_value", 1e-5),
+        with("vision_cfg", "layers", Json{3, 4, 6, 3})}) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
+  }
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,68 @@
+// Where a model's parameters come from: a checkpoint's tensors, or fresh random values for training.
+//
+// A model asks for each parameter by name and shape while it is built, whichever the source; so the list of
+// names, the shape checks and the initial values stand in one place, beside the layer they belong to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "saccade/core/error.h"
+#include "saccade/core/safetensors.h"
+
+namespace saccade::nn {
+
+using TensorMap = std::map<std::string, torch::Tensor>;
+
+// The distribution a parameter starts from when nothing is loaded.
+struct Init {
+  double mean = 0;
+  double std = 0;  // 0: every value is `mean`
+};
+
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  // The parameter of that name; an error if the source has none of that shape.
+  virtual Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) = 0;
+};
+
+// Parameters of a checkpoint. Weights may be of any floating dtype; they are handed out as float32, and the
+// memory of float32 tensors is the caller's own (a mapped file), not copied.
+class LoadedParameters : public ParameterSource {
+ public:
+  explicit LoadedParameters(TensorMap tensors) : tensors_(std::move(tensors)) {}
+  Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
+  // Names nobody has asked for.
+  [[nodiscard]] std::vector<std::string> unused() const;
+
+ private:
+  TensorMap tensors_;
+  std::set<std::string> taken_;
+};
+
+// Random parameters that require gradients. The values depend on `seed` and the order of the calls alone.
+class InitializedParameters : public ParameterSource {
+ public:
+  explicit InitializedParameters(uint64_t seed);
+  Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
+  [[nodiscard]] const TensorMap& parameters() const { return parameters_; }
+
+ private:
+  torch::Generator generator_;
+  TensorMap parameters_;
+};
+
+// The tensors of an open file as torch sees them, sharing the file's memory: they live as long as it does, and
+// must not be written to. Tensors of types torch lacks (unsigned above 8 bits) are left out.
+TensorMap borrow_tensors(const SafeTensors& file);
+
+// The view write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the view.
+TensorView view_of(const torch::Tensor& tensor);
+
+}  // namespace saccade::nn
