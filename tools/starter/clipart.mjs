@@ -11,12 +11,14 @@ export function singular(word) {
   return word.replace(/ies$/, 'y').replace(/(ch|sh|x|ss)es$/, '$1').replace(/s$/, '');
 }
 
-// "A bulldozer. It pushes dirt." -> ["a bulldozer. it pushes dirt", "a bulldozer", "bulldozer"].
+// "A bulldozer. It pushes dirt." -> ["a bulldozer. it pushes dirt", "a bulldozer", "bulldozer"]; the last is the bare name.
 export function sentence_forms(sentence) {
   const whole = clean_text(sentence);
   const first = clean_text(sentence.split(/(?<=[.!?])\s+/)[0]);
   const bare = (text) => text.replace(/^(an?|the|some)\s+/, '').replace(/\s*\([^)]*\)$/, '');
-  return [...new Set([whole, first, bare(first)])];
+  // "a shamrock is a symbol of ...": the picture shows what stands before the verb.
+  const subject = first.split(/ (?:is|are|was|were) /)[0];
+  return [...new Set([whole, first, bare(subject)])];
 }
 
 // The Tux Paint stamps, every tenth group held out: {train, held_out}. Mirrored copies are left out, and the same
@@ -47,7 +49,7 @@ export function read_tuxpaint(folder) {
       const letter = /(filled|outlined)\/(uppercase|lowercase)/.exec(path);
       if (letter) captions.push(`${letter[2]} ${bare}`, `${letter[1]} ${letter[2]} ${bare}`);
       else {
-        captions.push(drawn === 'cartoon' ? `cartoon ${bare}` : `a ${drawn} of ${forms[1] ?? bare}`);
+        captions.push(drawn === 'cartoon' ? `cartoon ${bare}` : `a ${drawn} of ${bare}`);
         const place = folders.filter((part) => part !== 'cartoon').at(-1);
         if (place && !bare.includes(place) && /^[a-z ]+$/.test(place)) captions.push(`${bare}, ${place}`);
       }
@@ -69,7 +71,7 @@ export function parse_rdf(svg) {
     keywords: [...metadata.matchAll(/<rdf:li>([\s\S]*?)<\/rdf:li>/g)].map((match) => match[1].trim()) };
 }
 
-const kKeywordJunk = /^(hash.*|unsorted|external ?source|clip ?art|appicon|mapsym|theme|lemon theme icon|magick|icon|icons|unchecked|imported|computer|image|svg|open ?clip ?art|special|application|applications|action|symbol|symbols|signs and symbols|sign|shape|shapes|color|b&w|logo|cartoon|mime types?|recreation|etiquette.*|flat.*|people|contains.*|.*theme.*)$/;
+const kKeywordJunk = /^(hash.*|unsorted|external ?source|clip ?art|appicon|mapsym|theme|lemon theme icon|magick|icon|icons|unchecked|imported|computer|image|svg|open ?clip ?art|special|application|applications|action|symbol|symbols|signs and symbols|sign|shape|shapes|color|b&w|logo|cartoon|mime types?|recreation|etiquette.*|flat.*|people|signs and symbols?|contains.*|.*theme.*)$/;
 // Titles of whole collections, or of the file that a drawing was started from.
 const kTitleJunk = /^(clipart by|part of|various|svg |aiga|map symbols|simple |gramastar|etiquette|lemon|untitled|new document|openclipart|http|.*@.*|.*\b(collection|submission|sibmission|theme|cliparts?|library)\b)/i;
 
@@ -86,7 +88,7 @@ export function is_english(text, lexicon) {
 function stem_without_author(path, creator) {
   let name = stem(path).replace(/_r?$/, '').replace(/[_.]+\d*r?$/, '');
   const slug = creator.toLowerCase().replace(/[^a-z0-9@.-]+/g, '_').replace(/^_|_$/g, '');
-  for (let length = slug.length; length >= 3; length--) {
+  for (let length = slug.length; length >= 2; length--) {
     const tail = `_${slug.slice(0, length)}`;
     if (name.toLowerCase().endsWith(tail)) {
       name = name.slice(0, -tail.length);

@@ -66,7 +66,7 @@ const kSynonyms = [
   ['check', 'tick', 'check mark', 'done'],
   ['x', 'close', 'cross'],
   ['plus', 'add'],
-  ['minus', 'remove', 'subtract'],
+  ['minus', 'remove', 'subtract', 'dash'],
   ['pencil', 'edit', 'pen'],
   ['alert', 'warning', 'exclamation', 'exclamation mark'],
   ['help', 'question', 'question mark'],
@@ -348,6 +348,8 @@ const kBadges = new Map([
   ['up', 'an arrow up'], ['down', 'an arrow down'],
 ]);
 const kStrikes = ['off', 'slash', 'disabled'];
+const kExtensions = new Set(('ai avi bmp c cpp css csv doc docx exe gif go h html ini jpg js json jsx log md mov mp3 mp4 otf pdf php png ppt psd '
+  + 'py rar rb rs sass scss sh sql svg ts tsx ttf txt vue wav xls xlsx xml yml zip').split(' '));
 const kDigitWords = ['zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine'];
 
 // Sets order a framed letter or digit in all ways: "circle letter h", "number circle four" -> "h circle",
@@ -365,9 +367,9 @@ function letter_forms(words) {
 // The same picture said another way: "circle check" <-> "check circle", "file plus" -> "file with a plus sign".
 export function rephrasings(words) {
   const spelled = /^(.*\b)(letter|number)\b(.*)$/.test(words) ? letter_forms(words) : [];
-  const file_type = /^file type (\w+)$/.exec(words);
+  const file_type = /^file (?:type )?(\w+)$/.exec(words);
   if (spelled.length) return spelled;
-  if (file_type) return [`${file_type[1]} file`, `filetype ${file_type[1]}`];
+  if (file_type && (words.startsWith('file type') || kExtensions.has(file_type[1]))) return [`${file_type[1]} file`, `filetype ${file_type[1]}`];
   const parts = words.split(' ');
   if (parts.length < 2) return [];
   const first = parts[0];
@@ -377,10 +379,19 @@ export function rephrasings(words) {
   const result = [];
   if (kEnclosures.includes(first) && !kEnclosures.includes(last)) result.push(`${tail} ${first}`, `${tail} in a ${first}`);
   if (kEnclosures.includes(last) && !kEnclosures.includes(first)) result.push(`${last} ${head}`, `${head} in a ${last}`);
+  const inside = parts.slice(1, -1).find((word) => ['circle', 'square', 'box'].includes(word));
+  if (inside && !parts.includes('in')) {
+    const rest = parts.filter((word) => word !== inside).join(' ');
+    result.push(`${rest} ${inside}`, `${inside} ${rest}`);
+  }
   if (kStrikes.includes(last) && !/\b(power|on|log|sign|turn|hand|take|day|time|cut)$/.test(head)) result.push(`${head} off`, `${head} slash`, `crossed out ${head}`, `no ${head}`);
   const arrow_like = /^(arrow|arrows|chevron|chevrons|caret|corner|move|trending|thumbs|circle|square)\b/.test(words);
   if (kBadges.has(last) && !kEnclosures.includes(first) && !(arrow_like && /^(up|down)$/.test(last))) {
     result.push(`${head} with ${kBadges.get(last)}`);
+  }
+  const direction = /^(\w+) (left|right|up|down|north|south|east|west)$/.exec(words);
+  if (direction && !/^(thumbs?|sign|log|sort|zoom)$/.test(first)) {
+    result.push(`${direction[2]} ${direction[1]}`, `${direction[1]} pointing ${direction[2]}`);
   }
   return result.filter((text) => text !== words);
 }
@@ -429,13 +440,17 @@ export function icon_captions({ id, words, style, aliases = [], tags = [], categ
   const clean_tags = usable_tags(tags, words);
   const some_tags = pick(clean_tags, 4, `${id}/tags`);
   const published = suffix ? `${words} ${suffix}` : words;
+  const variants = synonym_variants(words);
+  // Other sets differ in more than one word ("mail off" is "envelope slash" elsewhere).
+  const twice = [...new Set(variants.flatMap(synonym_variants))].filter((text) => text !== words && !variants.includes(text));
   const captions = [
     published,
     words,
     ...pick(phrases, 2, `${id}/style`).map((phrase) => fill_in(phrase, words)),
     ...pick(aliases.filter((alias) => alias !== words), 3, `${id}/aliases`),
     ...pick(rephrasings(words), 2, `${id}/rephrase`),
-    ...pick(synonym_variants(words), 3, `${id}/synonyms`),
+    ...pick(variants, 2, `${id}/synonyms`),
+    ...pick(twice, 2, `${id}/synonyms of synonyms`),
     fill_in(kTemplates[hash_text(`${id}/template`) % kTemplates.length], words),
   ];
   if (some_tags.length) captions.push(`${words}, ${pick(clean_tags, 2, `${id}/joined`).join(', ')}`, ...some_tags);
