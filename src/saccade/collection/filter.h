@@ -14,13 +14,13 @@
 //   aspect             = != < <= > >=          width / height, a decimal number
 //   size               = != < <= > >=          bytes, or 2kB, 2MB, 2GB (1000s), 2KiB, 2MiB, 2GiB (1024s)
 //   date added         = != < <= > >=          2024, 2024-05, 2024-05-31, 2024-05-31T12:30[:15], UTC
-//   format hash        = !=, and ~ !~          format ignores case and knows jpg, tif and heic
+//   format hash        = != ~ !~               format ignores case and knows jpg, tif and heic
 //   path caption       = != ~ !~
 //
 // `date` is the file's own time, `added` when it came in. A date is the whole span it names: date=2024 is any
 // moment of that year, date>2024 begins with 2025. `~` matches a glob over the whole value (* any characters,
 // "/" included, ? one, [a-z] a set); captions and formats are matched without regard to (ASCII) case.
-// Keywords are lower or upper case.
+// Fields and keywords ignore case.
 #pragma once
 
 #include <cstdint>

@@ -133,6 +133,8 @@ Status clear_for_creation(const std::filesystem::path& folder) {
       }
     }
   }
+  for (const std::string_view ending : {"-wal", "-shm"})
+    leftovers.emplace_back(catalog.string().append(ending));
   for (const auto& path : leftovers) {
     std::filesystem::remove(path, error);
     if (error) return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());

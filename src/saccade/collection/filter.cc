@@ -1,0 +1,423 @@
+// A recursive descent over the grammar in filter.h, writing SQL as it goes.
+#include "saccade/collection/filter.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <span>
+
+namespace saccade {
+namespace {
+
+constexpr size_t kMaxText = 10'000;
+constexpr int kMaxDepth = 100;
+constexpr int kMaxConditions = 500;
+constexpr size_t kMaxPattern = 1'000;
+constexpr int64_t kNanoseconds = 1'000'000'000;
+
+enum class Kind {
+  kInteger,
+  kCount,
+  kBytes,
+  kDecimal,
+  kDateSeconds,
+  kDateNanoseconds,
+  kFormat,
+  kText,
+  kCaption
+};
+
+struct Field {
+  std::string_view name;
+  std::string_view sql;
+  Kind kind;
+};
+
+constexpr std::array kFields = {
+    Field{"id", "id", Kind::kInteger},
+    Field{"width", "width", Kind::kInteger},
+    Field{"height", "height", Kind::kInteger},
+    Field{"pixels", "(width * height)", Kind::kCount},
+    Field{"aspect", "(CAST(width AS REAL) / max(height, 1))", Kind::kDecimal},
+    Field{"size", "size", Kind::kBytes},
+    Field{"date", "mtime_ns", Kind::kDateNanoseconds},
+    Field{"added", "added", Kind::kDateSeconds},
+    Field{"format", "format", Kind::kFormat},
+    Field{"hash", "hash", Kind::kText},
+    Field{"path", "path", Kind::kText},
+    Field{"caption", "caption", Kind::kCaption},
+};
+
+struct Suffix {
+  std::string_view name;
+  int64_t factor;
+};
+constexpr std::array kByteSuffixes = {
+    Suffix{"b", 1},         Suffix{"kb", 1'000},    Suffix{"mb", 1'000'000}, Suffix{"gb", 1'000'000'000},
+    Suffix{"kib", 1 << 10}, Suffix{"mib", 1 << 20}, Suffix{"gib", 1 << 30}};
+constexpr std::array kCountSuffixes = {Suffix{"k", 1'000}, Suffix{"m", 1'000'000}};
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return lower(c) >= 'a' && lower(c) <= 'z';
+}
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+// What an unquoted value may hold: all but what the grammar itself uses. Bytes of UTF-8 included.
+bool is_word(char c) {
+  return !is_space(c) && std::string_view("()\"'=!<>~").find(c) == std::string_view::npos;
+}
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), lower);
+  return result;
+}
+
+// "12", "1.5" as a double; nothing else of what from_chars would take (inf, nan, hex, exponents).
+std::optional<double> parse_decimal(std::string_view text) {
+  if (text.empty() || text.size() > 40 ||
+      !std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || c == '.'; })) {
+    return std::nullopt;
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> parse_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// A number with one of the suffixes, rounded to a whole one.
+std::optional<int64_t> parse_scaled(std::string_view text, std::span<const Suffix> suffixes) {
+  size_t digits = 0;
+  while (digits < text.size() && (is_digit(text[digits]) || text[digits] == '.')) ++digits;
+  const std::string suffix = lowered(text.substr(digits));
+  int64_t factor = suffix.empty() ? 1 : 0;
+  for (const Suffix& candidate : suffixes) {
+    if (candidate.name == suffix) factor = candidate.factor;
+  }
+  if (factor == 0) return std::nullopt;
+  if (factor == 1) return parse_integer(text.substr(0, digits));
+  const auto number = parse_decimal(text.substr(0, digits));
+  if (!number || *number * static_cast<double>(factor) > 9e18) return std::nullopt;
+  return std::llround(*number * static_cast<double>(factor));
+}
+
+// The span of time a date names: [begin, end) in seconds since 1970 UTC.
+struct Span {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Exactly `count` digits at the front of `text`, taken off it.
+std::optional<int> take_digits(std::string_view& text, size_t count) {
+  if (text.size() < count ||
+      !std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(count), is_digit)) {
+    return std::nullopt;
+  }
+  int value = 0;
+  std::from_chars(text.data(), text.data() + count, value);
+  text.remove_prefix(count);
+  return value;
+}
+
+bool take(std::string_view& text, char c) {
+  if (text.empty() || text.front() != c) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::optional<Span> parse_time(std::string_view text, std::chrono::sys_days day) {
+  const int64_t midnight = std::chrono::sys_seconds(day).time_since_epoch().count();
+  const auto hour = take_digits(text, 2);
+  if (!hour || *hour > 23 || !take(text, ':')) return std::nullopt;
+  const auto minute = take_digits(text, 2);
+  if (!minute || *minute > 59) return std::nullopt;
+  const int64_t begin = midnight + *hour * 3600 + *minute * 60;
+  if (text.empty()) return Span{begin, begin + 60};
+  if (!take(text, ':')) return std::nullopt;
+  const auto second = take_digits(text, 2);
+  if (!second || *second > 59 || !text.empty()) return std::nullopt;
+  return Span{begin + *second, begin + *second + 1};
+}
+
+std::optional<Span> parse_date(std::string_view text) {
+  using namespace std::chrono;
+  const auto seconds_of = [](year_month_day date) {
+    return sys_seconds(sys_days(date)).time_since_epoch().count();
+  };
+  const auto y = take_digits(text, 4);
+  // Nanoseconds since 1970 in 64 bits reach from 1678 to 2261.
+  if (!y || *y < 1700 || *y > 2200) return std::nullopt;
+  const year_month_day new_year = year(*y) / January / 1;
+  if (text.empty()) return Span{seconds_of(new_year), seconds_of(new_year + years(1))};
+  if (!take(text, '-')) return std::nullopt;
+  const auto m = take_digits(text, 2);
+  if (!m || *m < 1 || *m > 12) return std::nullopt;
+  const year_month_day first = year(*y) / *m / 1;
+  if (text.empty()) return Span{seconds_of(first), seconds_of(first + months(1))};
+  if (!take(text, '-')) return std::nullopt;
+  const auto d = take_digits(text, 2);
+  if (!d) return std::nullopt;
+  const year_month_day date = year(*y) / *m / *d;
+  if (!date.ok()) return std::nullopt;
+  if (text.empty()) return Span{seconds_of(date), seconds_of(date) + 86'400};
+  if (!take(text, 'T')) return std::nullopt;
+  return parse_time(text, sys_days(date));
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<Filter> parse() {
+    if (text_.size() > kMaxText) {
+      return fail(ErrorCode::kUsage, "filter: {} bytes, limit {}", text_.size(), kMaxText);
+    }
+    SACCADE_TRY(parse_or());
+    skip_spaces();
+    if (at_ < text_.size()) return wrong(at_, "\"and\", \"or\" or the end");
+    return std::move(filter_);
+  }
+
+ private:
+  // "filter: column 7: expected X, found Y"
+  [[nodiscard]] tl::unexpected<Error> wrong(size_t where, std::string_view expected) const {
+    std::string found = "the end";
+    if (where < text_.size()) {
+      size_t end = where + 1;
+      while (end < text_.size() && is_word(text_[where]) && is_word(text_[end]) && end - where < 40) ++end;
+      found = fmt::format("\"{}\"", text_.substr(where, end - where));
+    }
+    return fail(ErrorCode::kUsage, "filter: column {}: expected {}, found {}", where + 1, expected, found);
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+
+  // Takes the keyword if it stands here as a word of its own.
+  bool take_keyword(std::string_view keyword) {
+    skip_spaces();
+    const std::string_view here = text_.substr(at_, keyword.size());
+    if (lowered(here) != keyword) return false;
+    const size_t end = at_ + keyword.size();
+    if (end < text_.size() && is_word(text_[end])) return false;
+    at_ = end;
+    return true;
+  }
+
+  Status parse_or() {
+    filter_.sql += '(';
+    SACCADE_TRY(parse_and());
+    while (take_keyword("or")) {
+      filter_.sql += " OR ";
+      SACCADE_TRY(parse_and());
+    }
+    filter_.sql += ')';
+    return {};
+  }
+
+  Status parse_and() {
+    SACCADE_TRY(parse_term());
+    while (take_keyword("and")) {
+      filter_.sql += " AND ";
+      SACCADE_TRY(parse_term());
+    }
+    return {};
+  }
+
+  Status parse_term() {
+    skip_spaces();
+    const size_t start = at_;
+    if (depth_ >= kMaxDepth) {
+      return fail(ErrorCode::kUsage, "filter: column {}: nested deeper than {} levels", start + 1, kMaxDepth);
+    }
+    if (take_keyword("not")) {
+      ++depth_;
+      filter_.sql += "NOT (";
+      SACCADE_TRY(parse_term());
+      filter_.sql += ')';
+      --depth_;
+      return {};
+    }
+    if (at_ < text_.size() && text_[at_] == '(') {
+      ++at_;
+      ++depth_;
+      SACCADE_TRY(parse_or());
+      --depth_;
+      skip_spaces();
+      if (at_ >= text_.size() || text_[at_] != ')') {
+        return wrong(at_, fmt::format("\"and\", \"or\" or the \")\" for column {}", start + 1));
+      }
+      ++at_;
+      return {};
+    }
+    return parse_condition();
+  }
+
+  Status parse_condition() {
+    if (++conditions_ > kMaxConditions) {
+      return fail(ErrorCode::kUsage, "filter: column {}: more than {} conditions", at_ + 1, kMaxConditions);
+    }
+    const size_t start = at_;
+    while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
+    const std::string name = lowered(text_.substr(start, at_ - start));
+    const auto* const field =
+        std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
+    if (field == kFields.end()) {
+      at_ = start;
+      return wrong(start, "a field (" + field_names() + ")");
+    }
+    skip_spaces();
+    const size_t operator_at = at_;
+    const std::string_view op = take_operator();
+    const bool text =
+        field->kind == Kind::kFormat || field->kind == Kind::kText || field->kind == Kind::kCaption;
+    if (op.empty() || (text && (op[0] == '<' || op[0] == '>')) || (!text && op.back() == '~')) {
+      return wrong(operator_at,
+                   fmt::format("one of {} after \"{}\"", text ? "= != ~ !~" : "= != < <= > >=", name));
+    }
+    skip_spaces();
+    const size_t value_at = at_;
+    SACCADE_ASSIGN(const std::string value, take_value());
+    if (text) return text_condition(*field, op, value, value_at);
+    if (field->kind == Kind::kDateSeconds) return date_condition(*field, op, value, value_at, 1);
+    if (field->kind == Kind::kDateNanoseconds)
+      return date_condition(*field, op, value, value_at, kNanoseconds);
+    return number_condition(*field, op, value, value_at);
+  }
+
+  static std::string field_names() {
+    std::string names;
+    for (const Field& field : kFields) names += (names.empty() ? "" : ", ") + std::string(field.name);
+    return names;
+  }
+
+  std::string_view take_operator() {
+    for (const std::string_view op : {"!=", "!~", "<=", ">=", "=", "<", ">", "~"}) {
+      if (text_.substr(at_).starts_with(op)) {
+        at_ += op.size();
+        return op;
+      }
+    }
+    return {};
+  }
+
+  Result<std::string> take_value() {
+    std::string value;
+    if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
+      const size_t start = at_;
+      const char quote = text_[at_++];
+      for (; at_ < text_.size() && text_[at_] != quote; ++at_) {
+        const bool escape = text_[at_] == '\\' && at_ + 1 < text_.size() &&
+                            (text_[at_ + 1] == '"' || text_[at_ + 1] == '\'' || text_[at_ + 1] == '\\');
+        if (escape) ++at_;
+        value += text_[at_];
+      }
+      if (at_ >= text_.size()) return wrong(at_, fmt::format("the {} for column {}", quote, start + 1));
+      ++at_;
+    } else {
+      const size_t start = at_;
+      while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+      if (at_ == start) return wrong(at_, "a value");
+      value = text_.substr(start, at_ - start);
+    }
+    if (value.find('\0') != std::string::npos) {
+      return fail(ErrorCode::kUsage, "filter: column {}: a zero byte in the value", at_ + 1);
+    }
+    return value;
+  }
+
+  Status text_condition(const Field& field, std::string_view op, std::string value, size_t value_at) {
+    if (value.size() > kMaxPattern) {
+      return fail(ErrorCode::kUsage, "filter: column {}: a value of {} bytes, limit {}", value_at + 1,
+                  value.size(), kMaxPattern);
+    }
+    std::string column(field.sql);
+    std::string parameter = "?";
+    if (field.kind == Kind::kFormat) {
+      value = lowered(value);
+      if (value == "jpg") value = "jpeg";
+      if (value == "tif") value = "tiff";
+      if (value == "heic") value = "heif";
+    } else if (field.kind == Kind::kCaption) {
+      column = "lower(caption)";
+      parameter = "lower(?)";
+    }
+    const std::string_view sql_op = op == "=" ? "=" : op == "!=" ? "<>" : op == "~" ? "GLOB" : "NOT GLOB";
+    filter_.sql += fmt::format("{} {} {}", column, sql_op, parameter);
+    filter_.values.emplace_back(std::move(value));
+    return {};
+  }
+
+  Status number_condition(const Field& field, std::string_view op, const std::string& value,
+                          size_t value_at) {
+    const std::string_view sql_op = op == "!=" ? "<>" : op;
+    filter_.sql += fmt::format("{} {} ?", field.sql, sql_op);
+    if (field.kind == Kind::kDecimal) {
+      const auto number = parse_decimal(value);
+      if (!number) return wrong(value_at, "a number like 1.5");
+      filter_.values.emplace_back(*number);
+      return {};
+    }
+    const auto number = field.kind == Kind::kBytes   ? parse_scaled(value, kByteSuffixes)
+                        : field.kind == Kind::kCount ? parse_scaled(value, kCountSuffixes)
+                                                     : parse_integer(value);
+    if (!number) {
+      return wrong(value_at, field.kind == Kind::kBytes   ? "a size like 500, 2kB, 1.5MB or 1GiB"
+                             : field.kind == Kind::kCount ? "a number like 500000, 500k or 12M"
+                                                          : "a whole number");
+    }
+    filter_.values.emplace_back(*number);
+    return {};
+  }
+
+  Status date_condition(const Field& field, std::string_view op, const std::string& value, size_t value_at,
+                        int64_t scale) {
+    const auto span = parse_date(value);
+    if (!span) return wrong(value_at, "a date like 2024, 2024-05, 2024-05-31 or 2024-05-31T12:30");
+    const int64_t begin = span->begin * scale;
+    const int64_t end = span->end * scale;
+    if (op == "=" || op == "!=") {
+      filter_.sql += fmt::format("{0}({1} >= ? AND {1} < ?)", op == "=" ? "" : "NOT ", field.sql);
+      filter_.values.emplace_back(begin);
+      filter_.values.emplace_back(end);
+      return {};
+    }
+    // After a span is from its end on; up to and including it is before its end.
+    const bool at_end = op == ">" || op == "<=";
+    filter_.sql += fmt::format("{} {} ?", field.sql, op[0] == '<' ? "<" : ">=");
+    filter_.values.emplace_back(at_end ? end : begin);
+    return {};
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  int conditions_ = 0;
+  Filter filter_;
+};
+
+}  // namespace
+
+Result<Filter> parse_filter(std::string_view text) {
+  return Parser(text).parse();
+}
+
+}  // namespace saccade

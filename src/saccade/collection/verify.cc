@@ -1,0 +1,173 @@
+#include "saccade/collection/verify.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/store.h"
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kMaxProblems = 1'000;
+
+class Verifier {
+ public:
+  Verifier(const std::filesystem::path& folder, const VerifyOptions& options, ThreadPool& pool,
+           const ProgressCallback& progress, std::stop_token stop)
+      : folder_(folder), options_(options), pool_(pool), progress_(progress), stop_(std::move(stop)) {}
+
+  Result<VerifyReport> run() {
+    SACCADE_ASSIGN(const CollectionInfo info, store::read_info(folder_));
+    SACCADE_ASSIGN(Database database, store::open_catalog(folder_, info, Database::Mode::kRead));
+    SACCADE_TRY(database.execute("BEGIN"));  // one moment of the catalog for all checks
+    SACCADE_ASSIGN(const store::Meta meta, store::read_meta(database));
+    report_.rows = meta.rows;
+    SACCADE_TRY(check_pages(database));
+    SACCADE_TRY(check_rows(database, meta, info.checkpoint.dim));
+    if (options_.deep) SACCADE_TRY(check_files(database));
+    return std::move(report_);
+  }
+
+ private:
+  void problem(std::string subject, std::string message, bool fatal) {
+    const std::lock_guard lock(mutex_);
+    ++report_.problem_count;
+    if (fatal) ++report_.fatal_count;
+    if (report_.problems.size() < kMaxProblems) {
+      report_.problems.push_back({std::move(subject), std::move(message), fatal});
+    }
+  }
+
+  [[nodiscard]] Status stopped() const {
+    if (!stop_.stop_requested()) return {};
+    return fail(ErrorCode::kCancelled, "asked to stop");
+  }
+
+  // A broken page can end any statement: that is a finding, not a failure of the check.
+  Status check_pages(Database& database) {
+    const auto check = [&]() -> Status {
+      SACCADE_ASSIGN(Statement statement, database.prepare("PRAGMA integrity_check(100)"));
+      for (;;) {
+        SACCADE_ASSIGN(const bool row, statement.step());
+        if (!row) return {};
+        if (statement.text(0) != "ok") problem("catalog", statement.text(0), true);
+      }
+    };
+    if (auto status = check(); !status) problem("catalog", status.error().message, true);
+    return stopped();
+  }
+
+  Status check_rows(Database& database, const store::Meta& meta, int64_t dim) {
+    const std::filesystem::path path = store::rows_path(folder_, meta.generation);
+    const auto file = MappedFile::open(path);
+    if (!file) {
+      problem("rows", file.error().message, true);
+      return {};
+    }
+    const int64_t row_bytes = dim * static_cast<int64_t>(sizeof(float));
+    const int64_t whole_rows = static_cast<int64_t>(file->bytes().size()) / row_bytes;
+    if (whole_rows < meta.rows) {
+      problem("rows",
+              fmt::format("{} holds {} rows, the catalog says {}", path.string(), whole_rows, meta.rows),
+              true);
+    }
+    std::unordered_map<int64_t, int64_t> owner;  // row -> item
+    const auto scan = [&]() -> Status {
+      SACCADE_ASSIGN(Statement statement, database.prepare("SELECT id, row FROM items ORDER BY id"));
+      for (;;) {
+        SACCADE_ASSIGN(const bool more, statement.step());
+        if (!more) return {};
+        ++report_.items;
+        const int64_t id = statement.integer(0);
+        const int64_t row = statement.integer(1);
+        const std::string subject = fmt::format("item {}", id);
+        if (row < 0 || row >= meta.rows) {
+          problem(subject, fmt::format("row {}, but there are {} rows", row, meta.rows), true);
+          continue;
+        }
+        const auto [first, fresh] = owner.emplace(row, id);
+        if (!fresh) problem(subject, fmt::format("row {} is item {}'s too", row, first->second), true);
+        if (row >= whole_rows) continue;
+        const auto* values = reinterpret_cast<const float*>(file->bytes().data() + row * row_bytes);
+        if (auto usable = store::check_row(values, dim); !usable) {
+          problem(subject, fmt::format("row {}: {}", row, usable.error().message), true);
+        }
+        if (report_.items % 4096 == 0) {
+          SACCADE_TRY(stopped());
+          if (progress_) progress_({"checking rows", report_.items, 0, {}});
+        }
+      }
+    };
+    auto status = scan();
+    if (!status && status.error().code == ErrorCode::kCancelled) return status;
+    if (!status) problem("catalog", status.error().message, true);
+    return {};
+  }
+
+  void check_file(const Item& item) {
+    const std::string subject = fmt::format("item {}", item.id);
+    // read_file, not a mapping: the picture may be rewritten by others at any time.
+    const auto content = read_file(item.path, int64_t{4} << 30);
+    if (!content) {
+      problem(subject, content.error().message, false);
+    } else if (sha256_hex(*content) != item.hash) {
+      problem(subject, item.path + ": its content has changed since it was taken in", false);
+    }
+  }
+
+  Status check_files(Database& database) {
+    SACCADE_ASSIGN(Statement statement,
+                   database.prepare(fmt::format("SELECT {} FROM items ORDER BY id", store::kItemColumns)));
+    // A few files a thread at a time: bounded, however large the collection.
+    const auto block = static_cast<size_t>(4 * pool_.size());
+    std::vector<Item> items;
+    for (bool more = true; more;) {
+      auto stepped = statement.step();
+      if (!stepped) {
+        problem("catalog", stepped.error().message, true);
+        return {};
+      }
+      more = *stepped;
+      if (more) items.push_back(store::read_item(statement));
+      if (items.size() < block && more) continue;
+      pool_.parallel_for(static_cast<int64_t>(items.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) check_file(items[static_cast<size_t>(i)]);
+      });
+      report_.files_hashed += static_cast<int64_t>(items.size());
+      items.clear();
+      if (progress_) progress_({"checking files", report_.files_hashed, report_.items, {}});
+      SACCADE_TRY(stopped());
+    }
+    return {};
+  }
+
+  const std::filesystem::path& folder_;
+  const VerifyOptions& options_;
+  ThreadPool& pool_;
+  const ProgressCallback& progress_;
+  std::stop_token stop_;
+  std::mutex mutex_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+Result<VerifyReport> verify_collection(const std::filesystem::path& folder, const VerifyOptions& options,
+                                       ThreadPool& pool, const ProgressCallback& progress,
+                                       std::stop_token stop) {
+  Verifier verifier(folder, options, pool, progress, std::move(stop));
+  auto report = verifier.run().in("verify collection");
+  if (report) {
+    std::sort(report->problems.begin(), report->problems.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.fatal, a.subject) > std::tie(b.fatal, b.subject);
+    });
+  }
+  return report;
+}
+
+}  // namespace saccade

@@ -1,0 +1,38 @@
+// Which files an ingest looks at.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+struct WalkOptions {
+  bool follow_links = false;
+  bool hidden = false;
+  // A folder not to look into: the collection's own. Empty: none.
+  std::filesystem::path except;
+};
+
+struct WalkResult {
+  std::vector<std::string> files;    // catalog paths, each once, in the order found
+  std::vector<std::string> folders;  // the inputs that are folders, as catalog paths
+  std::vector<std::string> missing;  // inputs that are not there, as catalog paths
+  struct Unreadable {
+    std::string path;
+    Error error;
+  };
+  std::vector<Unreadable> unreadable;  // folders that could not be listed
+};
+
+// Folders are walked below, names sorted byte by byte, taking files with an image's extension; inputs that
+// are files are taken whatever they are called. Ends early, with what it has, when asked to stop.
+WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
+                std::stop_token stop, const std::function<void(int64_t found)>& progress);
+
+}  // namespace saccade
