@@ -1,12 +1,16 @@
-// Readers of the emoji sets. Names, keywords and short codes come from emojibase-data by code point, OpenMoji's own
-// drawings bring their own.
-import { basename, join } from 'node:path';
-import { kMaxSvgBytes, by_text, file_size, read_json, stem, walk } from './files.mjs';
-import { clean_text, hash_text, pick, unique_captions, usable_tags } from './words.mjs';
+// Readers of the emoji sets. Names, keywords and short codes come from emojibase-data by code point,
+// OpenMoji's own drawings bring their own.
+import {basename, join} from 'node:path';
+
+import {by_text, file_size, kMaxSvgBytes, read_json, stem, walk} from './files.mjs';
+import {clean_text, hash_text, pick, unique_captions, usable_tags} from './words.mjs';
 
 // "1F44B-1F3FB" and "1f44b_1f3fb" alike; the variation selector only asks for colour and is left out.
-export const code_key = (name) =>
-  name.toLowerCase().split(/[-_]/).map((code) => code.replace(/^0+/, '')).filter((code) => code !== 'fe0f').join('-');
+export const code_key = (name) => name.toLowerCase()
+                                      .split(/[-_]/)
+                                      .map((code) => code.replace(/^0+/, ''))
+                                      .filter((code) => code !== 'fe0f')
+                                      .join('-');
 
 const kTone = /-?1f3f[b-f]/g;
 export const tone_count = (key) => (key.match(/1f3f[b-f]/g) ?? []).length;
@@ -19,7 +23,8 @@ export function label_forms(label) {
   const tail = rest.join(', ');
   if (!tail) return [text];
   if (head === 'flag') return [`flag of ${tail}`, `${tail} flag`, tail];
-  if (head === 'keycap') return [`keycap ${tail}`, `${tail} key`, `number ${tail}`].slice(0, /^\d+$/.test(tail) ? 3 : 2);
+  if (head === 'keycap')
+    return [`keycap ${tail}`, `${tail} key`, `number ${tail}`].slice(0, /^\d+$/.test(tail) ? 3 : 2);
   if (head === 'family' || head === 'kiss') return [`${head} of ${tail}`, `${head}, ${tail}`];
   return [`${head} with ${tail}`, `${head}, ${tail}`];
 }
@@ -44,11 +49,18 @@ export function read_names(packages) {
     const flag = emoji.label.startsWith('flag: ');
     const tags = (emoji.tags ?? []).filter((tag) => !(flag && (tag === 'flag' || /^[A-Z]{2}$/.test(tag))));
     const base = {
-      labels: label_forms(emoji.label), tags, codes: flag ? [] : codes.get(code_key(emoji.hexcode)) ?? [],
-      group: group_name.get(emoji.group) ?? '', subgroup: subgroup_name.get(emoji.subgroup) ?? '', toned: false };
+      labels: label_forms(emoji.label),
+      tags,
+      codes: flag ? [] : codes.get(code_key(emoji.hexcode)) ?? [],
+      group: group_name.get(emoji.group) ?? '',
+      subgroup: subgroup_name.get(emoji.subgroup) ?? '',
+      toned: false
+    };
     names.set(code_key(emoji.hexcode), base);
     for (const skin of emoji.skins ?? []) {
-      names.set(code_key(skin.hexcode), { ...base, labels: label_forms(skin.label), codes: [], toned: true, plain: base.labels[0] });
+      names.set(
+          code_key(skin.hexcode),
+          {...base, labels: label_forms(skin.label), codes: [], toned: true, plain: base.labels[0]});
     }
   }
   return names;
@@ -57,7 +69,8 @@ export function read_names(packages) {
 // How the drawings look, after the published words. The first entry is the suffix of the first caption.
 const kLooks = {
   'openmoji': ['', ['{x} emoji', 'cartoon {x}', '{x} drawn with black outlines', 'colorful {x}']],
-  'openmoji-black': ['black and white', ['black and white {x}', 'line drawing of {x}', '{x} outline', '{x} outline emoji']],
+  'openmoji-black':
+      ['black and white', ['black and white {x}', 'line drawing of {x}', '{x} outline', '{x} outline emoji']],
   'fluent-emoji-3d': ['', ['3d {x}', '3d {x} emoji', '{x} emoji', 'glossy {x}']],
   'fluent-emoji-flat': ['', ['flat {x}', '{x} emoji', 'flat {x} emoji', '{x} clip art']],
 };
@@ -76,10 +89,12 @@ export function emoji_captions(id, look, name) {
   if (name.toned) {
     const tone = /((?:medium-)?(?:light|dark)|medium) skin tone/.exec(label)?.[1];
     if (tone) captions.push(`${tone} skin tone ${name.plain}`);
-    captions.push(...pick(tags, 2, `${id}/tags`).map((tag) => (tone ? `${tag}, ${tone} skin tone` : tag)), name.plain);
+    captions.push(
+        ...pick(tags, 2, `${id}/tags`).map((tag) => (tone ? `${tag}, ${tone} skin tone` : tag)), name.plain);
     return unique_captions(captions);
   }
-  if (tags.length) captions.push(`${label}, ${pick(tags, 2, `${id}/joined`).join(', ')}`, ...pick(tags, 5, `${id}/tags`));
+  if (tags.length)
+    captions.push(`${label}, ${pick(tags, 2, `${id}/joined`).join(', ')}`, ...pick(tags, 5, `${id}/tags`));
   const place = hash_text(`${id}/group`) % 2 ? name.group : name.subgroup;
   if (place && !label.includes(place)) captions.push(`${label}, ${place}`);
   return unique_captions(captions);
@@ -87,10 +102,18 @@ export function emoji_captions(id, look, name) {
 
 const record = (source, look, licence, path, key, name) => {
   const id = `${source}/${look === 'openmoji-black' ? 'black/' : ''}${stem(path)}`;
-  return { id, image: path, captions: emoji_captions(id, look, name), source, licence, group: `${source}/${without_tones(key) || key}` };
+  return {
+    id,
+    image: path,
+    captions: emoji_captions(id, look, name),
+    source,
+    licence,
+    group: `${source}/${without_tones(key) || key}`
+  };
 };
 
-// OpenMoji: colour and black drawings. People of two skin tones are left out: hundreds of near-equal pictures.
+// OpenMoji: colour and black drawings. People of two skin tones are left out: hundreds of near-equal
+// pictures.
 export function read_openmoji(packages) {
   const root = join(packages, 'openmoji');
   const names = read_names(packages);
@@ -99,17 +122,32 @@ export function read_openmoji(packages) {
   for (const emoji of list) {
     const key = code_key(emoji.hexcode);
     if (tone_count(key) > 1) continue;
-    const own_tags = `${emoji.tags},${emoji.openmoji_tags}`.split(',').map((tag) => tag.trim()).filter(Boolean);
+    const own_tags =
+        `${emoji.tags},${emoji.openmoji_tags}`.split(',').map((tag) => tag.trim()).filter(Boolean);
     const flag = /flag/.test(emoji.subgroups);
     const annotation = flag ? emoji.annotation.replace(/^(.*) flag$/, 'flag: $1') : emoji.annotation;
-    const plain = { labels: label_forms(annotation), tags: own_tags, codes: [], group: emoji.subgroups.replace(/-/g, ' '), subgroup: '', toned: false };
+    const plain = {
+      labels: label_forms(annotation),
+      tags: own_tags,
+      codes: [],
+      group: emoji.subgroups.replace(/-/g, ' '),
+      subgroup: '',
+      toned: false
+    };
     const known = names.get(key);
-    const name = known ? { ...known, tags: [...new Set([...known.tags, ...own_tags.filter((tag) => !/^[A-Z]{2}$/.test(tag) && !(flag && tag === 'flag'))])] } : plain;
+    const name = known ? {
+      ...known,
+      tags: [...new Set(
+          [...known.tags, ...own_tags.filter((tag) => !/^[A-Z]{2}$/.test(tag) && !(flag && tag === 'flag'))])]
+    } :
+                         plain;
     const color = join(root, 'color/svg', `${emoji.hexcode}.svg`);
     result.push(record('openmoji', 'openmoji', 'CC-BY-SA-4.0', color, key, name));
     // Without colour, skin tones and flags cannot be told apart.
     if (tone_count(key) === 0 && !flag) {
-      result.push(record('openmoji', 'openmoji-black', 'CC-BY-SA-4.0', join(root, 'black/svg', `${emoji.hexcode}.svg`), key, name));
+      result.push(record(
+          'openmoji', 'openmoji-black', 'CC-BY-SA-4.0', join(root, 'black/svg', `${emoji.hexcode}.svg`), key,
+          name));
     }
   }
   return result;

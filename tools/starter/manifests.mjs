@@ -1,23 +1,24 @@
 #!/usr/bin/env node
 // Turns the image sets of the starter checkpoint into manifests, one JSON Lines file a set:
 //   {"id", "image", "captions": [...], "source", "licence", "group"}
-// `image` is the absolute path of the set's own file (SVG, PNG, WebP); pictures are rendered by who reads them.
-// `group` joins pictures that must not be split between training and validation (the weights of one icon).
-// Held out of training: bootstrap-icons.jsonl and tuxpaint-heldout.jsonl.
+// `image` is the absolute path of the set's own file (SVG, PNG, WebP); pictures are rendered by who reads
+// them. `group` joins pictures that must not be split between training and validation (the weights of one
+// icon). Held out of training: bootstrap-icons.jsonl and tuxpaint-heldout.jsonl.
 //
 //   node manifests.mjs --out DIR [--packages node_modules] [--stamps DIR] [--openclipart DIR]
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { read_openclipart, read_tuxpaint } from './clipart.mjs';
-import { check_manifests } from './check.mjs';
-import { read_fluent, read_openmoji } from './emoji.mjs';
-import { picture_digest } from './files.mjs';
-import { read_bootstrap, read_lucide, read_mdi, read_phosphor, read_remixicon, read_tabler } from './icons.mjs';
-import { unique_captions } from './words.mjs';
+import {existsSync, mkdirSync, renameSync, writeFileSync} from 'node:fs';
+import {dirname, join, resolve} from 'node:path';
+import {fileURLToPath} from 'node:url';
+import {parseArgs} from 'node:util';
+import {read_openclipart, read_tuxpaint} from './clipart.mjs';
+import {check_manifests} from './check.mjs';
+import {read_fluent, read_openmoji} from './emoji.mjs';
+import {picture_digest} from './files.mjs';
+import {read_bootstrap, read_lucide, read_mdi, read_phosphor, read_remixicon, read_tabler} from './icons.mjs';
+import {unique_captions} from './words.mjs';
 
-// One record a picture: of equal files the first stays, with the others' names added, each time the first name first.
+// One record a picture: of equal files the first stays, with the others' names added, each time the first
+// name first.
 export function merge_equal_pictures(records, digest = picture_digest) {
   const kept = new Map();
   let dropped = 0;
@@ -25,22 +26,27 @@ export function merge_equal_pictures(records, digest = picture_digest) {
     const key = digest(record.image);
     const first = kept.get(key);
     if (!first) {
-      kept.set(key, { ...record, also: [] });
+      kept.set(key, {...record, also: []});
     } else {
       first.also.push(...record.captions.slice(0, 2));
       dropped++;
     }
   }
-  const merged = [...kept.values()].map(({ also, ...record }) =>
-    ({ ...record, captions: unique_captions([record.captions[0], ...also, ...record.captions.slice(1)]) }));
-  return { records: merged, dropped };
+  const merged = [...kept.values()].map(
+      ({also, ...record}) => ({
+        ...record,
+        captions: unique_captions([record.captions[0], ...also, ...record.captions.slice(1)])
+      }));
+  return {records: merged, dropped};
 }
 
 // Words of other sets' captions: what "English" means when Open Clip Art's titles are judged.
 export function lexicon_of(sets) {
   const lexicon = new Set();
   for (const records of sets) {
-    for (const { captions } of records) for (const caption of captions) for (const word of caption.match(/[a-z]{3,}/g) ?? []) lexicon.add(word);
+    for (const {captions} of records)
+      for (const caption of captions)
+        for (const word of caption.match(/[a-z]{3,}/g) ?? []) lexicon.add(word);
   }
   return lexicon;
 }
@@ -52,19 +58,22 @@ function write_manifest(path, records) {
 
 async function main() {
   const here = dirname(fileURLToPath(import.meta.url));
-  const { values } = parseArgs({ options: {
-    out: { type: 'string' },
-    packages: { type: 'string', default: join(here, 'node_modules') },
-    stamps: { type: 'string', default: '/usr/share/tuxpaint/stamps' },
-    openclipart: { type: 'string', default: '/usr/share/openclipart/svg' },
-  } });
+  const {values} = parseArgs({
+    options: {
+      out: {type: 'string'},
+      packages: {type: 'string', default: join(here, 'node_modules')},
+      stamps: {type: 'string', default: '/usr/share/tuxpaint/stamps'},
+      openclipart: {type: 'string', default: '/usr/share/openclipart/svg'},
+    }
+  });
   if (!values.out) throw new Error('--out DIR is missing: the folder the manifests are written to');
   const packages = resolve(values.packages);
-  for (const [folder, remedy] of [[packages, `npm ci --prefix ${here}`], [values.stamps, 'apt install tuxpaint-stamps-default'],
-    [values.openclipart, 'apt install openclipart-svg']]) {
+  for (const [folder, remedy] of [
+           [packages, `npm ci --prefix ${here}`], [values.stamps, 'apt install tuxpaint-stamps-default'],
+           [values.openclipart, 'apt install openclipart-svg']]) {
     if (!existsSync(folder)) throw new Error(`${folder} is missing; get it with: ${remedy}`);
   }
-  mkdirSync(values.out, { recursive: true });
+  mkdirSync(values.out, {recursive: true});
 
   const stamps = read_tuxpaint(resolve(values.stamps));
   const sets = {
