@@ -1,11 +1,11 @@
 #include "saccade/core/files.h"
 
+#include <atomic>
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
 namespace saccade {
@@ -28,7 +28,8 @@ class Descriptor {
 
 // Makes a rename or a new file in `folder` durable. Best effort: some file systems refuse to sync folders.
 void sync_folder(const std::filesystem::path& folder) {
-  const Descriptor descriptor(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor descriptor(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.get() >= 0) ::fsync(descriptor.get());
 }
 
@@ -119,14 +120,19 @@ Status write_all(int descriptor, std::span<const std::byte> bytes, std::string_v
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   AtomicFile file;
   file.path_ = path;
-  std::string name = path.string() + ".tmp-XXXXXX";
-  file.descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (file.descriptor_ < 0) return fail_errno(errno, path.string() + ": create");
-  file.temporary_ = name;
-  // mkostemp makes files only their owner may read; a result is as readable as any other new file.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(file.descriptor_, 0666 & ~mask);
+  // Not mkstemp: its files are only their owner's to read, and asking for the umask sets it for a moment, for
+  // all threads. open() applies it itself.
+  static std::atomic<uint64_t> serial = 0;
+  constexpr int kTries = 1000;  // names left behind by killed processes of the same number
+  for (int tries = 0; file.descriptor_ < 0; ++tries) {
+    std::string name = fmt::format("{}.tmp-{}-{}", path.string(), ::getpid(), serial++);
+    file.descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file.descriptor_ >= 0) {
+      file.temporary_ = std::move(name);
+    } else if (errno != EEXIST || tries == kTries) {
+      return fail_errno(errno, path.string() + ": create");
+    }
+  }
   return file;
 }
 

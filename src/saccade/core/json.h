@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -17,8 +19,9 @@ namespace saccade {
 // Objects keep the order of their keys, so that what we write reads as it was built.
 using Json = nlohmann::ordered_json;
 
-// kBadData with the byte position for anything that is not JSON, and for what is nested deeper than 200 levels or
-// has a key twice in one object (which of the two counts would depend on the reader). Cost: n log n.
+// kBadData with the byte position for anything that is not JSON, and for what is nested deeper than 200
+// levels or has a key twice in one object (which of the two counts would depend on the reader). Cost: n log
+// n.
 Result<Json> parse_json(std::string_view text);
 // The same for a file of at most max_bytes; messages begin with the path.
 Result<Json> read_json(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 20);
@@ -38,17 +41,21 @@ Result<T> json_as(std::string_view key, const Json& value) {
     if (!value.is_boolean()) return wrong_kind(key, value, "true or false");
     return value.get<bool>();
   } else if constexpr (std::is_integral_v<T>) {
-    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) {
-      const auto number = static_cast<int64_t>(value.get<uint64_t>());
-      if (static_cast<int64_t>(static_cast<T>(number)) == number) return static_cast<T>(number);
-    } else if (value.is_number_integer() && !value.is_number_unsigned()) {
+    if (value.is_number_unsigned()) {
+      const auto number = value.get<uint64_t>();
+      if (std::in_range<T>(number)) return static_cast<T>(number);
+    } else if (value.is_number_integer()) {
       const auto number = value.get<int64_t>();
-      if (static_cast<int64_t>(static_cast<T>(number)) == number) return static_cast<T>(number);
+      if (std::in_range<T>(number)) return static_cast<T>(number);
     }
     return wrong_kind(key, value, "a whole number");
   } else if constexpr (std::is_floating_point_v<T>) {
     if (!value.is_number()) return wrong_kind(key, value, "a number");
-    return static_cast<T>(value.get<double>());
+    const auto number = value.get<double>();
+    if (std::abs(number) > static_cast<double>(std::numeric_limits<T>::max())) {
+      return wrong_kind(key, value, "a number in range");
+    }
+    return static_cast<T>(number);
   } else {
     static_assert(std::is_same_v<T, std::string>);
     if (!value.is_string()) return wrong_kind(key, value, "a string");
@@ -57,7 +64,8 @@ Result<T> json_as(std::string_view key, const Json& value) {
 }
 }  // namespace detail
 
-// object[key] as T (bool, whole number, floating point or std::string); kBadData if missing or of another kind.
+// object[key] as T (bool, whole number, floating point or std::string); kBadData if missing or of another
+// kind.
 template <typename T>
 Result<T> json_field(const Json& object, std::string_view key) {
   if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");

@@ -63,20 +63,24 @@ struct Entry {
 Result<Entry> parse_entry(const std::string& name, const Json& json) {
   Entry entry{.name = name, .dtype = DType::kF32, .shape = {}, .begin = 0, .end = 0};
   SACCADE_ASSIGN(const std::string dtype, json_field<std::string>(json, "dtype"));
-  const auto* info = std::find_if(kDTypes.begin(), kDTypes.end(), [&](const auto& d) { return d.name == dtype; });
+  const auto* info =
+      std::find_if(kDTypes.begin(), kDTypes.end(), [&](const auto& d) { return d.name == dtype; });
   if (info == kDTypes.end()) return fail(ErrorCode::kUnsupported, "dtype \"{}\" is not known", dtype);
   entry.dtype = info->dtype;
 
   for (const char* key : {"shape", "data_offsets"}) {
-    if (!json.contains(key) || !json[key].is_array()) return fail(ErrorCode::kBadData, "\"{}\" is not an array", key);
+    if (!json.contains(key) || !json[key].is_array())
+      return fail(ErrorCode::kBadData, "\"{}\" is not an array", key);
   }
-  if (json["shape"].size() > 16) return fail(ErrorCode::kBadData, "{} dimensions, limit 16", json["shape"].size());
+  if (json["shape"].size() > 16)
+    return fail(ErrorCode::kBadData, "{} dimensions, limit 16", json["shape"].size());
   for (const Json& side : json["shape"]) {
     SACCADE_ASSIGN(const int64_t value, detail::json_as<int64_t>("shape", side));
     entry.shape.push_back(value);
   }
   const Json& offsets = json["data_offsets"];
-  if (offsets.size() != 2) return fail(ErrorCode::kBadData, "\"data_offsets\" has {} numbers, not 2", offsets.size());
+  if (offsets.size() != 2)
+    return fail(ErrorCode::kBadData, "\"data_offsets\" has {} numbers, not 2", offsets.size());
   SACCADE_ASSIGN(entry.begin, detail::json_as<int64_t>("data_offsets", offsets[0]));
   SACCADE_ASSIGN(entry.end, detail::json_as<int64_t>("data_offsets", offsets[1]));
   if (entry.begin < 0 || entry.end < entry.begin) {
@@ -108,34 +112,55 @@ std::vector<int64_t> widen(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-int64_t dtype_size(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].size; }
-std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+int64_t dtype_size(DType dtype) {
+  return kDTypes[static_cast<size_t>(dtype)].size;
+}
+std::string_view dtype_name(DType dtype) {
+  return kDTypes[static_cast<size_t>(dtype)].name;
+}
 
-int64_t TensorView::elements() const { return static_cast<int64_t>(bytes.size()) / dtype_size(dtype); }
+int64_t TensorView::elements() const {
+  return static_cast<int64_t>(bytes.size()) / dtype_size(dtype);
+}
 
-std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 Result<std::vector<float>> TensorView::to_floats() const {
   switch (dtype) {
-    case DType::kF32: return convert_all<float, float>(bytes, [](float v) { return v; });
-    case DType::kF64: return convert_all<double, float>(bytes, [](double v) { return v; });
-    case DType::kF16: return convert_all<uint16_t, float>(bytes, fp16_to_float);
-    case DType::kBF16: return convert_all<uint16_t, float>(bytes, bf16_to_float);
-    default: return fail(ErrorCode::kBadData, "dtype {} where floating point is expected", dtype_name(dtype));
+    case DType::kF32:
+      return convert_all<float, float>(bytes, [](float v) { return v; });
+    case DType::kF64:
+      return convert_all<double, float>(bytes, [](double v) { return v; });
+    case DType::kF16:
+      return convert_all<uint16_t, float>(bytes, fp16_to_float);
+    case DType::kBF16:
+      return convert_all<uint16_t, float>(bytes, bf16_to_float);
+    default:
+      return fail(ErrorCode::kBadData, "dtype {} where floating point is expected", dtype_name(dtype));
   }
 }
 
 Result<std::vector<int64_t>> TensorView::to_int64s() const {
   switch (dtype) {
     case DType::kBool:
-    case DType::kU8: return widen<uint8_t>(bytes);
-    case DType::kI8: return widen<int8_t>(bytes);
-    case DType::kU16: return widen<uint16_t>(bytes);
-    case DType::kI16: return widen<int16_t>(bytes);
-    case DType::kU32: return widen<uint32_t>(bytes);
-    case DType::kI32: return widen<int32_t>(bytes);
-    case DType::kI64: return widen<int64_t>(bytes);
-    default: return fail(ErrorCode::kBadData, "dtype {} where integers are expected", dtype_name(dtype));
+    case DType::kU8:
+      return widen<uint8_t>(bytes);
+    case DType::kI8:
+      return widen<int8_t>(bytes);
+    case DType::kU16:
+      return widen<uint16_t>(bytes);
+    case DType::kI16:
+      return widen<int16_t>(bytes);
+    case DType::kU32:
+      return widen<uint32_t>(bytes);
+    case DType::kI32:
+      return widen<int32_t>(bytes);
+    case DType::kI64:
+      return widen<int64_t>(bytes);
+    default:
+      return fail(ErrorCode::kBadData, "dtype {} where integers are expected", dtype_name(dtype));
   }
 }
 
@@ -148,7 +173,8 @@ Result<SafeTensors> SafeTensors::open(const std::filesystem::path& path) {
 
 Result<SafeTensors> SafeTensors::parse(std::span<const std::byte> bytes) {
   if (bytes.size() < 8) {
-    return fail(ErrorCode::kBadData, "{} bytes, a safetensors file begins with 8 of header length", bytes.size());
+    return fail(ErrorCode::kBadData, "{} bytes, a safetensors file begins with 8 of header length",
+                bytes.size());
   }
   uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), 8);
@@ -167,7 +193,8 @@ Result<SafeTensors> SafeTensors::parse(std::span<const std::byte> bytes) {
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
     if (name == "__metadata__") {
-      if (!json.is_object()) return fail(ErrorCode::kBadData, "__metadata__ is {}, not an object", json_kind(json));
+      if (!json.is_object())
+        return fail(ErrorCode::kBadData, "__metadata__ is {}, not an object", json_kind(json));
       for (const auto& [key, value] : json.items()) {
         if (!value.is_string()) return fail(ErrorCode::kBadData, "__metadata__ \"{}\" is not a string", key);
         result.metadata_[key] = value.get<std::string>();
@@ -184,20 +211,23 @@ Result<SafeTensors> SafeTensors::parse(std::span<const std::byte> bytes) {
   int64_t filled = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != filled) {
-      return fail(ErrorCode::kBadData, "tensor {} begins at byte {} of the data, {} byte {}", entry.name, entry.begin,
+      return fail(ErrorCode::kBadData, "tensor {} begins at byte {} of the data, {} byte {}", entry.name,
+                  entry.begin,
                   entry.begin < filled ? "overlapping the one that ends at" : "leaving a gap after", filled);
     }
     if (entry.end > static_cast<int64_t>(data.size())) {
-      return fail(ErrorCode::kBadData, "tensor {} ends at byte {} of the data, which has {}", entry.name, entry.end,
-                  data.size());
+      return fail(ErrorCode::kBadData, "tensor {} ends at byte {} of the data, which has {}", entry.name,
+                  entry.end, data.size());
     }
     filled = entry.end;
-    TensorView view{entry.dtype, entry.shape,
-                    data.subspan(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.end - entry.begin))};
+    TensorView view{
+        entry.dtype, entry.shape,
+        data.subspan(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.end - entry.begin))};
     result.tensors_.emplace(entry.name, std::move(view));
   }
   if (filled != static_cast<int64_t>(data.size())) {
-    return fail(ErrorCode::kBadData, "{} bytes after the last tensor", static_cast<int64_t>(data.size()) - filled);
+    return fail(ErrorCode::kBadData, "{} bytes after the last tensor",
+                static_cast<int64_t>(data.size()) - filled);
   }
   return result;
 }
@@ -226,6 +256,7 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Name
       return fail(ErrorCode::kInternal, "tensor {} of shape {} has {} bytes, not {}", tensor->name,
                   shape_text(tensor->tensor.shape), tensor->tensor.bytes.size(), bytes);
     }
+    if (tensor->name == "__metadata__") return fail(ErrorCode::kUsage, "no tensor may be named __metadata__");
     if (header.contains(tensor->name)) return fail(ErrorCode::kUsage, "two tensors named {}", tensor->name);
     header[tensor->name] = {{"dtype", dtype_name(tensor->tensor.dtype)},
                             {"shape", tensor->tensor.shape},

@@ -69,7 +69,8 @@ struct NamedTensor {
   TensorView tensor;
 };
 
-// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input giving the same bytes.
+// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input gives the same
+// bytes. kUsage for two tensors of one name, or one named "__metadata__".
 Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                          const std::map<std::string, std::string>& metadata = {});
 
