@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Writes the first inputs of each fuzzer into corpus/NAME/. What fuzzers found later lies beside them."""
+import base64
+import json
+import pathlib
+import struct
+import zlib
+
+ROOT = pathlib.Path(__file__).parent / "corpus"
+
+
+def put(folder: str, name: str, content: bytes | str) -> None:
+    path = ROOT / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def tensors(header: object, data: int, size: int | None = None) -> bytes:
+    text = header if isinstance(header, str) else json.dumps(header)
+    return struct.pack("<Q", len(text) if size is None else size) + text.encode() + bytes(data)
+
+
+def entry(dtype: str, shape: list, begin: int, end: int) -> dict:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def safetensors() -> None:
+    good = {"__metadata__": {"format": "pt"}, "a": entry("F32", [2, 2], 0, 16), "b": entry("BF16", [], 16, 18)}
+    files = {
+        "good": tensors(good, 18),
+        "empty": b"",
+        "short": b"\x01\x00",
+        "no_tensors": tensors("{}", 0),
+        "every_dtype": tensors({d: entry(d, [1], i * 8, i * 8 + 8) for i, d in enumerate(["F64", "I64", "U64"])}, 24),
+        "halves": tensors({"h": entry("F16", [3], 0, 6), "u": entry("U8", [2], 6, 8), "t": entry("BOOL", [1], 8, 9)}, 9),
+        "overlap": tensors({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 2, 6)}, 6),
+        "gap": tensors({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 6, 10)}, 10),
+        "trailing": tensors(good, 19),
+        "past_the_end": tensors(good, 17),
+        "overflow": tensors({"a": entry("F32", [1 << 62, 4], 0, 0)}, 0),
+        "negative": tensors({"a": entry("F32", [-1], 0, 4)}, 4),
+        "header_2_63": tensors("{}", 0, 1 << 63),
+        "header_max": tensors("{}", 0, (1 << 64) - 1),
+        "header_past_end": tensors("{}", 0, 3),
+        "twice": tensors('{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{}}', 1),
+        "deep": tensors('{"a":' + "[" * 300, 0),
+        "array": tensors("[]", 0),
+        "empty_tensors": tensors({"a": entry("F32", [0], 0, 0), "b": entry("F32", [0, 9], 0, 0)}, 0),
+        "not_utf8": struct.pack("<Q", 8) + b'{"\xff":1}',
+    }
+    for name, content in files.items():
+        put("safetensors", name, content)
+
+
+def json_fields() -> None:
+    clip = {"crop_size": {"height": 224, "width": 224}, "do_center_crop": True, "do_normalize": True, "do_resize": True,
+            "image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28], "resample": 3,
+            "rescale_factor": 0.00392156862745098, "size": {"shortest_edge": 224}}
+    files = {
+        "clip": json.dumps(clip),
+        "old_clip": json.dumps(clip | {"size": 224, "crop_size": 224}),
+        "squash": json.dumps(clip | {"size": {"height": 224, "width": 224}, "do_center_crop": False}),
+        "lanczos": json.dumps(clip | {"resample": 1}),
+        "zero_std": json.dumps(clip | {"image_std": [0, 0, 0]}),
+        "two_means": json.dumps(clip | {"image_mean": [0, 0]}),
+        "huge_size": json.dumps(clip | {"size": {"shortest_edge": 1 << 40}}),
+        "negative_size": json.dumps(clip | {"size": -1, "crop_size": {"height": -5, "width": 0}}),
+        "text_size": json.dumps(clip | {"size": "224"}),
+        "far_numbers": json.dumps(clip | {"rescale_factor": 1e300, "image_mean": [1e39, 0, 0]}),
+        "own": json.dumps(clip | {"saccade": {"alpha": "composite", "background": [255, 0, 300]}}),
+        "open_clip": json.dumps({"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bilinear", "resize_mode": "squash"}),
+        "open_clip_longest": json.dumps({"size": [224, 336], "resize_mode": "longest"}),
+        "open_clip_odd": json.dumps({"interpolation": 3, "resize_mode": [], "fill_color": None}),
+        "numbers": '{"size": 18446744073709551615, "a": -9223372036854775808, "image_size": 1e999}',
+        "twice": '{"a": 1, "a": 2}',
+        "deep": "[" * 300 + "]" * 300,
+        "null": "null",
+        "surrogate": '"\\ud83d\\udc31 \\ud83d"',
+        "cut": '{"size": {"shortest_edge"',
+        "empty": "",
+        "floats": "[0.1, 1e-320, 123456789012345678901234567890, -0.0, 2.5e300]",
+    }
+    for name, content in files.items():
+        put("json_fields", name, content)
+
+
+def tokenizer_text() -> None:
+    texts = {
+        "caption": "A photo of two dogs, don't they'll run?",
+        "emoji": "\U0001f3f3\ufe0f\u200d\U0001f308 \U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f1e8\U0001f1ed",
+        "marks": "e" + "\u0301\u0323" * 100 + "\u0344\u0f73" * 100,
+        "specials": "<|startoftext|>a<|ENDOFTEXT|>!<|endoftext|><|start<|endoftext",
+        "html": "&amp;lt;b&amp;gt; &notit; &#x110000; &#0;&#128;&CounterClockwiseContourIntegral;&",
+        "case": "\u0130stanbul \u039f\u0394\u039f\u03a3 \u1e9e \u017f '\u017f",
+        "spaces": " \t\r\n\u00a0\u2028\u3000\x1c\x1f\u200b",
+        "numbers": "1234 \u00bd \u00b2 \u0663 \u2167",
+        "long_word": "a" * 3000,
+        "hangul": "\u1112\u1161\u11ab\u1100\u1173\u11af \ud55c\uae00",
+        "empty": "",
+        "zero": "a\0b",
+    }
+    for name, text in texts.items():
+        put("tokenizer_text", name, text)
+    put("tokenizer_text", "not_utf8", b"\xff\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80 \xf0\x9f\x90")
+    put("tokenizer_text", "all_bytes", bytes(range(256)))
+
+
+def tokenizer_files() -> None:
+    specials = {"ab": 512, "abab": 513, "<|startoftext|>": 514, "<|endoftext|>": 515}
+    golden = json.loads((ROOT.parents[1] / "tests/golden/tokenizers/clip/tokenizer.json").read_text(encoding="utf-8"))
+    golden["model"]["vocab"] = {"bytes": 0} | specials
+    golden["model"]["merges"] = [["a", "b"], ["ab", "ab"]]
+    golden["added_tokens"][0]["id"] = golden["post_processor"]["cls"][1] = 514
+    golden["added_tokens"][1]["id"] = golden["post_processor"]["sep"][1] = 515
+
+    def whole(name: str, *path_and_value: object) -> None:
+        changed = json.loads(json.dumps(golden))
+        if path_and_value:
+            *path, last, value = path_and_value
+            at = changed
+            for key in path:
+                at = at[key]
+            at[last] = value
+        put("tokenizer_files", name, "T" + json.dumps(changed))
+
+    whole("good")
+    whole("string_merges", "model", "merges", ["a b", "ab ab"])
+    whole("bad_merge", "model", "merges", ["a b", "ab zz"])
+    whole("odd_merge", "model", "merges", [["a"], 3])
+    whole("no_suffix", "model", "end_of_word_suffix", None)
+    whole("no_unknown", "model", "unk_token", None)
+    whole("gap", "model", "vocab", {"bytes": 0, "ab": 600})
+    whole("double", "model", "vocab", {"bytes": 0} | specials | {"x1": 3})
+    whole("negative", "model", "vocab", {"bytes": 0} | specials | {"x1": -3})
+    whole("no_bytes", "model", "vocab", {"<|startoftext|>": 0, "<|endoftext|>": 1})
+    whole("normalized", "added_tokens", 0, "normalized", True)
+    whole("empty_token", "added_tokens", 0, "content", "")
+    whole("far_token", "added_tokens", 0, "id", 1 << 31)
+    whole("no_normalizer", "normalizer", None)
+    whole("no_regex", "pre_tokenizer", "pretokenizers", 1, "use_regex", False)
+    whole("padding", "padding", {"pad_id": 516})
+    whole("template", "post_processor", {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<|startoftext|>"}}, {"Sequence": {"id": "A"}},
+                   {"SpecialToken": {"id": "<|endoftext|>"}}],
+        "special_tokens": {"<|startoftext|>": {"ids": [514]}, "<|endoftext|>": {"ids": [515]}}})
+    vocab = json.dumps({"bytes": 0} | specials)
+    put("tokenizer_files", "pair_good", "V" + vocab + "\0#version: 0.2\na b\nab ab\n")
+    put("tokenizer_files", "pair_windows", "V" + vocab + "\0#version: 0.2\r\na b\r\n\r\nab ab")
+    put("tokenizer_files", "pair_bad_line", "V" + vocab + "\0a  b\n")
+    put("tokenizer_files", "pair_no_merges", "V" + vocab)
+    put("tokenizer_files", "pair_array", "V[]\0a b\n")
+
+
+def images() -> None:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    def png(width: int, height: int, depth: int, colour: int, rows: bytes, *extra: bytes) -> bytes:
+        head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+        return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + b"".join(extra) + chunk(b"IDAT", zlib.compress(rows))
+                + chunk(b"IEND", b""))
+
+    rgb = png(3, 2, 8, 2, (b"\0" + bytes(range(9))) * 2)
+    gif = base64.b64decode("R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==")
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="4"><path d="M0 0h8v4z" fill="red"/></svg>'
+    bmp = b"BM" + struct.pack("<IHHI", 62, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, 1, 2, 1, 24, 0, 8, 0, 0, 0, 0) + bytes(8)
+    files = {
+        "rgb.png": rgb,
+        "cut.png": rgb[:-25],
+        "flipped.png": rgb[:40] + bytes([rgb[40] ^ 255]) + rgb[41:],
+        "grey.png": png(2, 2, 8, 0, b"\0\1\2" * 2),
+        "grey_alpha.png": png(1, 1, 8, 4, b"\0\1\2"),
+        "rgba.png": png(1, 1, 8, 6, b"\0\1\2\3\4"),
+        "palette.png": png(2, 1, 8, 3, b"\0\0\1", chunk(b"PLTE", bytes(6)), chunk(b"tRNS", b"\0\xff")),
+        "bilevel.png": png(8, 1, 1, 0, b"\0\xaa"),
+        "deep.png": png(1, 1, 16, 2, b"\0" + bytes(6)),
+        "bomb.png": png(1 << 30, 1 << 30, 8, 2, b""),
+        "one.gif": gif,
+        "cut.gif": gif[:20],
+        "shape.svg": svg,
+        "entities.svg": '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + svg.replace("red", "&b;"),
+        "outside.svg": svg.replace("<path", '<image href="file:///etc/passwd" width="8" height="4"/><path'),
+        "huge.svg": svg.replace('"8"', '"1e9"'),
+        "no_size.svg": '<svg xmlns="http://www.w3.org/2000/svg"/>',
+        "one.bmp": bmp,
+        "cut.bmp": bmp[:50],
+        "wide.bmp": bmp[:18] + struct.pack("<ii", 1 << 30, -(1 << 31)) + bmp[26:],
+        "start.jpg": b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00\xff\xd9",
+        "start.tiff": b"II*\0\x08\0\0\0\1\0\0\1\3\0\1\0\0\0\1\0\0\0\0\0\0\0",
+        "start.webp": b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\0\0\0\x10\x07\x10\x11\x11\x88\x88\xfe\x07\0",
+        "start.heic": b"\0\0\0\x18ftypheic\0\0\0\0heicmif1",
+        "empty": b"",
+        "text": b"not a picture",
+    }
+    for name, content in files.items():
+        put("image", name, content)
+
+
+if __name__ == "__main__":
+    safetensors()
+    json_fields()
+    tokenizer_text()
+    tokenizer_files()
+    images()
