@@ -91,10 +91,15 @@ async function main() {
   sets['bootstrap-icons'] = read_bootstrap(packages);
   sets['tuxpaint-heldout'] = stamps.held_out;
   for (const [name, records] of Object.entries(sets)) {
-    const merged = merge_equal_pictures(records.filter((record) => existsSync(record.image)));
+    const present = records.filter((record) => existsSync(record.image));
+    const merged = merge_equal_pictures(present);
+    if (merged.dropped + records.length - present.length > 0) {
+      const absent = records.length - present.length;
+      process.stderr.write(`${name}: ${merged.dropped} equal pictures merged, ${absent} listed without a file\n`);
+    }
     write_manifest(join(values.out, `${name}.jsonl`), merged.records);
   }
-  check_manifests(values.out);
+  if (check_manifests(values.out).length) process.exitCode = 1;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
