@@ -1,0 +1,64 @@
+#include "checkpoint.h"
+
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace saccade::app {
+namespace {
+
+bool holds_checkpoint(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / "config.json", ignored) ||
+         std::filesystem::exists(folder / "open_clip_config.json", ignored);
+}
+
+}  // namespace
+
+Result<std::filesystem::path> starter_checkpoint() {
+  const char* named = std::getenv("SACCADE_STARTER");
+  if (named != nullptr && *named != '\0') return std::filesystem::path(named);
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const auto beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / "starter";
+    if (holds_checkpoint(beside)) return beside;
+  }
+  const std::filesystem::path source = SACCADE_SOURCE_STARTER;
+  if (holds_checkpoint(source)) return source;
+  return fail(ErrorCode::kNotFound, "no starter checkpoint in {}: name a checkpoint's folder with -m",
+              source.string());
+}
+
+Result<std::filesystem::path> checkpoint_of(const CollectionInfo& info, const std::filesystem::path& given) {
+  if (!given.empty()) return given;
+  if (holds_checkpoint(info.checkpoint.path)) return std::filesystem::path(info.checkpoint.path);
+  if (info.checkpoint.name == "starter") {
+    auto starter = starter_checkpoint();
+    if (starter) return starter;
+  }
+  return fail(ErrorCode::kNotFound,
+              "the collection's checkpoint {} is no longer in {}: name its folder with -m",
+              info.checkpoint.name, info.checkpoint.path);
+}
+
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& folder, const EncoderChoice& choice) {
+  EncoderOptions options;
+  options.precision = choice.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  options.threads = choice.threads;
+  LoadedEncoder loaded;
+  SACCADE_ASSIGN(loaded.encoder,
+                 load_encoder(folder, options).in(fmt::format("checkpoint {}", folder.string())));
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::weakly_canonical(folder, error);
+  if (error) absolute = folder;
+  loaded.id.path = absolute.string();
+  loaded.id.name = absolute.filename().string();
+  loaded.id.fingerprint = loaded.encoder->info().fingerprint;
+  loaded.id.dim = loaded.encoder->info().dim;
+  return loaded;
+}
+
+}  // namespace saccade::app

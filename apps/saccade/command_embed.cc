@@ -1,0 +1,264 @@
+// saccade embed: pictures or texts to rows in a file other tools read.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/safetensors.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/image.h"
+#include "saccade/image/preprocess.h"
+
+#include "checkpoint.h"
+#include "command.h"
+#include "npy.h"
+
+namespace saccade::app {
+namespace {
+
+struct EmbedArguments {
+  std::vector<std::string> images;
+  std::string texts;
+  std::string checkpoint;
+  std::string output;
+  EncoderChoice encoder;
+  DecodeOptions limits;
+  int batch = 32;
+  bool json = false;
+};
+
+// What is written, and what is said about it. names[i] is what rows.row(i) belongs to.
+struct Embedded {
+  Matrix<float> rows;
+  std::vector<std::string> names;
+  std::vector<std::pair<std::string, Error>> failed;
+  int64_t cut = 0;             // texts of which not all tokens were read
+  int64_t dropped_tokens = 0;  // in those
+};
+
+Matrix<float> stacked(const std::vector<Matrix<float>>& parts, int64_t columns) {
+  int64_t rows = 0;
+  for (const Matrix<float>& part : parts) rows += part.rows();
+  Matrix<float> result(rows, columns);
+  float* next = result.data();
+  for (const Matrix<float>& part : parts) next = std::ranges::copy(part.values(), next).out;
+  return result;
+}
+
+// Files as given; of folders, all files below with an image's ending, by name.
+Result<std::vector<std::filesystem::path>> find_images(std::span<const std::string> inputs) {
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(input, error)) {
+      if (!std::filesystem::exists(input, error))
+        return fail(ErrorCode::kNotFound, "{}: no such file or folder", input);
+      paths.emplace_back(input);
+      continue;
+    }
+    std::vector<std::filesystem::path> below;
+    std::filesystem::recursive_directory_iterator walk(
+        input, std::filesystem::directory_options::skip_permission_denied, error);
+    for (; !error && walk != std::filesystem::recursive_directory_iterator(); walk.increment(error)) {
+      std::error_code ignored;
+      if (has_image_extension(walk->path()) && walk->is_regular_file(ignored)) below.push_back(walk->path());
+    }
+    if (error) return fail(ErrorCode::kIo, "{}: {}", input, error.message());
+    std::ranges::sort(below);
+    paths.insert(paths.end(), below.begin(), below.end());
+  }
+  if (paths.empty()) return fail(ErrorCode::kNotFound, "no images in {}", fmt::join(inputs, ", "));
+  return paths;
+}
+
+Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
+  SACCADE_ASSIGN(const auto paths, find_images(arguments.images));
+  const Preprocessing& preprocessing = encoder.preprocessing();
+  const int64_t pixels_each = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
+  const std::stop_token stop = session.interrupts.stop_cleanly();
+  ThreadPool pool(arguments.encoder.threads);
+  ProgressLine progress(session.quiet);
+  const ProgressCallback tell = progress.callback();
+
+  Embedded result;
+  std::vector<Matrix<float>> parts;
+  const auto total = static_cast<int64_t>(paths.size());
+  for (int64_t first = 0; first < total; first += arguments.batch) {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped, nothing written");
+    const int64_t count = std::min<int64_t>(arguments.batch, total - first);
+    Matrix<float> pixels(count, pixels_each);
+    std::vector<Status> read(static_cast<size_t>(count));
+    pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        auto decoded = decode_image_file(paths[static_cast<size_t>(first + i)], arguments.limits);
+        read[static_cast<size_t>(i)] = decoded ? preprocess(decoded->image, preprocessing, pixels.row(i))
+                                               : Status(tl::unexpected<Error>(decoded.error()));
+      }
+    });
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const std::string& name = paths[static_cast<size_t>(first + i)].native();
+      if (!read[static_cast<size_t>(i)]) {
+        result.failed.emplace_back(name, read[static_cast<size_t>(i)].error());
+        continue;
+      }
+      if (kept < i) std::ranges::copy(pixels.row(i), pixels.row(kept).begin());
+      ++kept;
+      result.names.push_back(name);
+    }
+    if (kept > 0) {
+      SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_images(pixels.view().slice(0, kept)));
+      parts.push_back(std::move(rows));
+    }
+    if (tell) tell({"embedding", first + count, total, ""});
+  }
+  result.rows = stacked(parts, encoder.info().dim);
+  return result;
+}
+
+Result<Embedded> embed_texts(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
+  if (encoder.tokenizer() == nullptr) {
+    return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files: it cannot read text");
+  }
+  SACCADE_ASSIGN(const std::string text, read_file(arguments.texts));
+  Embedded result;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    result.names.push_back(std::move(line));
+    begin = end + 1;
+  }
+  if (result.names.empty())
+    return fail(ErrorCode::kBadData, "{} is empty, expected a text a line", arguments.texts);
+
+  const std::stop_token stop = session.interrupts.stop_cleanly();
+  ProgressLine progress(session.quiet);
+  const ProgressCallback tell = progress.callback();
+  std::vector<Matrix<float>> parts;
+  for (size_t first = 0; first < result.names.size(); first += static_cast<size_t>(arguments.batch)) {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped, nothing written");
+    const size_t end = std::min(result.names.size(), first + static_cast<size_t>(arguments.batch));
+    std::vector<TokenizedText> tokenized;
+    for (size_t i = first; i < end; ++i) {
+      tokenized.push_back(encoder.tokenizer()->encode(result.names[i], encoder.info().context));
+      if (tokenized.back().dropped > 0) ++result.cut;
+      result.dropped_tokens += tokenized.back().dropped;
+    }
+    SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_texts(tokenized));
+    parts.push_back(std::move(rows));
+    if (tell) tell({"embedding", static_cast<int64_t>(end), static_cast<int64_t>(result.names.size()), ""});
+  }
+  result.rows = stacked(parts, encoder.info().dim);
+  return result;
+}
+
+// Rows with what they belong to: inside the file for safetensors, beside it (FILE.npy.json) for NumPy, which
+// has no place for it. The names are written first, so that there are never rows whose names are missing.
+Status write_rows(const std::filesystem::path& output, const Embedded& embedded,
+                  const CheckpointId& checkpoint) {
+  const Json names(embedded.names);
+  if (output.extension() == ".npy") {
+    const Json description = {
+        {"checkpoint", checkpoint.name}, {"fingerprint", checkpoint.fingerprint}, {"names", names}};
+    SACCADE_TRY(write_file_atomic(output.string() + ".json", dump_json(description) + "\n"));
+    return write_npy(output, embedded.rows.view());
+  }
+  const std::vector<NamedTensor> tensors = {{"rows",
+                                             {DType::kF32,
+                                              {embedded.rows.rows(), embedded.rows.columns()},
+                                              std::as_bytes(embedded.rows.values())}}};
+  return write_safetensors(output, tensors,
+                           {{"checkpoint", checkpoint.name},
+                            {"fingerprint", checkpoint.fingerprint},
+                            {"names", dump_json(names)}});
+}
+
+Result<int> run_embed(const EmbedArguments& arguments, Session& session) {
+  if (arguments.images.empty() == arguments.texts.empty()) {
+    return fail(ErrorCode::kUsage, "give either --images or --texts");
+  }
+  const std::filesystem::path output = arguments.output;
+  if (output.extension() != ".npy" && output.extension() != ".safetensors") {
+    return fail(ErrorCode::kUsage, "{}: the output's name must end in .safetensors or .npy",
+                arguments.output);
+  }
+  std::filesystem::path checkpoint = arguments.checkpoint;
+  if (checkpoint.empty()) {
+    SACCADE_ASSIGN(checkpoint, starter_checkpoint());
+  }
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
+  SACCADE_ASSIGN(const Embedded embedded, arguments.texts.empty()
+                                              ? embed_images(arguments, *loaded.encoder, session)
+                                              : embed_texts(arguments, *loaded.encoder, session));
+  if (embedded.names.empty()) {
+    return fail(ErrorCode::kBadData, "none of {} could be read, the first: {}: {}; nothing written",
+                counted(static_cast<int64_t>(embedded.failed.size()), "image"), embedded.failed.front().first,
+                embedded.failed.front().second.message);
+  }
+  SACCADE_TRY(write_rows(output, embedded, loaded.id));
+
+  for (const auto& [name, error] : embedded.failed)
+    session.messages.warning(fmt::format("{}: {}", name, error.message));
+  if (embedded.cut > 0) {
+    session.messages.warning(fmt::format("{} cut, {} dropped: the model has no room for more",
+                                         counted(embedded.cut, "text"),
+                                         counted(embedded.dropped_tokens, "token")));
+  }
+  if (arguments.json) {
+    Json failed = Json::array();
+    for (const auto& [name, error] : embedded.failed) {
+      failed.push_back({{"path", name}, {"code", error_name(error.code)}, {"reason", error.message}});
+    }
+    const Json json = {{"output", arguments.output},
+                       {"checkpoint", loaded.id.name},
+                       {"fingerprint", loaded.id.fingerprint},
+                       {"rows", embedded.rows.rows()},
+                       {"dim", embedded.rows.columns()},
+                       {"texts_cut", embedded.cut},
+                       {"tokens_dropped", embedded.dropped_tokens},
+                       {"failed", std::move(failed)}};
+    SACCADE_TRY(session.out.write_json(json));
+  } else {
+    SACCADE_TRY(
+        session.out.write(fmt::format("{}: {} of {}\n", one_line(arguments.output),
+                                      counted(embedded.rows.rows(), "row"), embedded.rows.columns())));
+  }
+  return embedded.failed.empty() ? kDone : kSomeFailed;
+}
+
+}  // namespace
+
+void add_embed_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<EmbedArguments>();
+  CLI::App* command = app.add_subcommand("embed", "Turn pictures or texts into rows, for other tools");
+  command->add_option("--images", arguments->images, "image files, and folders of them");
+  command->add_option("--texts", arguments->texts, "a file with a text a line");
+  command->add_option("-m,--model", arguments->checkpoint, "checkpoint folder (default: the starter)");
+  command->add_option("-o,--output", arguments->output, "FILE.safetensors (tensor \"rows\") or FILE.npy")
+      ->required();
+  command->add_option("--batch", arguments->batch, "inputs the encoder takes at a time")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "the outcome as JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_embed(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::app

@@ -1,0 +1,238 @@
+// saccade index: pictures into a collection.
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
+#include "saccade/core/json.h"
+#include "saccade/data/manifest.h"
+
+#include "checkpoint.h"
+#include "command.h"
+
+namespace saccade::app {
+namespace {
+
+struct IndexArguments {
+  std::vector<std::string> paths;
+  std::string collection;
+  std::string checkpoint;
+  EncoderChoice encoder;
+  IngestOptions ingest;
+  std::string captions;
+  std::string background = "contrast";
+  bool as_stored = false;
+  bool fast_decode = false;
+  bool no_sidecars = false;
+  bool json = false;
+};
+
+// Paths on stdin: one a line, or ended by NUL where there is any NUL.
+Result<std::vector<std::filesystem::path>> read_path_list() {
+  constexpr size_t kMaxBytes = size_t{1} << 30;
+  std::string text;
+  std::vector<char> block(1 << 16);
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, "read the file list from standard input");
+    if (got == 0) break;
+    text.append(block.data(), static_cast<size_t>(got));
+    if (text.size() > kMaxBytes) {
+      return fail(ErrorCode::kLimit, "the file list on standard input has more than {} bytes", kMaxBytes);
+    }
+  }
+  const char separator = text.find('\0') != std::string::npos ? '\0' : '\n';
+  std::vector<std::filesystem::path> paths;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) paths.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (paths.empty()) return fail(ErrorCode::kUsage, "the file list on standard input is empty");
+  return paths;
+}
+
+// Captions of a manifest (data/manifest.h) by picture; several of one picture are joined by "; ".
+Result<std::map<std::string, std::string>> read_captions(const std::filesystem::path& manifest) {
+  SACCADE_ASSIGN(const Dataset dataset, read_manifest(manifest));
+  std::map<std::string, std::string> captions;
+  for (const DatasetItem& item : dataset.items) {
+    std::string& joined = captions[item.image.string()];
+    for (const std::string& caption : item.captions) joined += (joined.empty() ? "" : "; ") + caption;
+  }
+  return captions;
+}
+
+Json failure_json(const Failure& failure) {
+  return {{"path", failure.path}, {"code", error_name(failure.code)}, {"reason", failure.reason}};
+}
+
+Json report_json(const IngestReport& report, const std::string& collection) {
+  Json failed = Json::array();
+  for (const Failure& failure : report.failed) failed.push_back(failure_json(failure));
+  const IngestReport::Seconds& seconds = report.seconds;
+  return {{"collection", collection},
+          {"seen", report.seen},
+          {"added", report.added},
+          {"updated", report.updated},
+          {"moved", report.moved},
+          {"unchanged", report.unchanged},
+          {"removed", report.removed},
+          {"missing", report.missing},
+          {"duplicates", report.duplicates},
+          {"skipped_failed", report.skipped_failed},
+          {"cancelled", report.cancelled},
+          {"bytes_read", report.bytes_read},
+          {"seconds",
+           {{"total", seconds.total},
+            {"walk", seconds.walk},
+            {"read", seconds.read},
+            {"decode", seconds.decode},
+            {"preprocess", seconds.preprocess},
+            {"encode", seconds.encode},
+            {"write", seconds.write},
+            {"waiting", seconds.waiting}}},
+          {"failed", std::move(failed)}};
+}
+
+std::string report_text(const IngestReport& report, const std::string& collection) {
+  std::string text = fmt::format("{}: {} seen in {}", collection, counted(report.seen, "file"),
+                                 duration_text(report.seconds.total));
+  if (report.seconds.total > 0 && report.added + report.updated > 0) {
+    text += fmt::format(", {:.1f} pictures a second",
+                        static_cast<double>(report.added + report.updated) / report.seconds.total);
+  }
+  text += "\n";
+  const auto line = [&text](int64_t count, std::string_view what) {
+    if (count > 0) text += fmt::format("  {:>9}  {}\n", count_text(count), what);
+  };
+  line(report.added,
+       report.duplicates > 0
+           ? fmt::format("added, {} of them with the bytes of another picture", count_text(report.duplicates))
+           : "added");
+  line(report.updated, "updated: the file had changed");
+  line(report.moved, "found under another path");
+  line(report.unchanged, "unchanged");
+  line(report.removed, "removed: the file is gone");
+  line(report.missing, "kept although the file is gone (--prune removes them)");
+  line(report.skipped_failed, "skipped: failed before (--retry-failed tries again)");
+  line(static_cast<int64_t>(report.failed.size()), "failed:");
+  for (const Failure& failure : report.failed) {
+    text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
+  }
+  return text;
+}
+
+Result<int> run_index(IndexArguments& arguments, Session& session) {
+  std::vector<std::filesystem::path> inputs;
+  for (const std::string& path : arguments.paths) {
+    if (path != "-") {
+      inputs.emplace_back(path);
+      continue;
+    }
+    SACCADE_ASSIGN(const auto listed, read_path_list());
+    inputs.insert(inputs.end(), listed.begin(), listed.end());
+  }
+  if (!arguments.captions.empty()) {
+    SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions).in("captions"));
+  }
+  arguments.ingest.sidecar_captions = !arguments.no_sidecars;
+  IngestSettings settings;
+  settings.apply_orientation = !arguments.as_stored;
+  settings.fast_decode = arguments.fast_decode;
+  settings.background = arguments.background == "white"        ? BackgroundPolicy::kWhite
+                        : arguments.background == "checkpoint" ? BackgroundPolicy::kCheckpoint
+                                                               : BackgroundPolicy::kByContrast;
+
+  // Which checkpoint: the collection's own where there is one, before any weights are read.
+  std::filesystem::path checkpoint = arguments.checkpoint;
+  if (is_collection(arguments.collection)) {
+    SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
+    SACCADE_ASSIGN(checkpoint, checkpoint_of(info, arguments.checkpoint));
+  } else if (checkpoint.empty()) {
+    SACCADE_ASSIGN(checkpoint, starter_checkpoint());
+  }
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
+  SACCADE_ASSIGN(CollectionWriter collection,
+                 CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));
+
+  ThreadPool pool(arguments.encoder.threads);
+  ProgressLine progress(session.quiet);
+  auto report = ingest(collection, *loaded.encoder, inputs, arguments.ingest, pool, progress.callback(),
+                       session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(report_json(*report, arguments.collection)));
+  } else {
+    SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
+  }
+  if (report->cancelled) {
+    return fail(ErrorCode::kCancelled,
+                "stopped; what was taken in is kept, the same command goes on from here");
+  }
+  return report->failed.empty() ? kDone : kSomeFailed;
+}
+
+}  // namespace
+
+void add_index_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<IndexArguments>();
+  CLI::App* command = app.add_subcommand("index", "Add pictures to a collection, or refresh it");
+  command
+      ->add_option("PATH", arguments->paths, "folders and files; - reads a list from stdin (lines, or NULs)")
+      ->required();
+  command->add_option("-c,--collection", arguments->collection, "the collection's folder, made if need be")
+      ->required();
+  command->add_option("-m,--model", arguments->checkpoint,
+                      "checkpoint folder (default: the collection's own, the starter for a new one)");
+  command->add_flag("--prune", arguments->ingest.prune, "remove pictures below PATH whose files are gone");
+  command->add_flag("--retry-failed", arguments->ingest.retry_failed, "try files again that failed before");
+  command->add_flag("--follow-links", arguments->ingest.follow_links, "follow links to folders");
+  command->add_flag("--hidden", arguments->ingest.hidden, "take names that begin with a dot");
+  command->add_option("--captions", arguments->captions,
+                      "take captions from a manifest, JSON Lines of {\"image\", \"captions\"}");
+  command->add_flag("--no-sidecars", arguments->no_sidecars, "do not read captions from .txt files");
+  command->add_option("--background", arguments->background, "under transparent pictures (new collections)")
+      ->check(CLI::IsMember({"contrast", "white", "checkpoint"}))
+      ->capture_default_str();
+  command->add_flag("--as-stored", arguments->as_stored, "ignore EXIF orientation (new collections)");
+  command->add_flag("--fast-decode", arguments->fast_decode,
+                    "let large JPEGs decode smaller: faster, not bit-exact (new collections)");
+  command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "refuse larger files")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--max-pixels", arguments->ingest.limits.max_pixels, "refuse larger pictures")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--max-seconds", arguments->ingest.limits.max_seconds, "give up on slower files; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--batch", arguments->ingest.batch, "pictures the encoder takes at a time")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "the counts as JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_index(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::app

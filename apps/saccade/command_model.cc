@@ -1,0 +1,122 @@
+// saccade model conform|show: what a checkpoint is, and whether it answers as its reference does.
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "saccade/model/conform.h"
+
+#include "checkpoint.h"
+#include "command.h"
+
+namespace saccade::app {
+namespace {
+
+struct ModelArguments {
+  std::string checkpoint;
+  std::string io;
+  EncoderChoice encoder;
+  double tolerance = 0;
+  bool json = false;
+};
+
+Result<int> run_show(const ModelArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
+  const EncoderInfo& info = loaded.encoder->info();
+  const std::string preprocessing = loaded.encoder->preprocessing().describe();
+  const Tokenizer* tokenizer = loaded.encoder->tokenizer();
+  if (arguments.json) {
+    const Json json = {{"checkpoint", arguments.checkpoint},
+                       {"family", info.family},
+                       {"layout", info.layout},
+                       {"fingerprint", info.fingerprint},
+                       {"dim", info.dim},
+                       {"context", info.context},
+                       {"parameters", info.parameters},
+                       {"image_height", info.image_height},
+                       {"image_width", info.image_width},
+                       {"logit_scale", info.logit_scale},
+                       {"preprocessing", preprocessing},
+                       {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())}};
+    SACCADE_TRY(session.out.write_json(json));
+    return kDone;
+  }
+  std::string text = fmt::format("checkpoint     {}\n", one_line(loaded.id.path));
+  text += fmt::format("family         {}, layout {}\n", info.family, info.layout);
+  text += fmt::format("fingerprint    {}\n", info.fingerprint);
+  text += fmt::format("parameters     {}\n", count_text(info.parameters));
+  text += fmt::format("rows           {} columns\n", info.dim);
+  text += fmt::format("images         {} x {}: {}\n", info.image_width, info.image_height, preprocessing);
+  text += tokenizer == nullptr
+              ? "texts          none: there are no tokenizer files\n"
+              : fmt::format("texts          up to {} tokens, start and end included, of a vocabulary of {}\n",
+                            info.context, count_text(tokenizer->vocabulary_size()));
+  text += fmt::format("logit scale    {:.4g}\n", info.logit_scale);
+  SACCADE_TRY(session.out.write(text));
+  return kDone;
+}
+
+Result<int> run_conform(const ModelArguments& arguments, Session& session) {
+  ConformOptions options;
+  options.io = arguments.io;
+  options.encoder.precision = arguments.encoder.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  options.encoder.threads = arguments.encoder.threads;
+  options.tolerance = arguments.tolerance;
+  SACCADE_ASSIGN(const ConformReport report, conform(arguments.checkpoint, options));
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(conform_json(report)));
+    return report.ok ? kDone : kFailed;
+  }
+  std::string text = fmt::format("{:<28} {:>10} {:>10} {:>11} {:>10} {:>10}\n", "answer", "max abs",
+                                 "max rel", "cosine", "norm ratio", "tolerance");
+  for (const AnswerCheck& answer : report.answers) {
+    text += fmt::format("{:<28} {:>10.2e} {:>10.2e} {:>11.8f} {:>10.6f} {:>10.1e}  {}\n",
+                        one_line(answer.name), answer.max_abs, answer.max_rel, answer.cosine,
+                        answer.norm_ratio, answer.tolerance, answer.ok ? "ok" : "FAILED");
+  }
+  for (const std::string& name : report.unknown)
+    text += fmt::format("{:<28} not an answer this family has\n", one_line(name));
+  text += fmt::format("{}: {}\n", one_line(report.checkpoint),
+                      report.ok ? "conforms to its reference" : "does NOT conform to its reference");
+  SACCADE_TRY(session.out.write(text));
+  return report.ok ? kDone : kFailed;
+}
+
+using Run = Result<int> (*)(const ModelArguments&, Session&);
+
+CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
+                   const std::shared_ptr<ModelArguments>& arguments, Command& chosen, Run run) {
+  CLI::App* command = group->add_subcommand(name, what);
+  command->add_option("CHECKPOINT", arguments->checkpoint, "checkpoint folder")->required();
+  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "the outcome as JSON");
+  command->callback([arguments, &chosen, run] {
+    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
+  });
+  return command;
+}
+
+}  // namespace
+
+void add_model_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<ModelArguments>();
+  CLI::App* group = app.add_subcommand("model", "Look at a checkpoint, and check it against its reference");
+  group->require_subcommand(1);
+  add_part(group, "show", "What a checkpoint is", arguments, chosen, run_show);
+  CLI::App* conform =
+      add_part(group, "conform",
+               "Compare with the reference outputs kept beside the weights; exit code 1 if they differ",
+               arguments, chosen, run_conform);
+  conform->add_option("--io", arguments->io,
+                      "inputs and answers (default: io.safetensors in the checkpoint's folder)");
+  conform->add_option("--tolerance", arguments->tolerance, "largest absolute difference; 0: 1e-4 in fp32")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+}  // namespace saccade::app

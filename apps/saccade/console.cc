@@ -1,0 +1,213 @@
+#include "console.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace saccade::app {
+
+void fill_standard_streams() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) != -1) continue;
+    // The lowest free number is this one. Opened the wrong way round, so that its use still fails.
+    const int opened = open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+    if (opened != descriptor) std::_Exit(1);
+  }
+}
+
+Status Output::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      reader_gone_ = errno == EPIPE;
+      return fail_errno(errno, "write standard output");
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status Output::write_json(const Json& json) {
+  return write(dump_json(json, isatty(STDOUT_FILENO) == 1 ? 2 : -1) + "\n");
+}
+
+std::string one_line(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+Messages::Messages()
+    : logger_(
+          std::make_shared<spdlog::logger>("saccade", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
+  logger_->set_pattern("saccade: %v");
+  // What cannot be said on stderr is not said.
+  logger_->set_error_handler([](const std::string&) {});
+}
+
+void Messages::info(std::string_view text) {
+  logger_->info("{}", one_line(text));
+}
+void Messages::warning(std::string_view text) {
+  logger_->warn("warning: {}", one_line(text));
+}
+void Messages::error(std::string_view text) {
+  logger_->error("{}", one_line(text));
+}
+
+struct Interrupts::State {
+  std::stop_source source;
+  std::atomic<bool> clean{false};
+
+  [[noreturn]] void wait(const sigset_t& set) {
+    for (;;) {
+      int signal_number = 0;
+      if (sigwait(&set, &signal_number) != 0) continue;
+      if (clean && !source.stop_requested()) {
+        constexpr std::string_view kMessage = "\nsaccade: stopping; once more ends at once\n";
+        [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+        source.request_stop();
+        continue;
+      }
+      // As if nobody had caught it, so that a shell sees why the program ended.
+      signal(signal_number, SIG_DFL);
+      pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+      raise(signal_number);
+      std::_Exit(128 + signal_number);
+    }
+  }
+};
+
+Interrupts::Interrupts() : state_(std::make_shared<State>()) {
+  // Threads started from now on have the signals blocked too, so that only the one below gets them.
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::thread([state = state_, set] { state->wait(set); }).detach();
+}
+
+std::stop_token Interrupts::stop_cleanly() {
+  state_->clean = true;
+  return state_->source.get_token();
+}
+
+ProgressLine::ProgressLine(bool quiet)
+    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), last_shown_(Clock::now()) {}
+
+ProgressCallback ProgressLine::callback() {
+  if (quiet_) return {};
+  return [this](const ProgressUpdate& progress) { update(progress); };
+}
+
+void ProgressLine::update(const ProgressUpdate& progress) {
+  using std::chrono::milliseconds;
+  const Clock::time_point now = Clock::now();
+  if (what_ != progress.what) {
+    what_ = progress.what;
+    marks_.clear();
+  }
+  // A mark a quarter of a second at most, of the last ten.
+  if (marks_.empty() || now - marks_.back().when >= milliseconds(250)) marks_.push_back({now, progress.done});
+  while (marks_.size() > 2 && now - marks_.front().when > milliseconds(10'000)) marks_.pop_front();
+
+  if (now - last_shown_ < milliseconds(terminal_ ? 100 : 10'000)) return;
+  last_shown_ = now;
+  const double seconds = std::chrono::duration<double>(now - marks_.front().when).count();
+  const double rate = seconds >= 0.5 ? static_cast<double>(progress.done - marks_.front().done) / seconds : 0;
+  std::string line = one_line(progress_text(progress, rate));
+  if (terminal_) {
+    winsize size{};
+    const size_t width =
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : 79U;
+    if (line.size() > width) line.resize(width);
+    line = "\r\x1b[K" + line;
+    shown_ = true;
+  } else {
+    line = "saccade: " + line + "\n";
+  }
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void ProgressLine::clear() {
+  if (!shown_) return;
+  constexpr std::string_view kClear = "\r\x1b[K";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kClear.data(), kClear.size());
+  shown_ = false;
+}
+
+std::string progress_text(const ProgressUpdate& progress, double rate) {
+  std::string text = fmt::format("{} {}", progress.what, count_text(progress.done));
+  if (progress.total > 0) {
+    text += fmt::format(" of {} ({}%)", count_text(progress.total),
+                        std::clamp<int64_t>(100 * progress.done / progress.total, 0, 100));
+  }
+  if (rate > 0) {
+    text +=
+        rate < 10 ? fmt::format(", {:.1f}/s", rate) : fmt::format(", {}/s", count_text(std::llround(rate)));
+    if (progress.total > progress.done) {
+      text +=
+          fmt::format(", {} left", duration_text(static_cast<double>(progress.total - progress.done) / rate));
+    }
+  }
+  if (!progress.detail.empty()) text += fmt::format(", {}", progress.detail);
+  return text;
+}
+
+std::string duration_text(double seconds) {
+  if (!(seconds < 1e9)) return "a long time";
+  const int64_t whole = std::llround(std::max(seconds, 0.0));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string count_text(int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > first + 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+std::string counted(int64_t count, std::string_view singular) {
+  return fmt::format("{} {}{}", count_text(count), singular, count == 1 ? "" : "s");
+}
+
+std::string size_text(int64_t bytes) {
+  if (bytes < 1000) return counted(bytes, "byte");
+  constexpr std::array<std::string_view, 4> kUnits = {"kB", "MB", "GB", "TB"};
+  auto size = static_cast<double>(bytes) / 1000;
+  size_t unit = 0;
+  while (size >= 999.95 && unit + 1 < kUnits.size()) {
+    size /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+}  // namespace saccade::app

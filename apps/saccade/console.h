@@ -1,0 +1,108 @@
+// The program's ways to the outside: data on stdout, messages and progress on stderr, Ctrl-C.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace saccade::app {
+
+// Opens /dev/null in place of a standard stream that is closed, so that no file opened later takes its number
+// and is written to as if it were the terminal. Call first.
+void fill_standard_streams();
+
+// Standard output. Not for several threads at a time.
+class Output {
+ public:
+  // All of the text, at once. kIo where it cannot be written; `reader_gone` then tells whether the other end
+  // of a pipe has closed, which is no failure to talk about.
+  Status write(std::string_view text);
+  // One line of compact JSON, or indented for a terminal.
+  Status write_json(const Json& json);
+  [[nodiscard]] bool reader_gone() const { return reader_gone_; }
+
+ private:
+  bool reader_gone_ = false;
+};
+
+// `text` on one line: control characters as \xNN, so that a file's name cannot write lines of its own.
+std::string one_line(std::string_view text);
+
+// Messages on stderr, a line each, "saccade: ..." in front.
+class Messages {
+ public:
+  Messages();
+  void info(std::string_view text);
+  void warning(std::string_view text);
+  void error(std::string_view text);
+
+ private:
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
+// Ctrl-C and SIGTERM. Make one before any thread is started: a thread of its own waits for the signals, so
+// that nothing happens inside a signal handler.
+class Interrupts {
+ public:
+  Interrupts();
+  // From here on the first signal asks through the token, and only the second ends the program. Without it
+  // the first does.
+  std::stop_token stop_cleanly();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with the waiting thread, which lives as long as the process
+};
+
+// Where long work is: on a terminal one line rewritten, with rate and time left; elsewhere a line every ten
+// seconds. Callbacks may come from several threads, one at a time. The line is cleared when the object goes.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet);
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() { clear(); }
+
+  [[nodiscard]] ProgressCallback callback();
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Mark {
+    Clock::time_point when;
+    int64_t done;
+  };
+  void update(const ProgressUpdate& progress);
+
+  bool quiet_;
+  bool terminal_;
+  bool shown_ = false;
+  std::string what_;
+  std::deque<Mark> marks_;  // of the last ten seconds, for the rate
+  Clock::time_point last_shown_;
+};
+
+// "indexing 1,200 of 8,000 (15%), 93/s, 1 min 13 s left, detail"; rate 0 where it is not known yet.
+std::string progress_text(const ProgressUpdate& progress, double rate);
+// "3 h 20 min", "1 min 13 s", "8 s".
+std::string duration_text(double seconds);
+// "12,345".
+std::string count_text(int64_t count);
+// "3 pictures", "1 picture".
+std::string counted(int64_t count, std::string_view singular);
+// "512 bytes", "1.4 MB" (thousands).
+std::string size_text(int64_t bytes);
+
+}  // namespace saccade::app
