@@ -49,13 +49,13 @@ struct DecodeOptions {
 
 struct DecodedImage {
   Image image;
-  std::string format;       // "jpeg", "png", "webp", "gif", "tiff", "bmp", "heif", "avif", "svg", ...
-  int original_width = 0;   // as stored, after orientation; what the file says for vector pictures
+  std::string format;      // "jpeg", "png", "webp", "gif", "tiff", "bmp", "heif", "avif", "svg", ...
+  int original_width = 0;  // as stored, after orientation; what the file says for vector pictures
   int original_height = 0;
 };
 
-// Errors: kNotFound, kLimit (size, pixels, time), kUnsupported (not an image we read), kBadData (broken file).
-// Thread-safe. Memory: the decoded pixels plus libvips' working lines.
+// Errors: kNotFound, kLimit (size, pixels, time), kUnsupported (not an image we read), kBadData (broken
+// file). Thread-safe. Memory: the decoded pixels plus libvips' working lines.
 Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options = {});
 

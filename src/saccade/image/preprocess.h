@@ -1,7 +1,8 @@
 // From a decoded picture to the numbers a model reads, as the checkpoint's own file describes it.
 //
 // Resizing is Pillow's (Pillow, src/libImaging/Resample.c): separable, antialiased, 8-bit fixed point with 22
-// bits, clipped to 8 bits between the horizontal and the vertical pass. Bit-exact in uint8.
+// bits, clipped to 8 bits between the horizontal and the vertical pass (tall pictures: vertical first).
+// Bit-exact in uint8.
 #pragma once
 
 #include <array>
@@ -24,6 +25,7 @@ Image resize(const Image& image, int width, int height, ResizeFilter filter);
 enum class ResizeMode {
   kShortestEdge,  // shorter side to `resize_height`, longer = int(side * long / short); then a centre crop
   kSquash,        // exactly resize_height x resize_width, aspect ratio not kept
+  kLongestEdge,   // as large as fits into resize_height x resize_width, rounded to even; then crop or pad
   kNone,
 };
 enum class CropRounding {
@@ -32,8 +34,8 @@ enum class CropRounding {
 };
 enum class RgbOrder {
   kBeforeResize,  // transformers
-  kAfterResize,   // OpenAI's and OpenCLIP's code: palette and bilevel pictures resized by nearest neighbour, alpha
-                  // premultiplied around the resize
+  kAfterResize,   // OpenAI's and OpenCLIP's code: palette and bilevel pictures resized by nearest neighbour,
+                  // alpha premultiplied around the resize
 };
 enum class AlphaPolicy {
   kDrop,       // the colour channels as they are: what reference pipelines do
@@ -45,10 +47,12 @@ struct Preprocessing {
   ResizeFilter filter = ResizeFilter::kBicubic;
   int resize_height = 224;
   int resize_width = 224;
-  bool crop = true;  // centre crop to crop_height x crop_width, padding with zeros where the picture is smaller
+  bool crop =
+      true;  // centre crop to crop_height x crop_width, padding with `fill` where the picture is smaller
   int crop_height = 224;
   int crop_width = 224;
   CropRounding crop_rounding = CropRounding::kFloor;
+  std::array<uint8_t, 3> fill = {0, 0, 0};
   RgbOrder rgb_order = RgbOrder::kBeforeResize;
   AlphaPolicy alpha = AlphaPolicy::kDrop;
   std::array<uint8_t, 3> background = {255, 255, 255};
@@ -58,22 +62,24 @@ struct Preprocessing {
   std::array<float, 3> mean = {0, 0, 0};
   std::array<float, 3> std = {1, 1, 1};
 
-  // The size of what comes out.
+  // The size of what comes out. Only kSquash has one without a crop; preprocessing refuses the other modes.
   [[nodiscard]] int output_height() const { return crop ? crop_height : resize_height; }
   [[nodiscard]] int output_width() const { return crop ? crop_width : resize_width; }
   // All fields in one line of words, for `model show` and run.json.
   [[nodiscard]] std::string describe() const;
 };
 
-// From preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used where the
-// file is silent. Optional fields of our own under "saccade": {"alpha": "drop|composite", "background": [r, g, b]}.
+// From preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used where
+// the file is silent. Fields that could change the pixels and are not known are refused, by name. Optional
+// fields of our own under "saccade": {"alpha": "drop|composite", "background": [r, g, b]}.
 Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_config, int image_size);
 // From open_clip_config.json's "preprocess_cfg"; conversions in OpenCLIP's order and rounding.
 Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
 
-// Up to the 8-bit pixels before rescaling: RGB, output_height x output_width.
+// Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is
+// computed. kUsage for an image or sizes that contradict themselves.
 Result<Image> preprocess_pixels(const Image& image, const Preprocessing& preprocessing);
-// Everything: out is [3, output_height, output_width], planar. Thread-safe.
+// Everything: out is [3, output_height, output_width], planar; kUsage if it has another size. Thread-safe.
 Status preprocess(const Image& image, const Preprocessing& preprocessing, std::span<float> out);
 
 }  // namespace saccade

@@ -1,0 +1,432 @@
+// Decoding through libvips, held to limits, and turned into plain 8-bit pixels as Pillow would give them.
+//
+// Loaders: libvips marks those it would not give foreign files to as "untrusted"; SVG is among them, HEIF is
+// not. Here every loader is blocked but those of the formats Saccade names. SVG is let through because
+// librsvg, a Rust parser, opens no other file for a picture that has no address of its own, and bytes in
+// memory have none.
+//
+// Pixels are pulled strip by strip on the calling thread: files are decoded in parallel, so a file needs no
+// threads, and the clock can be looked at between strips. A decoder that works on whole pictures (WebP, HEIF,
+// interlaced PNG, a librsvg filter) is not interrupted in the middle: pixels and bytes are what bounds those.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string_view>
+
+#include "saccade/core/files.h"
+#include "saccade/image/bmp.h"
+#include "saccade/image/image.h"
+#include "saccade/image/vips_support.h"
+
+namespace saccade {
+namespace {
+
+// The loaders that may run, by the beginnings of their class names.
+constexpr std::array<const char*, 7> kLoaders = {
+    "VipsForeignLoadJpeg", "VipsForeignLoadPng",  "VipsForeignLoadWebp", "VipsForeignLoadNsgif",
+    "VipsForeignLoadTiff", "VipsForeignLoadHeif", "VipsForeignLoadSvg"};
+
+}  // namespace
+
+std::string start_vips() {
+  static std::once_flag once;
+  static std::string failure;
+  std::call_once(once, [] {
+    if (VIPS_INIT("saccade") != 0) {
+      failure = "libvips does not start: " + take_vips_error();
+      return;
+    }
+    vips_concurrency_set(1);
+    vips_cache_set_max(0);
+    vips_cache_set_max_mem(0);
+    vips_operation_block_set("VipsForeignLoad", TRUE);
+    for (const char* loader : kLoaders) vips_operation_block_set(loader, FALSE);
+    // What a decoder has to say about a file comes back as an error or not at all.
+    const auto silent = [](const gchar*, GLogLevelFlags, const gchar*, gpointer) {};
+    constexpr auto kQuiet =
+        static_cast<GLogLevelFlags>(G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO);
+    g_log_set_handler("VIPS", kQuiet, silent, nullptr);
+    // libvips hands on an SVG's absurd size as a property out of range, and GObject would say so on stderr.
+    g_log_set_handler("GLib-GObject", kQuiet, silent, nullptr);
+  });
+  return failure;
+}
+
+std::string take_vips_error() {
+  constexpr size_t kMost = 300;
+  char* buffer = vips_error_buffer_copy();  // copied and cleared under libvips' own lock
+  std::string text;
+  for (const char* c = buffer; c != nullptr && *c != '\0' && text.size() < kMost; ++c) {
+    if (*c != '\n') {
+      text.push_back(static_cast<unsigned char>(*c) < ' ' ? ' ' : *c);
+    } else if (c[1] != '\0') {
+      text.append("; ");
+    }
+  }
+  g_free(buffer);
+  return text;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Deadline {
+ public:
+  explicit Deadline(double seconds) : seconds_(seconds) {}
+  [[nodiscard]] Status check() const {
+    if (seconds_ > 0 && std::chrono::duration<double>(Clock::now() - start_).count() > seconds_) {
+      return fail(ErrorCode::kLimit, "not decoded within {} seconds", seconds_);
+    }
+    return {};
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  double seconds_;
+};
+
+bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
+  return bytes.size() >= offset + magic.size() &&
+         std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
+}
+
+// For bytes no loader takes: what they look like, so that the message helps.
+tl::unexpected<Error> not_an_image(std::span<const std::byte> bytes) {
+  struct Kind {
+    size_t offset;
+    std::string_view magic;
+    std::string_view name;
+  };
+  static constexpr std::array<Kind, 12> kKinds = {
+      {{0, "%PDF", "a PDF document"},
+       {0, "8BPS", "a Photoshop document"},
+       {0, "\xff\x0a", "a JPEG XL picture"},
+       {4, "JXL ", "a JPEG XL picture"},
+       {4, "jP  ", "a JPEG 2000 picture"},
+       {4, "ftypavi", "an AVIF picture, which this libvips cannot read"},
+       {4, "ftyphei", "a HEIF picture, which this libvips cannot read"},
+       {4, "ftypmif1", "a HEIF picture, which this libvips cannot read"},
+       {4, "ftyp", "a video"},
+       {0, "PK\x03\x04", "a ZIP archive"},
+       {0, "\x1f\x8b", "a gzip file"},
+       {0, "<!DOCTYPE html", "a web page"}}};
+  for (const Kind& kind : kKinds) {
+    if (starts_with(bytes, kind.offset, kind.magic)) return fail(ErrorCode::kUnsupported, "{}", kind.name);
+  }
+  return fail(ErrorCode::kUnsupported, "not an image in a format known here");
+}
+
+tl::unexpected<Error> broken(std::string_view format) {
+  const std::string text = take_vips_error();
+  // libheif's words for a codec that it was built without.
+  const bool unsupported = text.find("Unsupported codec") != std::string::npos ||
+                           text.find("Unsupported feature") != std::string::npos;
+  return fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kBadData, "{}: {}", format,
+              text.empty() ? "broken or cut off" : text);
+}
+
+// "jpegload_buffer" -> "jpeg"
+std::string format_of(std::string_view loader) {
+  const std::string name(loader.substr(0, loader.find("load")));
+  return name;
+}
+
+class Decoder {
+ public:
+  Decoder(std::span<const std::byte> bytes, const DecodeOptions& options)
+      : bytes_(bytes), options_(options) {}
+
+  Result<DecodedImage> run() {
+    SACCADE_TRY(open());
+    SACCADE_TRY(deadline_.check());
+    SACCADE_TRY(choose_size());
+    SACCADE_TRY(to_bytes());
+    SACCADE_TRY(read_pixels());
+    if (options_.apply_orientation && orientation_ > 1) orient();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename... Options>
+  VipsHandle load(Options... options) {
+    // Truncated files fail: a photograph that is half grey would be found by what it does not show.
+    return VipsHandle(vips_image_new_from_buffer(bytes_.data(), bytes_.size(), "", "access",
+                                                 VIPS_ACCESS_SEQUENTIAL, "fail_on", VIPS_FAIL_ON_ERROR,
+                                                 options..., nullptr));
+  }
+
+  Status open() {
+    const char* loader = vips_foreign_find_load_buffer(bytes_.data(), bytes_.size());
+    // Blocked loaders are found all the same; they only refuse to run.
+    const auto is_loader = [&](const char* known) { return g_str_has_prefix(loader, known) != 0; };
+    if (loader == nullptr || std::ranges::none_of(kLoaders, is_loader)) {
+      vips_error_clear();
+      return not_an_image(bytes_);
+    }
+    if (g_str_has_prefix(loader, "VipsForeignLoadSvg") != 0) {
+      result_.format = "svg";
+      return open_svg();
+    }
+    image_ = load();
+    if (!image_) return broken("image header");
+    const char* name = "";
+    if (vips_image_get_string(image_.get(), VIPS_META_LOADER, &name) != 0) vips_error_clear();
+    result_.format = format_of(name);
+    if (result_.format == "heif" && text_field("heif-compression") == "av1") result_.format = "avif";
+    orientation_ = vips_image_get_orientation(image_.get());
+    stored_width_ = vips_image_get_width(image_.get());
+    stored_height_ = vips_image_get_height(image_.get());
+    return check_pixels(stored_width_, stored_height_);
+  }
+
+  // libvips rounds a vector picture's own size to whole pixels, so a tiny one is scaled in two steps.
+  Status open_svg() {
+    image_ = load();
+    double scale = 1;
+    if (!image_) {  // too large to be an image at its own size, maybe not at a thousandth of it
+      const std::string text = take_vips_error();
+      scale = 0.001;
+      image_ = load("scale", scale);
+      if (!image_) {
+        vips_error_clear();
+        return fail(ErrorCode::kBadData, "svg: {}", text.empty() ? "broken or cut off" : text);
+      }
+    }
+    stored_width_ = static_cast<int>(std::min(vips_image_get_width(image_.get()) / scale, 2e9));
+    stored_height_ = static_cast<int>(std::min(vips_image_get_height(image_.get()) / scale, 2e9));
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const int width = vips_image_get_width(image_.get());
+      const int height = vips_image_get_height(image_.get());
+      const int side = std::min(width, height);
+      if (side == options_.vector_side && attempt > 0) break;
+      scale = std::clamp(scale * options_.vector_side / side, 0.001, 100'000.0);
+      const double longer = static_cast<double>(std::max(width, height)) * options_.vector_side / side;
+      SACCADE_TRY(check_pixels(static_cast<int64_t>(longer), options_.vector_side));
+      image_ = load("scale", scale);
+      if (!image_) return broken("svg");
+    }
+    return check_pixels(vips_image_get_width(image_.get()), vips_image_get_height(image_.get()));
+  }
+
+  [[nodiscard]] Status check_pixels(int64_t width, int64_t height) const {
+    if (width <= 0 || height <= 0) return fail(ErrorCode::kBadData, "size {} x {}", width, height);
+    if (height > options_.max_pixels / width) {
+      return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", width, height, options_.max_pixels);
+    }
+    return {};
+  }
+
+  // Opens the picture anew at a smaller size, where asked to and where the format can.
+  Status choose_size() {
+    if (options_.shrink_to_side <= 0) return {};
+    const int side = std::min(stored_width_, stored_height_);
+    int shrink = 8;
+    while (shrink > 1 && side / shrink < options_.shrink_to_side) shrink /= 2;
+    if (shrink == 1) return {};
+    if (result_.format == "jpeg") {
+      image_ = load("shrink", shrink);
+    } else if (result_.format == "webp") {
+      image_ = load("scale", 1.0 / shrink);
+    } else {
+      return {};
+    }
+    if (!image_) return broken(result_.format);
+    return {};
+  }
+
+  // 8 bits a channel in 1 to 4 channels, except CMYK, which read_pixels converts.
+  Status to_bytes() {
+    VipsImage* next = nullptr;
+    const VipsInterpretation meaning = vips_image_get_interpretation(image_.get());
+    if (meaning == VIPS_INTERPRETATION_LAB || meaning == VIPS_INTERPRETATION_LABS ||
+        meaning == VIPS_INTERPRETATION_XYZ) {
+      if (vips_colourspace(image_.get(), &next, VIPS_INTERPRETATION_sRGB, nullptr) != 0)
+        return broken(result_.format);
+      image_.reset(next);
+    }
+    const VipsBandFormat format = vips_image_get_format(image_.get());
+    if (format == VIPS_FORMAT_USHORT) {
+      // The upper byte, as Pillow takes it.
+      if (vips_cast(image_.get(), &next, VIPS_FORMAT_UCHAR, "shift", TRUE, nullptr) != 0)
+        return broken(result_.format);
+      image_.reset(next);
+    } else if (format != VIPS_FORMAT_UCHAR) {
+      return fail(ErrorCode::kUnsupported, "{}: samples of kind {}, known are 8 and 16 bits unsigned",
+                  result_.format, vips_enum_nick(VIPS_TYPE_BAND_FORMAT, format));
+    }
+    const int bands = vips_image_get_bands(image_.get());
+    cmyk_ = meaning == VIPS_INTERPRETATION_CMYK && bands >= 4;
+    if (bands > (cmyk_ ? 5 : 4)) {
+      return fail(ErrorCode::kUnsupported, "{}: {} channels, known are 1 to 4", result_.format, bands);
+    }
+    return {};
+  }
+
+  Status read_pixels() {
+    Image& out = result_.image;
+    out.width = vips_image_get_width(image_.get());
+    out.height = vips_image_get_height(image_.get());
+    const auto bands = static_cast<size_t>(vips_image_get_bands(image_.get()));
+    out.channels = cmyk_ ? 3 : static_cast<int>(bands);
+    out.mode = mode(out.channels);
+    const bool turned = options_.apply_orientation && orientation_ >= 5;
+    result_.original_width = turned ? stored_height_ : stored_width_;
+    result_.original_height = turned ? stored_width_ : stored_height_;
+
+    const auto width = static_cast<size_t>(out.width);
+    const size_t out_stride = width * static_cast<size_t>(out.channels);
+    out.pixels.resize(out_stride * static_cast<size_t>(out.height));
+    struct RegionUnref {
+      void operator()(VipsRegion* region) const { g_object_unref(region); }
+    };
+    const std::unique_ptr<VipsRegion, RegionUnref> region(vips_region_new(image_.get()));
+    constexpr int kStrip = 64;
+    uint8_t* to = out.pixels.data();
+    for (int top = 0; top < out.height; top += kStrip) {
+      const VipsRect strip = {0, top, out.width, std::min(kStrip, out.height - top)};
+      if (vips_region_prepare(region.get(), &strip) != 0) return broken(result_.format);
+      for (int y = top; y < top + strip.height; ++y, to += out_stride) {
+        const uint8_t* from = VIPS_REGION_ADDR(region.get(), 0, y);
+        if (cmyk_) {
+          cmyk_row(from, bands, width, to);
+        } else {
+          std::memcpy(to, from, out_stride);
+        }
+      }
+      SACCADE_TRY(deadline_.check());
+    }
+    return {};
+  }
+
+  // Pillow's conversion; profiles are not applied, here as anywhere.
+  static void cmyk_row(const uint8_t* from, size_t bands, size_t width, uint8_t* to) {
+    for (size_t x = 0; x < width; ++x, from += bands) {
+      const int white = 255 - from[3];
+      for (size_t c = 0; c < 3; ++c) {
+        const int product = from[c] * white + 128;
+        *to++ = static_cast<uint8_t>(std::max(white - ((product + (product >> 8)) >> 8), 0));
+      }
+    }
+  }
+
+  [[nodiscard]] PixelMode mode(int channels) const {
+    if (result_.format == "png" && bytes_.size() > 25) {
+      // IHDR is always first: bit depth at byte 24, colour type at 25.
+      const auto depth = std::to_integer<int>(bytes_[24]);
+      const auto colour = std::to_integer<int>(bytes_[25]);
+      if (colour == 3) return PixelMode::kPalette;
+      if (colour == 0 && depth == 1 && channels == 1) return PixelMode::kBilevel;
+    }
+    if (result_.format == "gif") return PixelMode::kPalette;
+    if (result_.format == "tiff" && vips_image_get_typeof(image_.get(), "palette-bit-depth") != 0) {
+      return PixelMode::kPalette;
+    }
+    switch (channels) {
+      case 1:
+        return PixelMode::kGrey;
+      case 2:
+        return PixelMode::kGreyAlpha;
+      case 3:
+        return PixelMode::kRgb;
+      default:
+        return PixelMode::kRgba;
+    }
+  }
+
+  [[nodiscard]] std::string text_field(const char* name) const {
+    const char* text = "";
+    if (vips_image_get_typeof(image_.get(), name) == 0 ||
+        vips_image_get_string(image_.get(), name, &text) != 0) {
+      vips_error_clear();
+      return "";
+    }
+    return text;
+  }
+
+  // EXIF orientations 2 to 8: mirrored where the determinant of the turn is negative.
+  void orient() {
+    Image& image = result_.image;
+    const bool swap = orientation_ >= 5;
+    Image turned{
+        swap ? image.height : image.width, swap ? image.width : image.height, image.channels, image.mode, {}};
+    turned.pixels.resize(image.pixels.size());
+    const auto channels = static_cast<size_t>(image.channels);
+    uint8_t* to = turned.pixels.data();
+    for (int y = 0; y < turned.height; ++y) {
+      for (int x = 0; x < turned.width; ++x, to += channels) {
+        int from_x = swap ? y : x;
+        int from_y = swap ? x : y;
+        if (orientation_ == 2 || orientation_ == 3 || orientation_ == 7 || orientation_ == 8) {
+          from_x = image.width - 1 - from_x;
+        }
+        if (orientation_ == 3 || orientation_ == 4 || orientation_ == 6 || orientation_ == 7) {
+          from_y = image.height - 1 - from_y;
+        }
+        const size_t at =
+            static_cast<size_t>(from_y) * static_cast<size_t>(image.width) + static_cast<size_t>(from_x);
+        std::memcpy(to, image.pixels.data() + at * channels, channels);
+      }
+    }
+    image = std::move(turned);
+  }
+
+  std::span<const std::byte> bytes_;
+  const DecodeOptions& options_;
+  Deadline deadline_{options_.max_seconds};
+  VipsHandle image_;
+  DecodedImage result_;
+  int orientation_ = 1;
+  int stored_width_ = 0;
+  int stored_height_ = 0;
+  bool cmyk_ = false;
+};
+
+}  // namespace
+
+Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  if (options.vector_side < 1)
+    return fail(ErrorCode::kUsage, "vector_side of {}, at least 1", options.vector_side);
+  if (bytes.empty()) return fail(ErrorCode::kBadData, "empty file");
+  if (static_cast<int64_t>(bytes.size()) > options.max_bytes) {
+    return fail(ErrorCode::kLimit, "{} bytes, limit {}", bytes.size(), options.max_bytes);
+  }
+  try {
+    if (is_bmp(bytes)) {
+      SACCADE_ASSIGN(Image image, decode_bmp(bytes, options.max_pixels));
+      const int width = image.width;
+      const int height = image.height;
+      return DecodedImage{std::move(image), "bmp", width, height};
+    }
+    const std::string failure = start_vips();
+    if (!failure.empty()) return fail(ErrorCode::kInternal, "{}", failure);
+    return Decoder(bytes, options).run();
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kLimit, "not enough memory for its pixels");
+  }
+}
+
+Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {
+  SACCADE_ASSIGN(const std::string content, read_file(path, options.max_bytes));
+  return decode_image(std::as_bytes(std::span(content)), options).in(path.string());
+}
+
+bool has_image_extension(const std::filesystem::path& path) {
+  static constexpr std::array<std::string_view, 17> kEndings = {
+      ".jpg", ".jpeg", ".jpe",  ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff",
+      ".bmp", ".dib",  ".heic", ".heif", ".hif", ".avif", ".svg", ".svgz"};
+  std::string ending = path.extension().string();
+  for (char& c : ending) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  for (const std::string_view known : kEndings) {
+    if (ending == known) return true;
+  }
+  return false;
+}
+
+}  // namespace saccade

@@ -1,0 +1,544 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <vips/vips.h>
+
+#include "saccade/core/files.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path kTests = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests";
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+Result<DecodedImage> decode(std::string_view text, const DecodeOptions& options = {}) {
+  return decode_image(bytes_of(text), options);
+}
+
+// Smooth, so that lossy formats keep it to a few levels; all four corners differ.
+Image gradient(int width, int height, int channels) {
+  Image image{width, height, channels, PixelMode::kRgb, {}};
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const int across = 255 * x / std::max(1, width - 1);
+      const int down = 255 * y / std::max(1, height - 1);
+      const int values[] = {across, down, (across + down) / 2, 255 - across / 2};
+      for (int c = 0; c < channels; ++c) {
+        image.pixels.push_back(static_cast<uint8_t>(channels == 2 && c == 1 ? values[3] : values[c]));
+      }
+    }
+  }
+  return image;
+}
+
+// `image` in any format libvips writes: suffix as in ".webp[lossless]". Empty where it cannot.
+std::string encoded(const Image& image, const char* suffix,
+                    VipsInterpretation meaning = VIPS_INTERPRETATION_ERROR, int orientation = 0) {
+  (void)encode_png(gradient(1, 1, 1));  // starts libvips
+  VipsImage* memory = vips_image_new_from_memory_copy(image.pixels.data(), image.pixels.size(), image.width,
+                                                      image.height, image.channels, VIPS_FORMAT_UCHAR);
+  if (meaning == VIPS_INTERPRETATION_ERROR) {
+    meaning = image.channels < 3 ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB;
+  }
+  VipsImage* named = nullptr;
+  EXPECT_EQ(vips_copy(memory, &named, "interpretation", meaning, nullptr), 0);
+  if (orientation > 0) vips_image_set_int(named, VIPS_META_ORIENTATION, orientation);
+  void* buffer = nullptr;
+  size_t size = 0;
+  std::string result;
+  if (vips_image_write_to_buffer(named, suffix, &buffer, &size, nullptr) == 0) {
+    result.assign(static_cast<const char*>(buffer), size);
+    g_free(buffer);
+  } else {
+    vips_error_clear();
+  }
+  g_object_unref(named);
+  g_object_unref(memory);
+  return result;
+}
+
+int largest_difference(const Image& a, const Image& b) {
+  if (a.width != b.width || a.height != b.height || a.channels != b.channels ||
+      a.pixels.size() != b.pixels.size()) {
+    return 1000;
+  }
+  int largest = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i)
+    largest = std::max(largest, std::abs(a.pixels[i] - b.pixels[i]));
+  return largest;
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "saccade-image-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct FormatCase {
+  const char* suffix;
+  const char* format;
+  int channels;
+  int tolerance;
+  PixelMode mode;
+};
+
+TEST(Decode, EveryFormatComesBack) {
+  const FormatCase cases[] = {
+      {".png", "png", 1, 0, PixelMode::kGrey},
+      {".png", "png", 2, 0, PixelMode::kGreyAlpha},
+      {".png", "png", 3, 0, PixelMode::kRgb},
+      {".png", "png", 4, 0, PixelMode::kRgba},
+      {".png[interlace]", "png", 3, 0, PixelMode::kRgb},
+      {".jpg[Q=95]", "jpeg", 3, 8, PixelMode::kRgb},
+      {".jpg[Q=95]", "jpeg", 1, 4, PixelMode::kGrey},
+      {".webp[lossless]", "webp", 3, 0, PixelMode::kRgb},
+      {".webp[lossless]", "webp", 4, 0, PixelMode::kRgba},
+      {".tif", "tiff", 1, 0, PixelMode::kGrey},
+      {".tif[compression=lzw]", "tiff", 3, 0, PixelMode::kRgb},
+      {".tif[tile,compression=deflate]", "tiff", 4, 0, PixelMode::kRgba},
+      {".gif", "gif", 3, 40, PixelMode::kPalette},
+      {".heic", "heif", 3, 12, PixelMode::kRgb},
+      {".avif", "avif", 3, 12, PixelMode::kRgb},
+  };
+  for (const FormatCase& c : cases) {
+    SCOPED_TRACE(std::string(c.suffix) + " of " + std::to_string(c.channels));
+    const Image image = gradient(67, 130, c.channels);
+    const std::string file = encoded(image, c.suffix);
+    ASSERT_FALSE(file.empty()) << "this libvips does not write it";
+    const auto back = decode(file);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(back->format, c.format);
+    EXPECT_EQ(back->original_width, 67);
+    EXPECT_EQ(back->original_height, 130);
+    EXPECT_EQ(back->image.mode, c.mode);
+    EXPECT_LE(largest_difference(back->image, image), c.tolerance);
+  }
+}
+
+TEST(Decode, GoldenModes) {
+  const auto folder = kTests / "golden" / "preprocess";
+  const auto mode = [&](const char* name) {
+    const auto image = decode_image_file(folder / name);
+    EXPECT_TRUE(image) << image.error().message;
+    return image ? image->image.mode : PixelMode::kRgb;
+  };
+  EXPECT_EQ(mode("palette.png"), PixelMode::kPalette);
+  EXPECT_EQ(mode("bilevel.png"), PixelMode::kBilevel);
+  EXPECT_EQ(mode("grey.png"), PixelMode::kGrey);
+  EXPECT_EQ(mode("alpha.png"), PixelMode::kRgba);
+}
+
+TEST(Decode, SixteenBitsBecomeTheUpperEight) {
+  std::vector<uint16_t> samples = {0x0000, 0x00ff, 0x0100, 0x7fff, 0x8000, 0xffff};
+  (void)encode_png(gradient(1, 1, 1));
+  for (const char* suffix : {".png", ".tif"}) {
+    VipsImage* memory =
+        vips_image_new_from_memory_copy(samples.data(), samples.size() * 2, 2, 1, 3, VIPS_FORMAT_USHORT);
+    VipsImage* named = nullptr;
+    ASSERT_EQ(vips_copy(memory, &named, "interpretation", VIPS_INTERPRETATION_RGB16, nullptr), 0);
+    void* buffer = nullptr;
+    size_t size = 0;
+    ASSERT_EQ(vips_image_write_to_buffer(named, suffix, &buffer, &size, nullptr), 0);
+    const auto back = decode(std::string_view(static_cast<const char*>(buffer), size));
+    g_free(buffer);
+    g_object_unref(named);
+    g_object_unref(memory);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(back->image.pixels, (std::vector<uint8_t>{0, 0, 1, 0x7f, 0x80, 0xff}));
+  }
+}
+
+TEST(Decode, CmykIsConvertedAsPillowDoes) {
+  // One even colour, so that JPEG keeps it: c 51, m 102, y 0, k 51 of 255.
+  Image image{16, 16, 4, PixelMode::kRgba, {}};
+  for (int i = 0; i < 256; ++i) image.pixels.insert(image.pixels.end(), {51, 102, 0, 51});
+  for (const char* suffix : {".jpg[Q=100]", ".tif"}) {
+    const std::string file = encoded(image, suffix, VIPS_INTERPRETATION_CMYK);
+    ASSERT_FALSE(file.empty());
+    const auto back = decode(file);
+    ASSERT_TRUE(back) << back.error().message;
+    ASSERT_EQ(back->image.channels, 3);
+    EXPECT_NEAR(back->image.pixels[0], 163, 1);  // 204 - 51 * 204 / 255
+    EXPECT_NEAR(back->image.pixels[1], 122, 1);
+    EXPECT_NEAR(back->image.pixels[2], 204, 1);
+  }
+}
+
+TEST(Decode, ExifOrientation) {
+  // 2 x 3, grey levels a to f; what a person sees for each orientation, as the EXIF standard draws it.
+  const Image image{2, 3, 1, PixelMode::kGrey, {'a', 'b', 'c', 'd', 'e', 'f'}};
+  const std::string seen[] = {"abcdef", "badcfe", "fedcba", "efcdab", "acebdf", "ecafdb", "fdbeca", "bdface"};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::string file = encoded(image, ".tif", VIPS_INTERPRETATION_ERROR, orientation);
+    const auto upright = decode(file);
+    ASSERT_TRUE(upright) << upright.error().message;
+    EXPECT_EQ(upright->image.width, orientation < 5 ? 2 : 3);
+    EXPECT_EQ(upright->original_width, upright->image.width);
+    EXPECT_EQ(upright->original_height, upright->image.height);
+    EXPECT_EQ(std::string(upright->image.pixels.begin(), upright->image.pixels.end()), seen[orientation - 1])
+        << "orientation " << orientation;
+    DecodeOptions raw;
+    raw.apply_orientation = false;
+    EXPECT_EQ(decode(file, raw)->image.pixels, image.pixels);
+  }
+  // JPEG carries it in an EXIF block.
+  const auto photo = decode(encoded(gradient(64, 32, 3), ".jpg", VIPS_INTERPRETATION_ERROR, 6));
+  ASSERT_TRUE(photo);
+  EXPECT_EQ(photo->original_width, 32);
+  EXPECT_EQ(photo->original_height, 64);
+}
+
+TEST(Decode, ShrinksOnLoadNoFurtherThanAsked) {
+  DecodeOptions options;
+  options.shrink_to_side = 100;
+  for (const char* suffix : {".jpg", ".webp"}) {
+    const auto small = decode(encoded(gradient(900, 410, 3), suffix), options);
+    ASSERT_TRUE(small) << small.error().message;
+    EXPECT_GE(small->image.height, 102);
+    EXPECT_LE(small->image.height, 103);
+    EXPECT_EQ(small->original_width, 900);
+    EXPECT_EQ(small->original_height, 410);
+  }
+  const auto whole = decode(encoded(gradient(300, 199, 3), ".jpg"), options);
+  EXPECT_EQ(whole->image.height, 199);
+}
+
+constexpr std::string_view kSvgHead =
+    "<svg xmlns='http://www.w3.org/2000/svg' xmlns:xlink='http://www.w3.org/1999/xlink' ";
+
+TEST(Decode, SvgIsRenderedToTheSideAsked) {
+  DecodeOptions options;
+  options.vector_side = 64;
+  for (const auto& [size, width, height] :
+       {std::tuple{"width='24' height='24'", 64, 64}, std::tuple{"viewBox='0 0 3 1'", 192, 64},
+        std::tuple{"width='1.3' height='1.3'", 64, 64}, std::tuple{"width='500' height='2000'", 64, 256}}) {
+    const auto image = decode(
+        std::string(kSvgHead) + size + "><rect width='100%' height='100%' fill='#f00'/></svg>", options);
+    ASSERT_TRUE(image) << size << ": " << image.error().message;
+    EXPECT_EQ(image->format, "svg");
+    EXPECT_EQ(image->image.width, width) << size;
+    EXPECT_EQ(image->image.height, height) << size;
+    ASSERT_EQ(image->image.channels, 4);
+    const size_t middle = static_cast<size_t>((height / 2 * width + width / 2) * 4);
+    EXPECT_EQ(image->image.pixels[middle], 255) << size;
+    EXPECT_EQ(image->image.pixels[middle + 1], 0) << size;
+    EXPECT_EQ(image->image.pixels[middle + 3], 255) << size;
+  }
+}
+
+TEST(Decode, SvgReadsNoOtherFile) {
+  const Folder folder;
+  const auto secret = folder / "secret.png";
+  const Image red{8, 8, 3, PixelMode::kRgb, [] {
+                    std::vector<uint8_t> pixels;
+                    for (int i = 0; i < 64; ++i) pixels.insert(pixels.end(), {255, 0, 0});
+                    return pixels;
+                  }()};
+  ASSERT_TRUE(write_file_atomic(secret, *encode_png(red)));
+  DecodeOptions options;
+  options.vector_side = 16;
+  for (const std::string& link :
+       {"file://" + secret.string(), secret.string(), std::string("secret.png"),
+        std::string("file:///etc/passwd"), std::string("http://127.0.0.1:9/a.png")}) {
+    const std::string svg = std::string(kSvgHead) +
+                            "width='16' height='16'><image width='16' height='16' href='" + link +
+                            "' xlink:href='" + link + "'/></svg>";
+    const auto path = folder / "hostile.svg";
+    ASSERT_TRUE(write_file_atomic(path, svg));
+    const auto image = decode_image_file(path, options);
+    if (!image) continue;  // refused: as good
+    EXPECT_TRUE(std::ranges::all_of(image->image.pixels, [](uint8_t value) { return value == 0; })) << link;
+  }
+  // An external entity, and entities that would expand a thousandfold.
+  const std::string entity = "<?xml version='1.0'?><!DOCTYPE svg [<!ENTITY x SYSTEM 'file://" +
+                             (folder / "text").string() + "'>]>" + std::string(kSvgHead) +
+                             "width='16' height='16'>&x;</svg>";
+  ASSERT_TRUE(write_file_atomic(folder / "text", "<rect width='16' height='16' fill='red'/>"));
+  const auto image = decode(entity, options);
+  if (image) {
+    EXPECT_TRUE(std::ranges::all_of(image->image.pixels, [](uint8_t value) { return value == 0; }));
+  }
+}
+
+TEST(Decode, SvgOfAbsurdSizes) {
+  for (const char* size : {"width='0' height='0'", "width='1e9' height='1e9'", "width='-5' height='4'",
+                           "width='1' height='9999999'", "viewBox='0 0 0 0'", "width='nan' height='inf'"}) {
+    DecodeOptions options;
+    options.max_pixels = 1'000'000;
+    const auto image = decode(std::string(kSvgHead) + size + "><circle r='5'/></svg>", options);
+    if (image) {
+      EXPECT_LE(int64_t{image->image.width} * image->image.height, options.max_pixels) << size;
+    } else {
+      EXPECT_FALSE(image.error().message.empty()) << size;
+    }
+  }
+}
+
+TEST(Decode, Limits) {
+  const std::string file = encoded(gradient(100, 50, 3), ".png");
+  DecodeOptions options;
+  options.max_pixels = 4999;
+  EXPECT_EQ(decode(file, options).error().code, ErrorCode::kLimit);
+  EXPECT_THAT(decode(file, options).error().message, HasSubstr("100 x 50"));
+  options.max_pixels = 5000;
+  EXPECT_TRUE(decode(file, options));
+  options.max_bytes = static_cast<int64_t>(file.size()) - 1;
+  EXPECT_EQ(decode(file, options).error().code, ErrorCode::kLimit);
+  options = {};
+  options.max_seconds = 1e-9;
+  const auto late = decode(file, options);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(late.error().message, HasSubstr("seconds"));
+  // A header that promises 100,000 x 100,000 pixels gets no memory for them.
+  std::string bomb = file;
+  for (const size_t at : {16, 20}) bomb.replace(at, 4, std::string("\0\x01\x86\xa0", 4));
+  const auto refused = decode(bomb);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().code == ErrorCode::kLimit || refused.error().code == ErrorCode::kBadData);
+}
+
+TEST(Decode, FilesThatAreNoPictures) {
+  const Folder folder;
+  EXPECT_EQ(decode_image_file(folder / "none.png").error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(decode_image_file(folder / "."));
+  ASSERT_TRUE(write_file_atomic(folder / "empty.png", ""));
+  EXPECT_EQ(decode_image_file(folder / "empty.png").error().code, ErrorCode::kBadData);
+  ASSERT_EQ(::mkfifo((folder / "pipe.png").c_str(), 0600), 0);
+  EXPECT_FALSE(decode_image_file(folder / "pipe.png"));
+  const std::pair<std::string, const char*> cases[] = {
+      {"%PDF-1.4\n%%EOF", "PDF"},
+      {"hello, this is a text of some length", "not an image"},
+      {"P6 1 1 255\nabc", "not an image"},
+      {std::string(1000, '\0'), "not an image"}};
+  for (const auto& [content, wanted] : cases) {
+    const auto result = decode(content);
+    ASSERT_FALSE(result) << content;
+    EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
+    EXPECT_THAT(result.error().message, HasSubstr(wanted));
+  }
+}
+
+std::string le(uint32_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
+  return text;
+}
+
+// A bitmap with the usual 40-byte header; `extra` is masks or palette.
+std::string bmp(int width, int height, int bits, uint32_t compression, const std::string& extra,
+                const std::string& data, uint32_t colours = 0) {
+  const auto offset = static_cast<uint32_t>(54 + extra.size());
+  return "BM" + le(offset + static_cast<uint32_t>(data.size()), 4) + le(0, 4) + le(offset, 4) + le(40, 4) +
+         le(static_cast<uint32_t>(width), 4) + le(static_cast<uint32_t>(height), 4) + le(1, 2) +
+         le(static_cast<uint32_t>(bits), 2) + le(compression, 4) + le(static_cast<uint32_t>(data.size()), 4) +
+         le(0, 8) + le(colours, 4) + le(0, 4) + extra + data;
+}
+
+TEST(Bmp, EveryKindOfPixel) {
+  using Pixels = std::vector<uint8_t>;
+  const std::string four =
+      le(0x000000, 4) + le(0xff0000, 4) + le(0x00ff00, 4) + le(0x0000ff, 4);  // black, R, G, B
+  const std::string bits = le(0x000000, 4) + le(0xffffff, 4);
+  struct Case {
+    const char* name;
+    std::string file;
+    Pixels want;
+    PixelMode mode;
+  };
+  const Case cases[] = {
+      {"24 bits",
+       bmp(1, 2, 24, 0, "", std::string("\x01\x02\x03\0\x04\x05\x06\0", 8)),
+       {6, 5, 4, 3, 2, 1},
+       PixelMode::kRgb},
+      {"24 bits, top down",
+       bmp(1, -2, 24, 0, "", std::string("\x01\x02\x03\0\x04\x05\x06\0", 8)),
+       {3, 2, 1, 6, 5, 4},
+       PixelMode::kRgb},
+      {"32 bits", bmp(1, 1, 32, 0, "", le(0x99112233, 4)), {0x11, 0x22, 0x33}, PixelMode::kRgb},
+      {"16 bits, 5 each",
+       bmp(2, 1, 16, 0, "", le(0x7c00, 2) + le(0x0210, 2)),
+       {255, 0, 0, 0, 131, 131},
+       PixelMode::kRgb},
+      {"16 bits, 5 6 5",
+       bmp(2, 1, 16, 3, le(0xf800, 4) + le(0x7e0, 4) + le(0x1f, 4), le(0xf800, 2) + le(0x0400, 2)),
+       {255, 0, 0, 0, 129, 0},
+       PixelMode::kRgb},
+      {"32 bits with alpha",
+       bmp(1, 1, 32, 6, le(0xff, 4) + le(0xff00, 4) + le(0xff0000, 4) + le(0xff000000, 4), le(0x80030201, 4)),
+       {1, 2, 3, 0x80},
+       PixelMode::kRgba},
+      {"8 bits",
+       bmp(3, 1, 8, 0, four, std::string("\x01\x03\x09\0", 4), 4),
+       {255, 0, 0, 0, 0, 255, 0, 0, 0},
+       PixelMode::kPalette},
+      {"4 bits",
+       bmp(3, 1, 4, 0, four, std::string("\x12\x30\0\0", 4), 4),
+       {255, 0, 0, 0, 255, 0, 0, 0, 255},
+       PixelMode::kPalette},
+      {"1 bit", bmp(3, 1, 1, 0, bits, std::string("\xa0\0\0\0", 4)), {255, 0, 255}, PixelMode::kBilevel},
+      {"RLE8",
+       bmp(4, 2, 8, 1, four, std::string("\x03\x01\x01\x02\0\0\0\x03\x01\x02\x03\0\0\x01", 14), 4),
+       {255, 0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0, 0, 255, 0},
+       PixelMode::kPalette},
+      {"RLE4",
+       bmp(3, 1, 4, 2, four, std::string("\x03\x12\0\x01", 4), 4),
+       {255, 0, 0, 0, 255, 0, 255, 0, 0},
+       PixelMode::kPalette},
+  };
+  for (const Case& c : cases) {
+    const auto image = decode(c.file);
+    ASSERT_TRUE(image) << c.name << ": " << image.error().message;
+    EXPECT_EQ(image->format, "bmp");
+    EXPECT_EQ(image->image.pixels, c.want) << c.name;
+    EXPECT_EQ(image->image.mode, c.mode) << c.name;
+    for (size_t length = 0; length < c.file.size(); ++length) {
+      const auto cut = decode(c.file.substr(0, length));
+      if (cut) {
+        EXPECT_TRUE(c.file[30] == 1 || c.file[30] == 2 || length + 3 >= c.file.size())
+            << c.name << " cut to " << length;
+      }
+    }
+  }
+}
+
+TEST(Bmp, LyingHeaders) {
+  const std::string good = bmp(2, 2, 24, 0, "", std::string(16, '\x7f'));
+  ASSERT_TRUE(decode(good));
+  // Every byte of the header set to each of a few values: an error or an image, within the limits.
+  DecodeOptions options;
+  options.max_pixels = 1'000'000;
+  for (size_t at = 2; at < 54; ++at) {
+    for (const char value : {'\0', '\x01', '\x02', '\x04', '\x08', '\x10', '\x7f', '\x80', '\xff'}) {
+      std::string bad = good;
+      bad[at] = value;
+      const auto image = decode(bad, options);
+      if (image) {
+        EXPECT_EQ(image->image.pixels.size(), static_cast<size_t>(image->image.width) *
+                                                  static_cast<size_t>(image->image.height) *
+                                                  static_cast<size_t>(image->image.channels));
+      }
+    }
+  }
+  EXPECT_EQ(decode(bmp(60'000, 60'000, 8, 1, std::string(1024, '\0'), std::string("\0\x01", 2)),
+                   DecodeOptions{.max_pixels = int64_t{1} << 40})
+                .error()
+                .code,
+            ErrorCode::kBadData);
+  EXPECT_EQ(decode(bmp(1, 1, 24, 4, "", "xxxx")).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(Decode, EveryTruncationIsAnErrorOrAnImage) {
+  const Image image = gradient(23, 17, 3);
+  for (const char* suffix : {".jpg", ".png", ".webp", ".gif", ".tif"}) {
+    const std::string file = encoded(image, suffix);
+    ASSERT_FALSE(file.empty()) << suffix;
+    const size_t stride = std::max<size_t>(1, file.size() / 400);
+    size_t refused = 0;
+    size_t tried = 0;
+    for (size_t length = 0; length < file.size(); length += stride, ++tried) {
+      const auto cut = decode(std::string_view(file).substr(0, length));
+      if (cut) continue;
+      ++refused;
+      EXPECT_TRUE(cut.error().code == ErrorCode::kBadData || cut.error().code == ErrorCode::kUnsupported ||
+                  cut.error().code == ErrorCode::kLimit)
+          << suffix << " cut to " << length << ": " << cut.error().message;
+      EXPECT_EQ(cut.error().message.find('\n'), std::string::npos);
+    }
+    // The last bytes may be padding or an end marker; a picture cut in half is never taken for whole.
+    EXPECT_GE(refused * 10, tried * 9) << suffix;
+    const auto half = decode(std::string_view(file).substr(0, file.size() / 2));
+    ASSERT_FALSE(half) << suffix;
+  }
+  const std::string svg = std::string(kSvgHead) + "width='4' height='4'><rect width='2' height='2'/></svg>";
+  for (size_t length = 0; length < svg.size(); ++length)
+    EXPECT_FALSE(decode(svg.substr(0, length))) << length;
+}
+
+TEST(Decode, BrokenImagesCorpus) {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kTests / "data" / "broken_images")) {
+    if (entry.path().extension() == ".md") continue;
+    ++files;
+    DecodeOptions options;
+    options.max_pixels = 4'000'000;
+    const auto image = decode_image_file(entry.path(), options);
+    EXPECT_FALSE(image) << entry.path();
+    if (!image) {
+      EXPECT_EQ(image.error().message.find('\n'), std::string::npos);
+    }
+  }
+  EXPECT_GE(files, 10U);
+}
+
+TEST(Decode, ManyThreadsAtOnce) {
+  const std::string good = encoded(gradient(200, 120, 3), ".jpg");
+  const std::string bad = good.substr(0, good.size() / 2);
+  const auto want = decode(good);
+  ASSERT_TRUE(want);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        if ((t + i) % 3 == 0) {
+          EXPECT_FALSE(decode(bad));
+        } else {
+          const auto got = decode(good);
+          ASSERT_TRUE(got) << got.error().message;
+          EXPECT_EQ(got->image.pixels, want->image.pixels);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Decode, Extensions) {
+  for (const char* name :
+       {"a.jpg", "a.JPEG", "b.c.Png", "x.webp", "x.svg", "x.heic", "x.avif", "x.bmp", "x.tif"}) {
+    EXPECT_TRUE(has_image_extension(name)) << name;
+  }
+  for (const char* name : {"a", "a.txt", "jpg", ".jpg", "a.jpg.txt", "a.pdf", ""})
+    EXPECT_FALSE(has_image_extension(name)) << name;
+}
+
+TEST(Encode, RefusesWhatIsNoImage) {
+  EXPECT_EQ(encode_png(Image{}).error().code, ErrorCode::kUsage);
+  EXPECT_EQ(encode_jpeg(Image{2, 2, 3, PixelMode::kRgb, {1}}).error().code, ErrorCode::kUsage);
+  EXPECT_EQ(encode_jpeg(gradient(2, 2, 3), 0).error().code, ErrorCode::kUsage);
+}
+
+TEST(Encode, JpegShowsTransparencyOverWhite) {
+  Image clear{16, 16, 4, PixelMode::kRgba, std::vector<uint8_t>(16 * 16 * 4, 0)};
+  const auto file = encode_jpeg(clear);
+  ASSERT_TRUE(file) << file.error().message;
+  const auto back = decode(*file);
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(std::ranges::all_of(back->image.pixels, [](uint8_t value) { return value >= 253; }));
+}
+
+}  // namespace
+}  // namespace saccade
