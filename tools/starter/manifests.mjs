@@ -95,7 +95,8 @@ async function main() {
     const merged = merge_equal_pictures(present);
     if (merged.dropped + records.length - present.length > 0) {
       const absent = records.length - present.length;
-      process.stderr.write(`${name}: ${merged.dropped} equal pictures merged, ${absent} listed without a file\n`);
+      process.stderr.write(
+          `${name}: ${merged.dropped} equal pictures merged, ${absent} listed without a file\n`);
     }
     write_manifest(join(values.out, `${name}.jsonl`), merged.records);
   }
