@@ -13,7 +13,8 @@ namespace saccade {
 namespace {
 
 constexpr size_t kMaxText = 10'000;
-constexpr int kMaxDepth = 100;
+// SQLite's own parser has room for 100 symbols, and a level can take five of them: "( a OR b AND".
+constexpr int kMaxDepth = 12;
 constexpr int kMaxConditions = 500;
 constexpr size_t kMaxPattern = 1'000;
 constexpr int64_t kNanoseconds = 1'000'000'000;
@@ -242,14 +243,16 @@ class Parser {
     return {};
   }
 
+  Status enter(size_t start) {
+    if (++depth_ <= kMaxDepth) return {};
+    return fail(ErrorCode::kUsage, "filter: column {}: nested deeper than {} levels", start + 1, kMaxDepth);
+  }
+
   Status parse_term() {
     skip_spaces();
     const size_t start = at_;
-    if (depth_ >= kMaxDepth) {
-      return fail(ErrorCode::kUsage, "filter: column {}: nested deeper than {} levels", start + 1, kMaxDepth);
-    }
     if (take_keyword("not")) {
-      ++depth_;
+      SACCADE_TRY(enter(start));
       filter_.sql += "NOT (";
       SACCADE_TRY(parse_term());
       filter_.sql += ')';
@@ -258,7 +261,7 @@ class Parser {
     }
     if (at_ < text_.size() && text_[at_] == '(') {
       ++at_;
-      ++depth_;
+      SACCADE_TRY(enter(start));
       SACCADE_TRY(parse_or());
       --depth_;
       skip_spaces();

@@ -43,7 +43,7 @@ struct Filter {
 };
 
 // kUsage names what is wrong and the column (from 1) where. Any bytes; texts over 10,000 bytes, nested deeper
-// than 100 or with more than 500 conditions are refused. Thread-safe.
+// than 12 or with more than 500 conditions are refused. Thread-safe.
 Result<Filter> parse_filter(std::string_view text);
 
 }  // namespace saccade

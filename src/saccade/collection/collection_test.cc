@@ -1,0 +1,427 @@
+#include "saccade/collection/collection.h"
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+
+#include "saccade/collection/picture.h"
+#include "saccade/collection/store.h"
+#include "saccade/collection/test_support.h"
+
+namespace saccade {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace fs = std::filesystem;
+
+class CollectionTest : public testing::Test {
+ protected:
+  // A collection of items "/a" (row 0), "/b" (1), "/c" (2).
+  void make() {
+    auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {test::put_of("/a", 1), test::put_of("/b", 2), test::put_of("/c", 3)};
+    ASSERT_OK(writer->commit(change));
+  }
+  // Opens the catalog past our own checks, as a vandal would.
+  void damage(const std::string& sql) {
+    auto database = Database::open(folder_ / "catalog.sqlite", Database::Mode::kWrite);
+    ASSERT_OK(database);
+    ASSERT_OK(database->execute(sql));
+  }
+  std::string open_error() {
+    const auto collection = Collection::open(folder_);
+    return collection ? "opened" : collection.error().message;
+  }
+
+  test::TempDir temporary_;
+  fs::path folder_ = temporary_.path() / "photos";
+};
+
+TEST_F(CollectionTest, KeepsWhatItIsGiven) {
+  IngestSettings settings;
+  settings.background = BackgroundPolicy::kCheckpoint;
+  settings.fast_decode = true;
+  {
+    auto writer = CollectionWriter::create(folder_, test::fake_checkpoint(), settings);
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {test::put_of("/a", 1), test::put_of("/b", 2)};
+    change.puts[1].item.caption = "zwei Vögel";
+    change.failures = {{"/bad.jpg", ErrorCode::kBadData, "cut off", 7, 8, 9, 1}};
+    ASSERT_OK(writer->commit(change));
+  }
+  const auto collection = Collection::open(folder_);
+  ASSERT_OK(collection);
+  EXPECT_EQ(collection->info().checkpoint.name, "fake");
+  EXPECT_EQ(collection->info().checkpoint.path, "/checkpoints/fake");
+  EXPECT_EQ(collection->info().settings.background, BackgroundPolicy::kCheckpoint);
+  EXPECT_TRUE(collection->info().settings.fast_decode);
+  EXPECT_EQ(collection->info().created.size(), std::strlen("2026-01-31T12:00:00Z"));
+  EXPECT_EQ(collection->item_count(), 2);
+  ASSERT_EQ(collection->rows().rows(), 2);
+  EXPECT_THAT(collection->rows().row(1), testing::ElementsAreArray(test::unit_row(2)));
+  EXPECT_THAT(collection->alive(), ElementsAre(1, 1));
+  EXPECT_THAT(collection->ids(), ElementsAre(1, 2));
+
+  const auto item = collection->item(2);
+  ASSERT_OK(item);
+  EXPECT_EQ(item->path, "/b");
+  EXPECT_EQ(item->row, 1);
+  EXPECT_EQ(item->caption, "zwei Vögel");
+  EXPECT_EQ(item->mtime_ns, int64_t{1'700'000'000} * 1'000'000'000 + 2);
+  EXPECT_EQ(collection->item_of_row(0).value().path, "/a");
+  EXPECT_EQ(collection->item_of_path("/b").value().id, 2);
+  EXPECT_EQ(collection->item(3).error().code, ErrorCode::kNotFound);
+
+  const auto failures = collection->failures();
+  ASSERT_OK(failures);
+  ASSERT_EQ(failures->size(), 1U);
+  EXPECT_EQ((*failures)[0].code, ErrorCode::kBadData);
+  EXPECT_EQ((*failures)[0].reason, "cut off");
+  const auto summary = collection->summary();
+  ASSERT_OK(summary);
+  EXPECT_EQ(summary->formats.at("jpeg"), 2);
+  EXPECT_EQ(summary->captions, 1);
+  EXPECT_EQ(summary->failures, 1);
+  EXPECT_EQ(summary->file_bytes, 203);
+  EXPECT_EQ(summary->row_bytes, 64);
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(CollectionTest, AnEmptyOneOpens) {
+  ASSERT_OK(CollectionWriter::create(folder_, test::fake_checkpoint()));
+  const auto collection = Collection::open(folder_);
+  ASSERT_OK(collection);
+  EXPECT_EQ(collection->rows().rows(), 0);
+  EXPECT_EQ(collection->item_count(), 0);
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(CollectionTest, ChangesReplaceRowsAndCompactDropsTheOldOnes) {
+  make();
+  auto writer = CollectionWriter::open(folder_);
+  ASSERT_OK(writer);
+  CollectionChange change;
+  change.puts = {test::put_of("/b", 20), test::put_of("/d", 4)};
+  change.puts[0].item.id = 2;
+  change.removals = {1, 99};
+  ASSERT_OK(writer->commit(change));
+
+  auto collection = Collection::open(folder_);
+  ASSERT_OK(collection);
+  EXPECT_THAT(collection->ids(), ElementsAre(0, 0, 3, 2, 4));
+  EXPECT_THAT(collection->alive(), ElementsAre(0, 0, 1, 1, 1));
+  const MatrixView<const float> before = collection->rows();
+
+  const auto dropped = writer->compact();
+  ASSERT_OK(dropped);
+  EXPECT_EQ(*dropped, 2);
+  EXPECT_FALSE(fs::exists(folder_ / "rows-1.f32"));
+  // A reader keeps its snapshot until it asks for the next.
+  EXPECT_THAT(before.row(3), testing::ElementsAreArray(test::unit_row(20)));
+  EXPECT_EQ(collection->item(2).value().row, 3);
+  ASSERT_OK(collection->refresh());
+  EXPECT_THAT(collection->ids(), ElementsAre(3, 2, 4));
+  EXPECT_THAT(collection->rows().row(1), testing::ElementsAreArray(test::unit_row(20)));
+  EXPECT_EQ(fs::file_size(folder_ / "rows-2.f32"), 3 * 8 * 4U);
+  EXPECT_EQ(writer->compact().value(), 0);
+  // Ids are not used again, and the writer goes on in the new generation.
+  change = CollectionChange{};
+  change.removals = {4};
+  ASSERT_OK(writer->commit(change));
+  change = CollectionChange{};
+  change.puts = {test::put_of("/e", 5)};
+  ASSERT_OK(writer->commit(change));
+  ASSERT_OK(collection->refresh());
+  EXPECT_THAT(collection->ids(), ElementsAre(3, 2, 0, 5));
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(CollectionTest, RefusesWrongChangesAndStaysAsItWas) {
+  make();
+  auto writer = CollectionWriter::open(folder_);
+  ASSERT_OK(writer);
+  const auto error_of = [&](CollectionChange::Put put) {
+    CollectionChange change;
+    change.puts = {test::put_of("/fine", 9), std::move(put)};
+    const auto status = writer->commit(change);
+    return status ? Error{ErrorCode::kInternal, "accepted"} : status.error();
+  };
+  auto put = test::put_of("/x", 5);
+  put.values.pop_back();
+  EXPECT_THAT(error_of(put).message, HasSubstr("/x: a row of 7 columns, expected 8"));
+  put = test::put_of("/x", 5);
+  put.values[3] = std::nanf("");
+  EXPECT_EQ(error_of(put).code, ErrorCode::kBadData);
+  put.values.assign(8, 0.0F);
+  EXPECT_THAT(error_of(put).message, HasSubstr("a row of length 0, expected 1"));
+  EXPECT_THAT(error_of(test::put_of("/b", 5)).message, HasSubstr("/b: UNIQUE constraint failed: items.path"));
+  put = test::put_of("/x", 5);
+  put.item.id = 77;
+  EXPECT_THAT(error_of(put).message, HasSubstr("/x: no item 77"));
+
+  EXPECT_EQ(fs::file_size(folder_ / "rows-1.f32"), 3 * 8 * 4U);
+  CollectionChange change;
+  change.puts = {test::put_of("/d", 4)};
+  ASSERT_OK(writer->commit(change));
+  EXPECT_THAT(test::paths_of(*Collection::open(folder_)), ElementsAre("/a", "/b", "/c", "/d"));
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(CollectionTest, RemovesByPathFolderAndFilter) {
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  int seed = 0;
+  for (const char* path :
+       {"/p/a.jpg", "/p/b.jpg", "/p/sub/c.jpg", "/p0/d.jpg", "/p", "/q/*.jpg", "/q/z.jpg"}) {
+    change.puts.push_back(test::put_of(path, ++seed));
+  }
+  ASSERT_OK(writer->commit(change));
+  EXPECT_EQ(writer->remove_path("/q/*.jpg").value(), 1);  // a name, not a glob
+  EXPECT_EQ(writer->remove_matching(*parse_filter("path~*/b.*")).value(), 1);
+  EXPECT_EQ(writer->remove_path("/p/").value(), 3);
+  EXPECT_EQ(writer->remove_path("/nowhere").value(), 0);
+  EXPECT_EQ(writer->remove_ids(std::vector<int64_t>{4, 4711}).value(), 1);
+  EXPECT_THAT(test::paths_of(*Collection::open(folder_)), ElementsAre("/q/z.jpg"));
+}
+
+TEST_F(CollectionTest, HasOneWriterAndItsCheckpoint) {
+  make();
+  auto writer = CollectionWriter::open(folder_);
+  ASSERT_OK(writer);
+  const auto second = CollectionWriter::open(folder_);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kIo);
+  EXPECT_THAT(second.error().message,
+              HasSubstr(fmt::format("process {} is writing to this collection", ::getpid())));
+  ASSERT_OK(Collection::open(folder_));  // readers are always let in
+
+  CheckpointId other = test::fake_checkpoint();
+  other.name = "other";
+  other.fingerprint = sha256_hex("other");
+  const auto mismatch = CollectionWriter::open_or_create(folder_, other);
+  ASSERT_FALSE(mismatch);
+  EXPECT_EQ(mismatch.error().code, ErrorCode::kMismatch);
+  EXPECT_THAT(mismatch.error().message,
+              HasSubstr("\"fake\" (fingerprint " + sha256_hex("fake encoder").substr(0, 12)));
+  EXPECT_THAT(mismatch.error().message,
+              HasSubstr("\"other\" (fingerprint " + sha256_hex("other").substr(0, 12)));
+  EXPECT_THAT(mismatch.error().message, HasSubstr(folder_.string()));
+}
+
+TEST_F(CollectionTest, IsNotMadeInAFolderOfOtherThings) {
+  test::write_text(folder_ / "holiday.jpg", "x");
+  const auto writer = CollectionWriter::open_or_create(folder_, test::fake_checkpoint());
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().code, ErrorCode::kUsage);
+  EXPECT_THAT(writer.error().message,
+              HasSubstr("not a collection, and not empty (it holds \"holiday.jpg\")"));
+  EXPECT_EQ(Collection::open(folder_).error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(CollectionWriter::open(temporary_.path() / "nowhere").error().message,
+              HasSubstr("no collection here"));
+  EXPECT_FALSE(fs::exists(temporary_.path() / "nowhere"));
+
+  test::TempDir other;
+  folder_ = other.path() / "c";
+  make();
+  fs::remove(folder_ / "collection.json");
+  EXPECT_THAT(CollectionWriter::open_or_create(folder_, test::fake_checkpoint()).error().message,
+              HasSubstr("collection.json is missing beside a catalog of 3 items"));
+  EXPECT_TRUE(fs::exists(folder_ / "catalog.sqlite"));
+}
+
+TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
+  make();
+  const std::string good = read_file(folder_ / "collection.json").value();
+  const auto with = [&](std::string from, std::string to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    test::write_text(folder_ / "collection.json", text);
+    return open_error();
+  };
+  EXPECT_THAT(with("\"format_version\": 1", "\"format_version\": 9"),
+              HasSubstr("format version 9, this program reads up to 1"));
+  EXPECT_THAT(with("saccade collection", "my photos"), HasSubstr("\"format\" is \"my photos\""));
+  EXPECT_THAT(with("\"dim\": 8", "\"dim\": -8"), HasSubstr("\"dim\" is -8, expected 1 to 65536"));
+  EXPECT_THAT(with("\"dim\": 8", "\"dim\": 16"), HasSubstr("catalog: made for fingerprint"));
+  EXPECT_THAT(with("by_contrast", "pink"), HasSubstr("\"background\" is \"pink\""));
+  EXPECT_THAT(with("{", ""), HasSubstr("not JSON"));
+  for (size_t length = 0; length + 2 < good.size(); ++length) {
+    test::write_text(folder_ / "collection.json", std::string_view(good).substr(0, length));
+    ASSERT_NE(open_error(), "opened") << length;
+  }
+  test::write_text(folder_ / "collection.json", good);
+  EXPECT_EQ(open_error(), "opened");
+
+  damage("PRAGMA user_version = 9");
+  EXPECT_THAT(open_error(), HasSubstr("catalog: schema version 9, this program reads up to 1"));
+  EXPECT_EQ(Collection::open(folder_).error().code, ErrorCode::kUnsupported);
+  damage("PRAGMA user_version = 1; CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM items; END");
+  EXPECT_THAT(open_error(), HasSubstr("catalog: \"t\" is not as this schema version has it"));
+  damage("DROP TRIGGER t; PRAGMA application_id = 1");
+  EXPECT_THAT(open_error(), HasSubstr("a database of another program"));
+}
+
+TEST_F(CollectionTest, VerifyFindsWhatIsBroken) {
+  make();
+  damage("UPDATE items SET row = 17 WHERE id = 2");
+  EXPECT_THAT(open_error(), HasSubstr("item 2 has row 17, but there are 3 rows"));
+  EXPECT_THAT(test::faults(folder_), HasSubstr("item 2: row 17, but there are 3 rows"));
+  damage("UPDATE items SET row = 1 WHERE id = 2");
+  EXPECT_EQ(test::faults(folder_), "");
+
+  const fs::path rows = folder_ / "rows-1.f32";
+  const std::string good = read_file(rows).value();
+  std::string bad = good;
+  std::memset(bad.data() + 2 * 32, 0, 32);
+  test::write_text(rows, bad);
+  EXPECT_EQ(test::faults(folder_), "item 3: row 2: a row of length 0, expected 1\n");
+  std::memset(bad.data() + 2 * 32, 0xff, 32);
+  test::write_text(rows, bad);
+  EXPECT_THAT(test::faults(folder_), HasSubstr("item 3: row 2: a row of length"));
+  test::write_text(rows, good.substr(0, 95));
+  EXPECT_THAT(open_error(), HasSubstr("95 bytes, but the catalog's 3 rows of 8 columns are 96"));
+  EXPECT_THAT(CollectionWriter::open(folder_).error().message, HasSubstr("95 bytes"));
+  EXPECT_THAT(test::faults(folder_), HasSubstr("holds 2 rows, the catalog says 3"));
+  fs::remove(rows);
+  EXPECT_THAT(open_error(), HasSubstr("rows-1.f32: No such file"));
+  EXPECT_THAT(test::faults(folder_), HasSubstr("rows-1.f32"));
+}
+
+TEST_F(CollectionTest, ACatalogOfRandomDamageIsAnErrorNotACrash) {
+  make();
+  const std::string good = read_file(folder_ / "catalog.sqlite").value();
+  std::mt19937 random(3);
+  int refused = 0;
+  for (int round = 0; round < 150; ++round) {
+    std::string bad = good;
+    if (round % 3 == 0) {
+      bad.resize(random() % bad.size());
+    } else {
+      for (int i = 0; i < 20; ++i) bad[random() % bad.size()] = static_cast<char>(random());
+    }
+    for (const char* ending : {"-wal", "-shm"}) fs::remove(folder_.string() + "/catalog.sqlite" + ending);
+    test::write_text(folder_ / "catalog.sqlite", bad);
+    if (auto collection = Collection::open(folder_)) {
+      static_cast<void>(collection->summary().has_value());
+      static_cast<void>(collection->for_each_item([](const Item&) { return Status{}; }).has_value());
+    } else {
+      ++refused;
+      EXPECT_FALSE(collection.error().message.empty());
+    }
+    test::faults(folder_);
+  }
+  EXPECT_GT(refused, 50);
+}
+
+TEST_F(CollectionTest, ReadersSeeWholeChangesWhileAWriterWorks) {
+  make();
+  std::atomic<bool> done = false;
+  std::thread writing([&] {
+    auto writer = CollectionWriter::open(folder_).value();
+    for (int i = 0; i < 40; ++i) {
+      CollectionChange change;  // pairs: a reader must never see one without the other
+      change.puts = {test::put_of(fmt::format("/x{}", i), i), test::put_of(fmt::format("/y{}", i), i)};
+      if (i > 2) change.removals = {4 + 2 * (i - 2), 5 + 2 * (i - 2)};
+      EXPECT_TRUE(writer.commit(change));
+      if (i % 8 == 7) {
+        EXPECT_TRUE(writer.compact());
+      }
+    }
+    done = true;
+  });
+  int rounds = 0;
+  while (!done || rounds == 0) {
+    const auto collection = Collection::open(folder_);
+    if (!collection) {
+      ADD_FAILURE() << collection.error().message;
+      break;
+    }
+    int64_t balance = 0;
+    for (const Item& item : test::all_items(*collection)) {
+      if (item.path.starts_with("/x")) ++balance;
+      if (item.path.starts_with("/y")) --balance;
+      ASSERT_EQ(collection->ids()[static_cast<size_t>(item.row)], item.id);
+      const auto row = collection->rows().row(item.row);
+      const auto seed = static_cast<int>(item.size - 100);
+      ASSERT_THAT(row, testing::ElementsAreArray(test::unit_row(seed)));
+    }
+    ASSERT_EQ(balance, 0);
+    ++rounds;
+  }
+  writing.join();
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(CollectionTest, AReadOnlyFolderCanBeSearchedAndNotWritten) {
+  make();
+  // In a child, which can stop being root.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::chmod(temporary_.path().c_str(), 0755);
+    ::chmod(folder_.c_str(), 0555);
+    for (const auto& entry : fs::directory_iterator(folder_)) ::chmod(entry.path().c_str(), 0444);
+    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(10);
+    const auto collection = Collection::open(folder_);
+    if (!collection || test::all_items(*collection).size() != 3) ::_exit(11);
+    const auto writer = CollectionWriter::open(folder_);
+    if (writer || writer.error().code != ErrorCode::kIo) ::_exit(12);
+    if (writer.error().message.find("Permission denied") == std::string::npos) ::_exit(13);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ::chmod(folder_.c_str(), 0755);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST(CatalogPath, ResolvesFoldersAndKeepsTheName) {
+  const test::TempDir folder;
+  fs::create_directory(folder.path() / "real");
+  test::write_text(folder.path() / "real" / "a.png", "x");
+  fs::create_directory_symlink(folder.path() / "real", folder.path() / "link");
+  fs::create_symlink(folder.path() / "real" / "a.png", folder.path() / "real" / "b.png");
+  const std::string real = (folder.path() / "real").string();
+  EXPECT_EQ(catalog_path(folder.path() / "link" / "a.png"), real + "/a.png");
+  EXPECT_EQ(catalog_path(folder.path() / "link" / "b.png"), real + "/b.png");
+  EXPECT_EQ(catalog_path(folder.path() / "link" / "."), real);
+  EXPECT_EQ(catalog_path(folder.path() / "real" / ".." / "link" / ""), real);
+  EXPECT_EQ(catalog_path(folder.path() / "link" / "gone.png"), real + "/gone.png");
+  EXPECT_EQ(catalog_path("/"), "/");
+}
+
+TEST(Background, IsDarkOnlyForWhatVanishesOnWhite) {
+  const auto background = [](std::array<uint8_t, 3> colour, uint8_t alpha) {
+    Image image = test::striped_image(0, 4, 4);
+    image.channels = 4;
+    image.mode = PixelMode::kRgba;
+    image.pixels.assign(4 * 4 * 4, 0);  // black, but not to be seen
+    for (size_t i = 0; i < 5; ++i) {
+      std::copy(colour.begin(), colour.end(), image.pixels.begin() + static_cast<std::ptrdiff_t>(i * 4));
+      image.pixels[i * 4 + 3] = alpha;
+    }
+    return choose_background(image)[0];
+  };
+  EXPECT_EQ(background({0, 0, 0}, 255), 255);
+  EXPECT_EQ(background({255, 255, 255}, 255), 32);
+  EXPECT_EQ(background({255, 255, 255}, 10), 32);
+  EXPECT_EQ(background({255, 200, 0}, 255), 255);
+  EXPECT_EQ(background({255, 255, 255}, 0), 255);                // nothing to see
+  EXPECT_EQ(choose_background(test::striped_image(3))[0], 255);  // opaque
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,213 @@
+// Processes killed at every step of a change, and disks that are full at every size: what was committed is
+// there, what was not is not, and the same work done again ends where it would have ended at once.
+#include <csignal>
+#include <map>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/test_support.h"
+
+namespace saccade {
+namespace {
+
+using Content = std::map<std::string, std::string>;  // path -> hash
+
+constexpr int kPuts = 6;
+
+std::string first_path(int i) {
+  return fmt::format("/first/{}", i);
+}
+std::string second_path(int i) {
+  return fmt::format("/second/{}", i);
+}
+
+// Three changes (add; add, replace and remove; compact), each left out where it has been made already: what a
+// command does that is given again after a crash.
+Status work(const std::filesystem::path& folder, const WriterOptions& options) {
+  SACCADE_ASSIGN(CollectionWriter writer,
+                 CollectionWriter::open_or_create(folder, test::fake_checkpoint(), {}, options));
+  SACCADE_ASSIGN(const auto second, writer.find_path(second_path(0)));
+  if (!second) {
+    SACCADE_ASSIGN(const auto first, writer.find_path(first_path(0)));
+    if (!first) {
+      CollectionChange change;
+      for (int i = 0; i < kPuts; ++i) change.puts.push_back(test::put_of(first_path(i), i));
+      SACCADE_TRY(writer.commit(change));
+    }
+    CollectionChange change;
+    for (int i = 0; i < kPuts; ++i) change.puts.push_back(test::put_of(second_path(i), 100 + i));
+    SACCADE_ASSIGN(const auto replaced, writer.find_path(first_path(1)));
+    SACCADE_ASSIGN(const auto removed, writer.find_path(first_path(2)));
+    change.puts.push_back(test::put_of(first_path(1), 201));
+    change.puts.back().item.id = replaced->id;
+    change.removals = {removed->id};
+    SACCADE_TRY(writer.commit(change));
+  }
+  SACCADE_TRY(writer.compact());
+  return {};
+}
+
+Content content_of(const std::filesystem::path& folder) {
+  const auto collection = Collection::open(folder);
+  if (!collection) {
+    ADD_FAILURE() << collection.error().message;
+    return {};
+  }
+  Content content;
+  for (const Item& item : test::all_items(*collection)) {
+    content[item.path] = item.hash;
+    // The row is the item's own.
+    const auto row = collection->rows().row(item.row);
+    EXPECT_THAT(row, testing::ElementsAreArray(test::unit_row(static_cast<int>(item.size - 100))))
+        << item.path;
+  }
+  return content;
+}
+
+// The states between changes.
+std::vector<Content> states() {
+  Content first;
+  for (int i = 0; i < kPuts; ++i) first[first_path(i)] = sha256_hex(std::to_string(i));
+  Content second = first;
+  for (int i = 0; i < kPuts; ++i) second[second_path(i)] = sha256_hex(std::to_string(100 + i));
+  second[first_path(1)] = sha256_hex("201");
+  second.erase(first_path(2));
+  return {Content{}, first, second};
+}
+
+void expect_a_whole_state(const std::filesystem::path& folder) {
+  if (!is_collection(folder)) return;  // stopped before it was one
+  EXPECT_THAT(states(), testing::Contains(content_of(folder)));
+  EXPECT_EQ(test::faults(folder), "");
+}
+
+void expect_finished(const std::filesystem::path& folder) {
+  EXPECT_EQ(content_of(folder), states().back());
+  EXPECT_EQ(test::faults(folder), "");
+  const auto summary = Collection::open(folder).value().summary();
+  EXPECT_EQ(summary->dead_rows, 0);
+  EXPECT_EQ(summary->generation, 2);
+  EXPECT_EQ(std::filesystem::file_size(folder / "rows-2.f32"), (2 * kPuts - 1) * 8 * 4U);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    EXPECT_THAT(entry.path().filename().string(),
+                testing::AnyOf("collection.json", "catalog.sqlite", "rows-2.f32", "lock"));
+  }
+}
+
+TEST(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
+  bool finished = false;
+  int kills = 0;
+  for (int step = 1; !finished; ++step) {
+    SCOPED_TRACE(fmt::format("killed at step {}", step));
+    const test::TempDir temporary;
+    const std::filesystem::path folder = temporary.path() / "c";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int steps = 0;
+      WriterOptions options;
+      options.on_step = [&](std::string_view) {
+        if (++steps == step) ::kill(::getpid(), SIGKILL);
+      };
+      ::_exit(work(folder, options) ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    finished = WIFEXITED(status);
+    if (finished) {
+      EXPECT_EQ(WEXITSTATUS(status), 0);
+    } else {
+      ++kills;
+    }
+    expect_a_whole_state(folder);
+    ASSERT_OK(work(folder, {}));
+    expect_finished(folder);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(kills, 4 + 2 * 6 + 4);  // creation, two changes, a compaction
+}
+
+TEST(Crash, KilledTwiceInARow) {
+  for (int step = 5; step <= 20; ++step) {
+    SCOPED_TRACE(step);
+    const test::TempDir temporary;
+    const std::filesystem::path folder = temporary.path() / "c";
+    for (const int limit : {step, 3}) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        int steps = 0;
+        WriterOptions options;
+        options.on_step = [&](std::string_view) {
+          if (++steps == limit) ::kill(::getpid(), SIGKILL);
+        };
+        ::_exit(work(folder, options) ? 0 : 1);
+      }
+      ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+      expect_a_whole_state(folder);
+    }
+    ASSERT_OK(work(folder, {}));
+    expect_finished(folder);
+    if (HasFailure()) return;
+  }
+}
+
+// No file may grow past a limit, as on a full disk: every write past it fails.
+TEST(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
+  bool finished = false;
+  int refusals = 0;
+  for (rlim_t limit = 0; !finished; limit += limit < 1'000 ? 50 : 2'000) {
+    SCOPED_TRACE(fmt::format("files of at most {} bytes", limit));
+    ASSERT_LT(limit, rlim_t{1} << 20);
+    const test::TempDir temporary;
+    const std::filesystem::path folder = temporary.path() / "c";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGXFSZ, SIG_IGN);
+      const rlimit file_size{limit, limit};
+      ::setrlimit(RLIMIT_FSIZE, &file_size);
+      const auto status = work(folder, {});
+      ::_exit(status ? 0 : status.error().code == ErrorCode::kIo ? 1 : 2);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_NE(WEXITSTATUS(status), 2) << "another error than kIo";
+    finished = WEXITSTATUS(status) == 0;
+    if (!finished) ++refusals;
+    expect_a_whole_state(folder);
+    ASSERT_OK(work(folder, {}));
+    expect_finished(folder);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(refusals, 10);
+}
+
+TEST(Crash, AWriterWhoseWriteFailedRefusesMore) {
+  const test::TempDir temporary;
+  const std::filesystem::path folder = temporary.path() / "c";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto writer = CollectionWriter::create(folder, test::fake_checkpoint());
+    if (!writer) ::_exit(10);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{10, 10};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+    CollectionChange change;
+    change.puts = {test::put_of("/a", 1)};
+    if (writer->commit(change) ||
+        writer->commit(change).error().message.find("open the collection anew") == std::string::npos) {
+      ::_exit(11);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::faults(folder), "");
+}
+
+}  // namespace
+}  // namespace saccade
