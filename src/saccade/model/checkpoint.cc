@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kLongClipKeptPositions = 20;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -41,9 +41,9 @@ Result<std::vector<std::string>> shard_names(const fs::path& index) {
 // The weight files of a layout, in the order they are looked for.
 Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout layout) {
   const std::string single = layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
-  if (exists(folder / single)) return std::vector<std::string>{single};
+  if (is_there(folder / single)) return std::vector<std::string>{single};
   const std::string index = single + ".index.json";
-  if (exists(folder / index)) return shard_names(folder / index);
+  if (is_there(folder / index)) return shard_names(folder / index);
   return fail(ErrorCode::kNotFound, "{}: neither {} nor {}", folder.string(), single, index);
 }
 
@@ -97,19 +97,19 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
     return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
   }
   Checkpoint checkpoint{.folder = folder, .layout = Layout::kHuggingFace, .config = nullptr, .files = {}};
-  if (exists(folder / "config.json")) {
+  if (is_there(folder / "config.json")) {
     SACCADE_ASSIGN(checkpoint.config, read_json(folder / "config.json"));
   }
   // OpenCLIP's repositories may carry a config.json too: their own config and weights together decide.
-  if (exists(folder / "open_clip_config.json") &&
-      (exists(folder / "open_clip_model.safetensors") || !exists(folder / "config.json"))) {
+  if (is_there(folder / "open_clip_config.json") &&
+      (is_there(folder / "open_clip_model.safetensors") || !is_there(folder / "config.json"))) {
     checkpoint.layout = Layout::kOpenClip;
     SACCADE_ASSIGN(checkpoint.config, read_json(folder / "open_clip_config.json"));
-    if (!exists(folder / "open_clip_model.safetensors") && exists(folder / "model.safetensors")) {
+    if (!is_there(folder / "open_clip_model.safetensors") && is_there(folder / "model.safetensors")) {
       checkpoint.layout = Layout::kOpenAi;
     }
   } else if (checkpoint.config.is_null()) {
-    if (!exists(folder / "model.safetensors")) {
+    if (!is_there(folder / "model.safetensors")) {
       return fail(ErrorCode::kNotFound,
                   "checkpoint {}: no config.json (Hugging Face), open_clip_config.json (OpenCLIP) or "
                   "model.safetensors (OpenAI's names)",
@@ -123,7 +123,7 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   for (const char* name :
        {"config.json", "open_clip_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json",
         "vocab.json", "merges.txt", "special_tokens_map.json"}) {
-    if (exists(folder / name)) names.insert(name);
+    if (is_there(folder / name)) names.insert(name);
   }
   for (const std::string& name : names) checkpoint.files.push_back(folder / name);
   return checkpoint;
