@@ -1,0 +1,177 @@
+// The commands at work: what they print, and that what they print agrees.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+#include "saccade/core/safetensors.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+Json json_of(const Outcome& outcome) {
+  auto json = parse_json(outcome.out);
+  EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
+  return json.value_or(Json());
+}
+
+class Cli : public ProgramTest {};
+
+TEST_F(Cli, VersionAndHelp) {
+  EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("saccade [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  for (const std::vector<std::string>& command : {std::vector<std::string>{},
+                                                  {"index"},
+                                                  {"search"},
+                                                  {"collection"},
+                                                  {"collection", "info"},
+                                                  {"collection", "verify"},
+                                                  {"collection", "remove"},
+                                                  {"collection", "compact"},
+                                                  {"embed"},
+                                                  {"model"},
+                                                  {"model", "show"},
+                                                  {"model", "conform"},
+                                                  {"demo"}}) {
+    std::vector<std::string> words = command;
+    words.emplace_back("--help");
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("Usage:"));
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+}
+
+TEST_F(Cli, IndexAddsOnceAndSaysWhatItDid) {
+  make_collection();
+  const Outcome again = run({"index", "pictures", "-c", "c", "--json"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  const Json json = json_of(again);
+  EXPECT_EQ(json["seen"], 4);
+  EXPECT_EQ(json["unchanged"], 4);
+  EXPECT_EQ(json["added"], 0);
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
+
+  // A list on stdin, of lines and of NULs.
+  picture("more/a b.png", 1, 200, 200);
+  picture("more/c\nd.png", 200, 200, 1);
+  EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = "more/a b.png\n"}))["added"], 1);
+  const std::string list("more/a b.png\0more/c\nd.png\0", 26);
+  EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = list}))["added"], 1);
+}
+
+TEST_F(Cli, SearchFindsAPictureByItself) {
+  make_collection();
+  const Outcome outcome = run({"search", "-c", "c", "--image", "pictures/green.png", "--all", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = json_of(outcome);
+  ASSERT_EQ(json["hits"].size(), 4U);
+  EXPECT_THAT(json["hits"][0]["path"].get<std::string>(), testing::EndsWith("/pictures/green.png"));
+  EXPECT_NEAR(json["hits"][0]["score"].get<double>(), 1, 1e-5);
+  EXPECT_TRUE(json["tokens"].is_null());
+  EXPECT_EQ(json["hits"][0]["width"], 80);
+  EXPECT_EQ(json["hits"][0]["format"], "png");
+  // The same answer for people, and with one thread.
+  const Outcome text = run({"search", "-c", "c", "--image", "pictures/green.png", "--all", "--threads", "1"});
+  EXPECT_THAT(text.out, testing::StartsWith("   1  1.000  "));
+  EXPECT_THAT(text.out, HasSubstr("/pictures/red.png  (a red card)\n"));
+  EXPECT_EQ(json_of(run({"search", "-c", "c", "--image", "pictures/green.png", "--filter", "path~\"*/b*\"",
+                         "--json"}))["searched"],
+            2);
+}
+
+TEST_F(Cli, WordsNeedNoQuotesAndCutTextIsSaid) {
+  make_collection();
+  const Json joined = json_of(run({"search", "-c", "c", "two", "birds", "--json"}));
+  EXPECT_EQ(joined["query"]["text"], "two birds");
+  EXPECT_EQ(joined["tokens"]["used"], 8);
+  EXPECT_EQ(joined["tokens"]["dropped"], 0);
+  EXPECT_EQ(json_of(run({"search", "-c", "c", "two birds", "--json"})), joined);
+
+  const Outcome cut = run({"search", "-c", "c", "abcdefghijklmnopqrstuvwxyz", "--json"});
+  EXPECT_EQ(cut.code, 0);
+  expect_one_line(cut);
+  EXPECT_THAT(cut.err, HasSubstr("first 14 tokens read, the other 12 dropped"));
+  EXPECT_EQ(json_of(cut)["tokens"]["dropped"], 12);
+
+  const Json both = json_of(run({"search", "-c", "c", "--image", "pictures/red.png", "red", "--json"}));
+  EXPECT_EQ(both["query"]["text"], "red");
+  EXPECT_EQ(both["tokens"]["used"], 3);
+}
+
+TEST_F(Cli, ThePageStandsAlone) {
+  make_collection();
+  const Outcome outcome =
+      run({"search", "-c", "c", "--image", "pictures/red.png", "--all", "--html", "page.html"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto page = read_file(folder_ / "page.html");
+  ASSERT_TRUE(page.has_value());
+  EXPECT_THAT(*page, HasSubstr("src=\"data:image/"));
+  EXPECT_THAT(*page, HasSubstr("a red card"));
+  EXPECT_THAT(*page, Not(HasSubstr("http://")));
+  EXPECT_THAT(*page, Not(HasSubstr("https://")));
+}
+
+TEST_F(Cli, CollectionCommands) {
+  make_collection();
+  EXPECT_EQ(json_of(run({"collection", "verify", "-c", "c", "--deep", "--json"}))["ok"], true);
+  const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png", "--json"});
+  EXPECT_EQ(json_of(removed)["removed"], 1);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "pictures/red.png"));
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["dead_rows"], 1);
+  EXPECT_EQ(json_of(run({"collection", "compact", "-c", "c", "--json"}))["dropped_rows"], 1);
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["rows"], 3);
+  EXPECT_EQ(run({"collection", "verify", "-c", "c"}).code, 0);
+  EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--filter", "format=png", "--json"}))["removed"],
+            3);
+}
+
+TEST_F(Cli, EmbedWritesRowsForOtherTools) {
+  make_collection();
+  write("texts.txt", "a red card\nblue\r\n\nlast");
+  ASSERT_EQ(run({"embed", "--texts", "texts.txt", "-m", "model", "-o", "t.safetensors"}).code, 0);
+  const auto texts = SafeTensors::open(folder_ / "t.safetensors");
+  ASSERT_TRUE(texts.has_value());
+  EXPECT_THAT(texts->find("rows")->shape, testing::ElementsAre(4, 24));
+  EXPECT_EQ(texts->metadata().at("names"), R"(["a red card","blue","","last"])");
+
+  write("pictures/broken.png", "not a picture");
+  const Outcome images = run({"embed", "--images", "pictures", "-m", "model", "-o", "i.npy", "--json"});
+  EXPECT_EQ(images.code, 3);
+  expect_one_line(images);
+  EXPECT_EQ(json_of(images)["rows"], 4);
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "i.npy"), 128U + 4U * 24U * 4U);
+  const auto names = read_json(folder_ / "i.npy.json");
+  ASSERT_TRUE(names.has_value());
+  EXPECT_EQ((*names)["names"].size(), 4U);
+}
+
+TEST_F(Cli, ModelShowAndConform) {
+  const Json shown = json_of(run({"model", "show", "model", "--json"}));
+  EXPECT_EQ(shown["family"], "clip");
+  EXPECT_EQ(shown["dim"], 24);
+  const Outcome conforms = run({"model", "conform", "model", "--json"});
+  EXPECT_EQ(conforms.code, 0) << conforms.out;
+  EXPECT_EQ(json_of(conforms)["ok"], true);
+  const Outcome fails = run({"model", "conform", "model", "--tolerance", "1e-12"});
+  EXPECT_EQ(fails.code, 1);
+  EXPECT_THAT(fails.out, HasSubstr("FAILED"));
+}
+
+TEST_F(Cli, DemoShowsSeveralSearches) {
+  make_collection();
+  const Outcome outcome = run({"demo", "pictures", "-c", "c", "-m", "model", "--html", "demo.html"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("two birds on a branch\n   1  "));
+  const auto page = read_file(folder_ / "demo.html");
+  ASSERT_TRUE(page.has_value());
+  EXPECT_THAT(*page, HasSubstr("id=\"query-6\""));
+}
+
+}  // namespace
+}  // namespace saccade::test

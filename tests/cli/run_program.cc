@@ -1,0 +1,221 @@
+#include "run_program.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/json.h"
+#include "saccade/image/image.h"
+
+namespace saccade::test {
+namespace {
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) == 0) {
+      read = ends[0];
+      write = ends[1];
+    }
+  }
+  ~Pipe() {
+    close_end(read);
+    close_end(write);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  static void close_end(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+};
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> block{};
+  for (;;) {
+    const ssize_t got = ::read(descriptor, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(block.data(), static_cast<size_t>(got));
+  }
+}
+
+// Between fork and exec: system calls only.
+[[noreturn]] void become(const std::vector<char*>& arguments, const char* folder, const RunOptions& options,
+                         int input, int output, int errors) {
+  dup2(input, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(errors, STDERR_FILENO);
+  if (!options.output_file.empty()) {
+    const int file = open(options.output_file.c_str(), O_WRONLY);
+    if (file < 0) _exit(99);
+    dup2(file, STDOUT_FILENO);
+  }
+  if (options.without_streams) {
+    for (int stream = 0; stream <= 2; ++stream) close(stream);
+  }
+  if (options.max_file_bytes > 0) {
+    const rlimit limit{static_cast<rlim_t>(options.max_file_bytes),
+                       static_cast<rlim_t>(options.max_file_bytes)};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);  // kept across exec: writes past the limit then fail with EFBIG
+  }
+  if (chdir(folder) != 0) _exit(98);
+  alarm(60);
+  execv(arguments[0], arguments.data());
+  _exit(97);
+}
+
+}  // namespace
+
+Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOptions& options) const {
+  std::vector<std::string> words = {SACCADE_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+
+  Pipe input;
+  Pipe output;
+  Pipe errors;
+  const pid_t child = fork();
+  if (child == 0) become(pointers, folder_.c_str(), options, input.read, output.write, errors.write);
+  Pipe::close_end(input.read);
+  Pipe::close_end(output.write);
+  Pipe::close_end(errors.write);
+  if (options.close_output) Pipe::close_end(output.read);
+
+  Outcome outcome;
+  std::thread writer([&] {
+    signal(SIGPIPE, SIG_IGN);
+    std::string_view rest = options.input;
+    while (!rest.empty()) {
+      const ssize_t written = ::write(input.write, rest.data(), rest.size());
+      if (written <= 0) break;
+      rest.remove_prefix(static_cast<size_t>(written));
+    }
+    Pipe::close_end(input.write);
+  });
+  std::thread interrupter([&] {
+    if (options.interrupt_after_ms == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(options.interrupt_after_ms));
+    kill(child, SIGINT);
+  });
+  std::thread reader([&] {
+    if (output.read >= 0) outcome.out = read_all(output.read);
+  });
+  outcome.err = read_all(errors.read);
+  reader.join();
+  writer.join();
+  interrupter.join();  // before the child is waited for: its number is still its own
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+void ProgramTest::SetUp() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "saccade_cli_XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  folder_ = pattern;
+  const std::filesystem::path golden = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests/golden/clip-gelu";
+  std::filesystem::create_directory(folder_ / "model");
+  for (const char* name : {"config.json", "model.safetensors", "io.safetensors"}) {
+    ASSERT_TRUE(std::filesystem::exists(golden / name)) << golden / name;
+    std::filesystem::copy_file(golden / name, folder_ / "model" / name);
+  }
+  // Letters alone and at a word's end; everything else is unknown.
+  Json vocabulary;
+  int id = 0;
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    vocabulary[std::string(1, letter)] = id++;
+    vocabulary[std::string(1, letter) + "</w>"] = id++;
+  }
+  vocabulary["<|startoftext|>"] = 298;
+  vocabulary["<|endoftext|>"] = 299;
+  write("model/vocab.json", dump_json(vocabulary));
+  write("model/merges.txt", "#version: 0.2\n");
+  write("model/special_tokens_map.json",
+        R"({"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"})");
+}
+
+void ProgramTest::TearDown() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_, ignored)) {
+    if (entry.is_directory(ignored)) {
+      std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_all,
+                                   std::filesystem::perm_options::add, ignored);
+    }
+  }
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::filesystem::path ProgramTest::write(const std::string& name, std::string_view content) const {
+  const std::filesystem::path path = folder_ / name;
+  std::filesystem::create_directories(path.parent_path());
+  EXPECT_TRUE(write_file_atomic(path, content).has_value());
+  return path;
+}
+
+std::filesystem::path ProgramTest::picture(const std::string& name, int red, int green, int blue) const {
+  Image image;
+  image.width = 80;
+  image.height = 70;
+  image.channels = 3;
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
+      const int shade = x < 20 && y < 20 ? 2 : 1;
+      for (const int value : {red, green, blue}) image.pixels.push_back(static_cast<uint8_t>(value / shade));
+    }
+  }
+  const auto png = encode_png(image);
+  EXPECT_TRUE(png.has_value());
+  return write(name, png.value_or(""));
+}
+
+void ProgramTest::make_collection() const {
+  picture("pictures/black.png", 10, 10, 10);
+  picture("pictures/blue.png", 10, 30, 220);
+  picture("pictures/green.png", 20, 200, 40);
+  picture("pictures/red.png", 220, 10, 10);
+  write("pictures/red.txt", "a red card\n");
+  const Outcome outcome = run({"index", "pictures", "-c", "c", "-m", "model"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+}
+
+std::string ProgramTest::snapshot(const std::string& name) const {
+  std::vector<std::string> lines;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / name)) {
+    const std::string file = entry.path().filename().string();
+    if (!entry.is_regular_file() || file == "lock" || file.ends_with("-shm") || file.ends_with("-wal"))
+      continue;
+    lines.push_back(file + " " + sha256_file(entry.path()).value_or("unreadable") + "\n");
+  }
+  std::ranges::sort(lines);
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+void expect_one_line(const Outcome& outcome) {
+  EXPECT_TRUE(outcome.err.starts_with("saccade: ")) << outcome.err;
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  EXPECT_GT(outcome.err.size(), std::strlen("saccade: x\n"));
+}
+
+}  // namespace saccade::test

@@ -1,0 +1,56 @@
+// Runs the built program in a folder of its own and keeps what it said.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace saccade::test {
+
+struct Outcome {
+  int code = -1;  // exit code, or 128 + the signal that ended it
+  std::string out;
+  std::string err;
+};
+
+struct RunOptions {
+  std::string input;             // on stdin
+  std::string output_file;       // stdout goes there instead, e.g. /dev/full
+  bool close_output = false;     // the reader of stdout is gone from the start
+  bool without_streams = false;  // all three standard streams are closed
+  int64_t max_file_bytes = 0;    // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
+  int interrupt_after_ms = 0;    // SIGINT after that long; 0: never
+};
+
+// A fresh folder for each test, with a small checkpoint in it: the CLIP of tests/golden/clip-gelu (random
+// weights, 64 x 64 pixels, 16 text positions) and a vocabulary of the letters.
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // The working directory is the test's folder. A run of more than 60 seconds is killed, with code 128 +
+  // SIGALRM.
+  Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) const;
+
+  // Writes a file below the test's folder, making folders as needed, and returns its path.
+  std::filesystem::path write(const std::string& name, std::string_view content) const;
+  // A PNG of one colour with a darker corner.
+  std::filesystem::path picture(const std::string& name, int red, int green, int blue) const;
+  // Makes a collection "c" of four pictures in "pictures".
+  void make_collection() const;
+  // Names, sizes, times and bytes of all files below `name` but the lock and SQLite's shared memory: equal
+  // before and after means untouched.
+  std::string snapshot(const std::string& name) const;
+
+  std::filesystem::path folder_;
+};
+
+// One line that begins with "saccade: " and is not empty.
+void expect_one_line(const Outcome& outcome);
+
+}  // namespace saccade::test
