@@ -342,7 +342,7 @@ TEST(Decode, FilesThatAreNoPictures) {
   }
 }
 
-std::string le(uint32_t value, int bytes) {
+std::string le(uint64_t value, int bytes) {
   std::string text;
   for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
   return text;
