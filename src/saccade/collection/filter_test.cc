@@ -207,10 +207,11 @@ TEST_F(FilterTest, TheLargestFiltersRun) {
 // Whatever comes in, the parser ends with SQL that SQLite takes or with kUsage.
 TEST_F(FilterTest, RandomTextGivesSqlOrAnError) {
   constexpr std::array<std::string_view, 37> kParts = {
-      "width", "size", "date", "path", "caption",    "format", "aspect", "and ", "or ",
-      "not ",  "(",    ")",    "=",    "!=",         "<",      "<=",     "~",    "!~",
-      "2MB",   "12",   "1.5",  "2024", "\"a b\"",    "'x'",    "\\",     "\"",   "*[",
-      "]",     " ",    "\t",   "\xff", "2024-02-30", "?",      ";"};
+      "width",      "size", "date", "path", "caption",    "format", "aspect", "and ",       "or ",
+      "not ",       "(",    ")",    "=",    "!=",         "<",      "<=",     "~",          "!~",
+      "2MB",        "12",   "1.5",  "2024", "\"a b\"",    "'x'",    "\\",     "\"",         "*[",
+      "]",          " ",    "\t",   "\xff", "2024-02-30", "?",      ";",      "width<=12 ", "caption~'x' ",
+      "date!=2024 "};
   std::mt19937 random(7);
   int accepted = 0;
   for (int round = 0; round < 20'000; ++round) {
