@@ -146,6 +146,7 @@ class CollectionWriter {
   Status commit(const CollectionChange& change);
 
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
+  // By id, the first 32: a thousand copies of one picture must not make each look-up a scan.
   [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash) const;
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
   // Calls `visit` with each item (each failure) that has this path or is below it as a folder; stops at the

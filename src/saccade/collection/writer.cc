@@ -381,8 +381,8 @@ Result<std::optional<Item>> CollectionWriter::find_path(std::string_view path) c
 Result<std::vector<Item>> CollectionWriter::find_hash(std::string_view hash) const {
   const std::lock_guard lock(state_->mutex);
   SACCADE_ASSIGN(Statement statement,
-                 state_->database.prepare(
-                     fmt::format("SELECT {} FROM items WHERE hash = ? ORDER BY id", store::kItemColumns)));
+                 state_->database.prepare(fmt::format(
+                     "SELECT {} FROM items WHERE hash = ? ORDER BY id LIMIT 32", store::kItemColumns)));
   statement.bind(hash);
   std::vector<Item> items;
   for (;;) {
