@@ -143,10 +143,10 @@ void ProgressLine::update(const ProgressUpdate& progress) {
     const size_t width =
         ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : 79U;
     if (line.size() > width) line.resize(width);
-    line = "\r\x1b[K" + line;
+    line = fmt::format("\r\x1b[K{}", line);
     shown_ = true;
   } else {
-    line = "saccade: " + line + "\n";
+    line = fmt::format("saccade: {}\n", line);
   }
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
@@ -185,13 +185,14 @@ std::string duration_text(double seconds) {
 }
 
 std::string count_text(int64_t count) {
-  std::string digits = fmt::format("{}", count);
+  const std::string digits = fmt::format("{}", count);
   const size_t first = count < 0 ? 1 : 0;
-  for (size_t at = digits.size(); at > first + 3;) {
-    at -= 3;
-    digits.insert(at, ",");
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
   }
-  return digits;
+  return text;
 }
 
 std::string counted(int64_t count, std::string_view singular) {

@@ -117,6 +117,7 @@ class SearchTest : public testing::Test {
   }
 
   static CollectionChange::Put put(const std::string& name, std::vector<float> row, char hash = 'a') {
+    row.resize(kDim);  // the axes not named are 0
     CollectionChange::Put result;
     result.item.path = "/pictures/" + name;
     result.item.hash = std::string(63, '0') + hash;
@@ -185,7 +186,7 @@ Query text_query(std::string text, int64_t k = 10) {
 TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
   add({put("b", axis(1)), put("a", axis(0)), put("ab", {1, 1}), put("c", axis(2))});
   const Answer answer = answer_to(text_query("a", 3));
-  EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/a", "/pictures/ab", "/pictures/b"));
+  ASSERT_THAT(paths(answer), testing::ElementsAre("/pictures/a", "/pictures/ab", "/pictures/b"));
   EXPECT_FLOAT_EQ(answer.hits[0].score, 1);
   EXPECT_NEAR(answer.hits[1].score, std::sqrt(0.5), 1e-6);
   EXPECT_EQ(answer.hits[2].rank, 3);
