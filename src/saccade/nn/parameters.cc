@@ -50,7 +50,8 @@ std::vector<std::string> LoadedParameters::unused() const {
   return names;
 }
 
-InitializedParameters::InitializedParameters(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+InitializedParameters::InitializedParameters(uint64_t seed, torch::Device device)
+    : generator_(at::detail::createCPUGenerator(seed)), device_(device) {}
 
 Result<torch::Tensor> InitializedParameters::take(const std::string& name, const std::vector<int64_t>& shape,
                                                   Init init) {
@@ -60,7 +61,7 @@ Result<torch::Tensor> InitializedParameters::take(const std::string& name, const
   } else {
     tensor.normal_(init.mean, init.std, generator_);
   }
-  tensor.requires_grad_(true);
+  tensor = tensor.to(device_).requires_grad_(true);
   const bool added = parameters_.emplace(name, tensor).second;
   if (!added) return fail(ErrorCode::kInternal, "two parameters named {}", name);
   return tensor;

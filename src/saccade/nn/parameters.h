@@ -46,15 +46,17 @@ class LoadedParameters : public ParameterSource {
   std::set<std::string> taken_;
 };
 
-// Random parameters that require gradients. The values depend on `seed` and the order of the calls alone.
+// Random parameters that require gradients. The values depend on `seed` and the order of the calls alone, not on
+// the device they are then moved to.
 class InitializedParameters : public ParameterSource {
  public:
-  explicit InitializedParameters(uint64_t seed);
+  explicit InitializedParameters(uint64_t seed, torch::Device device = at::kCPU);
   Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
   [[nodiscard]] const TensorMap& parameters() const { return parameters_; }
 
  private:
   torch::Generator generator_;
+  torch::Device device_;
   TensorMap parameters_;
 };
 

@@ -1,0 +1,691 @@
+#include "saccade/train/dual.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <future>
+#include <map>
+#include <numbers>
+#include <unordered_map>
+
+#include <torch/torch.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/json.h"
+#include "saccade/core/safetensors.h"
+#include "saccade/core/threads.h"
+#include "saccade/data/manifest.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/model/clip.h"
+#include "saccade/text/tokenizer.h"
+#include "saccade/train/adamw.h"
+#include "saccade/train/augment.h"
+#include "saccade/train/objective.h"
+#include "saccade/train/picture_store.h"
+#include "saccade/train/random.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using torch::Tensor;
+
+// Purposes of the keyed random numbers; a purpose's draws never depend on another's.
+enum Purpose : uint64_t { kShuffle = 1, kCaption = 2, kPicture = 3, kPatches = 4 };
+
+// CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
+constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
+
+// Stored a little larger than trained on, so that zooming in finds pixels.
+int stored_side(int side) { return side * 5 / 4; }
+
+// Everything a run needs that does not change while it trains.
+struct Setup {
+  ClipConfig config;
+  Preprocessing preprocessing;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::map<std::string, std::string> passengers;  // file name -> content: what goes into the checkpoint as it is
+  Json config_json;                               // config.json of the result
+
+  std::vector<DatasetItem> items;
+  std::vector<std::vector<TokenizedText>> captions;  // of each item
+  std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
+  std::vector<int64_t> usable;                       // items with a picture and a caption
+  PictureStore pictures;
+
+  Json description;  // run.json, without times
+};
+
+struct Batch {
+  Tensor pixels;     // [n, 3, side, side]
+  // [n, longest] int64, shortest texts first, and each text's length.
+  Tensor ids;
+  std::vector<int64_t> lengths;
+  Tensor positives;  // [n, n] bool
+  Tensor keep;       // [n, kept] int64, or undefined
+};
+
+Result<std::string> read_text(const fs::path& path) { return read_file(path, int64_t{256} << 20); }
+
+Status load_config(const DualTrainingOptions& options, Setup& setup) {
+  SACCADE_ASSIGN(const Json file, read_json(options.config));
+  const std::string where = options.config.string();
+  if (!file.is_object() || !file.contains("model") || !file.contains("preprocessor")) {
+    return fail(ErrorCode::kBadData, "{}: needs \"model\", \"preprocessor\" and \"tokenizer\"", where);
+  }
+  SACCADE_ASSIGN(const auto tokenizer_name, json_field<std::string>(file, "tokenizer").in(where));
+  const fs::path folder = options.config.parent_path() / tokenizer_name;
+  SACCADE_ASSIGN(setup.tokenizer, load_clip_tokenizer(folder, TextCleanup::kTokenizerFile).in(where));
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
+                           "special_tokens_map.json"}) {
+    std::error_code ignored;
+    if (!fs::exists(folder / name, ignored)) continue;
+    SACCADE_ASSIGN(setup.passengers[name], read_text(folder / name));
+  }
+  setup.passengers["preprocessor_config.json"] = dump_json(file["preprocessor"], 2) + "\n";
+
+  Json model = file["model"];
+  if (!model.is_object()) return fail(ErrorCode::kBadData, "{}: \"model\" is not an object", where);
+  const Tokenizer& tokenizer = *setup.tokenizer;
+  model["text_config"]["vocab_size"] = tokenizer.vocabulary_size();
+  model["text_config"]["eos_token_id"] = tokenizer.end_id();
+  SACCADE_ASSIGN(setup.config, clip_config_from_hugging_face(model).in(where));
+  setup.config_json = clip_config_to_hugging_face(setup.config, tokenizer.start_id(), tokenizer.end_id(),
+                                                  tokenizer.pad_id());
+  const auto side = static_cast<int>(setup.config.image_size);
+  SACCADE_ASSIGN(setup.preprocessing, preprocessing_from_hugging_face(file["preprocessor"], side).in(where));
+  if (setup.preprocessing.output_height() != side || setup.preprocessing.output_width() != side) {
+    return fail(ErrorCode::kMismatch, "{}: \"preprocessor\" makes pictures of {} x {}, \"model\" takes {} x {}", where,
+                setup.preprocessing.output_width(), setup.preprocessing.output_height(), side, side);
+  }
+  return {};
+}
+
+Status load_data(const DualTrainingOptions& options, Setup& setup, ThreadPool& pool, const ProgressCallback& progress,
+                 std::stop_token stop) {
+  Json datasets = Json::array();
+  for (const fs::path& path : options.datasets) {
+    SACCADE_ASSIGN(Dataset dataset, read_manifest(path));
+    datasets.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
+    std::move(dataset.items.begin(), dataset.items.end(), std::back_inserter(setup.items));
+  }
+  std::map<std::vector<int32_t>, int64_t> numbers;
+  setup.captions.resize(setup.items.size());
+  setup.caption_numbers.resize(setup.items.size());
+  for (size_t i = 0; i < setup.items.size(); ++i) {
+    for (const std::string& caption : setup.items[i].captions) {
+      TokenizedText text = setup.tokenizer->encode(caption, setup.config.positions);
+      const auto number = numbers.emplace(text.ids, static_cast<int64_t>(numbers.size())).first->second;
+      setup.caption_numbers[i].push_back(number);
+      setup.captions[i].push_back(std::move(text));
+    }
+  }
+  const fs::path cache = options.cache.empty() ? options.run / "cache" : options.cache;
+  const int side = stored_side(static_cast<int>(setup.config.image_size));
+  SACCADE_ASSIGN(setup.pictures, PictureStore::build(setup.items, side, cache, pool, progress, stop));
+  for (size_t i = 0; i < setup.items.size(); ++i) {
+    if (setup.pictures.has(static_cast<int64_t>(i)) && !setup.captions[i].empty()) {
+      setup.usable.push_back(static_cast<int64_t>(i));
+    }
+  }
+  if (static_cast<int64_t>(setup.usable.size()) < options.batch) {
+    return fail(ErrorCode::kUsage, "a batch of {} from {} images with captions", options.batch, setup.usable.size());
+  }
+  Json held_out = Json::array();
+  for (const fs::path& path : options.held_out) {
+    SACCADE_ASSIGN(const Dataset dataset, read_manifest(path));
+    held_out.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
+  }
+  setup.description = Json{{"kind", "train dual"},
+                           {"objective", "symmetric InfoNCE; every caption of an image is its positive"},
+                           {"datasets", datasets},
+                           {"held_out", held_out},
+                           {"usable_images", setup.usable.size()},
+                           {"model", setup.config_json},
+                           {"preprocessing", setup.preprocessing.describe()},
+                           {"tokenizer_sha256", sha256_hex(setup.passengers["tokenizer.json"] +
+                                                           setup.passengers["vocab.json"] +
+                                                           setup.passengers["merges.txt"])},
+                           {"steps", options.steps},
+                           {"batch", options.batch},
+                           {"learning_rate", options.learning_rate},
+                           {"warmup", options.warmup},
+                           {"weight_decay", options.weight_decay},
+                           {"max_gradient_norm", options.max_gradient_norm},
+                           {"patch_dropout", options.patch_dropout},
+                           {"unmasked", options.unmasked},
+                           {"first_caption", options.first_caption},
+                           {"precision", options.precision == Precision::kBf16 ? "bf16" : "fp32"},
+                           {"device", options.device},
+                           {"seed", options.seed}};
+  return {};
+}
+
+// The item at position `place` of the endless stream of epochs, each a fresh shuffle.
+class ItemOrder {
+ public:
+  ItemOrder(const std::vector<int64_t>& items, uint64_t seed) : items_(items), seed_(seed) {}
+  int64_t at(int64_t place) {
+    const auto size = static_cast<int64_t>(items_.size());
+    if (place / size != epoch_) {
+      epoch_ = place / size;
+      order_ = items_;
+      KeyedRandom random(seed_, kShuffle, static_cast<uint64_t>(epoch_));
+      for (size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random.below(i + 1)]);
+    }
+    return order_[static_cast<size_t>(place % size)];
+  }
+
+ private:
+  const std::vector<int64_t>& items_;
+  uint64_t seed_;
+  int64_t epoch_ = -1;
+  std::vector<int64_t> order_;
+};
+
+// Batch number `step`: a function of the setup, the options and the step.
+Batch make_batch(const Setup& setup, const DualTrainingOptions& options, int64_t step, ThreadPool& pool) {
+  const int64_t n = options.batch;
+  const auto side = static_cast<int>(setup.config.image_size);
+  ItemOrder order(setup.usable, options.seed);
+  struct Example {
+    int64_t item;
+    int64_t caption;  // its number
+    const TokenizedText* text;
+  };
+  std::vector<Example> examples;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t item = order.at(step * n + i);
+    const auto& captions = setup.captions[static_cast<size_t>(item)];
+    KeyedRandom random(options.seed, kCaption, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
+    const bool first = random.chance(static_cast<float>(options.first_caption));
+    const size_t which = first ? 0 : random.below(captions.size());
+    examples.push_back({item, setup.caption_numbers[static_cast<size_t>(item)][which], &captions[which]});
+  }
+  // The loss does not look at the order, and texts of like length beside each other need little padding.
+  std::stable_sort(examples.begin(), examples.end(), [](const Example& a, const Example& b) {
+    return a.text->ids.size() < b.text->ids.size();
+  });
+  const size_t longest = examples.back().text->ids.size();
+
+  Batch batch;
+  batch.pixels = torch::empty({n, 3, side, side});
+  batch.ids = torch::zeros({n, static_cast<int64_t>(longest)}, at::kLong);
+  batch.positives = torch::zeros({n, n}, at::kBool);
+  auto* pixels = batch.pixels.data_ptr<float>();
+  const auto picture_values = static_cast<size_t>(3 * side * side);
+  pool.parallel_for(n, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      augment(setup.pictures.picture(examples[static_cast<size_t>(i)].item), side, Augmentation{}, setup.preprocessing.mean,
+              setup.preprocessing.std,
+              KeyedRandom(options.seed, kPicture, static_cast<uint64_t>(step), static_cast<uint64_t>(i)),
+              {pixels + static_cast<size_t>(i) * picture_values, picture_values});
+    }
+  });
+  auto* ids = batch.ids.data_ptr<int64_t>();
+  // Text j belongs to image i if it is any of image i's captions, drawn or not.
+  auto* positives = batch.positives.data_ptr<bool>();
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const std::vector<int32_t>& text = examples[i].text->ids;
+    std::copy(text.begin(), text.end(), ids + i * longest);
+    batch.lengths.push_back(static_cast<int64_t>(text.size()));
+    const auto& own = setup.caption_numbers[static_cast<size_t>(examples[i].item)];
+    for (size_t j = 0; j < examples.size(); ++j) {
+      positives[i * examples.size() + j] = std::find(own.begin(), own.end(), examples[j].caption) != own.end();
+    }
+  }
+  const auto masked_steps = static_cast<int64_t>(static_cast<double>(options.steps) * (1 - options.unmasked));
+  if (options.patch_dropout > 0 && step < masked_steps) {
+    const int64_t all = (setup.config.image_size / setup.config.patch_size) *
+                        (setup.config.image_size / setup.config.patch_size);
+    const auto kept = std::max<int64_t>(1, std::llround(static_cast<double>(all) * (1 - options.patch_dropout)));
+    batch.keep = torch::empty({n, kept}, at::kLong);
+    auto* keep = batch.keep.data_ptr<int64_t>();
+    std::vector<int64_t> patches(static_cast<size_t>(all));
+    for (int64_t i = 0; i < n; ++i) {
+      KeyedRandom random(options.seed, kPatches, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
+      for (size_t p = 0; p < patches.size(); ++p) patches[p] = static_cast<int64_t>(p);
+      for (int64_t p = 0; p < kept; ++p) {
+        const auto place = static_cast<size_t>(p);
+        std::swap(patches[place], patches[place + random.below(patches.size() - place)]);
+        keep[i * kept + p] = patches[place];
+      }
+    }
+  }
+  return batch;
+}
+
+double learning_rate_at(const DualTrainingOptions& options, int64_t step) {
+  const double warmup = std::max(1.0, options.warmup * static_cast<double>(options.steps));
+  const auto now = static_cast<double>(step);
+  if (now < warmup) return options.learning_rate * (now + 1) / warmup;
+  const double share = (now - warmup) / std::max(1.0, static_cast<double>(options.steps) - warmup);
+  return options.learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * std::min(share, 1.0)));
+}
+
+// Held-out pictures and texts as numbers, ready for any state of the model.
+struct HeldOut {
+  std::string name;
+  Matrix<float> pixels;
+  std::vector<TokenizedText> texts;
+  std::vector<int64_t> labels;
+};
+
+Result<HeldOut> load_held_out(const fs::path& manifest, const Preprocessing& preprocessing, const Tokenizer& tokenizer,
+                              int64_t context, ThreadPool& pool) {
+  SACCADE_ASSIGN(Dataset dataset, read_manifest(manifest));
+  Preprocessing on_white = preprocessing;
+  on_white.alpha = AlphaPolicy::kComposite;
+  DecodeOptions decode;
+  decode.vector_side = 2 * preprocessing.output_height();
+  const int64_t values = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
+  const auto count = static_cast<int64_t>(dataset.items.size());
+  Matrix<float> pixels(count, values);
+  std::vector<std::string> errors(dataset.items.size());
+  pool.parallel_for(count, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const DatasetItem& item = dataset.items[static_cast<size_t>(i)];
+      std::string& error = errors[static_cast<size_t>(i)];
+      const auto decoded = decode_image_file(item.image, decode);
+      if (!decoded) {
+        error = decoded.error().message;
+      } else if (const Status status = preprocess(decoded->image, on_white, pixels.row(i)); !status) {
+        error = status.error().message;
+      } else if (item.captions.empty()) {
+        error = "no caption";
+      }
+      if (!error.empty()) error = item.image.string() + ": " + error;
+    }
+  });
+  // A smaller gallery would be another measurement: one missing picture is an error.
+  for (const std::string& error : errors) {
+    if (!error.empty()) return fail(ErrorCode::kBadData, "held-out {}: {}", manifest.string(), error);
+  }
+  HeldOut held_out{.name = dataset.name, .pixels = std::move(pixels), .texts = {}, .labels = {}};
+  std::unordered_map<std::string, int64_t> labels;
+  for (const DatasetItem& item : dataset.items) {
+    const std::string& caption = item.captions.front();
+    held_out.labels.push_back(labels.emplace(caption, static_cast<int64_t>(labels.size())).first->second);
+    held_out.texts.push_back(tokenizer.encode(caption, context));
+  }
+  return held_out;
+}
+
+Result<HeldOutRecall> score(const HeldOut& set, MatrixView<const float> images, MatrixView<const float> texts,
+                            ThreadPool& pool) {
+  HeldOutRecall recall{.name = set.name, .images = images.rows(), .text_to_image = {}, .image_to_text = {}};
+  SACCADE_ASSIGN(const auto t2i, retrieval_ranks(texts, images, set.labels, set.labels, pool));
+  SACCADE_ASSIGN(const auto i2t, retrieval_ranks(images, texts, set.labels, set.labels, pool));
+  recall.text_to_image = recall_of(t2i);
+  recall.image_to_text = recall_of(i2t);
+  return recall;
+}
+
+MatrixView<const float> view(const Tensor& rows) {
+  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
+}
+
+Json recall_json(const Recall& recall) {
+  return Json{{"queries", recall.queries}, {"r1", recall.r1}, {"r5", recall.r5}, {"r10", recall.r10}};
+}
+
+Json recall_json(const HeldOutRecall& recall) {
+  return Json{{"name", recall.name},
+              {"images", recall.images},
+              {"t2i", recall_json(recall.text_to_image)},
+              {"i2t", recall_json(recall.image_to_text)}};
+}
+
+// The figure that decides which checkpoint is best: mean R@10 of both directions over the held-out sets, weighed by
+// their size, so that a small set's noise does not choose.
+double headline(const std::vector<HeldOutRecall>& recalls) {
+  double sum = 0;
+  double weight = 0;
+  for (const HeldOutRecall& recall : recalls) {
+    const auto images = static_cast<double>(recall.images);
+    sum += images * (recall.text_to_image.r10 + recall.image_to_text.r10) / 2;
+    weight += images;
+  }
+  return weight > 0 ? sum / weight : 0;
+}
+
+class Trainer {
+ public:
+  Trainer(const DualTrainingOptions& options, const Setup& setup, ThreadPool& pool, const ProgressCallback& progress)
+      : options_(options),
+        setup_(setup),
+        pool_(pool),
+        progress_(progress),
+        dtype_(options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
+        device_(options.device) {}
+
+  Result<DualTrainingReport> run(std::stop_token stop) {
+    for (const fs::path& path : options_.held_out) {
+      SACCADE_ASSIGN(held_out_.emplace_back(), load_held_out(path, setup_.preprocessing, *setup_.tokenizer,
+                                                             setup_.config.positions, pool_));
+    }
+    nn::InitializedParameters source(options_.seed, device_);
+    SACCADE_ASSIGN(ClipModel model, ClipModel::make(setup_.config, source));
+    parameters_ = source.parameters();
+    AdamWOptions adamw;
+    adamw.weight_decay = options_.weight_decay;
+    AdamW optimizer(parameters_, adamw);
+    SACCADE_TRY(restore(optimizer));
+
+    const auto started = std::chrono::steady_clock::now();
+    const int64_t first_step = step_;
+    // The next batch is made while this one is trained on.
+    std::future<Batch> next;
+    const auto prepare = [&](int64_t step) {
+      return std::async(std::launch::async, [this, step] { return make_batch(setup_, options_, step, pool_); });
+    };
+    if (step_ < options_.steps) next = prepare(step_);
+    while (step_ < options_.steps && !stop.stop_requested()) {
+      Batch batch = next.get();
+      if (step_ + 1 < options_.steps) next = prepare(step_ + 1);
+      SACCADE_TRY(train_step(model, optimizer, batch));
+      ++step_;
+      if (progress_) {
+        const std::string detail = fmt::format("loss {:.3f}", mean_loss_);
+        progress_({.what = "training", .done = step_, .total = options_.steps, .detail = detail});
+      }
+      const bool last = step_ == options_.steps;
+      if (last || step_ % options_.evaluate_every == 0) SACCADE_TRY(evaluate(model));
+      if (last || step_ % options_.checkpoint_every == 0) SACCADE_TRY(save(optimizer));
+    }
+    if (stop.stop_requested()) SACCADE_TRY(save(optimizer));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+
+    DualTrainingReport report;
+    report.steps = step_;
+    report.finished = step_ == options_.steps;
+    report.last_loss = mean_loss_;
+    report.best = best_;
+    report.best_step = best_step_;
+    report.images_per_second = static_cast<double>((step_ - first_step) * options_.batch) / seconds.count();
+    report.left_out = setup_.pictures.failures();
+    report.model = options_.run / "model";
+    return report;
+  }
+
+ private:
+  Status train_step(const ClipModel& model, AdamW& optimizer, const Batch& batch) {
+    const Tensor pixels = batch.pixels.to(device_);
+    const Tensor ids = batch.ids.to(device_);
+    const Tensor keep = batch.keep.defined() ? batch.keep.to(device_) : batch.keep;
+    const Tensor images = nn::normalize_rows(model.encode_images(pixels, dtype_, nullptr, keep));
+    const Tensor texts = nn::normalize_rows(encode_texts(model, ids, batch.lengths));
+    const Tensor loss = info_nce(images, texts, model.logit_scale(), batch.positives.to(device_));
+    const double value = loss.item<double>();
+    if (!std::isfinite(value)) {
+      return fail(ErrorCode::kInternal, "the loss is {} at step {}: a lower learning rate may help", value, step_);
+    }
+    loss.backward();
+    optimizer.clip_gradients(options_.max_gradient_norm);
+    optimizer.step(learning_rate_at(options_, step_));
+    const torch::NoGradGuard no_grad;
+    model.logit_scale().clamp_(0, kMaxLogitScale);
+    // A mean over about a hundred steps: one batch's loss says little.
+    mean_loss_ += (value - mean_loss_) * std::max(0.01, 1.0 / static_cast<double>(step_ + 1));
+    return {};
+  }
+
+  // In a few parts, each padded to its own longest text; the texts come sorted by length.
+  [[nodiscard]] Tensor encode_texts(const ClipModel& model, const Tensor& ids,
+                                    const std::vector<int64_t>& lengths) const {
+    constexpr int64_t kParts = 4;
+    const int64_t n = ids.size(0);
+    std::vector<Tensor> rows;
+    for (int64_t part = 0; part < kParts; ++part) {
+      const int64_t first = n * part / kParts;
+      const int64_t last = n * (part + 1) / kParts;
+      if (first == last) continue;
+      const Tensor texts = ids.slice(0, first, last).slice(1, 0, lengths[static_cast<size_t>(last - 1)]);
+      rows.push_back(model.encode_texts(texts, dtype_));
+    }
+    return torch::cat(rows);
+  }
+
+  Result<std::vector<HeldOutRecall>> held_out_recalls(const ClipModel& model) {
+    const torch::NoGradGuard no_grad;
+    const auto side = setup_.config.image_size;
+    std::vector<HeldOutRecall> recalls;
+    for (const HeldOut& set : held_out_) {
+      std::vector<Tensor> images;
+      std::vector<Tensor> texts;
+      constexpr int64_t kAtOnce = 256;
+      const auto count = static_cast<int64_t>(set.texts.size());
+      for (int64_t first = 0; first < count; first += kAtOnce) {
+        const int64_t n = std::min(kAtOnce, count - first);
+        auto* data = const_cast<float*>(set.pixels.row(first).data());
+        const Tensor pixels = torch::from_blob(data, {n, 3, side, side}).to(device_);
+        images.push_back(nn::normalize_rows(model.encode_images(pixels, dtype_)).to(at::kCPU));
+        size_t longest = 1;
+        for (int64_t i = first; i < first + n; ++i) {
+          longest = std::max(longest, set.texts[static_cast<size_t>(i)].ids.size());
+        }
+        Tensor ids = torch::zeros({n, static_cast<int64_t>(longest)}, at::kLong);
+        for (int64_t i = 0; i < n; ++i) {
+          const auto& text = set.texts[static_cast<size_t>(first + i)].ids;
+          std::copy(text.begin(), text.end(), ids.data_ptr<int64_t>() + i * static_cast<int64_t>(longest));
+        }
+        texts.push_back(nn::normalize_rows(model.encode_texts(ids.to(device_), dtype_)).to(at::kCPU));
+      }
+      const Tensor image_rows = torch::cat(images).contiguous();
+      const Tensor text_rows = torch::cat(texts).contiguous();
+      SACCADE_ASSIGN(recalls.emplace_back(), score(set, view(image_rows), view(text_rows), pool_));
+    }
+    return recalls;
+  }
+
+  // Scores the held-out sets, appends to metrics.jsonl, and writes model/ if this is the best so far.
+  Status evaluate(const ClipModel& model) {
+    SACCADE_ASSIGN(const std::vector<HeldOutRecall> recalls, held_out_recalls(model));
+    Json line{{"step", step_},
+              {"loss", mean_loss_},
+              {"learning_rate", learning_rate_at(options_, step_ - 1)},
+              {"logit_scale", std::exp(model.logit_scale().item<double>())}};
+    line["held_out"] = Json::array();
+    for (const HeldOutRecall& recall : recalls) line["held_out"].push_back(recall_json(recall));
+    metrics_ += dump_json(line) + "\n";
+    SACCADE_TRY(write_file_atomic(options_.run / "metrics.jsonl", metrics_));
+    // Without held-out sets the newest is the best there is.
+    if (best_step_ == 0 || recalls.empty() || headline(recalls) >= headline(best_)) {
+      best_ = recalls;
+      best_step_ = step_;
+      SACCADE_TRY(write_model());
+    }
+    return {};
+  }
+
+  Status write_model() const {
+    const fs::path folder = options_.run / "model";
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+    SACCADE_TRY(write_file_atomic(folder / "config.json", dump_json(setup_.config_json, 2) + "\n"));
+    for (const auto& [name, content] : setup_.passengers) SACCADE_TRY(write_file_atomic(folder / name, content));
+    std::vector<Tensor> kept;
+    std::vector<NamedTensor> named;
+    for (const auto& [name, tensor] : parameters_) {
+      kept.push_back(tensor.detach().to(at::kCPU).contiguous());
+      named.push_back({name, nn::view_of(kept.back())});
+    }
+    return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+  }
+
+  Status save(const AdamW& optimizer) const {
+    nn::TensorMap state = optimizer.state();
+    for (const auto& [name, tensor] : parameters_) state["parameter." + name] = tensor.detach();
+    std::vector<Tensor> kept;
+    std::vector<NamedTensor> named;
+    for (const auto& [name, tensor] : state) {
+      kept.push_back(tensor.to(at::kCPU).contiguous());
+      named.push_back({name, nn::view_of(kept.back())});
+    }
+    Json best = Json::array();
+    for (const HeldOutRecall& recall : best_) best.push_back(recall_json(recall));
+    const Json position{{"step", step_},
+                        {"mean_loss", mean_loss_},
+                        {"best_step", best_step_},
+                        {"best", best},
+                        {"run", sha256_hex(dump_json(setup_.description))}};
+    return write_safetensors(options_.run / "state.safetensors", named,
+                             {{"position", dump_json(position)}, {"metrics", metrics_}});
+  }
+
+  Status restore(AdamW& optimizer) {
+    const fs::path path = options_.run / "state.safetensors";
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return {};
+    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+    const nn::TensorMap tensors = nn::borrow_tensors(file);
+    const auto metadata = [&](const char* key) -> Result<std::string> {
+      const auto found = file.metadata().find(key);
+      if (found == file.metadata().end()) return fail(ErrorCode::kBadData, "{}: no \"{}\"", path.string(), key);
+      return found->second;
+    };
+    SACCADE_ASSIGN(const std::string position_text, metadata("position"));
+    SACCADE_ASSIGN(metrics_, metadata("metrics"));
+    SACCADE_ASSIGN(const Json position, parse_json(position_text).in(path.string()));
+    SACCADE_ASSIGN(step_, json_field<int64_t>(position, "step"));
+    SACCADE_ASSIGN(mean_loss_, json_field<double>(position, "mean_loss"));
+    SACCADE_ASSIGN(best_step_, json_field<int64_t>(position, "best_step"));
+    SACCADE_TRY(restore_best(position));
+
+    nn::TensorMap expected = optimizer.state();
+    for (const auto& [name, tensor] : parameters_) expected["parameter." + name] = tensor;
+    for (const auto& [name, tensor] : expected) {
+      const auto found = tensors.find(name);
+      if (found == tensors.end() || found->second.sizes() != tensor.sizes()) {
+        return fail(ErrorCode::kMismatch, "{}: tensor {} is missing or of another shape", path.string(), name);
+      }
+    }
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, tensor] : parameters_) tensor.copy_(tensors.at("parameter." + name));
+    optimizer.restore(tensors);
+    return {};
+  }
+
+  Status restore_best(const Json& position) {
+    const auto recall = [](const Json& json) -> Result<Recall> {
+      Recall result;
+      SACCADE_ASSIGN(result.queries, json_field<int64_t>(json, "queries"));
+      SACCADE_ASSIGN(result.r1, json_field<double>(json, "r1"));
+      SACCADE_ASSIGN(result.r5, json_field<double>(json, "r5"));
+      SACCADE_ASSIGN(result.r10, json_field<double>(json, "r10"));
+      return result;
+    };
+    if (!position.contains("best") || !position["best"].is_array()) {
+      return fail(ErrorCode::kBadData, "state.safetensors: \"best\" is not an array");
+    }
+    for (const Json& json : position["best"]) {
+      HeldOutRecall held_out;
+      SACCADE_ASSIGN(held_out.name, json_field<std::string>(json, "name"));
+      SACCADE_ASSIGN(held_out.images, json_field<int64_t>(json, "images"));
+      if (!json.contains("t2i") || !json.contains("i2t")) {
+        return fail(ErrorCode::kBadData, "state.safetensors: \"best\" without \"t2i\" and \"i2t\"");
+      }
+      SACCADE_ASSIGN(held_out.text_to_image, recall(json["t2i"]));
+      SACCADE_ASSIGN(held_out.image_to_text, recall(json["i2t"]));
+      best_.push_back(std::move(held_out));
+    }
+    return {};
+  }
+
+  const DualTrainingOptions& options_;
+  const Setup& setup_;
+  ThreadPool& pool_;
+  const ProgressCallback& progress_;
+  at::ScalarType dtype_;
+  torch::Device device_;
+  std::vector<HeldOut> held_out_;
+  nn::TensorMap parameters_;
+  int64_t step_ = 0;
+  double mean_loss_ = 0;
+  std::vector<HeldOutRecall> best_;
+  int64_t best_step_ = 0;
+  std::string metrics_;
+};
+
+Status check_options(const DualTrainingOptions& options) {
+  const auto positive = [](const char* name, double value) -> Status {
+    if (value > 0 && std::isfinite(value)) return {};
+    return fail(ErrorCode::kUsage, "{} is {}, expected above 0", name, value);
+  };
+  if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
+  SACCADE_TRY(positive("steps", static_cast<double>(options.steps)));
+  SACCADE_TRY(positive("learning rate", options.learning_rate));
+  SACCADE_TRY(positive("largest gradient norm", options.max_gradient_norm));
+  SACCADE_TRY(positive("steps between evaluations", static_cast<double>(options.evaluate_every)));
+  SACCADE_TRY(positive("steps between checkpoints", static_cast<double>(options.checkpoint_every)));
+  if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
+  const std::pair<const char*, double> shares[] = {{"warm-up", options.warmup},
+                                                   {"patch dropout", options.patch_dropout},
+                                                   {"share of unmasked steps", options.unmasked},
+                                                   {"share of first captions", options.first_caption}};
+  for (const auto& [name, value] : shares) {
+    if (!(value >= 0 && value <= 1)) return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", name, value);
+  }
+  if (!(options.weight_decay >= 0)) return fail(ErrorCode::kUsage, "weight decay is {}", options.weight_decay);
+  if (options.device != "cpu" && options.device != "cuda") {
+    return fail(ErrorCode::kUsage, "device \"{}\", expected cpu or cuda", options.device);
+  }
+  if (options.device == "cuda" && !torch::cuda::is_available()) {
+    return fail(ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
+  }
+  return {};
+}
+
+// Writes run.json, or checks that the one there is of the same training.
+Status claim_run_folder(const DualTrainingOptions& options, const Json& description) {
+  std::error_code error;
+  fs::create_directories(options.run, error);
+  if (error) return fail(ErrorCode::kIo, "run folder {}: {}", options.run.string(), error.message());
+  const fs::path path = options.run / "run.json";
+  if (!fs::exists(path, error)) return write_file_atomic(path, dump_json(description, 2) + "\n");
+  SACCADE_ASSIGN(const Json there, read_json(path));
+  for (const auto& [key, value] : description.items()) {
+    if (!there.is_object() || !there.contains(key) || there[key] != value) {
+      return fail(ErrorCode::kMismatch, "run folder {} holds a training with another \"{}\"; choose another folder",
+                  options.run.string(), key);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
+                                      std::stop_token stop) {
+  SACCADE_TRY(check_options(options));
+  const int threads = options.threads > 0 ? options.threads : available_processors();
+  ThreadPool pool(threads);
+  try {
+    at::set_num_threads(threads);
+    Setup setup;
+    SACCADE_TRY(load_config(options, setup));
+    SACCADE_TRY(load_data(options, setup, pool, progress, stop));
+    if (options.dry_run) return DualTrainingReport{};
+    SACCADE_TRY(claim_run_folder(options, setup.description));
+    return Trainer(options, setup, pool, progress).run(stop);
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return fail(ErrorCode::kInternal, "train dual: {}", text.substr(0, text.find('\n')));
+  }
+}
+
+Result<HeldOutRecall> held_out_recall(Encoder& encoder, const fs::path& manifest, ThreadPool& pool) {
+  if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
+  SACCADE_ASSIGN(const HeldOut set, load_held_out(manifest, encoder.preprocessing(), *encoder.tokenizer(),
+                                                  encoder.info().context, pool));
+  SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
+  SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
+  return score(set, images.view(), texts.view(), pool);
+}
+
+}  // namespace saccade

@@ -1,0 +1,80 @@
+// Training a dual encoder (CLIP's architecture) from image-caption manifests.
+//
+// A run folder holds
+//   run.json       what was trained on what: options, hashes, versions, seed
+//   metrics.jsonl  a line every evaluation: step, loss, learning rate, held-out recall
+//   state.safetensors  weights, optimizer and position; written atomically, read to go on after a stop or a kill
+//   model/         the best checkpoint so far, in the Hugging Face layout
+// The same command on the same folder goes on where it was. Data order, augmentation and captions are functions of
+// seed and step alone, so a run that was stopped and resumed ends with the same weights as one that was not (on the
+// same machine with the same number of threads).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/progress.h"
+#include "saccade/eval/retrieval.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+struct DualTrainingOptions {
+  std::vector<std::filesystem::path> datasets;  // manifests; items without captions are left out
+  std::vector<std::filesystem::path> held_out;  // manifests scored during training, never trained on
+  // {"model": config.json of CLIP, "preprocessor": preprocessor_config.json, "tokenizer": folder}; the folder is
+  // relative to the file. Vocabulary and special ids in "model" are filled in from the tokenizer.
+  std::filesystem::path config;
+  std::filesystem::path run;
+  std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
+
+  int64_t steps = 10'000;
+  int64_t batch = 256;
+  double learning_rate = 1e-3;  // the peak
+  double warmup = 0.05;         // share of the steps, linear from 0; then a half cosine down to 0
+  double weight_decay = 0.1;
+  double max_gradient_norm = 1.0;
+  double patch_dropout = 0;  // share of the patches not looked at while training (FLIP, Li et al. 2023)
+  double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
+  // Chance that an example's caption is its item's first; else one of all, evenly.
+  double first_caption = 0.4;
+  Precision precision = Precision::kBf16;
+  std::string device = "cpu";  // or "cuda", where libtorch has it
+  int threads = 0;             // 0: all processors of the process
+  uint64_t seed = 1;
+  int64_t evaluate_every = 500;   // steps
+  int64_t checkpoint_every = 500;  // steps
+  bool dry_run = false;           // check everything, write nothing, train nothing
+};
+
+struct HeldOutRecall {
+  std::string name;
+  int64_t images = 0;
+  Recall text_to_image;  // one query an image: its first caption; right are all images of that first caption
+  Recall image_to_text;
+};
+
+struct DualTrainingReport {
+  int64_t steps = 0;  // done in all
+  bool finished = false;
+  double last_loss = 0;
+  std::vector<HeldOutRecall> best;  // of the checkpoint in model/
+  int64_t best_step = 0;
+  double images_per_second = 0;           // of this call
+  std::vector<std::string> left_out;      // images that could not be decoded
+  std::filesystem::path model;
+};
+
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file and line
+// or option. A folder with a run of other options or data is refused (kMismatch), not overwritten.
+Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
+                                      std::stop_token stop);
+
+// Recall of a checkpoint on a manifest with the protocol of the training's held-out sets.
+Result<HeldOutRecall> held_out_recall(Encoder& encoder, const std::filesystem::path& manifest, ThreadPool& pool);
+
+}  // namespace saccade

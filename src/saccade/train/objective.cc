@@ -1,0 +1,23 @@
+#include "saccade/train/objective.h"
+
+namespace saccade {
+namespace {
+
+// Mean over rows of the cross-entropy with the target spread over each row's positives.
+torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& positives) {
+  const torch::Tensor log_share = at::log_softmax(logits, 1);
+  if (!positives.defined()) return -log_share.diagonal().mean();
+  const torch::Tensor target = positives.to(logits.scalar_type());
+  return -((log_share * target).sum(1) / target.sum(1)).mean();
+}
+
+}  // namespace
+
+torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
+                       const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives) {
+  const torch::Tensor logits = at::matmul(images, texts.t()) * log_inverse_temperature.exp();
+  const torch::Tensor transposed = positives.defined() ? positives.t() : positives;
+  return (cross_entropy(logits, positives) + cross_entropy(logits.t(), transposed)) / 2;
+}
+
+}  // namespace saccade

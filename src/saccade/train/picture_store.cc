@@ -1,0 +1,149 @@
+#include "saccade/train/picture_store.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+
+#include "saccade/core/hash.h"
+#include "saccade/image/image.h"
+#include "saccade/image/preprocess.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Flag bits of an item; 0: not there.
+constexpr uint8_t kPresent = 1;
+constexpr uint8_t kTransparent = 2;
+constexpr uint8_t kOneColour = 4;
+
+// Bump when decoding or the layout changes, so that old files are not read.
+constexpr int kCacheVersion = 1;
+
+std::string cache_name(std::span<const DatasetItem> items, int side) {
+  Sha256 hash;
+  hash.update(fmt::format("{} {}\n", kCacheVersion, side));
+  for (const DatasetItem& item : items) {
+    struct stat info {};
+    const bool there = ::stat(item.image.c_str(), &info) == 0;
+    hash.update(fmt::format("{}\n{} {}.{}\n", item.image.string(), there ? info.st_size : -1,
+                            there ? info.st_mtim.tv_sec : 0, there ? info.st_mtim.tv_nsec : 0));
+  }
+  return fmt::format("pictures-{}-{}.bin", side, hash.hex().substr(0, 16));
+}
+
+Image to_premultiplied_rgba(const Image& image) {
+  Image out{.width = image.width, .height = image.height, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
+  const auto count = static_cast<size_t>(image.width) * static_cast<size_t>(image.height);
+  out.pixels.resize(count * 4);
+  const bool grey = image.channels <= 2;
+  const bool alpha = image.channels % 2 == 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* in = image.pixels.data() + i * static_cast<size_t>(image.channels);
+    const int a = alpha ? in[image.channels - 1] : 255;
+    for (int c = 0; c < 3; ++c) {
+      out.pixels[i * 4 + static_cast<size_t>(c)] = static_cast<uint8_t>((in[grey ? 0 : c] * a + 127) / 255);
+    }
+    out.pixels[i * 4 + 3] = static_cast<uint8_t>(a);
+  }
+  return out;
+}
+
+uint8_t flags_of(std::span<const uint8_t> pixels) {
+  bool transparent = false;
+  double sum[3] = {0, 0, 0};
+  double weight = 0;
+  for (size_t i = 0; i < pixels.size(); i += 4) {
+    transparent = transparent || pixels[i + 3] < 255;
+    for (size_t c = 0; c < 3; ++c) sum[c] += pixels[i + c];
+    weight += pixels[i + 3];
+  }
+  if (!transparent || weight == 0) return transparent ? kPresent | kTransparent : kPresent;
+  // Premultiplied colour is mean colour x alpha wherever there is but one colour.
+  for (size_t i = 0; i < pixels.size(); i += 4) {
+    for (size_t c = 0; c < 3; ++c) {
+      const double expected = sum[c] / weight * pixels[i + 3];
+      if (std::abs(expected - pixels[i + c]) > 12) return kPresent | kTransparent;
+    }
+  }
+  return kPresent | kTransparent | kOneColour;
+}
+
+}  // namespace
+
+std::span<const uint8_t> PictureStore::bytes() const {
+  if (!memory_.empty()) return memory_;
+  const auto mapped = file_.bytes();
+  return {reinterpret_cast<const uint8_t*>(mapped.data()), mapped.size()};
+}
+
+StoredPicture PictureStore::picture(int64_t i) const {
+  const auto stride = static_cast<size_t>(side_) * static_cast<size_t>(side_) * 4;
+  const uint8_t flags = this->flags()[static_cast<size_t>(i)];
+  return {.pixels = bytes().data() + static_cast<size_t>(i) * stride,
+          .side = side_,
+          .transparent = (flags & kTransparent) != 0,
+          .one_colour = (flags & kOneColour) != 0};
+}
+
+Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int side, const fs::path& cache,
+                                         ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
+  PictureStore store;
+  store.side_ = side;
+  const auto stride = static_cast<size_t>(side) * static_cast<size_t>(side) * 4;
+  store.pixel_bytes_ = items.size() * stride;
+  const size_t total_bytes = store.pixel_bytes_ + items.size();
+  const fs::path file = cache.empty() ? fs::path() : cache / cache_name(items, side);
+  std::error_code ignored;
+  if (!cache.empty() && fs::exists(file, ignored)) {
+    SACCADE_ASSIGN(store.file_, MappedFile::open(file));
+    if (store.file_.bytes().size() == total_bytes) return store;
+    store.file_ = MappedFile();  // cut short: made again
+  }
+
+  store.memory_.assign(std::max<size_t>(total_bytes, 1), 0);
+  std::mutex mutex;
+  std::atomic<int64_t> done{0};
+  DecodeOptions decode;
+  decode.vector_side = 2 * side;  // some detail to sample from, little enough to be quick
+  decode.shrink_to_side = 2 * side;
+  pool.parallel_for(static_cast<int64_t>(items.size()), 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
+      const DatasetItem& item = items[static_cast<size_t>(i)];
+      const auto decoded = decode_image_file(item.image, decode);
+      if (decoded) {
+        const Image small = resize(to_premultiplied_rgba(decoded->image), side, side, ResizeFilter::kBicubic);
+        uint8_t* out = store.memory_.data() + static_cast<size_t>(i) * stride;
+        std::copy(small.pixels.begin(), small.pixels.end(), out);
+        // Bicubic overshoot may leave colour above alpha; compositing counts on it not being so.
+        for (size_t p = 0; p < stride; p += 4) {
+          for (size_t c = 0; c < 3; ++c) out[p + c] = std::min(out[p + c], out[p + 3]);
+        }
+        store.memory_[store.pixel_bytes_ + static_cast<size_t>(i)] = flags_of({out, stride});
+      } else {
+        const std::lock_guard lock(mutex);
+        store.failures_.push_back(decoded.error().in(item.image.string()).message);
+      }
+    }
+    const int64_t now = done += end - begin;
+    if (progress) {
+      const std::lock_guard lock(mutex);
+      progress({.what = "decoding", .done = now, .total = static_cast<int64_t>(items.size()), .detail = {}});
+    }
+  });
+  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while decoding the training pictures");
+  std::sort(store.failures_.begin(), store.failures_.end());
+  if (!cache.empty()) {
+    fs::create_directories(cache, ignored);
+    SACCADE_ASSIGN(AtomicFile out, AtomicFile::create(file));
+    SACCADE_TRY(out.write(std::as_bytes(std::span(store.memory_).first(total_bytes))));
+    SACCADE_TRY(out.commit());
+  }
+  return store;
+}
+
+}  // namespace saccade

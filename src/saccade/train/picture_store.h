@@ -1,0 +1,54 @@
+// Training pictures, decoded once and kept small: what an epoch reads instead of files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/files.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/data/manifest.h"
+
+namespace saccade {
+
+// One picture: side x side pixels of premultiplied RGBA, rows top to bottom.
+struct StoredPicture {
+  const uint8_t* pixels = nullptr;
+  int side = 0;
+  bool transparent = false;  // any pixel with alpha below 255
+  bool one_colour = false;   // transparent, and every visible pixel of about the same colour: may be recoloured
+};
+
+// Immutable; safe to read from many threads.
+class PictureStore {
+ public:
+  // Decodes every item's image to side x side (aspect ratio not kept, Pillow's bicubic over premultiplied alpha).
+  // With a cache folder the result is kept there as one file, named by a hash over the list of images, their sizes
+  // and times and `side`, and mapped the next time. An image that cannot be decoded is left out and reported.
+  // Memory: 4 * side^2 bytes an image, mapped when cached.
+  static Result<PictureStore> build(std::span<const DatasetItem> items, int side, const std::filesystem::path& cache,
+                                    ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop);
+
+  [[nodiscard]] int side() const { return side_; }
+  // Whether item i is there, and its picture.
+  [[nodiscard]] bool has(int64_t i) const { return flags()[static_cast<size_t>(i)] != 0; }
+  [[nodiscard]] StoredPicture picture(int64_t i) const;
+  // "path: reason" for items left out in this build; empty when the pictures came from the cache.
+  [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
+
+ private:
+  [[nodiscard]] std::span<const uint8_t> bytes() const;
+  [[nodiscard]] std::span<const uint8_t> flags() const { return bytes().subspan(pixel_bytes_); }
+
+  int side_ = 0;
+  size_t pixel_bytes_ = 0;
+  std::vector<uint8_t> memory_;  // pixels of all items, then one flag byte an item
+  MappedFile file_;              // or the same, mapped
+  std::vector<std::string> failures_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,323 @@
+// The objective and optimizer against the reference's numbers and torch's own; training end to end on small data.
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "saccade/core/safetensors.h"
+#include "saccade/image/image.h"
+#include "saccade/model/conform.h"
+#include "saccade/nn/parameters.h"
+#include "saccade/train/adamw.h"
+#include "saccade/train/augment.h"
+#include "saccade/train/dual.h"
+#include "saccade/train/objective.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using torch::Tensor;
+
+fs::path golden(const std::string& name) { return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name; }
+
+double max_difference(const Tensor& a, const Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+TEST(InfoNce, LossAndGradientsAreTheReferences) {
+  const auto file = SafeTensors::open(golden("objectives") / "io.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  const nn::TensorMap io = nn::borrow_tensors(*file);
+  const Tensor images = io.at("images").clone().requires_grad_(true);
+  const Tensor texts = io.at("texts").clone().requires_grad_(true);
+  const Tensor scale = io.at("log_inverse_temperature").clone().requires_grad_(true);
+  const Tensor loss = info_nce(nn::normalize_rows(images), nn::normalize_rows(texts), scale);
+  loss.backward();
+  EXPECT_LT(max_difference(loss, io.at("info_nce")), 1e-5);
+  EXPECT_LT(max_difference(images.grad(), io.at("info_nce_grad_images")), 1e-5);
+  EXPECT_LT(max_difference(texts.grad(), io.at("info_nce_grad_texts")), 1e-5);
+  EXPECT_LT(max_difference(scale.grad(), io.at("info_nce_grad_log_inverse_temperature")), 1e-5);
+}
+
+// The definition, a sum at a time.
+double slow_info_nce(const Tensor& images, const Tensor& texts, double scale, const Tensor& positives) {
+  const int64_t n = images.size(0);
+  const Tensor logits = images.matmul(texts.t()) * scale;
+  double total = 0;
+  for (const bool transposed : {false, true}) {
+    for (int64_t i = 0; i < n; ++i) {
+      const auto logit = [&](int64_t j) {
+        return (transposed ? logits[j][i] : logits[i][j]).item<double>();
+      };
+      double sum = 0;
+      for (int64_t j = 0; j < n; ++j) sum += std::exp(logit(j));
+      double row = 0;
+      int64_t count = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        if (!(transposed ? positives[j][i] : positives[i][j]).item<bool>()) continue;
+        row -= logit(j) - std::log(sum);
+        ++count;
+      }
+      total += row / static_cast<double>(count) / static_cast<double>(n) / 2;
+    }
+  }
+  return total;
+}
+
+TEST(InfoNce, SpreadsOverPositives) {
+  torch::manual_seed(1);
+  const Tensor images = nn::normalize_rows(torch::randn({6, 4}, at::kDouble));
+  const Tensor texts = nn::normalize_rows(torch::randn({6, 4}, at::kDouble));
+  Tensor positives = torch::eye(6, at::kLong).to(at::kBool);
+  positives[1][4] = positives[4][1] = positives[0][2] = true;
+  const Tensor scale = torch::full({}, 1.3, at::kDouble);
+  EXPECT_NEAR(info_nce(images, texts, scale, positives).item<double>(),
+              slow_info_nce(images, texts, std::exp(1.3), positives), 1e-9);
+  const Tensor alone = torch::eye(6, at::kLong).to(at::kBool);
+  EXPECT_NEAR(info_nce(images, texts, scale, alone).item<double>(), info_nce(images, texts, scale).item<double>(),
+              1e-12);
+}
+
+TEST(AdamW, FollowsTorch) {
+  torch::manual_seed(2);
+  const Tensor matrix = torch::randn({3, 4}).requires_grad_(true);
+  const Tensor vector = torch::randn({4}).requires_grad_(true);
+  const Tensor matrix2 = matrix.detach().clone().requires_grad_(true);
+  const Tensor vector2 = vector.detach().clone().requires_grad_(true);
+  AdamWOptions options;
+  options.weight_decay = 0.3;
+  AdamW ours({{"matrix", matrix}, {"vector", vector}}, options);
+  const auto torch_options = [](double decay) {
+    return torch::optim::AdamWOptions(0.01).betas({0.9, 0.98}).eps(1e-6).weight_decay(decay);
+  };
+  torch::optim::AdamW decayed({matrix2}, torch_options(0.3));
+  torch::optim::AdamW plain({vector2}, torch_options(0));
+  for (int step = 0; step < 20; ++step) {
+    const Tensor x = torch::randn({5, 3});
+    const auto loss = [&](const Tensor& m, const Tensor& v) { return (x.matmul(m) + v).pow(2).sum(); };
+    loss(matrix, vector).backward();
+    loss(matrix2, vector2).backward();
+    ours.step(0.01);
+    decayed.step();
+    plain.step();
+    decayed.zero_grad();
+    plain.zero_grad();
+  }
+  EXPECT_LT(max_difference(matrix, matrix2), 1e-5);
+  EXPECT_LT(max_difference(vector, vector2), 1e-5);
+}
+
+TEST(AdamW, ClipsTheJointNorm) {
+  const Tensor a = torch::zeros({2}).requires_grad_(true);
+  const Tensor b = torch::zeros({2}).requires_grad_(true);
+  AdamW optimizer({{"a", a}, {"b", b}}, {});
+  (3 * a.sum() + 4 * b.sum()).backward();
+  EXPECT_NEAR(optimizer.clip_gradients(1.0), std::sqrt(2 * 9.0 + 2 * 16.0), 1e-5);
+  EXPECT_NEAR(std::sqrt((a.grad().pow(2).sum() + b.grad().pow(2).sum()).item<double>()), 1.0, 1e-5);
+}
+
+// Coloured shapes on transparency with their names: small enough to learn in seconds.
+class SmallData {
+ public:
+  SmallData() {
+    std::string name = (fs::temp_directory_path() / "saccade-train-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    const std::pair<const char*, std::array<uint8_t, 3>> kColours[] = {
+        {"red", {220, 20, 20}}, {"green", {20, 200, 20}}, {"blue", {20, 20, 220}}, {"yellow", {230, 220, 20}}};
+    std::string manifest;
+    for (const auto& [colour, rgb] : kColours) {
+      for (const char* shape : {"square", "bar", "post", "frame"}) {
+        for (int copy = 0; copy < 2; ++copy) {
+          const std::string file = fmt::format("{}-{}-{}.png", colour, shape, copy);
+          write_picture(file, shape, rgb, copy);
+          manifest += fmt::format(
+              "{{\"image\": \"{}\", \"captions\": [\"{} {}\", \"a {} that is {}\"], \"group\": \"{} {}\"}}\n", file,
+              colour, shape, shape, colour, colour, shape);
+        }
+      }
+    }
+    std::ofstream(folder_ / "shapes.jsonl") << manifest;
+    std::ofstream(folder_ / "arch.json") << R"({
+      "model": {"projection_dim": 16,
+        "vision_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+                          "num_attention_heads": 2, "image_size": 16, "patch_size": 4, "hidden_act": "gelu"},
+        "text_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+                        "num_attention_heads": 2, "max_position_embeddings": 12, "hidden_act": "gelu"}},
+      "preprocessor": {"do_resize": true, "size": {"height": 16, "width": 16}, "resample": 3,
+                       "do_center_crop": false, "do_rescale": true, "do_normalize": true,
+                       "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
+      "tokenizer": "tokenizer"})";
+    write_tokenizer();
+  }
+  SmallData(const SmallData&) = delete;
+  SmallData& operator=(const SmallData&) = delete;
+  ~SmallData() { fs::remove_all(folder_); }
+
+  [[nodiscard]] DualTrainingOptions options(const std::string& run) const {
+    DualTrainingOptions options;
+    options.datasets = {folder_ / "shapes.jsonl"};
+    options.held_out = {folder_ / "shapes.jsonl"};  // here: does it learn at all
+    options.config = folder_ / "arch.json";
+    options.run = folder_ / run;
+    options.cache = folder_ / "cache";
+    options.steps = 8;
+    options.batch = 16;
+    options.precision = Precision::kFp32;
+    options.evaluate_every = 4;
+    options.checkpoint_every = 4;
+    options.threads = 2;
+    return options;
+  }
+  [[nodiscard]] const fs::path& folder() const { return folder_; }
+
+ private:
+  void write_picture(const std::string& file, const std::string& shape, const std::array<uint8_t, 3>& rgb, int copy) {
+    constexpr int kSide = 24;
+    Image image{.width = kSide, .height = kSide, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
+    image.pixels.resize(size_t{kSide} * kSide * 4);
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = 0; x < kSide; ++x) {
+        const bool middle_x = x >= 9 + copy && x < 15;
+        const bool middle_y = y >= 9 + copy && y < 15;
+        const bool inside = x >= 3 && x < 21 && y >= 3 && y < 21;
+        const bool filled = shape == "square"  ? inside
+                            : shape == "bar"   ? inside && middle_y
+                            : shape == "post"  ? inside && middle_x
+                                               : inside && !(x >= 7 && x < 17 && y >= 7 && y < 17);
+        uint8_t* pixel = image.pixels.data() + 4 * (static_cast<size_t>(y) * kSide + static_cast<size_t>(x));
+        for (size_t c = 0; c < 3; ++c) pixel[c] = filled ? rgb[c] : 0;
+        pixel[3] = filled ? 255 : 0;
+      }
+    }
+    std::ofstream(folder_ / file, std::ios::binary) << encode_png(image).value();
+  }
+
+  // CLIP's real vocabulary does: the model is given as many tokens.
+  void write_tokenizer() {
+    fs::create_directories(folder_ / "tokenizer");
+    for (const char* name : {"vocab.json", "merges.txt", "tokenizer_config.json"}) {
+      fs::copy(golden("tokenizers/clip") / name, folder_ / "tokenizer" / name);
+    }
+  }
+
+  fs::path folder_;
+};
+
+std::string read(const fs::path& path) { return read_file(path).value(); }
+
+DualTrainingReport train(const DualTrainingOptions& options, std::stop_token stop = {},
+                         const ProgressCallback& progress = {}) {
+  auto report = train_dual(options, progress, stop);
+  EXPECT_TRUE(report) << report.error().message;
+  return report.value_or(DualTrainingReport{});
+}
+
+TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
+  const SmallData data;
+  DualTrainingOptions options = data.options("learn");
+  options.steps = 150;
+  options.evaluate_every = options.checkpoint_every = 50;
+  options.learning_rate = 3e-3;
+  const DualTrainingReport report = train(options);
+  EXPECT_TRUE(report.finished);
+  EXPECT_TRUE(report.left_out.empty());
+  ASSERT_EQ(report.best.size(), 1U);
+  EXPECT_GT(report.best[0].text_to_image.r1, 0.6);  // 16 names over 32 pictures; chance is 1 in 16
+
+  auto encoder = load_encoder(report.model);
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  ThreadPool pool(2);
+  const auto recall = held_out_recall(**encoder, options.held_out[0], pool);
+  ASSERT_TRUE(recall) << recall.error().message;
+  EXPECT_NEAR(recall->text_to_image.r1, report.best[0].text_to_image.r1, 1e-9);
+  EXPECT_NEAR(recall->image_to_text.r1, report.best[0].image_to_text.r1, 1e-9);
+}
+
+TEST(TrainDual, ResumesExactly) {
+  const SmallData data;
+  const DualTrainingReport whole = train(data.options("whole"));
+  ASSERT_TRUE(whole.finished);
+
+  std::stop_source stop;
+  const DualTrainingOptions halved = data.options("halved");
+  const DualTrainingReport half = train(halved, stop.get_token(), [&](const ProgressUpdate& update) {
+    if (update.what == "training" && update.done == 3) stop.request_stop();
+  });
+  EXPECT_FALSE(half.finished);
+  EXPECT_EQ(half.steps, 3);
+  const DualTrainingReport rest = train(halved);
+  EXPECT_TRUE(rest.finished);
+  EXPECT_EQ(read(whole.model / "model.safetensors"), read(rest.model / "model.safetensors"));
+  EXPECT_EQ(read(data.folder() / "whole/metrics.jsonl"), read(data.folder() / "halved/metrics.jsonl"));
+}
+
+TEST(TrainDual, SeedDecides) {
+  const SmallData data;
+  DualTrainingOptions other = data.options("other");
+  other.seed = 2;
+  EXPECT_NE(read(train(data.options("one")).model / "model.safetensors"),
+            read(train(other).model / "model.safetensors"));
+}
+
+TEST(TrainDual, PatchDropoutAndBf16Train) {
+  const SmallData data;
+  DualTrainingOptions options = data.options("bf16");
+  options.precision = Precision::kBf16;
+  options.patch_dropout = 0.5;
+  const DualTrainingReport report = train(options);
+  EXPECT_TRUE(report.finished);
+  EXPECT_TRUE(std::isfinite(report.last_loss));
+}
+
+TEST(TrainDual, RefusesWhatCannotBe) {
+  const SmallData data;
+  const auto error_of = [&](auto change) {
+    DualTrainingOptions options = data.options("refused");
+    change(options);
+    const auto report = train_dual(options, {}, {});
+    EXPECT_FALSE(report);
+    return report ? Error{} : report.error();
+  };
+  EXPECT_EQ(error_of([](auto& o) { o.batch = 1000; }).code, ErrorCode::kUsage);
+  EXPECT_EQ(error_of([](auto& o) { o.learning_rate = -1; }).code, ErrorCode::kUsage);
+  EXPECT_EQ(error_of([](auto& o) { o.device = "tpu"; }).code, ErrorCode::kUsage);
+  EXPECT_EQ(error_of([](auto& o) { o.datasets = {"/nonexistent.jsonl"}; }).code, ErrorCode::kNotFound);
+  EXPECT_EQ(error_of([](auto& o) { o.config = "/nonexistent.json"; }).code, ErrorCode::kNotFound);
+  train(data.options("taken"));
+  EXPECT_EQ(error_of([&](auto& o) {
+              o = data.options("taken");
+              o.seed = 5;
+            }).code,
+            ErrorCode::kMismatch);
+  // A held-out picture that is missing would make the figure another one.
+  std::ofstream(data.folder() / "broken.jsonl") << R"({"image": "missing.png", "captions": ["x"]})" << "\n";
+  EXPECT_NE(error_of([&](auto& o) { o.held_out = {data.folder() / "broken.jsonl"}; }).message.find("missing.png"),
+            std::string::npos);
+}
+
+TEST(Augment, IsAFunctionOfItsKeyAndKeepsPicturesVisible) {
+  std::vector<uint8_t> pixels(size_t{20} * 20 * 4, 0);
+  for (size_t i = 0; i < pixels.size() / 4; ++i) {
+    if (i / 20 >= 8 && i / 20 < 12) pixels[4 * i + 3] = 255;  // a black bar
+  }
+  const StoredPicture picture{.pixels = pixels.data(), .side = 20, .transparent = true, .one_colour = true};
+  std::vector<float> once(3 * 16 * 16), again(once.size());
+  for (uint64_t key = 0; key < 200; ++key) {
+    augment(picture, 16, {}, {0, 0, 0}, {1, 1, 1}, KeyedRandom(1, 2, key), once);
+    augment(picture, 16, {}, {0, 0, 0}, {1, 1, 1}, KeyedRandom(1, 2, key), again);
+    EXPECT_EQ(once, again);
+    float least = 2, most = -1;
+    for (size_t i = 0; i < 256; ++i) {
+      const float luminance = 0.2126F * once[i] + 0.7152F * once[256 + i] + 0.0722F * once[512 + i];
+      least = std::min(least, luminance);
+      most = std::max(most, luminance);
+    }
+    EXPECT_GT(most - least, 0.2F) << key;
+    EXPECT_TRUE(least >= 0 && most <= 1.001F);
+  }
+}
+
+}  // namespace
+}  // namespace saccade
