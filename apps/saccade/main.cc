@@ -55,7 +55,10 @@ int run(int argc, char** argv) {
       deepest = deepest->get_subcommands().front();
       words += " " + deepest->get_name();
     }
-    messages.error(fmt::format("{} ({} --help tells more)", error.what(), words));
+    // The parser only says that there is none.
+    const bool unknown = words == "saccade" && argc > 1 && argv[1][0] != '-';
+    messages.error(fmt::format("{} ({} --help tells more)",
+                               unknown ? fmt::format("no command named {}", argv[1]) : error.what(), words));
     return 2;
   }
   const Result<int> result = chosen(session);

@@ -1,7 +1,9 @@
 // Every command against missing, empty, truncated, foreign and hostile input, targets that cannot be written,
 // wrong options, and no streams: one clear line, the right exit code, and the collection as it was.
+
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +15,6 @@
 namespace saccade::test {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -40,7 +41,6 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"search", "-c", "c", "-k", "many", "x"}, 2, {"many"});
   expect_failure({"search", "-c", "c", "-k", "0", "x"}, 2, {"-k is 0"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k is -3"});
-  expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"99999999999999999999"});
   expect_failure({"search", "-c", "c"}, 2, {"nothing to search for"});
   expect_failure({"search", "-c", "c", ""}, 2, {"nothing to search for"});
   expect_failure({"search", "-c", "c", " \n\t "}, 2, {"nothing to search for"});
@@ -274,7 +274,9 @@ TEST_F(BadInput, CtrlCStopsCleanlyAndTheSameCommandGoesOn) {
       run({"index", "more", "-c", "c", "--batch", "1", "-q"}, {.interrupt_after_ms = 600});
   // On a quick machine it may be done by then, on a slow one not have begun: then the signal ends it.
   EXPECT_TRUE(stopped.code == 1 || stopped.code == 0 || stopped.code == 130) << stopped.code << stopped.err;
-  if (stopped.code == 1) EXPECT_THAT(stopped.err, HasSubstr("goes on from here"));
+  if (stopped.code == 1) {
+    EXPECT_THAT(stopped.err, HasSubstr("goes on from here"));
+  }
   EXPECT_EQ(run({"collection", "verify", "-c", "c"}).code, 0);
   EXPECT_EQ(run({"index", "more", "-c", "c"}).code, 0);
   const auto info = parse_json(run({"collection", "info", "-c", "c", "--json"}).out);

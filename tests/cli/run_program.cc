@@ -146,6 +146,10 @@ void ProgramTest::SetUp() {
     vocabulary[std::string(1, letter)] = id++;
     vocabulary[std::string(1, letter) + "</w>"] = id++;
   }
+  while (id < 298) {
+    vocabulary["unused" + std::to_string(id)] = id;
+    ++id;
+  }  // ids have no gaps
   vocabulary["<|startoftext|>"] = 298;
   vocabulary["<|endoftext|>"] = 299;
   write("model/vocab.json", dump_json(vocabulary));

@@ -18,8 +18,8 @@ struct Outcome {
 };
 
 struct RunOptions {
-  std::string input;             // on stdin
-  std::string output_file;       // stdout goes there instead, e.g. /dev/full
+  std::string input = {};        // on stdin
+  std::string output_file = {};  // stdout goes there instead, e.g. /dev/full
   bool close_output = false;     // the reader of stdout is gone from the start
   bool without_streams = false;  // all three standard streams are closed
   int64_t max_file_bytes = 0;    // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
