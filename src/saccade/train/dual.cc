@@ -8,7 +8,6 @@
 #include <deque>
 #include <future>
 #include <map>
-#include <numbers>
 #include <unordered_map>
 
 #include <torch/torch.h>
@@ -27,6 +26,7 @@
 #include "saccade/train/objective.h"
 #include "saccade/train/picture_store.h"
 #include "saccade/train/random.h"
+#include "saccade/train/schedule.h"
 
 namespace saccade {
 namespace {
@@ -140,6 +140,8 @@ Status load_data(const DualTrainingOptions& options, Setup& setup, ThreadPool& p
     SACCADE_ASSIGN(const Dataset dataset, read_manifest(path));
     held_out.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
   }
+  Sha256 passengers;
+  for (const auto& [name, content] : setup.passengers) passengers.update(name + "\n" + content);
   setup.description = Json{{"kind", "train dual"},
                            {"objective", "symmetric InfoNCE; every caption of an image is its positive"},
                            {"datasets", datasets},
@@ -147,9 +149,7 @@ Status load_data(const DualTrainingOptions& options, Setup& setup, ThreadPool& p
                            {"usable_images", setup.usable.size()},
                            {"model", setup.config_json},
                            {"preprocessing", setup.preprocessing.describe()},
-                           {"tokenizer_sha256", sha256_hex(setup.passengers["tokenizer.json"] +
-                                                           setup.passengers["vocab.json"] +
-                                                           setup.passengers["merges.txt"])},
+                           {"tokenizer_and_preprocessor_sha256", passengers.hex()},
                            {"steps", options.steps},
                            {"batch", options.batch},
                            {"learning_rate", options.learning_rate},
@@ -259,12 +259,8 @@ Batch make_batch(const Setup& setup, const DualTrainingOptions& options, int64_t
   return batch;
 }
 
-double learning_rate_at(const DualTrainingOptions& options, int64_t step) {
-  const double warmup = std::max(1.0, options.warmup * static_cast<double>(options.steps));
-  const auto now = static_cast<double>(step);
-  if (now < warmup) return options.learning_rate * (now + 1) / warmup;
-  const double share = (now - warmup) / std::max(1.0, static_cast<double>(options.steps) - warmup);
-  return options.learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * std::min(share, 1.0)));
+LearningRateSchedule schedule_of(const DualTrainingOptions& options) {
+  return {.peak = options.learning_rate, .warmup = options.warmup, .steps = options.steps};
 }
 
 // Held-out pictures and texts as numbers, ready for any state of the model.
@@ -426,7 +422,7 @@ class Trainer {
     }
     loss.backward();
     optimizer.clip_gradients(options_.max_gradient_norm);
-    optimizer.step(learning_rate_at(options_, step_));
+    optimizer.step(schedule_of(options_).at(step_));
     const torch::NoGradGuard no_grad;
     model.logit_scale().clamp_(0, kMaxLogitScale);
     // A mean over about a hundred steps: one batch's loss says little.
@@ -487,7 +483,7 @@ class Trainer {
     SACCADE_ASSIGN(const std::vector<HeldOutRecall> recalls, held_out_recalls(model));
     Json line{{"step", step_},
               {"loss", mean_loss_},
-              {"learning_rate", learning_rate_at(options_, step_ - 1)},
+              {"learning_rate", schedule_of(options_).at(step_ - 1)},
               {"logit_scale", std::exp(model.logit_scale().item<double>())}};
     line["held_out"] = Json::array();
     for (const HeldOutRecall& recall : recalls) line["held_out"].push_back(recall_json(recall));
