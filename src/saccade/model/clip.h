@@ -32,8 +32,9 @@ struct ClipConfig {
 
 // From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config);
-// From "model_cfg" of open_clip_config.json.
-Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg);
+// From "model_cfg" of open_clip_config.json. Where it has no "mlp_ratio" the MLPs are as wide as their tensors (under
+// OpenAI's names), or four times the tower's width.
+Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors = {});
 // Where a checkpoint in OpenAI's names has no config: from the tensors' shapes, as OpenAI's own code does, with
 // heads of 64 and QuickGELU.
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);

@@ -96,6 +96,19 @@ Status refuse_other_than(const Json& section, const char* name, const Json& plai
   return {};
 }
 
+Result<int64_t> open_clip_mlp_width(const Json& section, int64_t width, const nn::TensorMap& tensors,
+                                    std::initializer_list<const char*> towers) {
+  if (!section.contains("mlp_ratio")) {
+    for (const char* tower : towers) {
+      const auto found = tensors.find(fmt::format("{}resblocks.0.mlp.c_fc.weight", tower));
+      if (found != tensors.end() && found->second.dim() == 2) return found->second.size(0);
+    }
+  }
+  SACCADE_ASSIGN(const double ratio, json_field_or<double>(section, "mlp_ratio", 4.0));
+  // As Python's int(): towards zero (bigG's ratio is 4.9231).
+  return static_cast<int64_t>(static_cast<double>(width) * ratio);
+}
+
 }  // namespace
 
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config) {
@@ -142,7 +155,7 @@ Result<ClipConfig> clip_config_from_hugging_face(const Json& config) {
   return checked(result);
 }
 
-Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg) {
+Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors) {
   if (!model_cfg.is_object() || !model_cfg.contains("vision_cfg") || !model_cfg.contains("text_cfg")) {
     return fail(ErrorCode::kBadData, "\"model_cfg\" has no \"vision_cfg\" and \"text_cfg\"");
   }
@@ -181,21 +194,20 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg) {
   SACCADE_ASSIGN(result.vision.width, json_field_or<int64_t>(vision, "width", 768));
   SACCADE_ASSIGN(result.vision.layers, json_field_or<int64_t>(vision, "layers", 12));
   SACCADE_ASSIGN(const int64_t head_width, json_field_or<int64_t>(vision, "head_width", 64));
-  SACCADE_ASSIGN(const double vision_ratio, json_field_or<double>(vision, "mlp_ratio", 4.0));
   SACCADE_ASSIGN(result.image_size, json_field_or<int64_t>(vision, "image_size", 224));
   SACCADE_ASSIGN(result.patch_size, json_field_or<int64_t>(vision, "patch_size", 16));
   if (head_width < 1) return fail(ErrorCode::kBadData, "vision_cfg \"head_width\" is {}", head_width);
   result.vision.heads = result.vision.width / head_width;
-  // As Python's int(): towards zero (bigG's ratio is 4.9231).
-  result.vision.mlp_width = static_cast<int64_t>(static_cast<double>(result.vision.width) * vision_ratio);
+  SACCADE_ASSIGN(result.vision.mlp_width,
+                 open_clip_mlp_width(vision, result.vision.width, tensors, {"visual.transformer."}));
 
   SACCADE_ASSIGN(result.text.width, json_field_or<int64_t>(text, "width", 512));
   SACCADE_ASSIGN(result.text.layers, json_field_or<int64_t>(text, "layers", 12));
   SACCADE_ASSIGN(result.text.heads, json_field_or<int64_t>(text, "heads", 8));
-  SACCADE_ASSIGN(const double text_ratio, json_field_or<double>(text, "mlp_ratio", 4.0));
   SACCADE_ASSIGN(result.vocabulary, json_field_or<int64_t>(text, "vocab_size", 49408));
   SACCADE_ASSIGN(result.positions, json_field_or<int64_t>(text, "context_length", 77));
-  result.text.mlp_width = static_cast<int64_t>(static_cast<double>(result.text.width) * text_ratio);
+  SACCADE_ASSIGN(result.text.mlp_width,
+                 open_clip_mlp_width(text, result.text.width, tensors, {"transformer.", "text.transformer."}));
   return checked(result);
 }
 

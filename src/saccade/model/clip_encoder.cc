@@ -218,7 +218,7 @@ Result<ClipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap
   if (!checkpoint.config.is_object() || !checkpoint.config.contains("model_cfg")) {
     return fail(ErrorCode::kBadData, "no \"model_cfg\" in it");
   }
-  return clip_config_from_open_clip(checkpoint.config["model_cfg"]);
+  return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
 }
 
 }  // namespace
