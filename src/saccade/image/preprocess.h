@@ -1,8 +1,8 @@
 // From a decoded picture to the numbers a model reads, as the checkpoint's own file describes it.
 //
 // Resizing is Pillow's (Pillow, src/libImaging/Resample.c): separable, antialiased, 8-bit fixed point with 22
-// bits, clipped to 8 bits between the horizontal and the vertical pass (tall pictures: vertical first).
-// Bit-exact in uint8.
+// bits, clipped to 8 bits between the horizontal and the vertical pass (vertical first where the height
+// shrinks most, as since Pillow 13). Bit-exact in uint8.
 #pragma once
 
 #include <array>

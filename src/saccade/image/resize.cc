@@ -1,9 +1,9 @@
 // Pillow's resize (Pillow, src/libImaging/Resample.c and Geometry.c), pixel for pixel.
 //
 // A separable filter widened by the scale when shrinking: a horizontal pass to 8 bits, then a vertical one
-// (the other way round for tall pictures). Weights are whole numbers in units of 2^-22; a sum starts at one
-// half and is cut off to 0..255. All sums are whole numbers below 2^31, so the order of additions does not
-// matter and vector code gives the same bits.
+// (the other way round where the height shrinks most). Weights are whole numbers in units of 2^-22; a sum
+// starts at one half and is cut off to 0..255. All sums are whole numbers below 2^31, so the order of
+// additions does not matter and vector code gives the same bits.
 #include "saccade/image/resize.h"
 
 #include <algorithm>
@@ -376,11 +376,13 @@ void nearest(const Image& image, const ResizeWindow& window, uint8_t* out) {
   }
 }
 
-// Pillow took the horizontal pass first for all pictures up to 12.1. Later ones take tall pictures that
-// become lower vertically first, which moves pixels by a level or so. The reference pixels place the bound on
-// height / width between 1.5 and 2.98.
+// Up to 12.1 Pillow took the horizontal pass first for all pictures. Pillow 13 takes the vertical one first
+// where the height loses more than twice the rows that the width loses columns (python-pillow/Pillow#9549),
+// which moves pixels by a few levels: they are cut off to 8 bits in between.
 bool vertical_first(const Image& image, const ResizeWindow& window) {
-  return image.height > 2 * int64_t{image.width} && window.full_height < image.height;
+  const int64_t rows_lost = image.height - window.full_height;
+  const int64_t columns_lost = image.width - window.full_width;
+  return rows_lost > 0 && rows_lost > 2 * columns_lost;
 }
 
 }  // namespace
