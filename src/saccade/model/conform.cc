@@ -11,11 +11,17 @@ namespace {
 using torch::Tensor;
 
 AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& reference,
-                    const ConformOptions& options) {
+                    const ConformOptions& options, double logit_scale) {
   AnswerCheck check;
   check.name = name;
   const bool fp32 = options.encoder.precision == Precision::kFp32;
-  check.tolerance = options.tolerance > 0 ? options.tolerance : (fp32 ? 1e-4 : 0);
+  if (options.tolerance > 0) {
+    check.tolerance = options.tolerance;
+  } else if (fp32) {
+    check.tolerance = 1e-4;
+  } else if (name.starts_with("logits")) {
+    check.tolerance = options.max_similarity_error * logit_scale;
+  }
   const Tensor a = ours.to(at::kDouble);
   const Tensor b = reference.to(at::kDouble);
   const Tensor difference = (a - b).abs();
@@ -31,7 +37,8 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
   check.norm_ratio = ratio[(ratio - 1).abs().argmax()].item<double>();
   // Written so that a NaN fails: every comparison with it is false.
   const bool close = check.tolerance == 0 || check.max_abs <= check.tolerance;
-  const bool direction = check.cosine >= options.min_cosine && std::abs(check.norm_ratio - 1) <= options.max_norm_error;
+  const bool direction =
+      check.cosine >= options.min_cosine && std::abs(check.norm_ratio - 1) <= options.max_norm_error;
   const bool finite = at::isfinite(a).all().item<bool>() && at::isfinite(b).all().item<bool>();
   check.ok = finite && (check.tolerance > 0 ? close : direction);
   return check;
@@ -42,8 +49,11 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
 Result<ConformReport> conform(const std::filesystem::path& checkpoint, const ConformOptions& options) {
   const std::filesystem::path io = options.io.empty() ? checkpoint / "io.safetensors" : options.io;
   SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(io).in("conform: reference answers"));
-  SACCADE_ASSIGN(const std::unique_ptr<Architecture> architecture, load_architecture(checkpoint, options.encoder));
+  SACCADE_ASSIGN(const std::unique_ptr<Architecture> architecture,
+                 load_architecture(checkpoint, options.encoder));
   const nn::TensorMap expected = nn::borrow_tensors(file);
+
+  const double logit_scale = architecture->info().logit_scale;
 
   ConformReport report;
   report.checkpoint = checkpoint.string();
@@ -63,7 +73,7 @@ Result<ConformReport> conform(const std::filesystem::path& checkpoint, const Con
                     shape_text(reference.sizes().vec()), shape_text(found->second.sizes().vec()));
       }
       if (reference.numel() == 0) return fail(ErrorCode::kBadData, "{}: {} is empty", io.string(), name);
-      report.answers.push_back(compare(name, found->second, reference, options));
+      report.answers.push_back(compare(name, found->second, reference, options, logit_scale));
     }
   } catch (const std::exception& error) {
     const std::string_view text = error.what();

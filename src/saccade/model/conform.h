@@ -1,5 +1,5 @@
-// Conformance: does an encoder give its reference's answers? Runs the inputs of an io.safetensors kept beside the
-// weights, and compares every answer the reference wrote there.
+// Conformance: does an encoder give its reference's answers? Runs the inputs of an io.safetensors kept beside
+// the weights, and compares every answer the reference wrote there.
 #pragma once
 
 #include <filesystem>
@@ -15,11 +15,14 @@ namespace saccade {
 struct ConformOptions {
   std::filesystem::path io;  // empty: io.safetensors in the checkpoint's folder
   EncoderOptions encoder;
-  // Largest absolute difference allowed; 0: 1e-4 in fp32; in bf16 the verdict is by cosine and norm ratio.
+  // Largest absolute difference allowed; 0: 1e-4 in fp32; in bf16 the three below decide.
   double tolerance = 0;
   // Used in bf16: the lowest cosine of any row, and how far a row's length may be off.
   double min_cosine = 0.999;
   double max_norm_error = 0.01;
+  // Used in bf16 for logits, whose rows are a few similarities near 0 that have no direction to speak of: how
+  // far a similarity (a logit without its scale) may be off.
+  double max_similarity_error = 0.01;
 };
 
 // One named answer compared. A NaN or infinity anywhere fails it.
