@@ -247,6 +247,13 @@ Result<SpecialToken> special_token(const Json& config, const char* key, std::str
   return SpecialToken{std::move(content)};
 }
 
+// A special token that is in the vocabulary is found in texts as well.
+void add_special_token(SpecialToken token, int32_t id, ClipTokenizerSpec& spec) {
+  const bool known = std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
+                                 [&](const AddedToken& added) { return added.id == id; });
+  if (!known) spec.added_tokens.push_back({std::move(token.content), id, token.normalized});
+}
+
 }  // namespace
 
 Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config) {
@@ -285,6 +292,13 @@ Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const 
     SACCADE_ASSIGN(const SpecialToken pad, special_token(config, "pad_token", kEnd));
     SACCADE_ASSIGN(spec.pad_id, id_of(spec.vocabulary, pad.content, "pad_token"));
   }
+  // As transformers does, to those of tokenizer.json: a padding token of "!" makes every "!" a token.
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+    if (member(config, key).is_null()) continue;
+    SACCADE_ASSIGN(SpecialToken token, special_token(config, key, kEnd));
+    const auto found = spec.vocabulary.find(token.content);
+    if (found != spec.vocabulary.end()) add_special_token(std::move(token), found->second, spec);
+  }
   return spec;
 }
 
@@ -314,9 +328,7 @@ Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std
   for (Role& role : roles) {
     SACCADE_ASSIGN(SpecialToken token, special_token(config, role.key, role.fallback));
     SACCADE_ASSIGN(role.id, id_of(spec.vocabulary, token.content, role.key));
-    const bool known = std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
-                                   [&](const AddedToken& added) { return added.id == role.id; });
-    if (!known) spec.added_tokens.push_back({std::move(token.content), role.id, token.normalized});
+    add_special_token(std::move(token), role.id, spec);
   }
   spec.start_id = roles[0].id;
   spec.end_id = roles[1].id;

@@ -47,7 +47,8 @@ struct ClipTokenizerSpec {
 };
 
 // From tokenizer.json. `config` is what tokenizer_config.json or special_tokens_map.json hold, an object, for
-// the padding token. kUnsupported names the part that is not CLIP's, kBadData what is wrong.
+// the padding token and special tokens that tokenizer.json does not have. kUnsupported names the part that is
+// not CLIP's, kBadData what is wrong.
 Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config);
 
 // From vocab.json and the text of merges.txt; `config` gives the special tokens' names where they differ from

@@ -138,6 +138,34 @@ TEST(ClipTokenizer, SpecialTokensInText) {
   EXPECT_EQ(text_ids(openai(), "dog'\u017ft").size(), text_ids(openai(), "dog'\u017f t").size());
 }
 
+// The same through both layouts, older files' pattern, and files that pad with "!".
+TEST(ClipTokenizer, SpecialTokensInTextAsTheReference) {
+  const Json cases = golden("clip_special.json")["cases"];
+  ASSERT_EQ(cases.size(), 67U);
+  const Json json = golden("clip/tokenizer.json");
+  const Json vocab = golden("clip/vocab.json");
+  const std::string merges = *read_file(kGolden / "clip/merges.txt");
+  Json older = json;
+  Json& pattern = older["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"];
+  pattern = pattern.get<std::string>().substr(std::string(R"(<\|startoftext\|>|<\|endoftext\|>|)").size());
+  const Json pads{{"pad_token", "!"}};
+  const auto expect = [&](const Result<ClipTokenizerSpec>& spec, const char* ids) {
+    ASSERT_TRUE(spec) << spec.error().message;
+    const auto tokenizer = make_clip_tokenizer(*spec, TextCleanup::kTokenizerFile);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    for (const Json& one : cases) {
+      const auto text = one["text"].get<std::string>();
+      EXPECT_EQ((*tokenizer)->encode(text, kAll).ids, one[ids].get<std::vector<int32_t>>())
+          << ids << ": " << text;
+    }
+  };
+  expect(clip_spec_from_tokenizer_json(json, {}), "ids");
+  expect(clip_spec_from_vocab_and_merges(vocab, merges, Json::object()), "ids");
+  expect(clip_spec_from_tokenizer_json(older, {}), "ids_plain_pattern");
+  expect(clip_spec_from_tokenizer_json(json, pads), "ids_pad_exclamation");
+  expect(clip_spec_from_vocab_and_merges(vocab, merges, pads), "ids_pad_exclamation");
+}
+
 TEST(ClipTokenizer, CutTextIsAPrefix) {
   std::mt19937 random(7);
   const std::vector<std::string> parts = {
