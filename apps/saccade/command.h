@@ -34,6 +34,7 @@ void add_search_command(CLI::App& app, Command& chosen);
 void add_collection_command(CLI::App& app, Command& chosen);
 void add_embed_command(CLI::App& app, Command& chosen);
 void add_model_command(CLI::App& app, Command& chosen);
+void add_eval_command(CLI::App& app, Command& chosen);
 void add_train_command(CLI::App& app, Command& chosen);
 void add_demo_command(CLI::App& app, Command& chosen);
 

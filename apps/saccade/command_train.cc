@@ -1,6 +1,7 @@
 // saccade train dual: a dual encoder from pictures and their captions.
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "saccade/train/dual.h"
 
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -32,7 +34,7 @@ Json recall_json(const Recall& recall) {
 
 Json report_json(const DualTrainingReport& report) {
   Json best = Json::array();
-  for (const HeldOutRecall& set : report.best) {
+  for (const OneCaptionRecall& set : report.best) {
     best.push_back({{"name", set.name},
                     {"images", set.images},
                     {"text_to_image", recall_json(set.text_to_image)},
@@ -59,7 +61,7 @@ std::string report_text(const DualTrainingReport& report) {
         "{:<24} {:>8}   {:^20}   {:^20}\n{:<24} {:>8}   {:>6} {:>6} {:>6}   {:>6} {:>6} {:>6}\n", "", "",
         "text to image", "image to text", "held out", "images", "R@1", "R@5", "R@10", "R@1", "R@5", "R@10");
   }
-  for (const HeldOutRecall& set : report.best) {
+  for (const OneCaptionRecall& set : report.best) {
     const Recall& to_image = set.text_to_image;
     const Recall& to_text = set.image_to_text;
     text += fmt::format("{:<24} {:>8}   {:>6.3f} {:>6.3f} {:>6.3f}   {:>6.3f} {:>6.3f} {:>6.3f}\n",
@@ -108,39 +110,47 @@ void add_train_command(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("-o,--run", arguments->run, "run folder; one that is there goes on")->required();
   command->add_option("--cache", arguments->cache, "folder for decoded pictures (default: RUN/cache)");
-  const auto positive = [&](const char* name, auto& value, const char* what) {
-    command->add_option(name, value, what)->check(CLI::PositiveNumber)->capture_default_str();
+  const auto count = [&](const char* name, int64_t& value, const char* what) {
+    command->add_option(name, value, what)->transform(whole_number(1))->capture_default_str();
   };
-  positive("--steps", options.steps, "batches in all");
-  positive("--batch", options.batch, "images a step");
-  positive("--learning-rate", options.learning_rate, "at its peak");
-  command->add_option("--warmup", options.warmup, "share of the steps before the peak")
-      ->check(CLI::Range(0.0, 1.0))
+  const auto real = [&](const char* name, double& value, const CLI::Validator& fits, const char* what) {
+    command->add_option(name, value, what)->transform(fits)->capture_default_str();
+  };
+  const CLI::Validator share = real_number(0, 1);
+  const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
+  command->add_option("--steps", options.steps, "batches in all; 0 writes and scores the untrained model")
+      ->transform(whole_number(0))
       ->capture_default_str();
-  command->add_option("--weight-decay", options.weight_decay, "of matrices only")
-      ->check(CLI::NonNegativeNumber)
+  command->add_option("--batch", options.batch, "images a step")
+      ->transform(whole_number(2))
       ->capture_default_str();
-  positive("--max-gradient-norm", options.max_gradient_norm, "longer gradients are scaled down to this");
-  command->add_option("--patch-dropout", options.patch_dropout, "share of the patches not looked at")
-      ->check(CLI::Range(0.0, 0.9))
-      ->capture_default_str();
-  command
-      ->add_option("--first-caption", options.first_caption,
-                   "chance of a picture's first caption; else any of all")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+  real("--learning-rate", options.learning_rate, above_zero, "at its peak");
+  real("--warmup", options.warmup, share, "share of the steps before the peak");
+  real("--weight-decay", options.weight_decay, real_number(0), "of matrices only");
+  real("--max-gradient-norm", options.max_gradient_norm, above_zero,
+       "longer gradients are scaled down to this");
+  real("--patch-dropout", options.patch_dropout, real_number(0, 0.9), "share of the patches not looked at");
+  real("--unmasked", options.unmasked, share,
+       "share of the steps, the last ones, that look at all patches all the same");
+  real("--first-caption", options.first_caption, share,
+       "chance of a picture's first caption; else any of all");
   command->add_option("--precision", arguments->precision, "of the compute; weights are fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--weights", options.weights, "what the checkpoint's weights are rounded to")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->capture_default_str();
   command->add_option("--device", options.device, "where libtorch computes")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   command->add_option("--threads", options.threads, "0: all processors")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "of everything random")->capture_default_str();
-  positive("--evaluate-every", options.evaluate_every, "steps between looks at the held-out sets");
-  positive("--checkpoint-every", options.checkpoint_every, "steps between saved states");
+  command->add_option("--seed", options.seed, "of everything random")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  count("--evaluate-every", options.evaluate_every, "steps between looks at the held-out sets");
+  count("--checkpoint-every", options.checkpoint_every, "steps between saved states");
   command->add_flag("--dry-run", options.dry_run, "check data and options, train nothing");
   command->add_flag("--json", arguments->json, "the outcome as JSON");
   command->callback([arguments, &chosen] {

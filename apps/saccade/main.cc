@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   add_collection_command(app, chosen);
   add_embed_command(app, chosen);
   add_model_command(app, chosen);
+  add_eval_command(app, chosen);
   add_train_command(app, chosen);
   add_demo_command(app, chosen);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong use, 3 done with some inputs failed.");

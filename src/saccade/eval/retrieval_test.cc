@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/eval/one_caption.h"
+
 namespace saccade {
 namespace {
 
@@ -68,6 +70,31 @@ TEST(Recall, CountsByHand) {
   EXPECT_DOUBLE_EQ(recall.r5, 4.0 / 7);
   EXPECT_DOUBLE_EQ(recall.r10, 6.0 / 7);
   EXPECT_EQ(recall_of({}).r1, 0);
+}
+
+// Draws guesses at random, again and again.
+TEST(Recall, ChanceIsWhatGuessingGets) {
+  const std::vector<int64_t> labels = {0, 0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8};
+  const Recall chance = chance_recall(labels);
+  std::mt19937 random(3);
+  std::vector<size_t> order(labels.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  double hits1 = 0, hits5 = 0, hits10 = 0, queries = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const int64_t label : labels) {
+      size_t rank = 0;
+      while (labels[order[rank]] != label) ++rank;
+      ++queries;
+      hits1 += rank < 1 ? 1 : 0;
+      hits5 += rank < 5 ? 1 : 0;
+      hits10 += rank < 10 ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(chance.r1, hits1 / queries, 0.01);
+  EXPECT_NEAR(chance.r5, hits5 / queries, 0.01);
+  EXPECT_NEAR(chance.r10, hits10 / queries, 0.01);
+  EXPECT_DOUBLE_EQ(chance_recall({1, 1, 1}).r1, 1);
 }
 
 }  // namespace

@@ -124,7 +124,8 @@ Status load_data(const DualTrainingOptions& options, Setup& setup, ThreadPool& p
       setup.captions[i].push_back(std::move(text));
     }
   }
-  const fs::path cache = options.cache.empty() ? options.run / "cache" : options.cache;
+  fs::path cache = options.cache.empty() ? options.run / "cache" : options.cache;
+  if (options.dry_run) cache.clear();
   const int side = stored_side(static_cast<int>(setup.config.image_size));
   SACCADE_ASSIGN(setup.pictures, PictureStore::build(setup.items, side, cache, pool, progress, stop));
   for (size_t i = 0; i < setup.items.size(); ++i) {
@@ -160,6 +161,7 @@ Status load_data(const DualTrainingOptions& options, Setup& setup, ThreadPool& p
                            {"unmasked", options.unmasked},
                            {"first_caption", options.first_caption},
                            {"precision", options.precision == Precision::kBf16 ? "bf16" : "fp32"},
+                           {"weights", options.weights},
                            {"device", options.device},
                            {"seed", options.seed}};
   return {};
@@ -263,64 +265,6 @@ LearningRateSchedule schedule_of(const DualTrainingOptions& options) {
   return {.peak = options.learning_rate, .warmup = options.warmup, .steps = options.steps};
 }
 
-// Held-out pictures and texts as numbers, ready for any state of the model.
-struct HeldOut {
-  std::string name;
-  Matrix<float> pixels;
-  std::vector<TokenizedText> texts;
-  std::vector<int64_t> labels;
-};
-
-Result<HeldOut> load_held_out(const fs::path& manifest, const Preprocessing& preprocessing, const Tokenizer& tokenizer,
-                              int64_t context, ThreadPool& pool) {
-  SACCADE_ASSIGN(Dataset dataset, read_manifest(manifest));
-  Preprocessing on_white = preprocessing;
-  on_white.alpha = AlphaPolicy::kComposite;
-  DecodeOptions decode;
-  decode.vector_side = 2 * preprocessing.output_height();
-  const int64_t values = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
-  const auto count = static_cast<int64_t>(dataset.items.size());
-  Matrix<float> pixels(count, values);
-  std::vector<std::string> errors(dataset.items.size());
-  pool.parallel_for(count, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const DatasetItem& item = dataset.items[static_cast<size_t>(i)];
-      std::string& error = errors[static_cast<size_t>(i)];
-      const auto decoded = decode_image_file(item.image, decode);
-      if (!decoded) {
-        error = decoded.error().message;
-      } else if (const Status status = preprocess(decoded->image, on_white, pixels.row(i)); !status) {
-        error = status.error().message;
-      } else if (item.captions.empty()) {
-        error = "no caption";
-      }
-      if (!error.empty()) error = item.image.string() + ": " + error;
-    }
-  });
-  // A smaller gallery would be another measurement: one missing picture is an error.
-  for (const std::string& error : errors) {
-    if (!error.empty()) return fail(ErrorCode::kBadData, "held-out {}: {}", manifest.string(), error);
-  }
-  HeldOut held_out{.name = dataset.name, .pixels = std::move(pixels), .texts = {}, .labels = {}};
-  std::unordered_map<std::string, int64_t> labels;
-  for (const DatasetItem& item : dataset.items) {
-    const std::string& caption = item.captions.front();
-    held_out.labels.push_back(labels.emplace(caption, static_cast<int64_t>(labels.size())).first->second);
-    held_out.texts.push_back(tokenizer.encode(caption, context));
-  }
-  return held_out;
-}
-
-Result<HeldOutRecall> score(const HeldOut& set, MatrixView<const float> images, MatrixView<const float> texts,
-                            ThreadPool& pool) {
-  HeldOutRecall recall{.name = set.name, .images = images.rows(), .text_to_image = {}, .image_to_text = {}};
-  SACCADE_ASSIGN(const auto t2i, retrieval_ranks(texts, images, set.labels, set.labels, pool));
-  SACCADE_ASSIGN(const auto i2t, retrieval_ranks(images, texts, set.labels, set.labels, pool));
-  recall.text_to_image = recall_of(t2i);
-  recall.image_to_text = recall_of(i2t);
-  return recall;
-}
-
 MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
 }
@@ -329,7 +273,7 @@ Json recall_json(const Recall& recall) {
   return Json{{"queries", recall.queries}, {"r1", recall.r1}, {"r5", recall.r5}, {"r10", recall.r10}};
 }
 
-Json recall_json(const HeldOutRecall& recall) {
+Json recall_json(const OneCaptionRecall& recall) {
   return Json{{"name", recall.name},
               {"images", recall.images},
               {"t2i", recall_json(recall.text_to_image)},
@@ -338,15 +282,22 @@ Json recall_json(const HeldOutRecall& recall) {
 
 // The figure that decides which checkpoint is best: mean R@10 of both directions over the held-out sets, weighed by
 // their size, so that a small set's noise does not choose.
-double headline(const std::vector<HeldOutRecall>& recalls) {
+double headline(const std::vector<OneCaptionRecall>& recalls) {
   double sum = 0;
   double weight = 0;
-  for (const HeldOutRecall& recall : recalls) {
+  for (const OneCaptionRecall& recall : recalls) {
     const auto images = static_cast<double>(recall.images);
     sum += images * (recall.text_to_image.r10 + recall.image_to_text.r10) / 2;
     weight += images;
   }
   return weight > 0 ? sum / weight : 0;
+}
+
+std::optional<at::ScalarType> weights_type(const std::string& name) {
+  if (name == "fp32") return at::kFloat;
+  if (name == "fp16") return at::kHalf;
+  if (name == "bf16") return at::kBFloat16;
+  return std::nullopt;
 }
 
 class Trainer {
@@ -361,7 +312,7 @@ class Trainer {
 
   Result<DualTrainingReport> run(std::stop_token stop) {
     for (const fs::path& path : options_.held_out) {
-      SACCADE_ASSIGN(held_out_.emplace_back(), load_held_out(path, setup_.preprocessing, *setup_.tokenizer,
+      SACCADE_ASSIGN(held_out_.emplace_back(), load_one_caption_set(path, setup_.preprocessing, *setup_.tokenizer,
                                                              setup_.config.positions, pool_));
     }
     nn::InitializedParameters source(options_.seed, device_);
@@ -393,6 +344,7 @@ class Trainer {
       if (last || step_ % options_.evaluate_every == 0) SACCADE_TRY(evaluate(model));
       if (last || step_ % options_.checkpoint_every == 0) SACCADE_TRY(save(optimizer));
     }
+    if (options_.steps == 0) SACCADE_TRY(evaluate(model));
     if (stop.stop_requested()) SACCADE_TRY(save(optimizer));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
 
@@ -446,11 +398,11 @@ class Trainer {
     return torch::cat(rows);
   }
 
-  Result<std::vector<HeldOutRecall>> held_out_recalls(const ClipModel& model) {
+  Result<std::vector<OneCaptionRecall>> held_out_recalls(const ClipModel& model) {
     const torch::NoGradGuard no_grad;
     const auto side = setup_.config.image_size;
-    std::vector<HeldOutRecall> recalls;
-    for (const HeldOut& set : held_out_) {
+    std::vector<OneCaptionRecall> recalls;
+    for (const OneCaptionSet& set : held_out_) {
       std::vector<Tensor> images;
       std::vector<Tensor> texts;
       constexpr int64_t kAtOnce = 256;
@@ -473,20 +425,20 @@ class Trainer {
       }
       const Tensor image_rows = torch::cat(images).contiguous();
       const Tensor text_rows = torch::cat(texts).contiguous();
-      SACCADE_ASSIGN(recalls.emplace_back(), score(set, view(image_rows), view(text_rows), pool_));
+      SACCADE_ASSIGN(recalls.emplace_back(), score_one_caption(set, view(image_rows), view(text_rows), pool_));
     }
     return recalls;
   }
 
   // Scores the held-out sets, appends to metrics.jsonl, and writes model/ if this is the best so far.
   Status evaluate(const ClipModel& model) {
-    SACCADE_ASSIGN(const std::vector<HeldOutRecall> recalls, held_out_recalls(model));
+    SACCADE_ASSIGN(const std::vector<OneCaptionRecall> recalls, held_out_recalls(model));
     Json line{{"step", step_},
               {"loss", mean_loss_},
               {"learning_rate", schedule_of(options_).at(step_ - 1)},
               {"logit_scale", std::exp(model.logit_scale().item<double>())}};
     line["held_out"] = Json::array();
-    for (const HeldOutRecall& recall : recalls) line["held_out"].push_back(recall_json(recall));
+    for (const OneCaptionRecall& recall : recalls) line["held_out"].push_back(recall_json(recall));
     metrics_ += dump_json(line) + "\n";
     SACCADE_TRY(write_file_atomic(options_.run / "metrics.jsonl", metrics_));
     // Without held-out sets the newest is the best there is.
@@ -508,7 +460,7 @@ class Trainer {
     std::vector<Tensor> kept;
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : parameters_) {
-      kept.push_back(tensor.detach().to(at::kCPU).contiguous());
+      kept.push_back(tensor.detach().to(at::kCPU, *weights_type(options_.weights)).contiguous());
       named.push_back({name, nn::view_of(kept.back())});
     }
     return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
@@ -524,7 +476,7 @@ class Trainer {
       named.push_back({name, nn::view_of(kept.back())});
     }
     Json best = Json::array();
-    for (const HeldOutRecall& recall : best_) best.push_back(recall_json(recall));
+    for (const OneCaptionRecall& recall : best_) best.push_back(recall_json(recall));
     const Json position{{"step", step_},
                         {"mean_loss", mean_loss_},
                         {"best_step", best_step_},
@@ -580,7 +532,7 @@ class Trainer {
       return fail(ErrorCode::kBadData, "state.safetensors: \"best\" is not an array");
     }
     for (const Json& json : position["best"]) {
-      HeldOutRecall held_out;
+      OneCaptionRecall held_out;
       SACCADE_ASSIGN(held_out.name, json_field<std::string>(json, "name"));
       SACCADE_ASSIGN(held_out.images, json_field<int64_t>(json, "images"));
       if (!json.contains("t2i") || !json.contains("i2t")) {
@@ -599,11 +551,11 @@ class Trainer {
   const ProgressCallback& progress_;
   at::ScalarType dtype_;
   torch::Device device_;
-  std::vector<HeldOut> held_out_;
+  std::vector<OneCaptionSet> held_out_;
   nn::TensorMap parameters_;
   int64_t step_ = 0;
   double mean_loss_ = 0;
-  std::vector<HeldOutRecall> best_;
+  std::vector<OneCaptionRecall> best_;
   int64_t best_step_ = 0;
   std::string metrics_;
 };
@@ -614,7 +566,7 @@ Status check_options(const DualTrainingOptions& options) {
     return fail(ErrorCode::kUsage, "{} is {}, expected above 0", name, value);
   };
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
-  SACCADE_TRY(positive("steps", static_cast<double>(options.steps)));
+  if (options.steps < 0) return fail(ErrorCode::kUsage, "steps is {}, expected 0 or more", options.steps);
   SACCADE_TRY(positive("learning rate", options.learning_rate));
   SACCADE_TRY(positive("largest gradient norm", options.max_gradient_norm));
   SACCADE_TRY(positive("steps between evaluations", static_cast<double>(options.evaluate_every)));
@@ -628,6 +580,9 @@ Status check_options(const DualTrainingOptions& options) {
     if (!(value >= 0 && value <= 1)) return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", name, value);
   }
   if (!(options.weight_decay >= 0)) return fail(ErrorCode::kUsage, "weight decay is {}", options.weight_decay);
+  if (!weights_type(options.weights)) {
+    return fail(ErrorCode::kUsage, "weights \"{}\", expected fp32, fp16 or bf16", options.weights);
+  }
   if (options.device != "cpu" && options.device != "cuda") {
     return fail(ErrorCode::kUsage, "device \"{}\", expected cpu or cuda", options.device);
   }
@@ -673,15 +628,6 @@ Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const 
     const std::string_view text = error.what();
     return fail(ErrorCode::kInternal, "train dual: {}", text.substr(0, text.find('\n')));
   }
-}
-
-Result<HeldOutRecall> held_out_recall(Encoder& encoder, const fs::path& manifest, ThreadPool& pool) {
-  if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
-  SACCADE_ASSIGN(const HeldOut set, load_held_out(manifest, encoder.preprocessing(), *encoder.tokenizer(),
-                                                  encoder.info().context, pool));
-  SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
-  SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
-  return score(set, images.view(), texts.view(), pool);
 }
 
 }  // namespace saccade

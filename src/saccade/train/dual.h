@@ -18,7 +18,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
-#include "saccade/eval/retrieval.h"
+#include "saccade/eval/one_caption.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -32,7 +32,7 @@ struct DualTrainingOptions {
   std::filesystem::path run;
   std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
 
-  int64_t steps = 10'000;
+  int64_t steps = 10'000;       // 0: the untrained model, written and scored
   int64_t batch = 256;
   double learning_rate = 1e-3;  // the peak
   double warmup = 0.05;         // share of the steps, linear from 0; then a half cosine down to 0
@@ -43,6 +43,7 @@ struct DualTrainingOptions {
   // Chance that an example's caption is its item's first; else one of all, evenly.
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
+  std::string weights = "fp32";  // of the written checkpoint: "fp32", "fp16" or "bf16"; training's own are fp32
   std::string device = "cpu";  // or "cuda", where libtorch has it
   int threads = 0;             // 0: all processors of the process
   uint64_t seed = 1;
@@ -51,18 +52,11 @@ struct DualTrainingOptions {
   bool dry_run = false;           // check everything, write nothing, train nothing
 };
 
-struct HeldOutRecall {
-  std::string name;
-  int64_t images = 0;
-  Recall text_to_image;  // one query an image: its first caption; right are all images of that first caption
-  Recall image_to_text;
-};
-
 struct DualTrainingReport {
   int64_t steps = 0;  // done in all
   bool finished = false;
   double last_loss = 0;
-  std::vector<HeldOutRecall> best;  // of the checkpoint in model/
+  std::vector<OneCaptionRecall> best;  // of the checkpoint in model/
   int64_t best_step = 0;
   double images_per_second = 0;           // of this call
   std::vector<std::string> left_out;      // images that could not be decoded
@@ -73,8 +67,5 @@ struct DualTrainingReport {
 // or option. A folder with a run of other options or data is refused (kMismatch), not overwritten.
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
-
-// Recall of a checkpoint on a manifest with the protocol of the training's held-out sets.
-Result<HeldOutRecall> held_out_recall(Encoder& encoder, const std::filesystem::path& manifest, ThreadPool& pool);
 
 }  // namespace saccade

@@ -237,7 +237,7 @@ TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
   auto encoder = load_encoder(report.model);
   ASSERT_TRUE(encoder) << encoder.error().message;
   ThreadPool pool(2);
-  const auto recall = held_out_recall(**encoder, options.held_out[0], pool);
+  const auto recall = one_caption_recall(**encoder, options.held_out[0], pool);
   ASSERT_TRUE(recall) << recall.error().message;
   EXPECT_NEAR(recall->text_to_image.r1, report.best[0].text_to_image.r1, 1e-9);
   EXPECT_NEAR(recall->image_to_text.r1, report.best[0].image_to_text.r1, 1e-9);
@@ -259,6 +259,26 @@ TEST(TrainDual, ResumesExactly) {
   EXPECT_TRUE(rest.finished);
   EXPECT_EQ(read(whole.model / "model.safetensors"), read(rest.model / "model.safetensors"));
   EXPECT_EQ(read(data.folder() / "whole/metrics.jsonl"), read(data.folder() / "halved/metrics.jsonl"));
+}
+
+TEST(TrainDual, WritesTheUntrainedModelAndHalfWeights) {
+  const SmallData data;
+  DualTrainingOptions options = data.options("untrained");
+  options.steps = 0;
+  const DualTrainingReport whole = train(options);
+  EXPECT_TRUE(whole.finished);
+  ASSERT_EQ(whole.best.size(), 1U);
+  options.run = data.folder() / "untrained-half";
+  options.weights = "fp16";
+  const DualTrainingReport half = train(options);
+  const auto size = [](const DualTrainingReport& report) { return fs::file_size(report.model / "model.safetensors"); };
+  EXPECT_LT(size(half), size(whole) * 6 / 10);
+  auto encoder = load_encoder(half.model);
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  ThreadPool pool(2);
+  const auto recall = one_caption_recall(**encoder, options.held_out[0], pool);
+  ASSERT_TRUE(recall) << recall.error().message;
+  EXPECT_NEAR(recall->text_to_image.r10, whole.best[0].text_to_image.r10, 0.1);
 }
 
 TEST(TrainDual, SeedDecides) {
