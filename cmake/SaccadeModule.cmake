@@ -35,6 +35,9 @@ function(saccade_use_torch target)
   target_precompile_headers(${target} REUSE_FROM saccade_torch_pch)
 endfunction()
 
+# Tests run side by side: OpenMP's threads must not spin for processors that another test is using.
+set(SACCADE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
+
 function(saccade_add_test name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

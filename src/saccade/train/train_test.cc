@@ -169,7 +169,7 @@ class SmallData {
     options.precision = Precision::kFp32;
     options.evaluate_every = 4;
     options.checkpoint_every = 4;
-    options.threads = 2;
+    options.threads = 1;  // tests run side by side
     return options;
   }
   [[nodiscard]] const fs::path& folder() const { return folder_; }
