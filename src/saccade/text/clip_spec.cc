@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace saccade {
 namespace {
@@ -156,6 +157,26 @@ Result<SpecialWords> parse_pre_tokenizer(const Json& json) {
   return use_regex ? SpecialWords::kSplit : SpecialWords::kWhole;
 }
 
+// Adds a token of "added_tokens" or "added_tokens_decoder"; of two that are spelled alike the later stands.
+Status add_token(const Json& token, int32_t id, ClipTokenizerSpec& spec) {
+  AddedToken added;
+  added.id = id;
+  SACCADE_ASSIGN(added.content, json_field<std::string>(token, "content"));
+  SACCADE_ASSIGN(added.normalized, json_field_or<bool>(token, "normalized", false));
+  if (added.content.empty()) return fail(ErrorCode::kBadData, "token {} is empty", added.id);
+  for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+    SACCADE_TRY(require(token, key, false).in(fmt::format("token \"{}\"", shown(added.content))));
+  }
+  const auto [known, is_new] = spec.vocabulary.emplace(added.content, added.id);
+  if (!is_new && known->second != added.id) {
+    return fail(ErrorCode::kBadData, "token \"{}\" has id {}, and {} in the vocabulary", shown(added.content),
+                added.id, known->second);
+  }
+  std::erase_if(spec.added_tokens, [&](const AddedToken& other) { return other.content == added.content; });
+  spec.added_tokens.push_back(std::move(added));
+  return {};
+}
+
 Status parse_added_tokens(const Json& json, ClipTokenizerSpec& spec) {
   if (json.is_null()) return {};
   if (!json.is_array()) return fail(ErrorCode::kBadData, "{}, not an array", json_kind(json));
@@ -163,20 +184,26 @@ Status parse_added_tokens(const Json& json, ClipTokenizerSpec& spec) {
     return fail(ErrorCode::kLimit, "{} tokens, limit {}", json.size(), kMaxAddedTokens);
   }
   for (const Json& token : json) {
-    AddedToken added;
-    SACCADE_ASSIGN(added.content, json_field<std::string>(token, "content"));
-    SACCADE_ASSIGN(added.id, json_field<int32_t>(token, "id"));
-    SACCADE_ASSIGN(added.normalized, json_field_or<bool>(token, "normalized", false));
-    if (added.content.empty()) return fail(ErrorCode::kBadData, "token {} is empty", added.id);
-    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      SACCADE_TRY(require(token, key, false).in(fmt::format("token \"{}\"", shown(added.content))));
+    SACCADE_ASSIGN(const auto id, json_field<int32_t>(token, "id"));
+    SACCADE_TRY(add_token(token, id, spec));
+  }
+  return {};
+}
+
+// tokenizer_config.json's own list: {"49407": {"content": "<|endoftext|>", ...}}.
+Status parse_added_tokens_decoder(const Json& json, ClipTokenizerSpec& spec) {
+  if (json.is_null()) return {};
+  if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
+  if (json.size() > kMaxAddedTokens) {
+    return fail(ErrorCode::kLimit, "{} tokens, limit {}", json.size(), kMaxAddedTokens);
+  }
+  for (const auto& [key, token] : json.items()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size()) {
+      return fail(ErrorCode::kBadData, "\"{}\" is not an id", shown(key));
     }
-    const auto [known, is_new] = spec.vocabulary.emplace(added.content, added.id);
-    if (!is_new && known->second != added.id) {
-      return fail(ErrorCode::kBadData, "token \"{}\" has id {}, and {} in the vocabulary",
-                  shown(added.content), added.id, known->second);
-    }
-    spec.added_tokens.push_back(std::move(added));
+    SACCADE_TRY(add_token(token, id, spec));
   }
   return {};
 }
@@ -231,27 +258,55 @@ Status parse_post_processor(const Json& json, ClipTokenizerSpec& spec) {
 struct SpecialToken {
   std::string content;
   bool normalized = false;
+  bool is_name = true;
+  bool operator==(const SpecialToken&) const = default;
 };
 Result<SpecialToken> special_token(const Json& config, const char* key, std::string_view fallback) {
   const Json& value = member(config, key);
+  if (value.is_null()) return SpecialToken{.content = std::string(fallback)};
   if (value.is_object()) {
-    SpecialToken token;
+    SpecialToken token{.content = {}, .normalized = false, .is_name = false};
     SACCADE_ASSIGN(token.content, json_field<std::string>(value, "content").in(key));
     SACCADE_ASSIGN(token.normalized, json_field_or<bool>(value, "normalized", false).in(key));
     for (const char* flag : {"single_word", "lstrip", "rstrip"})
       SACCADE_TRY(require(value, flag, false).in(key));
     return token;
   }
-  SACCADE_ASSIGN(std::string content, json_field_or<std::string>(config, key, std::string(fallback)));
+  SACCADE_ASSIGN(auto content, json_field<std::string>(config, key));
   if (content.empty()) return fail(ErrorCode::kBadData, "\"{}\" is empty", key);
-  return SpecialToken{std::move(content)};
+  return SpecialToken{.content = std::move(content)};
 }
 
-// A special token that is in the vocabulary is found in texts as well.
-void add_special_token(SpecialToken token, int32_t id, ClipTokenizerSpec& spec) {
-  const bool known = std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
-                                 [&](const AddedToken& added) { return added.id == id; });
-  if (!known) spec.added_tokens.push_back({std::move(token.content), id, token.normalized});
+struct SpecialTokens {
+  SpecialToken start, end, unknown, pad;
+};
+Result<SpecialTokens> special_tokens(const Json& config) {
+  SpecialTokens tokens;
+  SACCADE_ASSIGN(tokens.start, special_token(config, "bos_token", kStart));
+  SACCADE_ASSIGN(tokens.end, special_token(config, "eos_token", kEnd));
+  SACCADE_ASSIGN(tokens.unknown, special_token(config, "unk_token", kEnd));
+  SACCADE_ASSIGN(tokens.pad, special_token(config, "pad_token", kEnd));
+  return tokens;
+}
+
+// Special tokens are found in texts, too: a padding token of "!" makes every "!" a token. As in transformers,
+// what the lists of added tokens say of one stands; of several descriptions of another that one counts which
+// is the last to come up for the first time.
+void add_special_tokens(const SpecialTokens& tokens, ClipTokenizerSpec& spec) {
+  const auto listed = static_cast<std::ptrdiff_t>(spec.added_tokens.size());
+  std::vector<SpecialToken> seen;
+  for (const SpecialToken& token : {tokens.start, tokens.end, tokens.unknown, tokens.pad}) {
+    const auto same = [&](const AddedToken& added) { return added.content == token.content; };
+    auto& added = spec.added_tokens;
+    const auto piece = spec.vocabulary.find(token.content);
+    if (piece == spec.vocabulary.end() || std::any_of(added.begin(), added.begin() + listed, same) ||
+        std::find(seen.begin(), seen.end(), token) != seen.end()) {
+      continue;
+    }
+    seen.push_back(token);
+    std::erase_if(added, same);
+    added.push_back({token.content, piece->second, token.normalized});
+  }
 }
 
 }  // namespace
@@ -272,6 +327,8 @@ Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const 
   SACCADE_ASSIGN(spec.merges, parse_merges(member(model, "merges")).in("model"));
   SACCADE_ASSIGN(spec.suffix, json_field_or<std::string>(model, "end_of_word_suffix", "").in("model"));
   SACCADE_TRY(parse_added_tokens(member(json, "added_tokens"), spec).in("added_tokens"));
+  SACCADE_TRY(
+      parse_added_tokens_decoder(member(config, "added_tokens_decoder"), spec).in("added_tokens_decoder"));
   SACCADE_TRY(check_ids(spec.vocabulary).in("vocabulary"));
   SACCADE_ASSIGN(const auto unknown, json_field_or<std::string>(model, "unk_token", "").in("model"));
   if (!unknown.empty()) {
@@ -281,6 +338,8 @@ Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const 
   SACCADE_ASSIGN(spec.special_words, parse_pre_tokenizer(member(json, "pre_tokenizer")).in("pre_tokenizer"));
   SACCADE_TRY(parse_post_processor(member(json, "post_processor"), spec).in("post_processor"));
 
+  SACCADE_ASSIGN(const SpecialTokens special, special_tokens(config));
+  add_special_tokens(special, spec);
   spec.pad_id = spec.end_id;
   if (const Json& padding = member(json, "padding"); padding.is_object()) {
     SACCADE_ASSIGN(spec.pad_id, json_field<int32_t>(padding, "pad_id").in("padding"));
@@ -289,15 +348,7 @@ Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const 
                   spec.vocabulary.size());
     }
   } else if (!member(config, "pad_token").is_null()) {
-    SACCADE_ASSIGN(const SpecialToken pad, special_token(config, "pad_token", kEnd));
-    SACCADE_ASSIGN(spec.pad_id, id_of(spec.vocabulary, pad.content, "pad_token"));
-  }
-  // As transformers does, to those of tokenizer.json: a padding token of "!" makes every "!" a token.
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-    if (member(config, key).is_null()) continue;
-    SACCADE_ASSIGN(SpecialToken token, special_token(config, key, kEnd));
-    const auto found = spec.vocabulary.find(token.content);
-    if (found != spec.vocabulary.end()) add_special_token(std::move(token), found->second, spec);
+    SACCADE_ASSIGN(spec.pad_id, id_of(spec.vocabulary, special.pad.content, "pad_token"));
   }
   return spec;
 }
@@ -306,6 +357,8 @@ Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std
                                                           const Json& config) {
   ClipTokenizerSpec spec;
   SACCADE_ASSIGN(spec.vocabulary, parse_vocabulary(vocab).in("vocab.json"));
+  SACCADE_TRY(
+      parse_added_tokens_decoder(member(config, "added_tokens_decoder"), spec).in("added_tokens_decoder"));
   SACCADE_TRY(check_ids(spec.vocabulary).in("vocab.json"));
   for (size_t line = 1; !merges.empty(); ++line) {
     const size_t size = std::min(merges.find('\n'), merges.size());
@@ -318,22 +371,12 @@ Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std
   }
   spec.normalizer = {NormalizerStep::kNfc, NormalizerStep::kCollapseWhiteSpace, NormalizerStep::kLowercase};
 
-  struct Role {
-    const char* key;
-    std::string_view fallback;
-    int32_t id = 0;
-  };
-  std::array<Role, 4> roles = {
-      {{"bos_token", kStart}, {"eos_token", kEnd}, {"unk_token", kEnd}, {"pad_token", kEnd}}};
-  for (Role& role : roles) {
-    SACCADE_ASSIGN(SpecialToken token, special_token(config, role.key, role.fallback));
-    SACCADE_ASSIGN(role.id, id_of(spec.vocabulary, token.content, role.key));
-    add_special_token(std::move(token), role.id, spec);
-  }
-  spec.start_id = roles[0].id;
-  spec.end_id = roles[1].id;
-  spec.unknown = roles[2].id;
-  spec.pad_id = roles[3].id;
+  SACCADE_ASSIGN(const SpecialTokens special, special_tokens(config));
+  SACCADE_ASSIGN(spec.start_id, id_of(spec.vocabulary, special.start.content, "bos_token"));
+  SACCADE_ASSIGN(spec.end_id, id_of(spec.vocabulary, special.end.content, "eos_token"));
+  SACCADE_ASSIGN(spec.unknown, id_of(spec.vocabulary, special.unknown.content, "unk_token"));
+  SACCADE_ASSIGN(spec.pad_id, id_of(spec.vocabulary, special.pad.content, "pad_token"));
+  add_special_tokens(special, spec);
   return spec;
 }
 

@@ -215,21 +215,23 @@ class ClipTokenizer : public Tokenizer {
   AddedTokens normalized_tokens_;
 };
 
-// tokenizer_config.json, with what only special_tokens_map.json has; an empty object where neither is there.
-Result<Json> read_config(const std::filesystem::path& folder) {
-  Json config = Json::object();
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    Result<Json> file = read_json(folder / name);
-    if (!file && file.error().code == ErrorCode::kNotFound) continue;
-    SACCADE_TRY(file);
-    if (!file->is_object()) {
-      return fail(ErrorCode::kBadData, "{}: {}, not an object", (folder / name).string(), json_kind(*file));
-    }
-    for (const auto& [key, value] : file->items()) {
-      const bool role = key == "bos_token" || key == "eos_token" || key == "unk_token" || key == "pad_token";
-      if (role && !config.contains(key)) config[key] = value;
-    }
+// A JSON object from a file, empty where there is no such file.
+Result<Json> read_object(const std::filesystem::path& path) {
+  Result<Json> file = read_json(path);
+  if (!file && file.error().code == ErrorCode::kNotFound) return Json::object();
+  SACCADE_TRY(file);
+  if (!file->is_object()) {
+    return fail(ErrorCode::kBadData, "{}: {}, not an object", path.string(), json_kind(*file));
   }
+  return file;
+}
+
+// tokenizer_config.json, over which special_tokens_map.json counts; but not where the former has an
+// "added_tokens_decoder", which came later and replaced it (transformers reads them so).
+Result<Json> read_config(const std::filesystem::path& folder) {
+  SACCADE_ASSIGN(Json config, read_object(folder / "tokenizer_config.json"));
+  SACCADE_ASSIGN(const Json map, read_object(folder / "special_tokens_map.json"));
+  if (!config.contains("added_tokens_decoder")) config.update(map);
   return config;
 }
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -500,6 +501,71 @@ TEST_F(TokenizerFiles, PaddingToken) {
       clip_spec_from_tokenizer_json(tokenizer_json(), Json{{"pad_token", {{"content", "!"}}}});
   ASSERT_TRUE(from_json);
   EXPECT_EQ(from_json->pad_id, bang);
+}
+
+// Which description of a token counts, as transformers 5.12 decides it.
+TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
+  const Json end = "<|endoftext|>";
+  const Json json = tokenizer_json();
+  const Json vocab = vocab_of(small_model());
+  const std::string merges = merges_text();
+  const auto object = [&](bool normalized) { return Json{{"content", end}, {"normalized", normalized}}; };
+  const auto normalized = [](const Result<ClipTokenizerSpec>& spec) {
+    EXPECT_TRUE(spec) << spec.error().message;
+    for (const AddedToken& added : spec->added_tokens) {
+      if (added.content == "<|endoftext|>") return added.normalized;
+    }
+    ADD_FAILURE() << "not an added token";
+    return false;
+  };
+  // eos_token, unk_token, pad_token: a name, an object meant normalized (T) or not (F); and whether it is
+  // meant so.
+  const std::map<std::string, bool> roles = {
+      {"sss", false}, {"ssT", true}, {"ssF", false}, {"sTs", true},  {"sTT", true},  {"sTF", false},
+      {"sFs", false}, {"sFT", true}, {"sFF", false}, {"Tss", false}, {"TsT", false}, {"TsF", false},
+      {"TTs", false}, {"TTT", true}, {"TTF", false}, {"TFs", false}, {"TFT", false}, {"TFF", false},
+      {"Fss", false}, {"FsT", true}, {"FsF", false}, {"FTs", false}, {"FTT", true},  {"FTF", true},
+      {"FFs", false}, {"FFT", true}, {"FFF", false}};
+  const auto described = [&](char kind) { return kind == 's' ? end : object(kind == 'T'); };
+  for (const auto& [kinds, expected] : roles) {
+    const Json config{{"eos_token", described(kinds[0])},
+                      {"unk_token", described(kinds[1])},
+                      {"pad_token", described(kinds[2])}};
+    EXPECT_EQ(normalized(clip_spec_from_vocab_and_merges(vocab, merges, config)), expected) << kinds;
+    EXPECT_FALSE(normalized(clip_spec_from_tokenizer_json(json, config))) << kinds;  // it lists the token
+  }
+  // tokenizer_config.json's own list counts most.
+  const std::string id = std::to_string(small_model().vocabulary.at("<|endoftext|>"));
+  const Json config{{"added_tokens_decoder", {{id, object(true)}}}, {"pad_token", end}};
+  EXPECT_TRUE(normalized(clip_spec_from_tokenizer_json(json, config)));
+  EXPECT_TRUE(normalized(clip_spec_from_vocab_and_merges(vocab, merges, config)));
+
+  const auto error = [&](const Json& decoder) {
+    const auto spec = clip_spec_from_tokenizer_json(json, Json{{"added_tokens_decoder", decoder}});
+    return spec ? "" : spec.error().message;
+  };
+  EXPECT_THAT(error(Json::array()), HasSubstr("added_tokens_decoder: an array, not an object"));
+  EXPECT_THAT(error({{"1x", object(true)}}), HasSubstr("\"1x\" is not an id"));
+  EXPECT_THAT(error({{"1", object(true)}}), HasSubstr("has id 1, and " + id));
+}
+
+TEST_F(TokenizerFiles, SpecialTokensMapCountsOverTheConfigUnlessThatHasItsOwnList) {
+  const Folder folder;
+  folder.write("vocab.json", dump_json(vocab_of(small_model())));
+  folder.write("merges.txt", merges_text());
+  const int32_t bang = small_model().vocabulary.at("!");
+  const int32_t end = small_model().vocabulary.at("<|endoftext|>");
+  const auto pad = [&](const std::string& config, const std::string& map) {
+    folder.write("tokenizer_config.json", config);
+    folder.write("special_tokens_map.json", map);
+    const auto tokenizer = load_clip_tokenizer(folder.path(), TextCleanup::kTokenizerFile);
+    EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+    return (*tokenizer)->pad_id();
+  };
+  EXPECT_EQ(pad("{}", R"({"pad_token": "!"})"), bang);
+  EXPECT_EQ(pad(R"({"pad_token": "<|endoftext|>"})", R"({"pad_token": "!"})"), bang);
+  EXPECT_EQ(pad(R"({"pad_token": "!"})", R"({"pad_token": "<|endoftext|>"})"), end);
+  EXPECT_EQ(pad(R"({"added_tokens_decoder": {}})", R"({"pad_token": "!"})"), end);
 }
 
 TEST_F(TokenizerFiles, MissingAndBrokenFilesAreNamed) {
