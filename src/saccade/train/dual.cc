@@ -1,14 +1,10 @@
 #include "saccade/train/dual.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <future>
-#include <map>
-#include <unordered_map>
+#include <optional>
 
 #include <torch/torch.h>
 
@@ -17,16 +13,11 @@
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
-#include "saccade/data/manifest.h"
-#include "saccade/image/preprocess.h"
 #include "saccade/model/clip.h"
-#include "saccade/text/tokenizer.h"
 #include "saccade/train/adamw.h"
-#include "saccade/train/augment.h"
 #include "saccade/train/objective.h"
-#include "saccade/train/picture_store.h"
-#include "saccade/train/random.h"
 #include "saccade/train/schedule.h"
+#include "saccade/train/training_data.h"
 
 namespace saccade {
 namespace {
@@ -34,232 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-// Purposes of the keyed random numbers; a purpose's draws never depend on another's.
-enum Purpose : uint64_t { kShuffle = 1, kCaption = 2, kPicture = 3, kPatches = 4 };
-
 // CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
 constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
-
-// Stored a little larger than trained on, so that zooming in finds pixels.
-int stored_side(int side) { return side * 5 / 4; }
-
-// Everything a run needs that does not change while it trains.
-struct Setup {
-  ClipConfig config;
-  Preprocessing preprocessing;
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::map<std::string, std::string> passengers;  // file name -> content: what goes into the checkpoint as it is
-  Json config_json;                               // config.json of the result
-
-  std::vector<DatasetItem> items;
-  std::vector<std::vector<TokenizedText>> captions;  // of each item
-  std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
-  std::vector<int64_t> usable;                       // items with a picture and a caption
-  PictureStore pictures;
-
-  Json description;  // run.json, without times
-};
-
-struct Batch {
-  Tensor pixels;     // [n, 3, side, side]
-  // [n, longest] int64, shortest texts first, and each text's length.
-  Tensor ids;
-  std::vector<int64_t> lengths;
-  Tensor positives;  // [n, n] bool
-  Tensor keep;       // [n, kept] int64, or undefined
-};
-
-Result<std::string> read_text(const fs::path& path) { return read_file(path, int64_t{256} << 20); }
-
-Status load_config(const DualTrainingOptions& options, Setup& setup) {
-  SACCADE_ASSIGN(const Json file, read_json(options.config));
-  const std::string where = options.config.string();
-  if (!file.is_object() || !file.contains("model") || !file.contains("preprocessor")) {
-    return fail(ErrorCode::kBadData, "{}: needs \"model\", \"preprocessor\" and \"tokenizer\"", where);
-  }
-  SACCADE_ASSIGN(const auto tokenizer_name, json_field<std::string>(file, "tokenizer").in(where));
-  const fs::path folder = options.config.parent_path() / tokenizer_name;
-  SACCADE_ASSIGN(setup.tokenizer, load_clip_tokenizer(folder, TextCleanup::kTokenizerFile).in(where));
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
-                           "special_tokens_map.json"}) {
-    std::error_code ignored;
-    if (!fs::exists(folder / name, ignored)) continue;
-    SACCADE_ASSIGN(setup.passengers[name], read_text(folder / name));
-  }
-  setup.passengers["preprocessor_config.json"] = dump_json(file["preprocessor"], 2) + "\n";
-
-  Json model = file["model"];
-  if (!model.is_object()) return fail(ErrorCode::kBadData, "{}: \"model\" is not an object", where);
-  const Tokenizer& tokenizer = *setup.tokenizer;
-  model["text_config"]["vocab_size"] = tokenizer.vocabulary_size();
-  model["text_config"]["eos_token_id"] = tokenizer.end_id();
-  SACCADE_ASSIGN(setup.config, clip_config_from_hugging_face(model).in(where));
-  setup.config_json = clip_config_to_hugging_face(setup.config, tokenizer.start_id(), tokenizer.end_id(),
-                                                  tokenizer.pad_id());
-  const auto side = static_cast<int>(setup.config.image_size);
-  SACCADE_ASSIGN(setup.preprocessing, preprocessing_from_hugging_face(file["preprocessor"], side).in(where));
-  if (setup.preprocessing.output_height() != side || setup.preprocessing.output_width() != side) {
-    return fail(ErrorCode::kMismatch, "{}: \"preprocessor\" makes pictures of {} x {}, \"model\" takes {} x {}", where,
-                setup.preprocessing.output_width(), setup.preprocessing.output_height(), side, side);
-  }
-  return {};
-}
-
-Status load_data(const DualTrainingOptions& options, Setup& setup, ThreadPool& pool, const ProgressCallback& progress,
-                 std::stop_token stop) {
-  Json datasets = Json::array();
-  for (const fs::path& path : options.datasets) {
-    SACCADE_ASSIGN(Dataset dataset, read_manifest(path));
-    datasets.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
-    std::move(dataset.items.begin(), dataset.items.end(), std::back_inserter(setup.items));
-  }
-  std::map<std::vector<int32_t>, int64_t> numbers;
-  setup.captions.resize(setup.items.size());
-  setup.caption_numbers.resize(setup.items.size());
-  for (size_t i = 0; i < setup.items.size(); ++i) {
-    for (const std::string& caption : setup.items[i].captions) {
-      TokenizedText text = setup.tokenizer->encode(caption, setup.config.positions);
-      const auto number = numbers.emplace(text.ids, static_cast<int64_t>(numbers.size())).first->second;
-      setup.caption_numbers[i].push_back(number);
-      setup.captions[i].push_back(std::move(text));
-    }
-  }
-  fs::path cache = options.cache.empty() ? options.run / "cache" : options.cache;
-  if (options.dry_run) cache.clear();
-  const int side = stored_side(static_cast<int>(setup.config.image_size));
-  SACCADE_ASSIGN(setup.pictures, PictureStore::build(setup.items, side, cache, pool, progress, stop));
-  for (size_t i = 0; i < setup.items.size(); ++i) {
-    if (setup.pictures.has(static_cast<int64_t>(i)) && !setup.captions[i].empty()) {
-      setup.usable.push_back(static_cast<int64_t>(i));
-    }
-  }
-  if (static_cast<int64_t>(setup.usable.size()) < options.batch) {
-    return fail(ErrorCode::kUsage, "a batch of {} from {} images with captions", options.batch, setup.usable.size());
-  }
-  Json held_out = Json::array();
-  for (const fs::path& path : options.held_out) {
-    SACCADE_ASSIGN(const Dataset dataset, read_manifest(path));
-    held_out.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
-  }
-  Sha256 passengers;
-  for (const auto& [name, content] : setup.passengers) passengers.update(name + "\n" + content);
-  setup.description = Json{{"kind", "train dual"},
-                           {"objective", "symmetric InfoNCE; every caption of an image is its positive"},
-                           {"datasets", datasets},
-                           {"held_out", held_out},
-                           {"usable_images", setup.usable.size()},
-                           {"model", setup.config_json},
-                           {"preprocessing", setup.preprocessing.describe()},
-                           {"tokenizer_and_preprocessor_sha256", passengers.hex()},
-                           {"steps", options.steps},
-                           {"batch", options.batch},
-                           {"learning_rate", options.learning_rate},
-                           {"warmup", options.warmup},
-                           {"weight_decay", options.weight_decay},
-                           {"max_gradient_norm", options.max_gradient_norm},
-                           {"patch_dropout", options.patch_dropout},
-                           {"unmasked", options.unmasked},
-                           {"first_caption", options.first_caption},
-                           {"precision", options.precision == Precision::kBf16 ? "bf16" : "fp32"},
-                           {"weights", options.weights},
-                           {"device", options.device},
-                           {"seed", options.seed}};
-  return {};
-}
-
-// The item at position `place` of the endless stream of epochs, each a fresh shuffle.
-class ItemOrder {
- public:
-  ItemOrder(const std::vector<int64_t>& items, uint64_t seed) : items_(items), seed_(seed) {}
-  int64_t at(int64_t place) {
-    const auto size = static_cast<int64_t>(items_.size());
-    if (place / size != epoch_) {
-      epoch_ = place / size;
-      order_ = items_;
-      KeyedRandom random(seed_, kShuffle, static_cast<uint64_t>(epoch_));
-      for (size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random.below(i + 1)]);
-    }
-    return order_[static_cast<size_t>(place % size)];
-  }
-
- private:
-  const std::vector<int64_t>& items_;
-  uint64_t seed_;
-  int64_t epoch_ = -1;
-  std::vector<int64_t> order_;
-};
-
-// Batch number `step`: a function of the setup, the options and the step.
-Batch make_batch(const Setup& setup, const DualTrainingOptions& options, int64_t step, ThreadPool& pool) {
-  const int64_t n = options.batch;
-  const auto side = static_cast<int>(setup.config.image_size);
-  ItemOrder order(setup.usable, options.seed);
-  struct Example {
-    int64_t item;
-    int64_t caption;  // its number
-    const TokenizedText* text;
-  };
-  std::vector<Example> examples;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t item = order.at(step * n + i);
-    const auto& captions = setup.captions[static_cast<size_t>(item)];
-    KeyedRandom random(options.seed, kCaption, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
-    const bool first = random.chance(static_cast<float>(options.first_caption));
-    const size_t which = first ? 0 : random.below(captions.size());
-    examples.push_back({item, setup.caption_numbers[static_cast<size_t>(item)][which], &captions[which]});
-  }
-  // The loss does not look at the order, and texts of like length beside each other need little padding.
-  std::stable_sort(examples.begin(), examples.end(), [](const Example& a, const Example& b) {
-    return a.text->ids.size() < b.text->ids.size();
-  });
-  const size_t longest = examples.back().text->ids.size();
-
-  Batch batch;
-  batch.pixels = torch::empty({n, 3, side, side});
-  batch.ids = torch::zeros({n, static_cast<int64_t>(longest)}, at::kLong);
-  batch.positives = torch::zeros({n, n}, at::kBool);
-  auto* pixels = batch.pixels.data_ptr<float>();
-  const auto picture_values = static_cast<size_t>(3 * side * side);
-  pool.parallel_for(n, 4, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      augment(setup.pictures.picture(examples[static_cast<size_t>(i)].item), side, Augmentation{}, setup.preprocessing.mean,
-              setup.preprocessing.std,
-              KeyedRandom(options.seed, kPicture, static_cast<uint64_t>(step), static_cast<uint64_t>(i)),
-              {pixels + static_cast<size_t>(i) * picture_values, picture_values});
-    }
-  });
-  auto* ids = batch.ids.data_ptr<int64_t>();
-  // Text j belongs to image i if it is any of image i's captions, drawn or not.
-  auto* positives = batch.positives.data_ptr<bool>();
-  for (size_t i = 0; i < examples.size(); ++i) {
-    const std::vector<int32_t>& text = examples[i].text->ids;
-    std::copy(text.begin(), text.end(), ids + i * longest);
-    batch.lengths.push_back(static_cast<int64_t>(text.size()));
-    const auto& own = setup.caption_numbers[static_cast<size_t>(examples[i].item)];
-    for (size_t j = 0; j < examples.size(); ++j) {
-      positives[i * examples.size() + j] = std::find(own.begin(), own.end(), examples[j].caption) != own.end();
-    }
-  }
-  const auto masked_steps = static_cast<int64_t>(static_cast<double>(options.steps) * (1 - options.unmasked));
-  if (options.patch_dropout > 0 && step < masked_steps) {
-    const int64_t all = (setup.config.image_size / setup.config.patch_size) *
-                        (setup.config.image_size / setup.config.patch_size);
-    const auto kept = std::max<int64_t>(1, std::llround(static_cast<double>(all) * (1 - options.patch_dropout)));
-    batch.keep = torch::empty({n, kept}, at::kLong);
-    auto* keep = batch.keep.data_ptr<int64_t>();
-    std::vector<int64_t> patches(static_cast<size_t>(all));
-    for (int64_t i = 0; i < n; ++i) {
-      KeyedRandom random(options.seed, kPatches, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
-      for (size_t p = 0; p < patches.size(); ++p) patches[p] = static_cast<int64_t>(p);
-      for (int64_t p = 0; p < kept; ++p) {
-        const auto place = static_cast<size_t>(p);
-        std::swap(patches[place], patches[place + random.below(patches.size() - place)]);
-        keep[i * kept + p] = patches[place];
-      }
-    }
-  }
-  return batch;
-}
 
 LearningRateSchedule schedule_of(const DualTrainingOptions& options) {
   return {.peak = options.learning_rate, .warmup = options.warmup, .steps = options.steps};
@@ -280,8 +47,8 @@ Json recall_json(const OneCaptionRecall& recall) {
               {"i2t", recall_json(recall.image_to_text)}};
 }
 
-// The figure that decides which checkpoint is best: mean R@10 of both directions over the held-out sets, weighed by
-// their size, so that a small set's noise does not choose.
+// The figure that decides which checkpoint is best: mean R@10 of both directions over the held-out sets,
+// weighed by their size, so that a small set's noise does not choose.
 double headline(const std::vector<OneCaptionRecall>& recalls) {
   double sum = 0;
   double weight = 0;
@@ -302,7 +69,8 @@ std::optional<at::ScalarType> weights_type(const std::string& name) {
 
 class Trainer {
  public:
-  Trainer(const DualTrainingOptions& options, const Setup& setup, ThreadPool& pool, const ProgressCallback& progress)
+  Trainer(const DualTrainingOptions& options, const TrainingSetup& setup, ThreadPool& pool,
+          const ProgressCallback& progress)
       : options_(options),
         setup_(setup),
         pool_(pool),
@@ -312,8 +80,9 @@ class Trainer {
 
   Result<DualTrainingReport> run(std::stop_token stop) {
     for (const fs::path& path : options_.held_out) {
-      SACCADE_ASSIGN(held_out_.emplace_back(), load_one_caption_set(path, setup_.preprocessing, *setup_.tokenizer,
-                                                             setup_.config.positions, pool_));
+      SACCADE_ASSIGN(held_out_.emplace_back(),
+                     load_one_caption_set(path, setup_.preprocessing, *setup_.tokenizer,
+                                          setup_.config.positions, pool_));
     }
     nn::InitializedParameters source(options_.seed, device_);
     SACCADE_ASSIGN(ClipModel model, ClipModel::make(setup_.config, source));
@@ -326,13 +95,14 @@ class Trainer {
     const auto started = std::chrono::steady_clock::now();
     const int64_t first_step = step_;
     // The next batch is made while this one is trained on.
-    std::future<Batch> next;
+    std::future<TrainingBatch> next;
     const auto prepare = [&](int64_t step) {
-      return std::async(std::launch::async, [this, step] { return make_batch(setup_, options_, step, pool_); });
+      return std::async(std::launch::async,
+                        [this, step] { return make_batch(setup_, options_, step, pool_); });
     };
     if (step_ < options_.steps) next = prepare(step_);
     while (step_ < options_.steps && !stop.stop_requested()) {
-      Batch batch = next.get();
+      TrainingBatch batch = next.get();
       if (step_ + 1 < options_.steps) next = prepare(step_ + 1);
       SACCADE_TRY(train_step(model, optimizer, batch));
       ++step_;
@@ -361,7 +131,7 @@ class Trainer {
   }
 
  private:
-  Status train_step(const ClipModel& model, AdamW& optimizer, const Batch& batch) {
+  Status train_step(const ClipModel& model, AdamW& optimizer, const TrainingBatch& batch) {
     const Tensor pixels = batch.pixels.to(device_);
     const Tensor ids = batch.ids.to(device_);
     const Tensor keep = batch.keep.defined() ? batch.keep.to(device_) : batch.keep;
@@ -370,7 +140,8 @@ class Trainer {
     const Tensor loss = info_nce(images, texts, model.logit_scale(), batch.positives.to(device_));
     const double value = loss.item<double>();
     if (!std::isfinite(value)) {
-      return fail(ErrorCode::kInternal, "the loss is {} at step {}: a lower learning rate may help", value, step_);
+      return fail(ErrorCode::kInternal, "the loss is {} at step {}: a lower learning rate may help", value,
+                  step_);
     }
     loss.backward();
     optimizer.clip_gradients(options_.max_gradient_norm);
@@ -425,7 +196,8 @@ class Trainer {
       }
       const Tensor image_rows = torch::cat(images).contiguous();
       const Tensor text_rows = torch::cat(texts).contiguous();
-      SACCADE_ASSIGN(recalls.emplace_back(), score_one_caption(set, view(image_rows), view(text_rows), pool_));
+      SACCADE_ASSIGN(recalls.emplace_back(),
+                     score_one_caption(set, view(image_rows), view(text_rows), pool_));
     }
     return recalls;
   }
@@ -456,7 +228,8 @@ class Trainer {
     fs::create_directories(folder, error);
     if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
     SACCADE_TRY(write_file_atomic(folder / "config.json", dump_json(setup_.config_json, 2) + "\n"));
-    for (const auto& [name, content] : setup_.passengers) SACCADE_TRY(write_file_atomic(folder / name, content));
+    for (const auto& [name, content] : setup_.passengers)
+      SACCADE_TRY(write_file_atomic(folder / name, content));
     std::vector<Tensor> kept;
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : parameters_) {
@@ -494,7 +267,8 @@ class Trainer {
     const nn::TensorMap tensors = nn::borrow_tensors(file);
     const auto metadata = [&](const char* key) -> Result<std::string> {
       const auto found = file.metadata().find(key);
-      if (found == file.metadata().end()) return fail(ErrorCode::kBadData, "{}: no \"{}\"", path.string(), key);
+      if (found == file.metadata().end())
+        return fail(ErrorCode::kBadData, "{}: no \"{}\"", path.string(), key);
       return found->second;
     };
     SACCADE_ASSIGN(const std::string position_text, metadata("position"));
@@ -510,7 +284,8 @@ class Trainer {
     for (const auto& [name, tensor] : expected) {
       const auto found = tensors.find(name);
       if (found == tensors.end() || found->second.sizes() != tensor.sizes()) {
-        return fail(ErrorCode::kMismatch, "{}: tensor {} is missing or of another shape", path.string(), name);
+        return fail(ErrorCode::kMismatch, "{}: tensor {} is missing or of another shape", path.string(),
+                    name);
       }
     }
     const torch::NoGradGuard no_grad;
@@ -546,7 +321,7 @@ class Trainer {
   }
 
   const DualTrainingOptions& options_;
-  const Setup& setup_;
+  const TrainingSetup& setup_;
   ThreadPool& pool_;
   const ProgressCallback& progress_;
   at::ScalarType dtype_;
@@ -579,7 +354,8 @@ Status check_options(const DualTrainingOptions& options) {
   for (const auto& [name, value] : shares) {
     if (!(value >= 0 && value <= 1)) return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", name, value);
   }
-  if (!(options.weight_decay >= 0)) return fail(ErrorCode::kUsage, "weight decay is {}", options.weight_decay);
+  if (!(options.weight_decay >= 0))
+    return fail(ErrorCode::kUsage, "weight decay is {}", options.weight_decay);
   if (!weights_type(options.weights)) {
     return fail(ErrorCode::kUsage, "weights \"{}\", expected fp32, fp16 or bf16", options.weights);
   }
@@ -602,7 +378,8 @@ Status claim_run_folder(const DualTrainingOptions& options, const Json& descript
   SACCADE_ASSIGN(const Json there, read_json(path));
   for (const auto& [key, value] : description.items()) {
     if (!there.is_object() || !there.contains(key) || there[key] != value) {
-      return fail(ErrorCode::kMismatch, "run folder {} holds a training with another \"{}\"; choose another folder",
+      return fail(ErrorCode::kMismatch,
+                  "run folder {} holds a training with another \"{}\"; choose another folder",
                   options.run.string(), key);
     }
   }
@@ -618,9 +395,7 @@ Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const 
   ThreadPool pool(threads);
   try {
     at::set_num_threads(threads);
-    Setup setup;
-    SACCADE_TRY(load_config(options, setup));
-    SACCADE_TRY(load_data(options, setup, pool, progress, stop));
+    SACCADE_ASSIGN(const TrainingSetup setup, load_training_setup(options, pool, progress, stop));
     if (options.dry_run) return DualTrainingReport{};
     SACCADE_TRY(claim_run_folder(options, setup.description));
     return Trainer(options, setup, pool, progress).run(stop);

@@ -3,11 +3,11 @@
 // A run folder holds
 //   run.json       what was trained on what: options, hashes, versions, seed
 //   metrics.jsonl  a line every evaluation: step, loss, learning rate, held-out recall
-//   state.safetensors  weights, optimizer and position; written atomically, read to go on after a stop or a kill
-//   model/         the best checkpoint so far, in the Hugging Face layout
-// The same command on the same folder goes on where it was. Data order, augmentation and captions are functions of
-// seed and step alone, so a run that was stopped and resumed ends with the same weights as one that was not (on the
-// same machine with the same number of threads).
+//   state.safetensors  weights, optimizer and position; written atomically, read to go on after a stop or a
+//   kill model/         the best checkpoint so far, in the Hugging Face layout
+// The same command on the same folder goes on where it was. Data order, augmentation and captions are
+// functions of seed and step alone, so a run that was stopped and resumed ends with the same weights as one
+// that was not (on the same machine with the same number of threads).
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ namespace saccade {
 struct DualTrainingOptions {
   std::vector<std::filesystem::path> datasets;  // manifests; items without captions are left out
   std::vector<std::filesystem::path> held_out;  // manifests scored during training, never trained on
-  // {"model": config.json of CLIP, "preprocessor": preprocessor_config.json, "tokenizer": folder}; the folder is
-  // relative to the file. Vocabulary and special ids in "model" are filled in from the tokenizer.
+  // {"model": config.json of CLIP, "preprocessor": preprocessor_config.json, "tokenizer": folder}; the folder
+  // is relative to the file. Vocabulary and special ids in "model" are filled in from the tokenizer.
   std::filesystem::path config;
   std::filesystem::path run;
   std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
 
-  int64_t steps = 10'000;       // 0: the untrained model, written and scored
+  int64_t steps = 10'000;  // 0: the untrained model, written and scored
   int64_t batch = 256;
   double learning_rate = 1e-3;  // the peak
   double warmup = 0.05;         // share of the steps, linear from 0; then a half cosine down to 0
@@ -43,13 +43,14 @@ struct DualTrainingOptions {
   // Chance that an example's caption is its item's first; else one of all, evenly.
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
-  std::string weights = "fp32";  // of the written checkpoint: "fp32", "fp16" or "bf16"; training's own are fp32
+  std::string weights =
+      "fp32";                  // of the written checkpoint: "fp32", "fp16" or "bf16"; training's own are fp32
   std::string device = "cpu";  // or "cuda", where libtorch has it
   int threads = 0;             // 0: all processors of the process
   uint64_t seed = 1;
-  int64_t evaluate_every = 500;   // steps
+  int64_t evaluate_every = 500;    // steps
   int64_t checkpoint_every = 500;  // steps
-  bool dry_run = false;           // check everything, write nothing, train nothing
+  bool dry_run = false;            // check everything, write nothing, train nothing
 };
 
 struct DualTrainingReport {
@@ -58,13 +59,13 @@ struct DualTrainingReport {
   double last_loss = 0;
   std::vector<OneCaptionRecall> best;  // of the checkpoint in model/
   int64_t best_step = 0;
-  double images_per_second = 0;           // of this call
-  std::vector<std::string> left_out;      // images that could not be decoded
+  double images_per_second = 0;       // of this call
+  std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
 };
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file and line
-// or option. A folder with a run of other options or data is refused (kMismatch), not overwritten.
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file
+// and line or option. A folder with a run of other options or data is refused (kMismatch), not overwritten.
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

@@ -1,0 +1,63 @@
+// What a dual encoder's training reads, and its batches: everything that is a function of the options, the
+// files and the step. Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/data/manifest.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/model/clip.h"
+#include "saccade/text/tokenizer.h"
+#include "saccade/train/dual.h"
+#include "saccade/train/picture_store.h"
+
+namespace saccade {
+
+// Everything a run needs that does not change while it trains.
+struct TrainingSetup {
+  ClipConfig config;
+  Preprocessing preprocessing;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::map<std::string, std::string>
+      passengers;    // file name -> content: what goes into the checkpoint as it is
+  Json config_json;  // config.json of the result
+
+  std::vector<DatasetItem> items;
+  std::vector<std::vector<TokenizedText>> captions;   // of each item
+  std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
+  std::vector<int64_t> usable;                        // items with a picture and a caption
+  PictureStore pictures;
+
+  Json description;  // run.json, without times
+};
+
+// One step's examples.
+struct TrainingBatch {
+  torch::Tensor pixels;  // [n, 3, side, side]
+  // [n, longest] int64, shortest texts first, and each text's length.
+  torch::Tensor ids;
+  std::vector<int64_t> lengths;
+  torch::Tensor positives;  // [n, n] bool
+  torch::Tensor keep;       // [n, kept] int64, or undefined
+};
+
+// Reads the config, the manifests and their pictures. Errors name the file and line.
+Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options, ThreadPool& pool,
+                                          const ProgressCallback& progress, std::stop_token stop);
+
+// Batch number `step`; the same for the same setup, options and step. Thread-safe.
+TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& options, int64_t step,
+                         ThreadPool& pool);
+
+}  // namespace saccade
