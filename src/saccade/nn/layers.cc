@@ -3,7 +3,44 @@
 #include <cmath>
 #include <limits>
 
+#include "saccade/nn/kernels.h"
+
 namespace saccade::nn {
+namespace {
+
+// Nobody will ask for gradients, and the values are where and of the types that kernels.h works on.
+bool takes_kernels(const torch::Tensor& x) {
+  return !at::GradMode::is_enabled() && x.is_cpu() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+Element element_of(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
+}
+
+torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask) {
+  const torch::Tensor input = qkv.contiguous();
+  AttentionTask task;
+  task.batch = input.size(0);
+  task.tokens = input.size(1);
+  task.heads = heads;
+  task.head_width = input.size(2) / 3 / heads;
+  task.type = element_of(input.scalar_type());
+  task.qkv = input.data_ptr();
+  torch::Tensor added;
+  if (mask.defined()) {
+    added = mask.to(at::kFloat).contiguous().expand({task.batch, heads, task.tokens, task.tokens});
+    if (added.stride(3) != 1) added = added.contiguous();  // broadcast along the keys
+    task.mask = added.data_ptr<float>();
+    for (int i = 0; i < 3; ++i) task.mask_strides[i] = added.stride(i);
+  }
+  torch::Tensor out = torch::empty({task.batch, task.tokens, input.size(2) / 3}, input.options());
+  task.out = out.data_ptr();
+  attend(task);
+  return out;
+}
+
+}  // namespace
 
 Result<Linear> Linear::make(ParameterSource& source, const std::string& name, int64_t in, int64_t out,
                             double init_std, bool without_bias) {
@@ -26,7 +63,9 @@ Result<Linear> Linear::make_joint(ParameterSource& source, const std::vector<std
   return joint;
 }
 
-torch::Tensor Linear::weight() const { return weights_.size() == 1 ? weights_.front() : torch::cat(weights_); }
+torch::Tensor Linear::weight() const {
+  return weights_.size() == 1 ? weights_.front() : torch::cat(weights_);
+}
 
 torch::Tensor Linear::bias() const {
   if (biases_.empty()) return {};
@@ -36,7 +75,8 @@ torch::Tensor Linear::bias() const {
 torch::Tensor Linear::forward(const torch::Tensor& x, Activation activation) const {
   if (packed_) return packed_->forward(x.to(packed_->dtype()).contiguous(), activation, x.scalar_type());
   const torch::Tensor b = bias();
-  return activate(at::linear(x, weight().to(x.scalar_type()), b.defined() ? b.to(x.scalar_type()) : b), activation);
+  return activate(at::linear(x, weight().to(x.scalar_type()), b.defined() ? b.to(x.scalar_type()) : b),
+                  activation);
 }
 
 torch::Tensor Linear::add_to(torch::Tensor residual, const torch::Tensor& x) const {
@@ -51,7 +91,8 @@ void Linear::pack(at::ScalarType dtype) {
   biases_.clear();
 }
 
-Result<LayerNorm> LayerNorm::make(ParameterSource& source, const std::string& name, int64_t width, double eps) {
+Result<LayerNorm> LayerNorm::make(ParameterSource& source, const std::string& name, int64_t width,
+                                  double eps) {
   LayerNorm layer;
   SACCADE_ASSIGN(layer.weight_, source.take(name + ".weight", {width}, {1, 0}));
   SACCADE_ASSIGN(layer.bias_, source.take(name + ".bias", {width}, {}));
@@ -60,13 +101,28 @@ Result<LayerNorm> LayerNorm::make(ParameterSource& source, const std::string& na
 }
 
 torch::Tensor LayerNorm::forward(const torch::Tensor& x, at::ScalarType dtype) const {
+  if (takes_kernels(x) && x.scalar_type() == at::kFloat && (dtype == at::kFloat || dtype == at::kBFloat16)) {
+    const torch::Tensor input = x.contiguous();
+    torch::Tensor out = torch::empty(input.sizes(), dtype);
+    NormTask task;
+    task.width = weight_.numel();
+    task.rows = input.numel() / task.width;
+    task.x = input.data_ptr<float>();
+    task.gain = weight_.data_ptr<float>();
+    task.bias = bias_.data_ptr<float>();
+    task.eps = static_cast<float>(eps_);
+    task.out_type = element_of(dtype);
+    task.out = out.data_ptr();
+    normalize(task);
+    return out;
+  }
   return at::layer_norm(x, weight_.sizes(), weight_, bias_, eps_).to(dtype);
 }
 
 Result<TransformerBlock> TransformerBlock::make(ParameterSource& source, const std::string& prefix,
                                                 const BlockNames& names, const TransformerShape& shape) {
-  // CLIP's own initial values (Radford et al. 2021, released code): the output projections shrink with depth, so
-  // that the residual stream's variance does not grow with it.
+  // CLIP's own initial values (Radford et al. 2021, released code): the output projections shrink with depth,
+  // so that the residual stream's variance does not grow with it.
   const auto width = static_cast<double>(shape.width);
   const double attention_std = 1 / std::sqrt(width);
   const double output_std = attention_std / std::sqrt(2.0 * static_cast<double>(shape.layers));
@@ -79,19 +135,31 @@ Result<TransformerBlock> TransformerBlock::make(ParameterSource& source, const s
   SACCADE_ASSIGN(block.query_key_value_,
                  Linear::make_joint(source, {prefix + names.query, prefix + names.key, prefix + names.value},
                                     shape.width, shape.width, attention_std));
-  SACCADE_ASSIGN(block.output_, Linear::make(source, prefix + names.output, shape.width, shape.width, output_std));
+  SACCADE_ASSIGN(block.output_,
+                 Linear::make(source, prefix + names.output, shape.width, shape.width, output_std));
   SACCADE_ASSIGN(block.norm2_, LayerNorm::make(source, prefix + names.norm2, shape.width, shape.eps));
-  SACCADE_ASSIGN(block.mlp_in_, Linear::make(source, prefix + names.mlp_in, shape.width, shape.mlp_width, mlp_std));
+  SACCADE_ASSIGN(block.mlp_in_,
+                 Linear::make(source, prefix + names.mlp_in, shape.width, shape.mlp_width, mlp_std));
   SACCADE_ASSIGN(block.mlp_out_,
                  Linear::make(source, prefix + names.mlp_out, shape.mlp_width, shape.width, output_std));
   return block;
 }
 
-torch::Tensor TransformerBlock::forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype) const {
+torch::Tensor TransformerBlock::forward(torch::Tensor x, const torch::Tensor& mask,
+                                        at::ScalarType dtype) const {
   const torch::Tensor mixed = attention(query_key_value_.forward(norm1_.forward(x, dtype)), heads_, mask);
   x = output_.add_to(std::move(x), mixed);
   const torch::Tensor hidden = mlp_in_.forward(norm2_.forward(x, dtype), activation_);
   return mlp_out_.add_to(std::move(x), hidden);
+}
+
+torch::Tensor TransformerBlock::forward_at(const torch::Tensor& x, const torch::Tensor& mask,
+                                           at::ScalarType dtype, const torch::Tensor& positions) const {
+  const torch::Tensor entries = torch::arange(x.size(0), positions.options());
+  const torch::Tensor mixed = attention(query_key_value_.forward(norm1_.forward(x, dtype)), heads_, mask);
+  torch::Tensor rows = output_.add_to(x.index({entries, positions}), mixed.index({entries, positions}));
+  const torch::Tensor hidden = mlp_in_.forward(norm2_.forward(rows, dtype), activation_);
+  return mlp_out_.add_to(std::move(rows), hidden);
 }
 
 void TransformerBlock::pack(at::ScalarType dtype) {
@@ -99,6 +167,7 @@ void TransformerBlock::pack(at::ScalarType dtype) {
 }
 
 torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask) {
+  if (takes_kernels(qkv)) return fused_attention(qkv, heads, mask);
   const int64_t batch = qkv.size(0);
   const int64_t tokens = qkv.size(1);
   const int64_t width = qkv.size(2) / 3;
@@ -109,7 +178,8 @@ torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Te
                                   .contiguous()
                                   .view({3, batch * heads, tokens, head_width});
   const torch::Tensor query = parts[0] * (1 / std::sqrt(static_cast<double>(head_width)));
-  torch::Tensor scores = at::bmm(query, parts[1].transpose(1, 2)).to(at::kFloat);  // [batch * heads, tokens, tokens]
+  torch::Tensor scores =
+      at::bmm(query, parts[1].transpose(1, 2)).to(at::kFloat);  // [batch * heads, tokens, tokens]
   if (mask.defined()) scores = (scores.view({batch, heads, tokens, tokens}) + mask).view_as(scores);
   const torch::Tensor weights = at::softmax(scores, -1).to(qkv.scalar_type());
   return at::bmm(weights, parts[2])

@@ -1,9 +1,10 @@
 // The layers every architecture here is made of, over libtorch.
 //
-// One definition serves training and inference. The residual stream is float32; products are made in the dtype
-// of their input, which the caller chooses block by block: float32 as the reference, bfloat16 for speed (float32
-// master weights are converted on the way, and gradients flow back through the conversion). After pack(), linear
-// layers run on weights repacked for oneDNN: for inference only, as gradients do not flow through them.
+// One definition serves training and inference. The residual stream is float32; products are made in the
+// dtype of their input, which the caller chooses block by block: float32 as the reference, bfloat16 for speed
+// (float32 master weights are converted on the way, and gradients flow back through the conversion). After
+// pack(), linear layers run on weights repacked for oneDNN: for inference only, as gradients do not flow
+// through them. With gradients off, normalization and attention on the CPU run in the kernels of kernels.h.
 #pragma once
 
 #include <memory>
@@ -24,14 +25,16 @@ class Linear {
   // Parameters "<name>.weight" and, unless without_bias, "<name>.bias" (starting at 0).
   static Result<Linear> make(ParameterSource& source, const std::string& name, int64_t in, int64_t out,
                              double init_std, bool without_bias = false);
-  // Several layers that read the same input as one: their outputs side by side. The parameters keep their names.
+  // Several layers that read the same input as one: their outputs side by side. The parameters keep their
+  // names.
   static Result<Linear> make_joint(ParameterSource& source, const std::vector<std::string>& names, int64_t in,
                                    int64_t out_each, double init_std);
   // A layer over a tensor of another shape (a convolution's kernel) seen as [out, in].
   explicit Linear(torch::Tensor weight) : weights_{std::move(weight)} {}
 
   // x: [..., in]; the result has x's dtype.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, Activation activation = Activation::kNone) const;
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x,
+                                      Activation activation = Activation::kNone) const;
   // residual + forward(x), in float32; when packed, `residual` itself is overwritten.
   [[nodiscard]] torch::Tensor add_to(torch::Tensor residual, const torch::Tensor& x) const;
 
@@ -78,11 +81,15 @@ struct BlockNames {
 // A pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x)).
 class TransformerBlock {
  public:
-  static Result<TransformerBlock> make(ParameterSource& source, const std::string& prefix, const BlockNames& names,
-                                       const TransformerShape& shape);
-  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the attention
-  // scores, broadcast to [batch, heads, tokens, tokens].
+  static Result<TransformerBlock> make(ParameterSource& source, const std::string& prefix,
+                                       const BlockNames& names, const TransformerShape& shape);
+  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
+  // attention scores, broadcast to [batch, heads, tokens, tokens].
   [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype) const;
+  // The rows of forward(x) at one position an entry, for a last block of which nothing else is read: only the
+  // attention sees all tokens. positions: [batch] int64; result [batch, width] float32.
+  [[nodiscard]] torch::Tensor forward_at(const torch::Tensor& x, const torch::Tensor& mask,
+                                         at::ScalarType dtype, const torch::Tensor& positions) const;
   void pack(at::ScalarType dtype);
 
  private:

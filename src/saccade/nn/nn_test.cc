@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "saccade/nn/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/packed_linear.h"
 #include "saccade/nn/parameters.h"
@@ -111,6 +112,160 @@ TEST(Attention, MatchesTheDefinition) {
   }
 }
 
+// --- kernels against the layers' own definition
+// --------------------------------------------------------------
+
+Element element_of(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
+}
+
+NormTask norm_task(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& out) {
+  NormTask task;
+  task.width = x.size(-1);
+  task.rows = x.numel() / task.width;
+  task.x = x.data_ptr<float>();
+  task.gain = gain.data_ptr<float>();
+  task.bias = bias.data_ptr<float>();
+  task.eps = 1e-5F;
+  task.out_type = element_of(out.scalar_type());
+  task.out = out.data_ptr();
+  return task;
+}
+
+TEST(Kernels, NormalizeAsTheDefinition) {
+  torch::manual_seed(11);
+  for (const int64_t width : {1, 3, 16, 24, 100, 768}) {
+    // A mean a thousand times the spread: sums of squares in float would lose it.
+    const Tensor x = torch::randn({5, width}) + 1000 * torch::arange(5).view({5, 1});
+    const Tensor gain = torch::randn({width});
+    const Tensor bias = torch::randn({width});
+    const Tensor wide = x.to(at::kDouble);
+    const Tensor centred = wide - wide.mean(1, true);
+    const Tensor expected = centred / (centred.square().mean(1, true) + 1e-5).sqrt() * gain + bias;
+    for (const Kernels& kernel : kernels()) {
+      SCOPED_TRACE(std::string(kernel.name) + ", width " + std::to_string(width));
+      const Tensor out = torch::full({5, width}, 1e9);
+      kernel.normalize(norm_task(x, gain, bias, out), 0, 4);
+      EXPECT_LT(max_difference(out[0], expected[0]), 1e-5);
+      // Values near 4000 are 2.4e-4 apart: what the mean cannot tell, no result can.
+      EXPECT_LT(max_difference(out.slice(0, 0, 4), expected.slice(0, 0, 4)), 2e-3);
+      EXPECT_EQ(out[4].min().item<float>(), 1e9F);  // a row that was not asked for
+      const Tensor rough = torch::zeros({5, width}, at::kBFloat16);
+      kernel.normalize(norm_task(x, gain, bias, rough), 0, 4);
+      EXPECT_TRUE(torch::equal(rough.slice(0, 0, 4), out.slice(0, 0, 4).to(at::kBFloat16)));
+    }
+  }
+}
+
+Tensor run_attention(const Kernels& kernel, const Tensor& qkv, int64_t heads, const Tensor& mask) {
+  AttentionTask task;
+  task.batch = qkv.size(0);
+  task.tokens = qkv.size(1);
+  task.heads = heads;
+  task.head_width = qkv.size(2) / 3 / heads;
+  task.type = element_of(qkv.scalar_type());
+  task.qkv = qkv.data_ptr();
+  Tensor added;
+  if (mask.defined()) {
+    added = mask.expand({task.batch, heads, task.tokens, task.tokens}).contiguous();
+    task.mask = added.data_ptr<float>();
+    for (int i = 0; i < 3; ++i) task.mask_strides[i] = added.stride(i);
+  }
+  Tensor out = torch::full({task.batch, task.tokens, qkv.size(2) / 3}, 7, qkv.options());
+  task.out = out.data_ptr();
+  // What earlier heads leave in the scratch memory must not matter: not even NaN.
+  std::vector<float> scratch(static_cast<size_t>(attention_scratch(task)), std::nanf(""));
+  const int64_t pairs = task.batch * heads;
+  kernel.attend(task, 0, pairs / 2, scratch.data());
+  kernel.attend(task, pairs / 2, pairs, scratch.data());
+  return out;
+}
+
+TEST(Kernels, AttendAsTheDefinition) {
+  torch::manual_seed(12);
+  constexpr int64_t kBatch = 2, kHeads = 3;
+  for (const int64_t tokens : {1, 5, 6, 7, 16, 17, 50, 77}) {
+    for (const int64_t head_width : {4, 20, 64}) {
+      const Tensor qkv = 2 * torch::randn({kBatch, tokens, 3 * kHeads * head_width});
+      Tensor left_out = torch::zeros({kBatch, 1, 1, tokens});  // the second entry without its last third
+      left_out[1].slice(2, tokens - tokens / 3).fill_(-std::numeric_limits<float>::infinity());
+      for (const Tensor& mask : {Tensor(), causal_mask(tokens), left_out + causal_mask(tokens)}) {
+        // With gradients on, the plain operations run.
+        const Tensor expected = attention(qkv.to(at::kDouble), kHeads, mask);
+        for (const Kernels& kernel : kernels()) {
+          SCOPED_TRACE(std::string(kernel.name) + ", " + std::to_string(tokens) + " tokens of " +
+                       std::to_string(head_width));
+          // Scores of some 30 are 2e-6 apart in float, and so are the weights' logarithms.
+          EXPECT_LT(max_difference(run_attention(kernel, qkv, kHeads, mask), expected), 3e-5);
+          const Tensor rough = run_attention(kernel, qkv.to(at::kBFloat16), kHeads, mask);
+          EXPECT_LT(max_difference(rough, expected), 0.15);  // scores of some 30, of 8-bit mantissas
+        }
+      }
+    }
+  }
+}
+
+TEST(Kernels, ExtremeScoresStayFinite) {
+  // One key far ahead of the others: weights of 1 and 0, though e^score would overflow.
+  Tensor qkv = torch::zeros({1, 20, 3 * 4});
+  qkv.slice(2, 0, 4).fill_(100);
+  qkv[0][13].slice(0, 4, 8).fill_(100);
+  qkv.slice(2, 8, 12).copy_(torch::arange(20).view({1, 20, 1}).expand({1, 20, 4}));
+  for (const Kernels& kernel : kernels()) {
+    const Tensor out = run_attention(kernel, qkv, 1, {});
+    EXPECT_EQ(out.min().item<float>(), 13) << kernel.name;
+    EXPECT_EQ(out.max().item<float>(), 13) << kernel.name;
+  }
+}
+
+TEST(Kernels, NaNIsNotHidden) {
+  torch::manual_seed(13);
+  Tensor qkv = torch::randn({1, 9, 3 * 4});
+  qkv[0][5][0] = std::nanf("");  // in one query
+  const Tensor nothing_allowed = torch::full({9, 9}, -std::numeric_limits<float>::infinity());
+  for (const Kernels& kernel : kernels()) {
+    const Tensor out = run_attention(kernel, qkv, 1, {});
+    EXPECT_TRUE(out[0][5].isnan().all().item<bool>()) << kernel.name;
+    EXPECT_FALSE(out[0][4].isnan().any().item<bool>()) << kernel.name;
+    EXPECT_TRUE(run_attention(kernel, qkv, 1, nothing_allowed).isnan().all().item<bool>()) << kernel.name;
+  }
+}
+
+TEST(Attention, WithoutGradientsIsTheSame) {
+  torch::manual_seed(14);
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    const Tensor qkv = torch::randn({3, 11, 3 * 24}).to(dtype);
+    for (const Tensor& mask :
+         {Tensor(), causal_mask(11), torch::randn({3, 1, 1, 11}), torch::randn({1, 4, 11, 1})}) {
+      const Tensor expected = attention(qkv, 4, mask);
+      const torch::NoGradGuard no_grad;
+      const Tensor ours = attention(qkv, 4, mask);
+      EXPECT_EQ(ours.scalar_type(), dtype);
+      EXPECT_LT(max_difference(ours, expected), dtype == at::kFloat ? 1e-5 : 0.05);
+      // An entry's answer does not depend on what it is computed beside, nor on the threads.
+      const int threads = at::get_num_threads();
+      at::set_num_threads(1);
+      const Tensor alone_mask =
+          mask.defined() && mask.dim() == 4 && mask.size(0) == 3 ? mask.slice(0, 2) : mask;
+      EXPECT_TRUE(torch::equal(attention(qkv.slice(0, 2), 4, alone_mask)[0], ours[2]));
+      at::set_num_threads(threads);
+    }
+  }
+}
+
+TEST(LayerNorm, WithoutGradientsIsTheSame) {
+  InitializedParameters source(15);
+  const auto layer = LayerNorm::make(source, "norm", 40, 1e-5);
+  ASSERT_TRUE(layer);
+  torch::manual_seed(15);
+  const Tensor x = torch::randn({700, 40}).t().contiguous().t();  // rows that are not contiguous
+  const Tensor expected = layer->forward(x, at::kFloat);
+  const torch::NoGradGuard no_grad;
+  EXPECT_LT(max_difference(layer->forward(x, at::kFloat), expected), 1e-5);
+  EXPECT_EQ(layer->forward(x, at::kBFloat16).scalar_type(), at::kBFloat16);
+  EXPECT_LT(max_difference(layer->forward(x, at::kBFloat16), expected), 0.02);
+}
+
 TEST(Patches, AreAConvolutionsWindows) {
   torch::manual_seed(4);
   const Tensor pixels = torch::randn({2, 3, 8, 12});
@@ -122,8 +277,12 @@ TEST(Patches, AreAConvolutionsWindows) {
 
 TEST(TransformerBlock, PackedEqualsPlain) {
   InitializedParameters source(7);
-  const TransformerShape shape{
-      .width = 24, .layers = 2, .heads = 4, .mlp_width = 48, .activation = Activation::kQuickGelu, .eps = 1e-5};
+  const TransformerShape shape{.width = 24,
+                               .layers = 2,
+                               .heads = 4,
+                               .mlp_width = 48,
+                               .activation = Activation::kQuickGelu,
+                               .eps = 1e-5};
   const BlockNames names{"n1", "q", "k", "v", "o", "n2", "up", "down"};
   auto block = TransformerBlock::make(source, "block.", names, shape);
   ASSERT_TRUE(block);
@@ -131,8 +290,14 @@ TEST(TransformerBlock, PackedEqualsPlain) {
   for (const auto& [name, tensor] : source.parameters()) tensor.add_(torch::randn_like(tensor) * 0.1);
   const Tensor x = torch::randn({3, 6, 24});
   const Tensor plain = block->forward(x, causal_mask(6), at::kFloat);
+  const Tensor positions = torch::tensor({4, 0, 5});
+  const Tensor chosen = torch::stack({plain[0][4], plain[1][0], plain[2][5]});
+  EXPECT_LT(max_difference(block->forward_at(x, causal_mask(6), at::kFloat, positions), chosen), 1e-5);
   block->pack(at::kFloat);
   EXPECT_LT(max_difference(block->forward(x.clone(), causal_mask(6), at::kFloat), plain), 1e-5);
+  const Tensor before = x.clone();
+  EXPECT_LT(max_difference(block->forward_at(x, causal_mask(6), at::kFloat, positions), chosen), 1e-5);
+  EXPECT_TRUE(torch::equal(x, before));
 }
 
 // Central differences in the direction of a few random vectors, against autograd.

@@ -1,0 +1,407 @@
+// One source for all instruction sets: the compilers' vector types, W lanes wide, in templates that are
+// inlined into one function an instruction set. The widest that the processor has is chosen at run time.
+#include "saccade/nn/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "saccade/core/half.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#define SACCADE_INLINE __attribute__((always_inline)) inline
+
+namespace saccade::nn {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Queries a head is worked through at a time: with two vectors of keys, 12 sums, which 16 registers hold.
+constexpr int64_t kQueries = 6;
+// Keys and head widths are padded to whole vectors of the widest kind, in scratch memory.
+constexpr int64_t kPadding = 16;
+
+constexpr int64_t padded(int64_t count, int64_t unit = kPadding) {
+  return (count + unit - 1) / unit * unit;
+}
+
+template <int W>
+struct Lanes {
+  using Floats __attribute__((vector_size(W * sizeof(float)))) = float;
+  using Ints __attribute__((vector_size(W * sizeof(int32_t)))) = int32_t;
+};
+
+// Vectors go by reference: how they are passed by value differs between instruction sets.
+template <typename V>
+SACCADE_INLINE void load(V& vector, const float* from) {
+  std::memcpy(&vector, from, sizeof(V));
+}
+
+template <typename V>
+SACCADE_INLINE void store(float* to, const V& vector) {
+  std::memcpy(to, &vector, sizeof(V));
+}
+
+template <int W, typename V>
+SACCADE_INLINE float sum_of(const V& vector) {
+  float lanes[W];
+  std::memcpy(lanes, &vector, sizeof(V));
+  for (int half = W / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// e^x for x <= 0, to 2 units in the last place; 0 below -87.3, where results would be denormal. NaN stays
+// NaN. Cephes' expf: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
+template <int W>
+SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
+  using Floats = typename Lanes<W>::Floats;
+  using Ints = typename Lanes<W>::Ints;
+  const auto below = x < -87.3F;
+  const Floats r0 = below ? Floats{} : x;
+  constexpr float kRound =
+      12582912.F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
+  const Floats shifted = r0 * 1.44269504088896341F + kRound;
+  const Floats n = shifted - kRound;
+  const Floats r = (r0 - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r + 1.F;
+  Ints bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits << 23) + 0x3f800000;
+  Floats power;
+  std::memcpy(&power, &bits, sizeof power);
+  x = below ? Floats{} : p * power;
+}
+
+// --- layer normalization
+// ------------------------------------------------------------------------------------
+
+template <int W>
+SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int64_t last) {
+  using Floats = typename Lanes<W>::Floats;
+  const int64_t width = task.width;
+  const int64_t whole = width / W * W;
+  for (int64_t row = first; row < last; ++row) {
+    const float* x = task.x + row * width;
+    Floats v;
+    Floats sums{};
+    for (int64_t i = 0; i < whole; i += W) {
+      load(v, x + i);
+      sums += v;
+    }
+    float sum = sum_of<W>(sums);
+    for (int64_t i = whole; i < width; ++i) sum += x[i];
+    const float mean = sum / static_cast<float>(width);
+
+    // The variance in a second pass, from differences: a mean that is large beside the spread costs no
+    // digits.
+    Floats squares{};
+    for (int64_t i = 0; i < whole; i += W) {
+      load(v, x + i);
+      v -= mean;
+      squares += v * v;
+    }
+    float square = sum_of<W>(squares);
+    for (int64_t i = whole; i < width; ++i) square += (x[i] - mean) * (x[i] - mean);
+    const float scale = 1 / std::sqrt(square / static_cast<float>(width) + task.eps);
+
+    if (task.out_type == Element::kFloat32) {
+      float* out = static_cast<float*>(task.out) + row * width;
+      for (int64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) * scale * task.gain[i] + task.bias[i];
+    } else {
+      uint16_t* out = static_cast<uint16_t*>(task.out) + row * width;
+      for (int64_t i = 0; i < width; ++i) {
+        out[i] = float_to_bf16((x[i] - mean) * scale * task.gain[i] + task.bias[i]);
+      }
+    }
+  }
+}
+
+// --- attention
+// ----------------------------------------------------------------------------------------------
+
+// out = a b for kQueries rows of a and kVectors vectors of columns of b. a: rows `a_stride` apart, depth
+// long.
+template <int W, int kVectors>
+SACCADE_INLINE void multiply_tile(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+                                  int64_t depth, float* out, int64_t out_stride) {
+  using Floats = typename Lanes<W>::Floats;
+  Floats sums[kQueries][kVectors] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    Floats columns[kVectors];
+    for (int j = 0; j < kVectors; ++j) load(columns[j], b + k * b_stride + j * W);
+    for (int64_t i = 0; i < kQueries; ++i) {
+      const float factor = a[i * a_stride + k];
+      for (int j = 0; j < kVectors; ++j) sums[i][j] += factor * columns[j];
+    }
+  }
+  for (int64_t i = 0; i < kQueries; ++i) {
+    for (int j = 0; j < kVectors; ++j) store(out + i * out_stride + j * W, sums[i][j]);
+  }
+}
+
+// The same for `columns` of them, a multiple of W.
+template <int W>
+SACCADE_INLINE void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
+                             int64_t columns, int64_t depth, float* out, int64_t out_stride) {
+  int64_t c = 0;
+  for (; c + 2 * W <= columns; c += 2 * W) {
+    multiply_tile<W, 2>(a, a_stride, b + c, b_stride, depth, out + c, out_stride);
+  }
+  if (c < columns) multiply_tile<W, 1>(a, a_stride, b + c, b_stride, depth, out + c, out_stride);
+}
+
+// How many keys, from the first on, any of `count` queries may look at: what lies behind is -infinity in all
+// of their masks. Causal attention is half the work for it. At least 1.
+SACCADE_INLINE int64_t visible_keys(const float* mask, int64_t stride, int64_t count, int64_t tokens) {
+  int64_t keys = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t last = tokens;
+    while (last > keys && mask[i * stride + last - 1] == -kInfinity) --last;
+    keys = std::max(keys, last);
+  }
+  return keys;
+}
+
+// scores: [keys, padded to W], in place to e^(score - largest), 0 in the padding. Returns 1 / their sum.
+template <int W>
+SACCADE_INLINE float exponents(float* scores, const float* mask, int64_t keys) {
+  using Floats = typename Lanes<W>::Floats;
+  if (mask != nullptr) {
+    for (int64_t t = 0; t < keys; ++t) scores[t] += mask[t];
+  }
+  const int64_t columns = padded(keys, W);
+  for (int64_t t = keys; t < columns; ++t) scores[t] = -kInfinity;
+  Floats v;
+  Floats largest_lanes;
+  load(largest_lanes, scores);
+  for (int64_t t = W; t < columns; t += W) {
+    load(v, scores + t);
+    largest_lanes = v > largest_lanes ? v : largest_lanes;
+  }
+  float lanes[W];
+  std::memcpy(lanes, &largest_lanes, sizeof lanes);
+  const float largest = *std::max_element(lanes, lanes + W);
+  if (largest == -kInfinity) return std::numeric_limits<float>::quiet_NaN();
+  Floats sums{};
+  for (int64_t t = 0; t < columns; t += W) {
+    load(v, scores + t);
+    v -= largest;
+    exp_of<W>(v);
+    store(scores + t, v);
+    sums += v;
+  }
+  return 1 / sum_of<W>(sums);
+}
+
+SACCADE_INLINE float read(const float* value) {
+  return *value;
+}
+SACCADE_INLINE float read(const uint16_t* value) {
+  return bf16_to_float(*value);
+}
+SACCADE_INLINE void write(float* to, float value) {
+  *to = value;
+}
+SACCADE_INLINE void write(uint16_t* to, float value) {
+  *to = float_to_bf16(value);
+}
+
+// Asks for a token's query, key and value of the next head: its rows are short and far apart, which no
+// processor foresees (a fifth of the time of attention over 77 tokens went into waiting for them).
+template <typename T>
+SACCADE_INLINE void fetch_parts(const T* query, int64_t part_stride, int64_t depth) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t part = 0; part < 3; ++part) {
+    for (int64_t c = 0; c < depth; c += kLine) __builtin_prefetch(query + part * part_stride + c);
+  }
+}
+
+template <int W, typename T>
+SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  const int64_t tokens = task.tokens;
+  const int64_t depth = task.head_width;
+  const int64_t columns = padded(tokens);
+  const int64_t depth_columns = padded(depth);
+  const int64_t token_stride = 3 * task.heads * depth;
+  const float scale = 1 / std::sqrt(static_cast<float>(depth));
+
+  float* keys = scratch;                             // [depth, columns]: transposed
+  float* values = keys + depth * columns;            // [tokens, depth_columns]
+  float* queries = values + tokens * depth_columns;  // [kQueries, depth]
+  float* scores = queries + kQueries * depth;        // [kQueries, columns]
+  float* mixed = scores + kQueries * columns;        // [kQueries, depth_columns]
+  std::fill(keys, scores, 0.F);  // the padding must be finite; what is not padding is written below
+
+  for (int64_t pair = first; pair < last; ++pair) {
+    const int64_t entry = pair / task.heads;
+    const int64_t head = pair % task.heads;
+    const T* query = static_cast<const T*>(task.qkv) + entry * tokens * token_stride + head * depth;
+    const T* key = query + task.heads * depth;
+    const T* value = key + task.heads * depth;
+    // By blocks of tokens: their rows lie so far apart that more of them would push each other out of the
+    // cache.
+    for (int64_t block = 0; block < tokens; block += kPadding) {
+      const int64_t end = std::min(block + kPadding, tokens);
+      for (int64_t c = 0; c < depth; ++c) {
+        for (int64_t t = block; t < end; ++t) keys[c * columns + t] = read(key + t * token_stride + c);
+      }
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t c = 0; c < depth; ++c) values[t * depth_columns + c] = read(value + t * token_stride + c);
+    }
+    const float* mask = nullptr;
+    if (task.mask != nullptr) mask = task.mask + entry * task.mask_strides[0] + head * task.mask_strides[1];
+
+    for (int64_t begin = 0; begin < tokens; begin += kQueries) {
+      const int64_t count = std::min(kQueries, tokens - begin);
+      for (int64_t i = 0; i < count; ++i) {
+        const T* row = query + (begin + i) * token_stride;
+        for (int64_t c = 0; c < depth; ++c) queries[i * depth + c] = scale * read(row + c);
+        if (pair + 1 < last && head + 1 < task.heads) fetch_parts(row + depth, task.heads * depth, depth);
+      }
+      const float* row_masks = mask == nullptr ? nullptr : mask + begin * task.mask_strides[2];
+      const int64_t visible =
+          mask == nullptr ? tokens : visible_keys(row_masks, task.mask_strides[2], count, tokens);
+      multiply<W>(queries, depth, keys, columns, padded(visible, W), depth, scores, columns);
+      float factors[kQueries];
+      for (int64_t i = 0; i < count; ++i) {
+        const float* row_mask = mask == nullptr ? nullptr : row_masks + i * task.mask_strides[2];
+        factors[i] = exponents<W>(scores + i * columns, row_mask, visible);
+      }
+      multiply<W>(scores, columns, values, depth_columns, depth_columns, visible, mixed, depth_columns);
+      for (int64_t i = 0; i < count; ++i) {
+        T* out = static_cast<T*>(task.out) + ((entry * tokens + begin + i) * task.heads + head) * depth;
+        for (int64_t c = 0; c < depth; ++c) write(out + c, factors[i] * mixed[i * depth_columns + c]);
+      }
+    }
+  }
+}
+
+template <int W>
+SACCADE_INLINE void attend_heads_with(const AttentionTask& task, int64_t first, int64_t last,
+                                      float* scratch) {
+  if (task.type == Element::kFloat32) {
+    attend_heads<W, float>(task, first, last, scratch);
+  } else {
+    attend_heads<W, uint16_t>(task, first, last, scratch);
+  }
+}
+
+// --- one function an instruction set
+// ------------------------------------------------------------------------
+
+void normalize_portable(const NormTask& task, int64_t first, int64_t last) {
+  normalize_rows_with<4>(task, first, last);
+}
+void attend_portable(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  attend_heads_with<4>(task, first, last, scratch);
+}
+
+#if defined(__x86_64__)
+#define SACCADE_AVX2 __attribute__((target("avx2,fma")))
+#define SACCADE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+SACCADE_AVX2 void normalize_avx2(const NormTask& task, int64_t first, int64_t last) {
+  normalize_rows_with<8>(task, first, last);
+}
+SACCADE_AVX2 void attend_avx2(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  attend_heads_with<8>(task, first, last, scratch);
+}
+SACCADE_AVX512 void normalize_avx512(const NormTask& task, int64_t first, int64_t last) {
+  normalize_rows_with<16>(task, first, last);
+}
+SACCADE_AVX512 void attend_avx512(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  attend_heads_with<16>(task, first, last, scratch);
+}
+#endif
+
+// body(first, last, thread) over [0, count) in one piece a thread; serial where a piece would be under
+// `grain`.
+template <typename Body>
+void in_parallel(int64_t count, int64_t grain, const Body& body) {
+#ifdef _OPENMP
+  if (count > grain && omp_get_max_threads() > 1 && omp_in_parallel() == 0) {
+    // All threads or one: libgomp starts threads anew whenever their number changes.
+#pragma omp parallel
+    {
+      const int64_t threads = omp_get_num_threads();
+      const int64_t thread = omp_get_thread_num();
+      const int64_t first = count * thread / threads;
+      const int64_t last = count * (thread + 1) / threads;
+      if (first < last) body(first, last, thread);
+    }
+    return;
+  }
+#else
+  (void)grain;
+#endif
+  if (count > 0) body(int64_t{0}, count, int64_t{0});
+}
+
+int64_t most_threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+}  // namespace
+
+int64_t attention_scratch(const AttentionTask& task) {
+  const int64_t columns = padded(task.tokens);
+  const int64_t depth_columns = padded(task.head_width);
+  return task.head_width * columns + task.tokens * depth_columns +
+         kQueries * (task.head_width + columns + depth_columns);
+}
+
+std::span<const Kernels> kernels() {
+  static constexpr Kernels kAll[] = {
+#if defined(__x86_64__)
+    {"avx512", normalize_avx512, attend_avx512},
+    {"avx2", normalize_avx2, attend_avx2},
+#endif
+    {"portable", normalize_portable, attend_portable},
+  };
+  const std::span<const Kernels> all(kAll);
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 &&
+                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+                      __builtin_cpu_supports("avx512vl") != 0;
+  return all.subspan(avx512 ? 0 : avx2 ? 1 : 2);
+#else
+  return all;
+#endif
+}
+
+void normalize(const NormTask& task) {
+  const Kernels& fastest = kernels().front();
+  // Below some 16,000 values, starting threads costs more than the work.
+  const int64_t grain = 1 + (int64_t{1} << 14) / std::max<int64_t>(task.width, 1);
+  in_parallel(task.rows, grain,
+              [&](int64_t first, int64_t last, int64_t) { fastest.normalize(task, first, last); });
+}
+
+void attend(const AttentionTask& task) {
+  const Kernels& fastest = kernels().front();
+  const int64_t scratch = attention_scratch(task);
+  std::vector<float> memory(static_cast<size_t>(scratch * most_threads()));
+  in_parallel(task.batch * task.heads, 1, [&](int64_t first, int64_t last, int64_t thread) {
+    fastest.attend(task, first, last, memory.data() + thread * scratch);
+  });
+}
+
+}  // namespace saccade::nn

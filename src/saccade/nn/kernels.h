@@ -1,0 +1,61 @@
+// What lies between the matrix products of a transformer, for inference: layer normalization and attention,
+// each in one pass over memory, in the widest instructions the processor has. The layers of layers.h are the
+// oracle and what gradients flow through.
+//
+// All sums are float32 whatever the tensors' type. A row's (a head's) result does not depend on what it is
+// computed beside, nor on the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace saccade::nn {
+
+enum class Element { kFloat32, kBFloat16 };
+
+struct NormTask {
+  int64_t rows = 0;
+  int64_t width = 0;
+  const float* x = nullptr;     // [rows, width]
+  const float* gain = nullptr;  // [width]
+  const float* bias = nullptr;  // [width]
+  float eps = 0;
+  Element out_type = Element::kFloat32;
+  void* out = nullptr;  // [rows, width]
+};
+
+struct AttentionTask {
+  int64_t batch = 0;
+  int64_t tokens = 0;
+  int64_t heads = 0;
+  int64_t head_width = 0;
+  Element type = Element::kFloat32;  // of qkv and out
+  const void* qkv = nullptr;         // [batch, tokens, 3, heads, head_width]
+  // nullptr, or [batch, heads, tokens, tokens] added to the scores, whose first three dimensions have these
+  // strides (0 where broadcast) and whose last has stride 1. A row of -infinity alone gives NaN, as softmax
+  // does.
+  const float* mask = nullptr;
+  int64_t mask_strides[3] = {0, 0, 0};
+  void* out = nullptr;  // [batch, tokens, heads, head_width]
+};
+
+// Rows [first, last) of a normalization; (batch, head) pairs [first, last) of an attention, counted with the
+// heads of one batch entry side by side. `scratch`: attention_scratch(task) floats for each caller at the
+// same time.
+struct Kernels {
+  std::string_view name;  // "avx512", "avx2", "portable"
+  void (*normalize)(const NormTask& task, int64_t first, int64_t last) = nullptr;
+  void (*attend)(const AttentionTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
+};
+int64_t attention_scratch(const AttentionTask& task);
+
+// The kernels this processor can run, fastest first; the last is always "portable".
+std::span<const Kernels> kernels();
+
+// The whole task by the fastest kernel, on as many threads as OpenMP is set to use (at::set_num_threads sets
+// it).
+void normalize(const NormTask& task);
+void attend(const AttentionTask& task);
+
+}  // namespace saccade::nn
