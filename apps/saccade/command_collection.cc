@@ -12,6 +12,7 @@
 #include "saccade/collection/verify.h"
 
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -210,7 +211,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   CLI::App* remove =
       add_part(group, "remove", "Take pictures out; their files stay", arguments, chosen, run_remove);
   remove->add_option("PATH", arguments->paths, "files, or folders with all below them");
-  remove->add_option("--id", arguments->ids, "pictures by their id");
+  remove->add_option("--id", arguments->ids, "pictures by their id")->transform(whole_number(1));
   remove->add_option("--filter", arguments->filter, "all pictures a filter holds for (docs/cli.md)");
   add_part(group, "compact", "Drop the rows of removed pictures", arguments, chosen, run_compact);
 }

@@ -16,6 +16,7 @@
 #include "answers.h"
 #include "checkpoint.h"
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -90,7 +91,7 @@ void add_demo_command(CLI::App& app, Command& chosen) {
   command->add_option("--html", arguments->html, "the page of all answers")->capture_default_str();
   command->add_option("-m,--model", arguments->checkpoint, "checkpoint folder (default: the starter)");
   command->add_option("-k", arguments->k, "pictures a query on the page")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_demo(*arguments, session); };

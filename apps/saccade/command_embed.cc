@@ -21,6 +21,7 @@
 #include "checkpoint.h"
 #include "command.h"
 #include "npy.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -247,13 +248,13 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   command->add_option("-o,--output", arguments->output, "FILE.safetensors (tensor \"rows\") or FILE.npy")
       ->required();
   command->add_option("--batch", arguments->batch, "inputs the encoder takes at a time")
-      ->check(CLI::Range(1, 4096))
+      ->transform(whole_number(1, 4096))
       ->capture_default_str();
   command->add_option("--precision", arguments->encoder.precision, "of the encoder")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "the outcome as JSON");
   command->callback([arguments, &chosen] {

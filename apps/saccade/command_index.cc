@@ -19,6 +19,7 @@
 
 #include "checkpoint.h"
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -211,23 +212,23 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--fast-decode", arguments->fast_decode,
                     "let large JPEGs decode smaller: faster, not bit-exact (new collections)");
   command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "refuse larger files")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1))
       ->capture_default_str();
   command->add_option("--max-pixels", arguments->ingest.limits.max_pixels, "refuse larger pictures")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1))
       ->capture_default_str();
   command
       ->add_option("--max-seconds", arguments->ingest.limits.max_seconds, "give up on slower files; 0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(real_number(0))
       ->capture_default_str();
   command->add_option("--batch", arguments->ingest.batch, "pictures the encoder takes at a time")
-      ->check(CLI::Range(1, 4096))
+      ->transform(whole_number(1, 4096))
       ->capture_default_str();
   command->add_option("--precision", arguments->encoder.precision, "of the encoder")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "the counts as JSON");
   command->callback([arguments, &chosen] {

@@ -8,6 +8,7 @@
 
 #include "checkpoint.h"
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -92,7 +93,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "the outcome as JSON");
   command->callback([arguments, &chosen, run] {
@@ -115,7 +116,7 @@ void add_model_command(CLI::App& app, Command& chosen) {
   conform->add_option("--io", arguments->io,
                       "inputs and answers (default: io.safetensors in the checkpoint's folder)");
   conform->add_option("--tolerance", arguments->tolerance, "largest absolute difference; 0: 1e-4 in fp32")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(real_number(0))
       ->capture_default_str();
 }
 

@@ -13,6 +13,7 @@
 #include "answers.h"
 #include "checkpoint.h"
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -40,7 +41,6 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
       return fail(ErrorCode::kUsage, "nothing to search for: give a text, --image FILE, or both");
     query.text.clear();
   }
-  if (query.k < 1) return fail(ErrorCode::kUsage, "-k is {}, expected 1 or more", query.k);
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
 
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
@@ -72,14 +72,16 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("TEXT", arguments->words, "what the pictures show; several words need no quotes");
   command->add_option("-c,--collection", arguments->collection, "the collection's folder")->required();
   command->add_option("--image", arguments->image, "a picture to search by; with TEXT, by the sum of both");
-  command->add_option("-k", arguments->query.k, "pictures to show")->capture_default_str();
+  command->add_option("-k", arguments->query.k, "pictures to show")
+      ->transform(whole_number(1))
+      ->capture_default_str();
   command->add_option("--filter", arguments->query.filter,
                       "e.g. 'width>=640 and format=jpeg and path~\"*/birds/*\"' (docs/cli.md)");
   command->add_flag("--all", arguments->all, "show near-duplicates too, not folded under the best of them");
   command
       ->add_option("--fold-above", arguments->query.duplicate_cosine,
                    "cosine from which two pictures are one")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(real_number(0, 1))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "the answer as JSON");
   command->add_option("--html", arguments->html, "write a page of pictures to this file too");
@@ -89,7 +91,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

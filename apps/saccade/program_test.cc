@@ -6,8 +6,10 @@
 
 #include "saccade/core/files.h"
 
+#include "command.h"
 #include "console.h"
 #include "npy.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -38,6 +40,65 @@ TEST(Console, ProgressHasRateAndTimeLeft) {
 
 TEST(Console, OneLineStaysOne) {
   EXPECT_EQ(one_line("a\nb\x1b[2J\x7f\xc3\xa9"), "a\\x0ab\\x1b[2J\\x7f\xc3\xa9");
+}
+
+// Every numeric option of every command, with what strtoll and strtold let pass.
+TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
+  CLI::App app;
+  Command chosen;
+  add_index_command(app, chosen);
+  add_search_command(app, chosen);
+  add_collection_command(app, chosen);
+  add_embed_command(app, chosen);
+  add_model_command(app, chosen);
+  add_train_command(app, chosen);
+  add_demo_command(app, chosen);
+  const auto refuses = [](CLI::Option& option, const std::string& text) {
+    option.clear();
+    option.add_result(text);
+    try {
+      option.run_callback();
+    } catch (const CLI::ParseError&) {
+      return true;
+    }
+    return false;
+  };
+  const auto everything = [](CLI::App*) { return true; };
+  int numbers = 0;
+  std::vector<CLI::App*> commands = {&app};
+  while (!commands.empty()) {
+    CLI::App* command = commands.back();
+    commands.pop_back();
+    for (CLI::App* below : command->get_subcommands(everything)) commands.push_back(below);
+    for (CLI::Option* option : command->get_options()) {
+      const std::string type = option->get_type_name();
+      const bool real = type.starts_with("FLOAT");
+      if (!real && !type.starts_with("INT") && !type.starts_with("UINT")) continue;
+      ++numbers;
+      SCOPED_TRACE(command->get_name() + " " + option->get_name());
+      for (const char* text : {"", "x", "7x", "7 ", " 7", "+7", "0x10", "-1", "-99999999999999999999",
+                               "1e999", "nan", "inf", "7,5"}) {
+        EXPECT_TRUE(refuses(*option, text)) << text;
+      }
+      if (!real) {
+        for (const char* text : {"99999999999999999999", "9223372036854775808", "0.5", "1e3"})
+          EXPECT_TRUE(refuses(*option, text)) << text;
+      }
+      EXPECT_FALSE(refuses(*option, real ? "0.5" : "007"));
+    }
+  }
+  EXPECT_GE(numbers, 28);  // as many as there are today
+}
+
+TEST(Numbers, AreReadAsWritten) {
+  std::string ten = "010";
+  EXPECT_EQ(whole_number(1, 20)(ten), "");
+  EXPECT_EQ(ten, "10");
+  std::string most = "9223372036854775807";
+  EXPECT_EQ(whole_number(0)(most), "");
+  std::string zero = "0";
+  EXPECT_EQ(real_number(0)(zero), "");
+  EXPECT_EQ(real_number(0, 1, Lowest::kExcluded)(zero), "\"0\", expected a number above 0 to 1");
 }
 
 TEST(Npy, IsWhatNumPyReads) {
