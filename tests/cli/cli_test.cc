@@ -1,4 +1,6 @@
 // The commands at work: what they print, and that what they print agrees.
+#include <span>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,19 +27,8 @@ class Cli : public ProgramTest {};
 
 TEST_F(Cli, VersionAndHelp) {
   EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("saccade [0-9]+\\.[0-9]+\\.[0-9]+\n"));
-  for (const std::vector<std::string>& command : {std::vector<std::string>{},
-                                                  {"index"},
-                                                  {"search"},
-                                                  {"collection"},
-                                                  {"collection", "info"},
-                                                  {"collection", "verify"},
-                                                  {"collection", "remove"},
-                                                  {"collection", "compact"},
-                                                  {"embed"},
-                                                  {"model"},
-                                                  {"model", "show"},
-                                                  {"model", "conform"},
-                                                  {"demo"}}) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{}, {"search"}, {"collection", "info"}, {"train", "dual"}}) {
     std::vector<std::string> words = command;
     words.emplace_back("--help");
     const Outcome outcome = run(words);
@@ -155,12 +146,62 @@ TEST_F(Cli, ModelShowAndConform) {
   const Json shown = json_of(run({"model", "show", "model", "--json"}));
   EXPECT_EQ(shown["family"], "clip");
   EXPECT_EQ(shown["dim"], 24);
-  const Outcome conforms = run({"model", "conform", "model", "--json"});
+  const Outcome conforms = run({"model", "conform", "model"});
   EXPECT_EQ(conforms.code, 0) << conforms.out;
-  EXPECT_EQ(json_of(conforms)["ok"], true);
+  EXPECT_THAT(conforms.out, HasSubstr("model: conforms to its reference"));
   const Outcome fails = run({"model", "conform", "model", "--tolerance", "1e-12"});
   EXPECT_EQ(fails.code, 1);
   EXPECT_THAT(fails.out, HasSubstr("FAILED"));
+}
+
+TEST_F(Cli, EveryReferenceConforms) {
+  for (const char* name :
+       {"clip-gelu", "clip-quickgelu", "long-clip", "open_clip-gelu", "open_clip-quickgelu"}) {
+    SCOPED_TRACE(name);
+    const Outcome outcome = run({"model", "conform", golden(name).string(), "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    const Json json = json_of(outcome);
+    EXPECT_EQ(json["checkpoint"], golden(name).string());
+    EXPECT_EQ(json["precision"], "fp32");
+    EXPECT_EQ(json["ok"], true);
+    ASSERT_GE(json["answers"].size(), 2U);
+    for (const Json& answer : json["answers"]) {
+      for (const char* key : {"name", "max_abs", "max_rel", "cosine", "norm_ratio", "tolerance", "ok"})
+        EXPECT_TRUE(answer.contains(key)) << key;
+      EXPECT_LT(answer["max_abs"].get<double>(), 1e-4) << answer["name"];
+      EXPECT_EQ(answer["ok"], true) << answer["name"];
+    }
+  }
+}
+
+TEST_F(Cli, AnotherReferenceFileIsUsedAndFailsWhereItDiffers) {
+  {
+    const auto io = SafeTensors::open(folder_ / "model/io.safetensors");
+    ASSERT_TRUE(io.has_value());
+    std::vector<NamedTensor> tensors;
+    std::vector<float> changed;
+    for (const auto& [name, tensor] : io->tensors()) {
+      tensors.push_back({name, tensor});
+      if (name != "text_embeds") continue;
+      changed = tensor.to_floats().value();
+      changed.back() += 0.01F;
+      tensors.back().tensor.bytes = std::as_bytes(std::span<const float>(changed));
+    }
+    ASSERT_TRUE(write_safetensors(folder_ / "changed.safetensors", tensors).has_value());
+  }
+  const Outcome fails = run({"model", "conform", "model", "--io", "changed.safetensors", "--json"});
+  EXPECT_EQ(fails.code, 1);
+  EXPECT_THAT(fails.err, IsEmpty());
+  const Json json = json_of(fails);
+  EXPECT_EQ(json["ok"], false);
+  for (const Json& answer : json["answers"])
+    EXPECT_EQ(answer["ok"], answer["name"] != "text_embeds") << answer["name"];
+
+  std::filesystem::rename(folder_ / "model/io.safetensors", folder_ / "kept.safetensors");
+  const Outcome bf16 =
+      run({"model", "conform", "model", "--io", "kept.safetensors", "--precision", "bf16", "--json"});
+  EXPECT_EQ(bf16.code, 0) << bf16.out << bf16.err;
+  EXPECT_EQ(json_of(bf16)["precision"], "bf16");
 }
 
 TEST_F(Cli, DemoShowsSeveralSearches) {

@@ -6,8 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <poll.h>
+#include <linux/capability.h>
+#include <mutex>
+#include <pty.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -43,13 +46,14 @@ struct Pipe {
   }
 };
 
-std::string read_all(int descriptor) {
-  std::string text;
+// Appends to `text`, under `mutex`, up to the end of file. (A terminal without its other end fails with EIO.)
+void read_all(int descriptor, std::string& text, std::mutex& mutex) {
   std::array<char, 4096> block{};
   for (;;) {
     const ssize_t got = ::read(descriptor, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
+    if (got <= 0) return;
+    const std::scoped_lock lock(mutex);
     text.append(block.data(), static_cast<size_t>(got));
   }
 }
@@ -74,8 +78,13 @@ std::string read_all(int descriptor) {
     setrlimit(RLIMIT_FSIZE, &limit);
     signal(SIGXFSZ, SIG_IGN);  // kept across exec: writes past the limit then fail with EFBIG
   }
+  if (options.plain_rights) {
+    // Gone for good at exec. Who is not root has neither, and is told so.
+    prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+    prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+  }
   if (chdir(folder) != 0) _exit(98);
-  alarm(60);
+  alarm(60 * kSlower);
   execv(arguments[0], arguments.data());
   _exit(97);
 }
@@ -92,6 +101,14 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
   Pipe input;
   Pipe output;
   Pipe errors;
+  if (options.terminal_errors) {
+    Pipe::close_end(errors.read);
+    Pipe::close_end(errors.write);
+    if (openpty(&errors.read, &errors.write, nullptr, nullptr, nullptr) == 0) {
+      fcntl(errors.read, F_SETFD, FD_CLOEXEC);
+      fcntl(errors.write, F_SETFD, FD_CLOEXEC);
+    }
+  }
   const pid_t child = fork();
   if (child == 0) become(pointers, folder_.c_str(), options, input.read, output.write, errors.write);
   Pipe::close_end(input.read);
@@ -110,18 +127,34 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
     }
     Pipe::close_end(input.write);
   });
-  std::thread interrupter([&] {
-    if (options.interrupt_after_ms == 0) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(options.interrupt_after_ms));
-    kill(child, SIGINT);
+  std::mutex mutex;
+  std::thread stopper([&] {
+    if (!options.stop_when) return;
+    for (;;) {
+      // Ended, but not waited for: its number is still its own.
+      siginfo_t ended{};
+      if (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return;
+      if (ended.si_pid == child) return;
+      std::string said;
+      {
+        const std::scoped_lock lock(mutex);
+        said = outcome.err;
+      }
+      if (options.stop_when(said)) {
+        kill(child, options.stop_signal);
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
   });
+  std::mutex output_mutex;
   std::thread reader([&] {
-    if (output.read >= 0) outcome.out = read_all(output.read);
+    if (output.read >= 0) read_all(output.read, outcome.out, output_mutex);
   });
-  outcome.err = read_all(errors.read);
+  read_all(errors.read, outcome.err, mutex);
   reader.join();
   writer.join();
-  interrupter.join();  // before the child is waited for: its number is still its own
+  stopper.join();
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -133,11 +166,11 @@ void ProgramTest::SetUp() {
   std::string pattern = (std::filesystem::temp_directory_path() / "saccade_cli_XXXXXX").string();
   ASSERT_NE(mkdtemp(pattern.data()), nullptr);
   folder_ = pattern;
-  const std::filesystem::path golden = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests/golden/clip-gelu";
+  const std::filesystem::path source = golden("clip-gelu");
   std::filesystem::create_directory(folder_ / "model");
   for (const char* name : {"config.json", "model.safetensors", "io.safetensors"}) {
-    ASSERT_TRUE(std::filesystem::exists(golden / name)) << golden / name;
-    std::filesystem::copy_file(golden / name, folder_ / "model" / name);
+    ASSERT_TRUE(std::filesystem::exists(source / name)) << source / name;
+    std::filesystem::copy_file(source / name, folder_ / "model" / name);
   }
   // Letters alone and at a word's end; everything else is unknown.
   Json vocabulary;
@@ -190,6 +223,12 @@ std::filesystem::path ProgramTest::picture(const std::string& name, int red, int
   const auto png = encode_png(image);
   EXPECT_TRUE(png.has_value());
   return write(name, png.value_or(""));
+}
+
+std::filesystem::path ProgramTest::golden(const std::string& name) {
+  std::filesystem::path path = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
+  EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  return path;
 }
 
 void ProgramTest::make_collection() const {

@@ -1,7 +1,9 @@
 // Runs the built program in a folder of its own and keeps what it said.
 #pragma once
 
+#include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -10,6 +12,13 @@
 #include <gtest/gtest.h>
 
 namespace saccade::test {
+
+// A sanitizer's program is several times slower: less work, more patience.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kSlower = 4;
+#else
+inline constexpr int kSlower = 1;
+#endif
 
 struct Outcome {
   int code = -1;  // exit code, or 128 + the signal that ended it
@@ -23,7 +32,11 @@ struct RunOptions {
   bool close_output = false;     // the reader of stdout is gone from the start
   bool without_streams = false;  // all three standard streams are closed
   int64_t max_file_bytes = 0;    // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
-  int interrupt_after_ms = 0;    // SIGINT after that long; 0: never
+  bool terminal_errors = false;  // stderr is a terminal
+  bool plain_rights = false;     // files' permissions hold even for root
+  // Asked every few milliseconds with what stderr has had so far: the first true sends stop_signal, once.
+  std::function<bool(std::string_view errors)> stop_when = {};
+  int stop_signal = SIGINT;
 };
 
 // A fresh folder for each test, with a small checkpoint in it: the CLIP of tests/golden/clip-gelu (random
@@ -33,14 +46,16 @@ class ProgramTest : public testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The working directory is the test's folder. A run of more than 60 seconds is killed, with code 128 +
-  // SIGALRM.
+  // The working directory is the test's folder. A run of more than 60 seconds (of kSlower) is killed, with
+  // code 128 + SIGALRM.
   Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) const;
 
   // Writes a file below the test's folder, making folders as needed, and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view content) const;
   // A PNG of one colour with a darker corner.
   std::filesystem::path picture(const std::string& name, int red, int green, int blue) const;
+  // The path of a folder below tests/golden; its absence fails the test.
+  static std::filesystem::path golden(const std::string& name);
   // Makes a collection "c" of four pictures in "pictures".
   void make_collection() const;
   // Names, sizes, times and bytes of all files below `name` but the lock and SQLite's shared memory: equal
