@@ -19,10 +19,12 @@
 
 namespace saccade {
 
-// Rows at least this close are shown as one picture. Scaled and recompressed copies of a photograph stay
-// above it under CLIP encoders, while different pictures of one subject rarely reach it; a picture wrongly
-// folded is still there, under the hit it resembles, and fold_duplicates = false shows it.
-inline constexpr float kDuplicateCosine = 0.985F;
+// Rows at least this close are shown as one picture. Measured with a 192-wide encoder early in its training
+// on 1,811 icons, emoji and drawings: 99.6% stay above it when scaled to 90% and 99.7% when saved as JPEG of
+// quality 75, while of 160 pictures one had another one that close; at 0.985 no copy was missed, but 57% had
+// another picture that close. A better encoder tells more apart. A picture wrongly folded is still there,
+// under the hit it resembles, and fold_duplicates = false shows it.
+inline constexpr float kDuplicateCosine = 0.999F;
 
 // What is searched for: a text, a picture, or both (then the sum of their two rows, made length 1 again).
 struct Query {
