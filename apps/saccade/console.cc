@@ -76,37 +76,62 @@ void Messages::error(std::string_view text) {
   logger_->error("{}", one_line(text));
 }
 
+namespace {
+
+// Where the handler leaves a signal's number: all that it can reach. -1 until there is a pipe.
+std::atomic<int> signal_pipe{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void note_signal(int number) {
+  const int kept = errno;
+  const auto byte = static_cast<char>(number);
+  [[maybe_unused]] const ssize_t written = ::write(signal_pipe, &byte, 1);
+  errno = kept;
+}
+
+}  // namespace
+
 struct Interrupts::State {
   std::stop_source source;
   std::atomic<bool> clean{false};
 
-  [[noreturn]] void wait(const sigset_t& set) {
+  [[noreturn]] void wait(int pipe) {
     for (;;) {
-      int signal_number = 0;
-      if (sigwait(&set, &signal_number) != 0) continue;
+      char byte = 0;
+      if (::read(pipe, &byte, 1) != 1) continue;
       if (clean && !source.stop_requested()) {
-        constexpr std::string_view kMessage = "\nsaccade: stopping; once more ends at once\n";
-        [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+        // On a terminal the progress line, and its ^C, stay above.
+        const std::string_view message = isatty(STDERR_FILENO) == 1
+                                             ? "\nsaccade: stopping; once more ends at once\n"
+                                             : "saccade: stopping; once more ends at once\n";
+        [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
         source.request_stop();
         continue;
       }
       // As if nobody had caught it, so that a shell sees why the program ended.
-      signal(signal_number, SIG_DFL);
-      pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-      raise(signal_number);
-      std::_Exit(128 + signal_number);
+      signal(byte, SIG_DFL);
+      raise(byte);
+      std::_Exit(128 + byte);
     }
   }
 };
 
+// Not by blocking the signals and waiting for them: libraries start threads before main does, OpenBLAS among
+// them, and a signal such a thread has not blocked would end the program.
 Interrupts::Interrupts() : state_(std::make_shared<State>()) {
-  // Threads started from now on have the signals blocked too, so that only the one below gets them.
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::thread([state = state_, set] { state->wait(set); }).detach();
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return;  // then signals do what they do by default
+  signal_pipe = ends[1];
+  std::thread([state = state_, pipe = ends[0]] { state->wait(pipe); }).detach();
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    // Ignored from the start (nohup, a shell's background job): that stays.
+    if (sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action.sa_handler = note_signal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, nullptr);
+  }
 }
 
 std::stop_token Interrupts::stop_cleanly() {
