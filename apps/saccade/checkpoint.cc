@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "number.h"
+
 namespace saccade::app {
 namespace {
 
@@ -44,13 +46,25 @@ Result<std::filesystem::path> checkpoint_of(const CollectionInfo& info, const st
               info.checkpoint.name, info.checkpoint.path);
 }
 
+Precision precision_of(const EncoderChoice& choice) {
+  return choice.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+}
+
+void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
+  command.add_option("--precision", choice.precision, "of the encoder")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command.add_option("--threads", choice.threads, "0: all processors")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+}
+
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& folder, const EncoderChoice& choice) {
   EncoderOptions options;
-  options.precision = choice.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  options.precision = precision_of(choice);
   options.threads = choice.threads;
   LoadedEncoder loaded;
-  SACCADE_ASSIGN(loaded.encoder,
-                 load_encoder(folder, options).in(fmt::format("checkpoint {}", folder.string())));
+  SACCADE_ASSIGN(loaded.encoder, load_encoder(folder, options));
   std::error_code error;
   std::filesystem::path absolute = std::filesystem::weakly_canonical(folder, error);
   if (error) absolute = folder;

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include <CLI/CLI.hpp>
+
 #include "saccade/collection/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/model/encoder.h"
@@ -24,6 +26,11 @@ struct EncoderChoice {
   std::string precision = "fp32";  // or "bf16"
   int threads = 0;
 };
+
+Precision precision_of(const EncoderChoice& choice);
+
+// --precision and --threads, for every command that loads an encoder.
+void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 
 struct LoadedEncoder {
   std::unique_ptr<Encoder> encoder;

@@ -250,12 +250,7 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   command->add_option("--batch", arguments->batch, "inputs the encoder takes at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
-  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "the outcome as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_embed(*arguments, session); };

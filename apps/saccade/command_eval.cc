@@ -11,14 +11,15 @@
 
 #include "checkpoint.h"
 #include "command.h"
-#include "number.h"
 
 namespace saccade::app {
 namespace {
 
 constexpr const char* kProtocol =
-    "one query an image: its first caption against all images of the manifest, and each image against all first "
-    "captions; right are all with an equal first caption; ties count against the model; transparent pictures over "
+    "one query an image: its first caption against all images of the manifest, and each image against all "
+    "first "
+    "captions; right are all with an equal first caption; ties count against the model; transparent pictures "
+    "over "
     "white";
 
 struct EvalArguments {
@@ -85,16 +86,17 @@ Json rows_json(const std::vector<Row>& rows, const EncoderChoice& choice) {
 }
 
 std::string rows_text(const std::vector<Row>& rows) {
-  std::string text = fmt::format("{:<20} {:>7}  {:<24} {:^20}   {:^20}\n{:<20} {:>7}  {:<24} {:>6} {:>6} {:>6}   "
-                                 "{:>6} {:>6} {:>6}\n",
-                                 "", "", "", "text to image", "image to text", "dataset", "images", "model", "R@1",
-                                 "R@5", "R@10", "R@1", "R@5", "R@10");
+  std::string text = fmt::format(
+      "{:<20} {:>7}  {:<24} {:^20}   {:^20}\n{:<20} {:>7}  {:<24} {:>6} {:>6} {:>6}   "
+      "{:>6} {:>6} {:>6}\n",
+      "", "", "", "text to image", "image to text", "dataset", "images", "model", "R@1", "R@5", "R@10", "R@1",
+      "R@5", "R@10");
   for (const Row& row : rows) {
     const Recall& to_image = row.recall.text_to_image;
     const Recall& to_text = row.recall.image_to_text;
     text += fmt::format("{:<20} {:>7}  {:<24} {:>6.3f} {:>6.3f} {:>6.3f}   {:>6.3f} {:>6.3f} {:>6.3f}\n",
-                        one_line(row.recall.name), count_text(row.recall.images), one_line(row.model), to_image.r1,
-                        to_image.r5, to_image.r10, to_text.r1, to_text.r5, to_text.r10);
+                        one_line(row.recall.name), count_text(row.recall.images), one_line(row.model),
+                        to_image.r1, to_image.r5, to_image.r10, to_text.r1, to_text.r5, to_text.r10);
   }
   return text + "protocol: " + kProtocol + "\n";
 }
@@ -137,13 +139,9 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   CLI::App* command = group->add_subcommand("retrieval", "Recall of a manifest's images and first captions");
   command->add_option("-m,--model", arguments->checkpoints, "checkpoint folders (default: the starter)");
-  command->add_option("--dataset", arguments->datasets, "manifests, one JSON object an image and line")->required();
-  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  command->add_option("--dataset", arguments->datasets, "manifests, one JSON object an image and line")
+      ->required();
+  add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "protocol, hashes and figures as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_retrieval(*arguments, session); };

@@ -179,6 +179,11 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   } else {
     SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
   }
+  if (report->seen == 0 && report->failed.empty() && !report->cancelled) {
+    session.messages.warning(
+        fmt::format("no pictures in {}: folders are searched for files with an image's ending",
+                    one_line(arguments.paths.front())));
+  }
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");
@@ -224,12 +229,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_option("--batch", arguments->ingest.batch, "pictures the encoder takes at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
-  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "the counts as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_index(*arguments, session); };

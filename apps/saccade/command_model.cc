@@ -60,7 +60,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
 Result<int> run_conform(const ModelArguments& arguments, Session& session) {
   ConformOptions options;
   options.io = arguments.io;
-  options.encoder.precision = arguments.encoder.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  options.encoder.precision = precision_of(arguments.encoder);
   options.encoder.threads = arguments.encoder.threads;
   options.tolerance = arguments.tolerance;
   SACCADE_ASSIGN(const ConformReport report, conform(arguments.checkpoint, options));
@@ -89,12 +89,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
                    const std::shared_ptr<ModelArguments>& arguments, Command& chosen, Run run) {
   CLI::App* command = group->add_subcommand(name, what);
   command->add_option("CHECKPOINT", arguments->checkpoint, "checkpoint folder")->required();
-  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "the outcome as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };

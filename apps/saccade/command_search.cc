@@ -87,12 +87,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("--html", arguments->html, "write a page of pictures to this file too");
   command->add_option("-m,--model", arguments->checkpoint,
                       "checkpoint folder, if it is no longer where it was");
-  command->add_option("--precision", arguments->encoder.precision, "of the encoder")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--threads", arguments->encoder.threads, "0: all processors")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_encoder_options(*command, arguments->encoder);
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };
   });
