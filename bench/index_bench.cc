@@ -1,0 +1,293 @@
+// `saccade index` end to end: from picture files on the disk to a collection on the disk.
+//
+//   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
+//   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000
+//   pictures
+//
+// Pictures: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
+// made; and 500 made here, JPEG and PNG of mixed sizes. Encoders: a folder named by SACCADE_BENCH_CHECKPOINT;
+// the starter checkpoint, if it is there; a CLIP of toy size from tests/golden, which leaves the rest of the
+// way alone; and ViT-B/32 with random weights in bf16.
+//
+// Shares are of all seconds of work: reading, decoding and preprocessing summed over their threads, walking,
+// encoding and writing on the calling thread (see IngestReport).
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
+#include "saccade/core/files.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/image.h"
+#include "saccade/model/encoder.h"
+
+#include "random_checkpoint.h"
+
+namespace saccade::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMemoryLimit = 1.5e9;  // for indexing 10,000 pictures
+
+// --- pictures
+// -----------------------------------------------------------------------------------------------
+
+// Soft colours with some grain: compresses about as photographs do.
+Image made_picture(int seed, int width, int height) {
+  std::minstd_rand random(static_cast<uint32_t>(seed + 1));
+  std::array<float, 6> wave{};
+  for (float& value : wave) value = 0.002F + 0.02F * static_cast<float>(random() % 1000) / 1000;
+  Image image{width, height, 3, PixelMode::kRgb, {}};
+  image.pixels.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
+  std::vector<float> across(static_cast<size_t>(width) * 3);
+  for (size_t i = 0; i < across.size(); ++i)
+    across[i] = 50 * std::sin(wave[i % 3] * static_cast<float>(i / 3));
+  size_t at = 0;
+  for (int y = 0; y < height; ++y) {
+    std::array<float, 3> down{};
+    for (size_t c = 0; c < 3; ++c) down[c] = 120 + 50 * std::cos(wave[3 + c] * static_cast<float>(y));
+    for (size_t i = 0; i < across.size(); ++i) {
+      image.pixels[at++] = static_cast<uint8_t>(across[i] + down[i % 3] + static_cast<float>(random() % 16));
+    }
+  }
+  return image;
+}
+
+Status write_picture(const fs::path& folder, int number) {
+  static constexpr std::pair<int, int> kSizes[] = {{200, 200}, {320, 240},  {512, 512},
+                                                   {640, 480}, {1024, 768}, {1600, 1200}};
+  const auto [width, height] = kSizes[number % 6];
+  const Image image = made_picture(number, width, height);
+  const bool png = number % 5 < 2 && width <= 640;
+  SACCADE_ASSIGN(const std::string bytes, png ? encode_png(image) : encode_jpeg(image));
+  return write_file_atomic(folder / fmt::format("{:05}.{}", number, png ? "png" : "jpg"), bytes);
+}
+
+Status make_pictures(const fs::path& folder, int count) {
+  ThreadPool pool;
+  std::vector<Status> done(static_cast<size_t>(count));
+  pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      done[static_cast<size_t>(i)] = write_picture(folder, static_cast<int>(i));
+    }
+  });
+  for (const Status& status : done) SACCADE_TRY(status);
+  return {};
+}
+
+// Many small JPEGs, quickly: few pictures, each file with a comment of its own behind the start-of-image
+// marker, so that no two are the same file.
+Status make_small_jpegs(const fs::path& folder, int count) {
+  constexpr int kDifferent = 100;
+  std::vector<std::string> pictures;
+  for (int i = 0; i < kDifferent; ++i) {
+    SACCADE_ASSIGN(pictures.emplace_back(), encode_jpeg(made_picture(i, 256 + 4 * i, 240)));
+  }
+  for (int i = 0; i < count; ++i) {
+    std::string bytes = pictures[static_cast<size_t>(i % kDifferent)];
+    const std::string comment = fmt::format("{:010}", i);
+    std::string segment = "\xff\xfe";
+    segment += '\0';
+    segment += static_cast<char>(comment.size() + 2);
+    bytes.insert(2, segment + comment);
+    const fs::path path = folder / fmt::format("{:02}", i / 1000) / fmt::format("{:05}.jpg", i);
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) return fail_errno(error.value(), "make folder " + path.parent_path().string());
+    std::FILE* file = std::fopen(path.c_str(), "wb");  // no need to survive a crash
+    if (file == nullptr) return fail_errno(errno, "write " + path.string());
+    const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+    if (std::fclose(file) != 0 || !written) return fail_errno(errno, "write " + path.string());
+  }
+  return {};
+}
+
+// Folders of pictures and checkpoints, made when they are first asked for.
+class Inputs {
+ public:
+  explicit Inputs(ScratchFolder scratch) : scratch_(std::move(scratch)) {}
+
+  template <typename Make>
+  Result<fs::path> folder(const std::string& name, const Make& make) {
+    const fs::path path = scratch_.path() / name;
+    std::error_code error;
+    if (fs::exists(path, error)) return path;
+    if (!fs::create_directory(path, error)) return fail_errno(error.value(), "make folder " + path.string());
+    SACCADE_TRY(make(path));
+    return path;
+  }
+
+  // A folder that is not there yet.
+  fs::path fresh() { return scratch_.path() / fmt::format("collection-{}", ++collections_); }
+
+ private:
+  ScratchFolder scratch_;
+  int collections_ = 0;
+};
+
+using FolderSource = std::function<Result<fs::path>(Inputs&)>;
+
+struct NamedSource {
+  std::string name;
+  FolderSource folder;
+  Precision precision = Precision::kFp32;  // of a checkpoint
+};
+
+FolderSource existing(const fs::path& path) {
+  return [path](Inputs&) -> Result<fs::path> { return path; };
+}
+
+// --- benchmarks
+// ---------------------------------------------------------------------------------------------
+
+Result<IngestReport> index_into(const fs::path& folder, const fs::path& pictures, const std::string& name,
+                                const fs::path& checkpoint, Encoder& encoder) {
+  const CheckpointId id{name, checkpoint.string(), encoder.info().fingerprint, encoder.info().dim};
+  SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open_or_create(folder, id));
+  ThreadPool pool;
+  return ingest(writer, encoder, std::vector<fs::path>{pictures}, {}, pool);
+}
+
+void index_pictures(benchmark::State& state, Inputs& inputs, const NamedSource& pictures,
+                    const NamedSource& checkpoint, bool check_memory) {
+  const auto picture_folder = pictures.folder(inputs);
+  if (!picture_folder) return state.SkipWithError(picture_folder.error().message.c_str());
+  const auto checkpoint_folder = checkpoint.folder(inputs);
+  if (!checkpoint_folder) return state.SkipWithError(checkpoint_folder.error().message.c_str());
+  reset_peak_memory();
+  const auto encoder = load_encoder(*checkpoint_folder, {.precision = checkpoint.precision, .threads = 0});
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+
+  int64_t added = 0;
+  int64_t failed = 0;
+  int64_t bytes = 0;
+  IngestReport::Seconds sum;
+  for (auto unused : state) {
+    const fs::path folder = inputs.fresh();
+    const auto report = index_into(folder, *picture_folder, checkpoint.name, *checkpoint_folder, **encoder);
+    if (!report) return state.SkipWithError(report.error().message.c_str());
+    state.SetIterationTime(report->seconds.total);
+    added += report->added;
+    failed += static_cast<int64_t>(report->failed.size());
+    bytes += report->bytes_read;
+    sum.total += report->seconds.total;
+    sum.walk += report->seconds.walk;
+    sum.read += report->seconds.read;
+    sum.decode += report->seconds.decode;
+    sum.preprocess += report->seconds.preprocess;
+    sum.encode += report->seconds.encode;
+    sum.write += report->seconds.write;
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+  const double memory = static_cast<double>(peak_memory());
+  const double work = sum.walk + sum.read + sum.decode + sum.preprocess + sum.encode + sum.write;
+  if (added == 0) return state.SkipWithError("no picture was added");
+  state.counters["pictures"] = static_cast<double>(added) / static_cast<double>(state.iterations());
+  state.counters["failed"] = static_cast<double>(failed) / static_cast<double>(state.iterations());
+  state.counters["pictures/s"] = static_cast<double>(added) / sum.total;
+  state.counters["MB/s"] = static_cast<double>(bytes) / 1e6 / sum.total;
+  state.counters["read"] = sum.read / work;
+  state.counters["decode"] = sum.decode / work;
+  state.counters["preprocess"] = sum.preprocess / work;
+  state.counters["encode"] = sum.encode / work;
+  state.counters["write"] = sum.write / work;
+  state.counters["peak_RSS_MB"] = memory / 1e6;
+  state.SetLabel(fmt::format("{} threads", available_processors()));
+  if (check_memory && memory > kMemoryLimit) state.SkipWithError("more than 1.5 GB of memory");
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::vector<NamedSource> checkpoints() {
+  const fs::path root = SACCADE_SOURCE_DIR;
+  std::vector<NamedSource> found;
+  if (const std::string own = environment("SACCADE_BENCH_CHECKPOINT"); !own.empty()) {
+    found.push_back({"own", existing(own), Precision::kBf16});
+  }
+  std::error_code ignored;
+  if (fs::exists(root / "models/starter/model.safetensors", ignored)) {
+    found.push_back({"starter", existing(root / "models/starter"), Precision::kFp32});
+  }
+  found.push_back({"toy", existing(root / "tests/golden/clip-gelu"), Precision::kFp32});
+  const FolderSource random_b32 = [](Inputs& inputs) {
+    return inputs.folder("b32", [](const fs::path& path) { return write_random_clip(path, kVitB32); });
+  };
+  found.push_back({"random_ViT-B32", random_b32, Precision::kBf16});
+  return found;
+}
+
+std::vector<NamedSource> picture_folders() {
+  std::vector<NamedSource> found;
+  if (const std::string own = environment("SACCADE_BENCH_PICTURES"); !own.empty()) {
+    found.push_back({"own", existing(own)});
+  }
+  const fs::path sample = fs::path(SACCADE_SOURCE_DIR) / "build/sample";
+  std::error_code ignored;
+  if (fs::exists(sample, ignored)) found.push_back({"sample", existing(sample)});
+  found.push_back({"500_made", [](Inputs& inputs) {
+                     return inputs.folder("500",
+                                          [](const fs::path& path) { return make_pictures(path, 500); });
+                   }});
+  return found;
+}
+
+int run(int argc, char** argv) {
+  auto scratch = ScratchFolder::make();
+  if (!scratch) {
+    std::fprintf(stderr, "index_bench: %s\n", scratch.error().message.c_str());
+    return exit_code(scratch.error().code);
+  }
+  Inputs inputs(*std::move(scratch));
+  const auto add = [&](const std::string& name, const NamedSource& pictures, const NamedSource& checkpoint,
+                       bool check_memory) {
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [&inputs, pictures, checkpoint, check_memory](benchmark::State& state) {
+                                   index_pictures(state, inputs, pictures, checkpoint, check_memory);
+                                 })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kSecond);
+  };
+  for (const NamedSource& pictures : picture_folders()) {
+    for (const NamedSource& checkpoint : checkpoints()) {
+      add("indexing/" + pictures.name + "/" + checkpoint.name, pictures, checkpoint, false);
+    }
+  }
+  const NamedSource many{"10000", [](Inputs& made) {
+                           return made.folder(
+                               "10000", [](const fs::path& path) { return make_small_jpegs(path, 10'000); });
+                         }};
+  for (const NamedSource& checkpoint : checkpoints()) {
+    if (checkpoint.name != "random_ViT-B32")
+      add("memory/10000_pictures/" + checkpoint.name, many, checkpoint, true);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace saccade::bench
+
+int main(int argc, char** argv) {
+  return saccade::bench::run(argc, argv);
+}
