@@ -14,17 +14,24 @@ struct ErrorKind {
 
 const ErrorKind& kind_of(ErrorCode code) {
   static constexpr ErrorKind kKinds[] = {
-      {"usage", 2, 400},    {"not_found", 1, 404}, {"bad_data", 1, 422}, {"unsupported", 1, 415}, {"limit", 1, 413},
-      {"mismatch", 1, 409}, {"io", 1, 500},        {"cancelled", 1, 503}, {"internal", 1, 500},
+      {"usage", 2, 400},       {"not_found", 1, 404}, {"bad_data", 1, 422},
+      {"unsupported", 1, 415}, {"limit", 1, 413},     {"mismatch", 1, 409},
+      {"io", 1, 500},          {"cancelled", 1, 503}, {"internal", 1, 500},
   };
   return kKinds[static_cast<int>(code)];
 }
 
 }  // namespace
 
-std::string_view error_name(ErrorCode code) { return kind_of(code).name; }
-int exit_code(ErrorCode code) { return kind_of(code).exit_code; }
-int http_status(ErrorCode code) { return kind_of(code).http_status; }
+std::string_view error_name(ErrorCode code) {
+  return kind_of(code).name;
+}
+int exit_code(ErrorCode code) {
+  return kind_of(code).exit_code;
+}
+int http_status(ErrorCode code) {
+  return kind_of(code).http_status;
+}
 
 tl::unexpected<Error> fail_errno(int error_number, std::string_view action) {
   ErrorCode code = ErrorCode::kIo;

@@ -63,7 +63,9 @@ tl::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format, A
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
+inline tl::unexpected<Error> fail(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
 
 // kNotFound or kIo with the text of errno, as "action: No such file or directory".
 tl::unexpected<Error> fail_errno(int error_number, std::string_view action);
@@ -74,16 +76,16 @@ tl::unexpected<Error> fail_errno(int error_number, std::string_view action);
 #define SACCADE_CONCAT(a, b) SACCADE_CONCAT_INNER(a, b)
 
 // SACCADE_TRY(expression): return its error, if it has one.
-#define SACCADE_TRY(...)                                                                              \
-  do {                                                                                                \
-    auto saccade_status = (__VA_ARGS__);                                                              \
-    if (!saccade_status) return tl::unexpected<::saccade::Error>(std::move(saccade_status).error());  \
+#define SACCADE_TRY(...)                                                                             \
+  do {                                                                                               \
+    auto saccade_status = (__VA_ARGS__);                                                             \
+    if (!saccade_status) return tl::unexpected<::saccade::Error>(std::move(saccade_status).error()); \
   } while (false)
 
 // SACCADE_ASSIGN(auto value, expression): value, or return the error.
 #define SACCADE_ASSIGN(declaration, ...) \
   SACCADE_ASSIGN_INNER(SACCADE_CONCAT(saccade_result_, __LINE__), declaration, __VA_ARGS__)
-#define SACCADE_ASSIGN_INNER(result, declaration, ...)                                 \
-  auto result = (__VA_ARGS__);                                                         \
-  if (!result) return tl::unexpected<::saccade::Error>(std::move(result).error());     \
+#define SACCADE_ASSIGN_INNER(result, declaration, ...)                             \
+  auto result = (__VA_ARGS__);                                                     \
+  if (!result) return tl::unexpected<::saccade::Error>(std::move(result).error()); \
   declaration = *std::move(result)

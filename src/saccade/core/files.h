@@ -32,11 +32,12 @@ class MappedFile {
 // The whole of a regular file; kLimit if it has more than max_bytes.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
 
-// Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash the
-// file is the old one or the new one. The folder must exist.
+// Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash
+// the file is the old one or the new one. The folder must exist.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is called.
+// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is
+// called.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);

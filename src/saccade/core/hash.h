@@ -33,7 +33,9 @@ class Sha256 {
 
 // Of bytes in memory.
 std::string sha256_hex(std::span<const std::byte> bytes);
-inline std::string sha256_hex(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
+inline std::string sha256_hex(std::string_view text) {
+  return sha256_hex(std::as_bytes(std::span(text)));
+}
 // Of a file, read in blocks.
 Result<std::string> sha256_file(const std::filesystem::path& path);
 

@@ -22,8 +22,8 @@ class MatrixView {
   }
   // A view of const from a view of non-const.
   template <typename U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor)
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
+      MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor)
       : MatrixView(other.data(), other.rows(), other.columns(), other.stride()) {}
 
   [[nodiscard]] T* data() const { return data_; }

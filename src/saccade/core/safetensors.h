@@ -3,8 +3,10 @@
 //   offset  size  what
 //   0       8     N, the header's length, little-endian unsigned
 //   8       N     JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from
-//                 byte 8 + N; the optional key "__metadata__" maps strings to strings. May be padded with spaces.
-//   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end of file
+//                 byte 8 + N; the optional key "__metadata__" maps strings to strings. May be padded with
+//                 spaces.
+//   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end of
+//   file
 //
 // The reader refuses everything else, and says what and where: it is meant for files from anywhere.
 #pragma once
@@ -69,8 +71,8 @@ struct NamedTensor {
   TensorView tensor;
 };
 
-// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input gives the same
-// bytes. kUsage for two tensors of one name, or one named "__metadata__".
+// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input gives
+// the same bytes. kUsage for two tensors of one name, or one named "__metadata__".
 Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                          const std::map<std::string, std::string>& metadata = {});
 

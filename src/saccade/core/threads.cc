@@ -1,10 +1,9 @@
 #include "saccade/core/threads.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <sched.h>
 #include <utility>
 
 namespace saccade {
@@ -53,7 +52,8 @@ void ThreadPool::work() {
   }
 }
 
-void ThreadPool::parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              const std::function<void(int64_t, int64_t)>& body) {
   grain = std::max<int64_t>(grain, 1);
   const int64_t blocks = (count + grain - 1) / grain;
   if (blocks <= 0) return;

@@ -15,7 +15,8 @@ Result<DatasetItem> parse_item(std::string_view line, const std::filesystem::pat
   DatasetItem item;
   SACCADE_ASSIGN(const auto image, json_field<std::string>(json, "image"));
   if (image.empty()) return fail(ErrorCode::kBadData, "\"image\" is empty");
-  if (image.find('\0') != std::string::npos) return fail(ErrorCode::kBadData, "\"image\" has a zero byte in it");
+  if (image.find('\0') != std::string::npos)
+    return fail(ErrorCode::kBadData, "\"image\" has a zero byte in it");
   item.image = folder / image;  // an absolute path replaces the folder
   SACCADE_ASSIGN(item.id, json_field_or<std::string>(json, "id", image));
   SACCADE_ASSIGN(item.source, json_field_or<std::string>(json, "source", ""));

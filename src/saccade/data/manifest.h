@@ -4,8 +4,9 @@
 //    "licence": "CC0-1.0", "group": "birds-1", "split": "train"}
 //
 // `image` is required: a path, relative to the manifest's folder unless absolute. `captions` is an array of
-// strings (or one string) and may be empty or missing; the rest are strings, empty where missing, `id` being the
-// image's path then. Images of one group show the same thing: they must not fall on both sides of a split.
+// strings (or one string) and may be empty or missing; the rest are strings, empty where missing, `id` being
+// the image's path then. Images of one group show the same thing: they must not fall on both sides of a
+// split.
 #pragma once
 
 #include <filesystem>
@@ -33,7 +34,8 @@ struct Dataset {
   std::vector<DatasetItem> items;
 };
 
-// Every line must be as above: errors name file, line and field. Unknown fields are let pass. Does not open images.
+// Every line must be as above: errors name file, line and field. Unknown fields are let pass. Does not open
+// images.
 Result<Dataset> read_manifest(const std::filesystem::path& path);
 
 // The same from text; relative images are taken from `folder`.

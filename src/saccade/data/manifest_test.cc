@@ -47,7 +47,9 @@ TEST(Manifest, ErrorsNameTheLine) {
   EXPECT_EQ(read_manifest("/nonexistent.jsonl").error().code, ErrorCode::kNotFound);
 }
 
-TEST(Manifest, EmptyIsEmpty) { EXPECT_TRUE(parse_manifest("", "")->items.empty()); }
+TEST(Manifest, EmptyIsEmpty) {
+  EXPECT_TRUE(parse_manifest("", "")->items.empty());
+}
 
 }  // namespace
 }  // namespace saccade

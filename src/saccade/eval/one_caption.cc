@@ -8,8 +8,9 @@
 
 namespace saccade {
 
-Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest, const Preprocessing& preprocessing,
-                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool) {
+Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest,
+                                           const Preprocessing& preprocessing, const Tokenizer& tokenizer,
+                                           int64_t context, ThreadPool& pool) {
   SACCADE_ASSIGN(Dataset dataset, read_manifest(manifest));
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;
@@ -52,7 +53,8 @@ Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest
 
 Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,
                                            MatrixView<const float> texts, ThreadPool& pool) {
-  OneCaptionRecall recall{.name = set.name, .images = images.rows(), .text_to_image = {}, .image_to_text = {}};
+  OneCaptionRecall recall{
+      .name = set.name, .images = images.rows(), .text_to_image = {}, .image_to_text = {}};
   SACCADE_ASSIGN(const auto to_image, retrieval_ranks(texts, images, set.labels, set.labels, pool));
   SACCADE_ASSIGN(const auto to_text, retrieval_ranks(images, texts, set.labels, set.labels, pool));
   recall.text_to_image = recall_of(to_image);
@@ -63,8 +65,9 @@ Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<
 Result<OneCaptionRecall> one_caption_recall(Encoder& encoder, const std::filesystem::path& manifest,
                                             ThreadPool& pool) {
   if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
-  SACCADE_ASSIGN(const OneCaptionSet set, load_one_caption_set(manifest, encoder.preprocessing(), *encoder.tokenizer(),
-                                                               encoder.info().context, pool));
+  SACCADE_ASSIGN(const OneCaptionSet set,
+                 load_one_caption_set(manifest, encoder.preprocessing(), *encoder.tokenizer(),
+                                      encoder.info().context, pool));
   SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
   SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
   return score_one_caption(set, images.view(), texts.view(), pool);

@@ -10,7 +10,8 @@ Result<std::vector<int64_t>> retrieval_ranks(MatrixView<const float> queries, Ma
                                              std::span<const int64_t> query_labels,
                                              std::span<const int64_t> gallery_labels, ThreadPool& pool) {
   if (queries.columns() != gallery.columns()) {
-    return fail(ErrorCode::kUsage, "queries of width {}, a gallery of width {}", queries.columns(), gallery.columns());
+    return fail(ErrorCode::kUsage, "queries of width {}, a gallery of width {}", queries.columns(),
+                gallery.columns());
   }
   if (static_cast<int64_t>(query_labels.size()) != queries.rows() ||
       static_cast<int64_t>(gallery_labels.size()) != gallery.rows()) {
@@ -38,7 +39,8 @@ Result<std::vector<int64_t>> retrieval_ranks(MatrixView<const float> queries, Ma
       }
       if (!found || !valid) continue;
       int64_t rank = 1;
-      for (size_t g = 0; g < scores.size(); ++g) rank += gallery_labels[g] != label && scores[g] >= best ? 1 : 0;
+      for (size_t g = 0; g < scores.size(); ++g)
+        rank += gallery_labels[g] != label && scores[g] >= best ? 1 : 0;
       ranks[static_cast<size_t>(q)] = rank;
     }
   });

@@ -41,8 +41,8 @@ TEST(RetrievalRanks, MatchSortingWithTiesAndSeveralPositives) {
     const auto ranks = retrieval_ranks(queries.view(), gallery.view(), query_labels, gallery_labels, pool);
     ASSERT_TRUE(ranks);
     for (int64_t q = 0; q < m; ++q) {
-      // Among equal scores the slow version puts wrong answers first only as far as the first right one: a wrong
-      // answer tied with the best right one stands before it, as the policy asks.
+      // Among equal scores the slow version puts wrong answers first only as far as the first right one: a
+      // wrong answer tied with the best right one stands before it, as the policy asks.
       EXPECT_EQ((*ranks)[static_cast<size_t>(q)],
                 slow_rank(queries, q, gallery, query_labels[static_cast<size_t>(q)], gallery_labels));
     }

@@ -17,14 +17,14 @@ namespace saccade {
 // An encoder that can also run a reference's named inputs to named answers.
 class Architecture : public Encoder {
  public:
-  // From the inputs of an io.safetensors (`pixel_values`, `input_ids`, `attention_mask`, ...) to every answer this
-  // family knows by name (`image_embeds`, `text_embeds`, `logits_per_image`, `*_hidden_1`, ...). Inputs that are
-  // not there leave their answers out.
+  // From the inputs of an io.safetensors (`pixel_values`, `input_ids`, `attention_mask`, ...) to every answer
+  // this family knows by name (`image_embeds`, `text_embeds`, `logits_per_image`, `*_hidden_1`, ...). Inputs
+  // that are not there leave their answers out.
   virtual Result<nn::TensorMap> answers(const nn::TensorMap& inputs) = 0;
 };
 
 using ArchitectureFactory = Result<std::unique_ptr<Architecture>> (*)(const Checkpoint& checkpoint,
-                                                                       const EncoderOptions& options);
+                                                                      const EncoderOptions& options);
 
 // The factory for the checkpoint's own "model_type" (OpenCLIP's and OpenAI's layouts are CLIP's);
 // kUnsupported lists the known ones.

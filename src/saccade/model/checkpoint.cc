@@ -27,7 +27,8 @@ Result<std::vector<std::string>> shard_names(const fs::path& index) {
   }
   std::set<std::string> names;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
-    if (!file.is_string()) return fail(ErrorCode::kBadData, "{}: shard of {} is not a string", index.string(), tensor);
+    if (!file.is_string())
+      return fail(ErrorCode::kBadData, "{}: shard of {} is not a string", index.string(), tensor);
     const auto name = file.get<std::string>();
     if (name.empty() || fs::path(name).filename() != name || name == "..") {
       return fail(ErrorCode::kBadData, "{}: shard \"{}\" is not a file name", index.string(), name);
@@ -40,7 +41,8 @@ Result<std::vector<std::string>> shard_names(const fs::path& index) {
 
 // The weight files of a layout, in the order they are looked for.
 Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout layout) {
-  const std::string single = layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
+  const std::string single =
+      layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
   if (is_there(folder / single)) return std::vector<std::string>{single};
   const std::string index = single + ".index.json";
   if (is_there(folder / index)) return shard_names(folder / index);
@@ -84,9 +86,12 @@ const std::map<std::string, std::string, std::less<>>& plain_renames() {
 
 std::string_view layout_name(Layout layout) {
   switch (layout) {
-    case Layout::kHuggingFace: return "hugging_face";
-    case Layout::kOpenClip: return "open_clip";
-    case Layout::kOpenAi: break;
+    case Layout::kHuggingFace:
+      return "hugging_face";
+    case Layout::kOpenClip:
+      return "open_clip";
+    case Layout::kOpenAi:
+      break;
   }
   return "openai";
 }
@@ -121,8 +126,8 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   SACCADE_ASSIGN(const auto weights, weight_names(folder, checkpoint.layout));
   std::set<std::string> names(weights.begin(), weights.end());
   for (const char* name :
-       {"config.json", "open_clip_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json",
-        "vocab.json", "merges.txt", "special_tokens_map.json"}) {
+       {"config.json", "open_clip_config.json", "preprocessor_config.json", "tokenizer.json",
+        "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json"}) {
     if (is_there(folder / name)) names.insert(name);
   }
   for (const std::string& name : names) checkpoint.files.push_back(folder / name);
@@ -146,7 +151,8 @@ Result<Weights> map_weights(const Checkpoint& checkpoint) {
 
 Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
   // Buffers that OpenAI's code saved beside the weights.
-  for (const char* buffer : {"attn_mask", "input_resolution", "context_length", "vocab_size", "mask1", "mask2"}) {
+  for (const char* buffer :
+       {"attn_mask", "input_resolution", "context_length", "vocab_size", "mask1", "mask2"}) {
     tensors.erase(buffer);
   }
   if (const auto rest = tensors.find("positional_embedding_res"); rest != tensors.end()) {
@@ -154,12 +160,13 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
     if (kept == tensors.end() || kept->second.sizes() != rest->second.sizes() || rest->second.dim() != 2 ||
         rest->second.size(0) < kLongClipKeptPositions) {
       return fail(ErrorCode::kBadData,
-                  "positional_embedding_res has shape {}: positional_embedding must be there, of the same shape, with "
+                  "positional_embedding_res has shape {}: positional_embedding must be there, of the same "
+                  "shape, with "
                   "{} rows or more",
                   shape_text(rest->second.sizes().vec()), kLongClipKeptPositions);
     }
-    kept->second = torch::cat({kept->second.slice(0, 0, kLongClipKeptPositions),
-                               rest->second.slice(0, kLongClipKeptPositions)});
+    kept->second = torch::cat(
+        {kept->second.slice(0, 0, kLongClipKeptPositions), rest->second.slice(0, kLongClipKeptPositions)});
     tensors.erase(rest);
   }
 
@@ -172,7 +179,8 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
       continue;
     }
     if (name == "visual.proj" || name == "text_projection") {
-      if (tensor.dim() != 2) return fail(ErrorCode::kBadData, "tensor {} has {} dimensions, not 2", name, tensor.dim());
+      if (tensor.dim() != 2)
+        return fail(ErrorCode::kBadData, "tensor {} has {} dimensions, not 2", name, tensor.dim());
       renamed[name == "visual.proj" ? "visual_projection.weight" : "text_projection.weight"] = tensor.t();
       continue;
     }
@@ -194,7 +202,8 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
       const std::string kind = part.ends_with("weight") ? "weight" : "bias";
       const std::vector<torch::Tensor> parts = tensor.chunk(3);
       const char* names[] = {"q_proj", "k_proj", "v_proj"};
-      for (size_t i = 0; i < 3; ++i) renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = parts[i];
+      for (size_t i = 0; i < 3; ++i)
+        renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = parts[i];
     } else if (const auto found = block_renames().find(part); found != block_renames().end()) {
       renamed[layer + found->second] = tensor;
     } else {

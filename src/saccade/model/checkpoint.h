@@ -38,9 +38,9 @@ struct Weights {
 };
 Result<Weights> map_weights(const Checkpoint& checkpoint);
 
-// OpenAI's and OpenCLIP's tensor names to Hugging Face's: joint query-key-value tensors are split, projections
-// transposed, the two position tensors of Long-CLIP joined (first 20 rows of one, the rest of the other). Views
-// where possible. Long-CLIP's rule: beichenzbc/Long-CLIP, model_longclip.py (mask1, mask2).
+// OpenAI's and OpenCLIP's tensor names to Hugging Face's: joint query-key-value tensors are split,
+// projections transposed, the two position tensors of Long-CLIP joined (first 20 rows of one, the rest of the
+// other). Views where possible. Long-CLIP's rule: beichenzbc/Long-CLIP, model_longclip.py (mask1, mask2).
 Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors);
 
 }  // namespace saccade

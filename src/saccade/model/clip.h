@@ -1,6 +1,7 @@
-// CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"): a vision
-// transformer and a causal text transformer, each projected into one space. Covers OpenAI's checkpoints and all
-// that keep their structure: OpenCLIP's LAION and DataComp models, MetaCLIP, DFN, Long-CLIP.
+// CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"): a
+// vision transformer and a causal text transformer, each projected into one space. Covers OpenAI's
+// checkpoints and all that keep their structure: OpenCLIP's LAION and DataComp models, MetaCLIP, DFN,
+// Long-CLIP.
 //
 // Parameters go by their names in the Hugging Face layout; other layouts are renamed when they are read
 // (checkpoint.h).
@@ -32,11 +33,11 @@ struct ClipConfig {
 
 // From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config);
-// From "model_cfg" of open_clip_config.json. Where it has no "mlp_ratio" the MLPs are as wide as their tensors (under
-// OpenAI's names), or four times the tower's width.
+// From "model_cfg" of open_clip_config.json. Where it has no "mlp_ratio" the MLPs are as wide as their
+// tensors (under OpenAI's names), or four times the tower's width.
 Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors = {});
-// Where a checkpoint in OpenAI's names has no config: from the tensors' shapes, as OpenAI's own code does, with
-// heads of 64 and QuickGELU.
+// Where a checkpoint in OpenAI's names has no config: from the tensors' shapes, as OpenAI's own code does,
+// with heads of 64 and QuickGELU.
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);
 // config.json for a trained model, as transformers reads it.
 Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int64_t end_id, int64_t pad_id);
@@ -55,8 +56,10 @@ class ClipModel {
   // pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
   // keep: undefined, or [n, kept] int64: the patches to look at, for training on a part of each picture.
   [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
-                                            TowerTrace* trace = nullptr, const torch::Tensor& keep = {}) const;
-  // ids: [n, tokens] int64, tokens <= positions; attention_mask: undefined or [n, tokens], 0 leaves a token out.
+                                            TowerTrace* trace = nullptr,
+                                            const torch::Tensor& keep = {}) const;
+  // ids: [n, tokens] int64, tokens <= positions; attention_mask: undefined or [n, tokens], 0 leaves a token
+  // out.
   // -> [n, projection] float32, not normalized. Text is causal: what follows the end token changes nothing.
   [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, at::ScalarType dtype,
                                            const torch::Tensor& attention_mask = {},

@@ -18,18 +18,22 @@ Result<Activation> parse_activation(const std::string& name) {
 
 Status check_tower(const char* tower, const TransformerShape& shape) {
   constexpr int64_t kMaxSide = 65'536;
-  const std::pair<const char*, int64_t> sides[] = {
-      {"width", shape.width}, {"layers", shape.layers}, {"heads", shape.heads}, {"MLP width", shape.mlp_width}};
+  const std::pair<const char*, int64_t> sides[] = {{"width", shape.width},
+                                                   {"layers", shape.layers},
+                                                   {"heads", shape.heads},
+                                                   {"MLP width", shape.mlp_width}};
   for (const auto& [name, value] : sides) {
     if (value < 1 || value > kMaxSide) {
       return fail(ErrorCode::kBadData, "{} {} is {}, expected 1 to {}", tower, name, value, kMaxSide);
     }
   }
   if (shape.width % shape.heads != 0) {
-    return fail(ErrorCode::kBadData, "{} width {} is not a multiple of {} heads", tower, shape.width, shape.heads);
+    return fail(ErrorCode::kBadData, "{} width {} is not a multiple of {} heads", tower, shape.width,
+                shape.heads);
   }
   if (!(shape.eps > 0 && shape.eps < 1)) {
-    return fail(ErrorCode::kBadData, "{} layer_norm_eps is {}, expected above 0 and below 1", tower, shape.eps);
+    return fail(ErrorCode::kBadData, "{} layer_norm_eps is {}, expected above 0 and below 1", tower,
+                shape.eps);
   }
   return {};
 }
@@ -48,8 +52,8 @@ Result<ClipConfig> checked(ClipConfig config) {
   SACCADE_TRY(in_range("number of text positions", config.positions, 2, 65'536));
   SACCADE_TRY(in_range("projection width", config.projection, 1, 65'536));
   if (config.image_size % config.patch_size != 0) {
-    return fail(ErrorCode::kUnsupported, "image size {} is not a multiple of patch size {}", config.image_size,
-                config.patch_size);
+    return fail(ErrorCode::kUnsupported, "image size {} is not a multiple of patch size {}",
+                config.image_size, config.patch_size);
   }
   return config;
 }
@@ -59,7 +63,8 @@ Result<Json> section(const Json& config, const std::string& name, Json defaults)
   for (const std::string& key : {name, name + "_dict"}) {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
-    if (!found->is_object()) return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", key, json_kind(*found));
+    if (!found->is_object())
+      return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", key, json_kind(*found));
     defaults.update(*found);
   }
   return defaults;
@@ -77,18 +82,19 @@ Result<TransformerShape> hugging_face_shape(const Json& section) {
   return shape;
 }
 
-// OpenCLIP's switches that change the computation. What is listed is what plain CLIP is; anything else is refused,
-// as an ignored switch would be a silently wrong embedding.
+// OpenCLIP's switches that change the computation. What is listed is what plain CLIP is; anything else is
+// refused, as an ignored switch would be a silently wrong embedding.
 Status refuse_other_than(const Json& section, const char* name, const Json& plain) {
-  static const std::set<std::string> kShape = {"image_size", "layers",         "width",      "head_width",
-                                               "mlp_ratio",  "patch_size",     "vocab_size", "context_length",
-                                               "heads",      "patch_dropout", "ls_init_value", "hf_tokenizer_name",
-                                               "tokenizer_kwargs"};
+  static const std::set<std::string> kShape = {
+      "image_size",      "layers",         "width", "head_width",    "mlp_ratio",     "patch_size",
+      "vocab_size",      "context_length", "heads", "patch_dropout", "ls_init_value", "hf_tokenizer_name",
+      "tokenizer_kwargs"};
   for (const auto& [key, value] : section.items()) {
     if (kShape.contains(key) || value.is_null()) continue;
     const auto found = plain.find(key);
     if (found != plain.end() && *found == value) continue;
-    return fail(ErrorCode::kUnsupported, "{} \"{}\": {} is not a switch of plain CLIP", name, key, dump_json(value));
+    return fail(ErrorCode::kUnsupported, "{} \"{}\": {} is not a switch of plain CLIP", name, key,
+                dump_json(value));
   }
   if (section.contains("ls_init_value") && !section["ls_init_value"].is_null()) {
     return fail(ErrorCode::kUnsupported, "{} uses layer scale (\"ls_init_value\")", name);
@@ -168,7 +174,8 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
     return fail(ErrorCode::kUnsupported, "a tower from timm or transformers inside OpenCLIP's layout");
   }
   if (vision.contains("layers") && vision["layers"].is_array()) {
-    return fail(ErrorCode::kUnsupported, "vision_cfg \"layers\" is a list: a ResNet tower, which is not supported");
+    return fail(ErrorCode::kUnsupported,
+                "vision_cfg \"layers\" is a list: a ResNet tower, which is not supported");
   }
   SACCADE_TRY(refuse_other_than(vision, "vision_cfg",
                                 {{"no_ln_pre", false},
@@ -206,8 +213,8 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
   SACCADE_ASSIGN(result.text.heads, json_field_or<int64_t>(text, "heads", 8));
   SACCADE_ASSIGN(result.vocabulary, json_field_or<int64_t>(text, "vocab_size", 49408));
   SACCADE_ASSIGN(result.positions, json_field_or<int64_t>(text, "context_length", 77));
-  SACCADE_ASSIGN(result.text.mlp_width,
-                 open_clip_mlp_width(text, result.text.width, tensors, {"transformer.", "text.transformer."}));
+  SACCADE_ASSIGN(result.text.mlp_width, open_clip_mlp_width(text, result.text.width, tensors,
+                                                            {"transformer.", "text.transformer."}));
   return checked(result);
 }
 
@@ -217,8 +224,8 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
     if (found == tensors.end()) return fail(ErrorCode::kBadData, "tensor {} is missing", name);
     std::vector<int64_t> shape = found->second.sizes().vec();
     if (shape.size() != dimensions) {
-      return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected {} dimensions", name, shape_text(shape),
-                  dimensions);
+      return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected {} dimensions", name,
+                  shape_text(shape), dimensions);
     }
     return shape;
   };
@@ -237,7 +244,8 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
   SACCADE_ASSIGN(const auto projection, shape_of("text_projection", 2));
   result.patch_size = kernel[3];
   result.channels = kernel[1];
-  result.image_size = std::llround(std::sqrt(static_cast<double>(vision_positions[0] - 1))) * result.patch_size;
+  result.image_size =
+      std::llround(std::sqrt(static_cast<double>(vision_positions[0] - 1))) * result.patch_size;
   result.vision = {.width = kernel[0],
                    .layers = count_layers("visual.transformer.resblocks."),
                    .heads = kernel[0] / 64,
@@ -278,12 +286,9 @@ Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int
   text["bos_token_id"] = start_id;
   text["eos_token_id"] = end_id;
   text["pad_token_id"] = pad_id;
-  return Json{{"architectures", {"CLIPModel"}},
-              {"model_type", "clip"},
-              {"projection_dim", config.projection},
-              {"logit_scale_init_value", config.logit_scale_init},
-              {"vision_config", std::move(vision)},
-              {"text_config", std::move(text)}};
+  return Json{{"architectures", {"CLIPModel"}},      {"model_type", "clip"},
+              {"projection_dim", config.projection}, {"logit_scale_init_value", config.logit_scale_init},
+              {"vision_config", std::move(vision)},  {"text_config", std::move(text)}};
 }
 
 }  // namespace saccade

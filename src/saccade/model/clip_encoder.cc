@@ -22,8 +22,8 @@ constexpr int64_t kTokensAtOnce = 64 * 77;
 
 class ClipEncoder : public Architecture {
  public:
-  ClipEncoder(EncoderInfo info, Preprocessing preprocessing, std::unique_ptr<Tokenizer> tokenizer, ClipModel model,
-              Weights weights, at::ScalarType dtype)
+  ClipEncoder(EncoderInfo info, Preprocessing preprocessing, std::unique_ptr<Tokenizer> tokenizer,
+              ClipModel model, Weights weights, at::ScalarType dtype)
       : info_(std::move(info)),
         preprocessing_(preprocessing),
         tokenizer_(std::move(tokenizer)),
@@ -39,12 +39,14 @@ class ClipEncoder : public Architecture {
     const ClipConfig& config = model_.config();
     const int64_t expected = config.channels * config.image_size * config.image_size;
     if (pixels.columns() != expected) {
-      return fail(ErrorCode::kUsage, "pictures of {} values, this encoder takes {}", pixels.columns(), expected);
+      return fail(ErrorCode::kUsage, "pictures of {} values, this encoder takes {}", pixels.columns(),
+                  expected);
     }
     Matrix<float> rows(pixels.rows(), info_.dim);
     return guarded(std::move(rows), [&](Matrix<float>& out) {
       for (int64_t first = 0; first < pixels.rows(); first += kImagesAtOnce) {
-        const MatrixView<const float> part = pixels.slice(first, std::min(kImagesAtOnce, pixels.rows() - first));
+        const MatrixView<const float> part =
+            pixels.slice(first, std::min(kImagesAtOnce, pixels.rows() - first));
         const Tensor input =
             torch::from_blob(const_cast<float*>(part.data()),
                              {part.rows(), config.channels, config.image_size, config.image_size},
@@ -58,7 +60,8 @@ class ClipEncoder : public Architecture {
     for (const TokenizedText& text : texts) {
       const auto length = static_cast<int64_t>(text.ids.size());
       if (length < 1 || length > info_.context) {
-        return fail(ErrorCode::kUsage, "a text of {} tokens, this encoder takes 1 to {}", length, info_.context);
+        return fail(ErrorCode::kUsage, "a text of {} tokens, this encoder takes 1 to {}", length,
+                    info_.context);
       }
       for (const int32_t id : text.ids) {
         if (id < 0 || id >= model_.config().vocabulary) {
@@ -81,7 +84,8 @@ class ClipEncoder : public Architecture {
                static_cast<int64_t>((last + 1 - first) * texts[order[last]].ids.size()) <= kTokensAtOnce) {
           ++last;
         }
-        const Tensor batch = model_.encode_texts(padded(texts, std::span(order).subspan(first, last - first)), dtype_);
+        const Tensor batch =
+            model_.encode_texts(padded(texts, std::span(order).subspan(first, last - first)), dtype_);
         Matrix<float> part(batch.size(0), info_.dim);
         store(batch, part.data());
         for (size_t i = first; i < last; ++i) {
@@ -124,8 +128,8 @@ class ClipEncoder : public Architecture {
                     shape_text(ids.sizes().vec()), config.positions, config.vocabulary);
       }
       if (mask.defined() && mask.sizes() != ids.sizes()) {
-        return fail(ErrorCode::kMismatch, "attention_mask has shape {}, input_ids {}", shape_text(mask.sizes().vec()),
-                    shape_text(ids.sizes().vec()));
+        return fail(ErrorCode::kMismatch, "attention_mask has shape {}, input_ids {}",
+                    shape_text(mask.sizes().vec()), shape_text(ids.sizes().vec()));
       }
       TowerTrace trace;
       const Tensor rows = model_.encode_texts(ids.to(at::kLong), dtype_, mask, &trace);
@@ -166,7 +170,8 @@ class ClipEncoder : public Architecture {
   static Tensor padded(std::span<const TokenizedText> texts, std::span<const size_t> chosen) {
     size_t longest = 0;
     for (const size_t i : chosen) longest = std::max(longest, texts[i].ids.size());
-    Tensor ids = torch::zeros({static_cast<int64_t>(chosen.size()), static_cast<int64_t>(longest)}, at::kLong);
+    Tensor ids =
+        torch::zeros({static_cast<int64_t>(chosen.size()), static_cast<int64_t>(longest)}, at::kLong);
     auto* out = ids.data_ptr<int64_t>();
     for (size_t row = 0; row < chosen.size(); ++row) {
       const std::vector<int32_t>& text = texts[chosen[row]].ids;
@@ -199,15 +204,16 @@ Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const Cli
   }
   // A checkpoint without the file is preprocessed as CLIP always was.
   if (checkpoint.layout == Layout::kHuggingFace) {
-    return preprocessing_from_hugging_face(Json{{"do_resize", true},
-                                                {"size", {{"shortest_edge", image_size}}},
-                                                {"resample", 3},
-                                                {"do_center_crop", true},
-                                                {"crop_size", {{"height", image_size}, {"width", image_size}}},
-                                                {"do_normalize", true},
-                                                {"image_mean", {0.48145466, 0.4578275, 0.40821073}},
-                                                {"image_std", {0.26862954, 0.26130258, 0.27577711}}},
-                                           image_size);
+    return preprocessing_from_hugging_face(
+        Json{{"do_resize", true},
+             {"size", {{"shortest_edge", image_size}}},
+             {"resample", 3},
+             {"do_center_crop", true},
+             {"crop_size", {{"height", image_size}, {"width", image_size}}},
+             {"do_normalize", true},
+             {"image_mean", {0.48145466, 0.4578275, 0.40821073}},
+             {"image_std", {0.26862954, 0.26130258, 0.27577711}}},
+        image_size);
   }
   return preprocessing_from_open_clip(Json::object(), image_size);
 }
@@ -254,17 +260,20 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   info.logit_scale = model.logit_scale().exp().item<float>();
 
   SACCADE_ASSIGN(const Preprocessing preprocessing, load_preprocessing(checkpoint, config));
-  if (preprocessing.output_height() != config.image_size || preprocessing.output_width() != config.image_size) {
-    return fail(ErrorCode::kMismatch, "{}: preprocessing makes pictures of {} x {}, the model takes {} x {}", where,
-                preprocessing.output_width(), preprocessing.output_height(), config.image_size, config.image_size);
+  if (preprocessing.output_height() != config.image_size ||
+      preprocessing.output_width() != config.image_size) {
+    return fail(ErrorCode::kMismatch, "{}: preprocessing makes pictures of {} x {}, the model takes {} x {}",
+                where, preprocessing.output_width(), preprocessing.output_height(), config.image_size,
+                config.image_size);
   }
   std::unique_ptr<Tokenizer> tokenizer;
   std::error_code ignored;
   if (fs::exists(checkpoint.folder / "tokenizer.json", ignored) ||
       fs::exists(checkpoint.folder / "vocab.json", ignored)) {
     const bool hugging_face = checkpoint.layout == Layout::kHuggingFace;
-    SACCADE_ASSIGN(tokenizer, load_clip_tokenizer(checkpoint.folder, hugging_face ? TextCleanup::kTokenizerFile
-                                                                                  : TextCleanup::kOpenAi));
+    SACCADE_ASSIGN(tokenizer,
+                   load_clip_tokenizer(checkpoint.folder,
+                                       hugging_face ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi));
     if (tokenizer->vocabulary_size() > config.vocabulary) {
       return fail(ErrorCode::kMismatch, "{}: the tokenizer has {} tokens, the model {}", where,
                   tokenizer->vocabulary_size(), config.vocabulary);
@@ -273,9 +282,8 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
 
   const at::ScalarType dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
   model.pack(dtype);
-  return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(info), preprocessing,
-                                                                     std::move(tokenizer), std::move(model),
-                                                                     std::move(weights), dtype));
+  return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(
+      std::move(info), preprocessing, std::move(tokenizer), std::move(model), std::move(weights), dtype));
 }
 
 }  // namespace saccade

@@ -47,7 +47,8 @@ class Encoder {
 
   // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [n, dim], each of length 1.
   [[nodiscard]] virtual Result<Matrix<float>> encode_images(MatrixView<const float> pixels) = 0;
-  // Rows [n, dim], each of length 1. Texts of any length up to `context` ids; padding is the encoder's business.
+  // Rows [n, dim], each of length 1. Texts of any length up to `context` ids; padding is the encoder's
+  // business.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 };
 

@@ -1,8 +1,7 @@
-#include "saccade/model/architecture.h"
-
 #include <array>
 
 #include "saccade/core/json.h"
+#include "saccade/model/architecture.h"
 
 namespace saccade {
 namespace {
@@ -43,7 +42,8 @@ Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::p
   }
 }
 
-Result<std::unique_ptr<Encoder>> load_encoder(const std::filesystem::path& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Encoder>> load_encoder(const std::filesystem::path& checkpoint,
+                                              const EncoderOptions& options) {
   SACCADE_ASSIGN(std::unique_ptr<Architecture> architecture, load_architecture(checkpoint, options));
   return std::unique_ptr<Encoder>(std::move(architecture));
 }

@@ -22,7 +22,8 @@ memory::desc row_major(int64_t rows, int64_t columns, at::ScalarType dtype) {
 
 dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memory::desc& source,
                                          const memory::desc& weights, const memory::desc& bias,
-                                         const memory::desc& destination, const dnnl::primitive_attr& attributes) {
+                                         const memory::desc& destination,
+                                         const dnnl::primitive_attr& attributes) {
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, source, weights, bias, destination, attributes};
 #else
@@ -46,9 +47,12 @@ void append_activation(dnnl::post_ops& operations, Activation activation) {
 
 torch::Tensor activate(const torch::Tensor& x, Activation activation) {
   switch (activation) {
-    case Activation::kGelu: return at::gelu(x);
-    case Activation::kQuickGelu: return x * at::sigmoid(1.702 * x);
-    case Activation::kNone: break;
+    case Activation::kGelu:
+      return at::gelu(x);
+    case Activation::kQuickGelu:
+      return x * at::sigmoid(1.702 * x);
+    case Activation::kNone:
+      break;
   }
   return x;
 }
@@ -89,7 +93,8 @@ struct PackedLinear::State {
       auto found = products.find(key);
       if (found == products.end()) {
         if (products.size() >= 256) products.clear();  // texts of many lengths: bounded
-        const auto description = describe(rows, weights.get_desc(), activation, result.scalar_type(), accumulate);
+        const auto description =
+            describe(rows, weights.get_desc(), activation, result.scalar_type(), accumulate);
         found = products.emplace(key, dnnl::matmul(description)).first;
       }
       product = found->second;
@@ -116,14 +121,16 @@ PackedLinear::PackedLinear(const torch::Tensor& weight, const torch::Tensor& bia
   state.bias = bias.defined() ? bias.detach().to(at::kFloat).reshape({1, state.out}).contiguous()
                               : torch::zeros({1, state.out});
 
-  // The layout is chosen once, for a batch of ordinary size; products of other sizes are asked to take it as it is.
+  // The layout is chosen once, for a batch of ordinary size; products of other sizes are asked to take it as
+  // it is.
   const memory::desc any({state.in, state.out}, dnnl_type(dtype), memory::format_tag::any);
   const auto description = state.describe(1024, any, Activation::kNone, dtype, false);
   state.weights = memory(description.weights_desc(), state.engine);
 
   // weight is [out, in] row-major, which is [in, out] column-major.
   const torch::Tensor plain = weight.detach().to(dtype).contiguous();
-  memory source({{state.in, state.out}, dnnl_type(dtype), memory::format_tag::ba}, state.engine, plain.data_ptr());
+  memory source({{state.in, state.out}, dnnl_type(dtype), memory::format_tag::ba}, state.engine,
+                plain.data_ptr());
   dnnl::stream stream(state.engine);
   dnnl::reorder(source, state.weights).execute(stream, source, state.weights);
   stream.wait();
@@ -131,9 +138,12 @@ PackedLinear::PackedLinear(const torch::Tensor& weight, const torch::Tensor& bia
 
 PackedLinear::~PackedLinear() = default;
 
-at::ScalarType PackedLinear::dtype() const { return state_->dtype; }
+at::ScalarType PackedLinear::dtype() const {
+  return state_->dtype;
+}
 
-torch::Tensor PackedLinear::forward(const torch::Tensor& x, Activation activation, at::ScalarType result) const {
+torch::Tensor PackedLinear::forward(const torch::Tensor& x, Activation activation,
+                                    at::ScalarType result) const {
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = state_->out;
   torch::Tensor output = torch::empty(shape, result);

@@ -18,14 +18,15 @@ torch::Tensor activate(const torch::Tensor& x, Activation activation);
 
 class PackedLinear {
  public:
-  // weight: [out, in], bias: [out] or undefined; float32. dtype: kFloat or kBFloat16, what products are made of
-  // (sums are float32 either way). Copies the weights.
+  // weight: [out, in], bias: [out] or undefined; float32. dtype: kFloat or kBFloat16, what products are made
+  // of (sums are float32 either way). Copies the weights.
   PackedLinear(const torch::Tensor& weight, const torch::Tensor& bias, at::ScalarType dtype);
   PackedLinear(const PackedLinear&) = delete;
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
-  // activation(x * weight^T + bias). x: [..., in] of the packed dtype, contiguous; result [..., out], of `result`.
+  // activation(x * weight^T + bias). x: [..., in] of the packed dtype, contiguous; result [..., out], of
+  // `result`.
   torch::Tensor forward(const torch::Tensor& x, Activation activation, at::ScalarType result) const;
   // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
   void add_to(torch::Tensor& sum, const torch::Tensor& x) const;

@@ -8,23 +8,35 @@ namespace {
 
 std::optional<at::ScalarType> scalar_type(DType dtype) {
   switch (dtype) {
-    case DType::kBool: return at::kBool;
-    case DType::kU8: return at::kByte;
-    case DType::kI8: return at::kChar;
-    case DType::kI16: return at::kShort;
-    case DType::kF16: return at::kHalf;
-    case DType::kBF16: return at::kBFloat16;
-    case DType::kI32: return at::kInt;
-    case DType::kF32: return at::kFloat;
-    case DType::kI64: return at::kLong;
-    case DType::kF64: return at::kDouble;
-    default: return std::nullopt;
+    case DType::kBool:
+      return at::kBool;
+    case DType::kU8:
+      return at::kByte;
+    case DType::kI8:
+      return at::kChar;
+    case DType::kI16:
+      return at::kShort;
+    case DType::kF16:
+      return at::kHalf;
+    case DType::kBF16:
+      return at::kBFloat16;
+    case DType::kI32:
+      return at::kInt;
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kI64:
+      return at::kLong;
+    case DType::kF64:
+      return at::kDouble;
+    default:
+      return std::nullopt;
   }
 }
 
 }  // namespace
 
-Result<torch::Tensor> LoadedParameters::take(const std::string& name, const std::vector<int64_t>& shape, Init) {
+Result<torch::Tensor> LoadedParameters::take(const std::string& name, const std::vector<int64_t>& shape,
+                                             Init) {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     return fail(ErrorCode::kBadData, "tensor {} of shape {} is missing", name, shape_text(shape));
@@ -92,7 +104,8 @@ TensorView view_of(const torch::Tensor& tensor) {
   for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
     if (scalar_type(static_cast<DType>(i)) == tensor.scalar_type()) dtype = static_cast<DType>(i);
   }
-  return TensorView{dtype, tensor.sizes().vec(),
+  return TensorView{dtype,
+                    tensor.sizes().vec(),
                     {static_cast<const std::byte*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())}};
 }
 

@@ -29,7 +29,8 @@ class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
   // The parameter of that name; an error if the source has none of that shape.
-  virtual Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) = 0;
+  virtual Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape,
+                                     Init init) = 0;
 };
 
 // Parameters of a checkpoint. Weights may be of any floating dtype; they are handed out as float32, and the
@@ -46,8 +47,8 @@ class LoadedParameters : public ParameterSource {
   std::set<std::string> taken_;
 };
 
-// Random parameters that require gradients. The values depend on `seed` and the order of the calls alone, not on
-// the device they are then moved to.
+// Random parameters that require gradients. The values depend on `seed` and the order of the calls alone, not
+// on the device they are then moved to.
 class InitializedParameters : public ParameterSource {
  public:
   explicit InitializedParameters(uint64_t seed, torch::Device device = at::kCPU);
@@ -60,8 +61,8 @@ class InitializedParameters : public ParameterSource {
   TensorMap parameters_;
 };
 
-// The tensors of an open file as torch sees them, sharing the file's memory: they live as long as it does, and
-// must not be written to. Tensors of types torch lacks (unsigned above 8 bits) are left out.
+// The tensors of an open file as torch sees them, sharing the file's memory: they live as long as it does,
+// and must not be written to. Tensors of types torch lacks (unsigned above 8 bits) are left out.
 TensorMap borrow_tensors(const SafeTensors& file);
 
 // The view write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the view.

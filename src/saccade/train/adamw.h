@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2), with its state in named
-// tensors that a checkpoint can hold.
+// AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2), with its state in
+// named tensors that a checkpoint can hold.
 #pragma once
 
 #include <map>

@@ -8,7 +8,9 @@ namespace {
 
 using Colour = std::array<float, 3>;  // 0 to 1
 
-float luminance(const Colour& colour) { return 0.2126F * colour[0] + 0.7152F * colour[1] + 0.0722F * colour[2]; }
+float luminance(const Colour& colour) {
+  return 0.2126F * colour[0] + 0.7152F * colour[1] + 0.0722F * colour[2];
+}
 
 // Hue, saturation and value evenly at random.
 Colour random_colour(KeyedRandom& random) {
@@ -78,7 +80,8 @@ Window random_window(const Augmentation& options, int from, int to, KeyedRandom&
   return window;
 }
 
-// Premultiplied RGBA at (x, y), bilinear; outside the picture: nothing where it is transparent, else the edge.
+// Premultiplied RGBA at (x, y), bilinear; outside the picture: nothing where it is transparent, else the
+// edge.
 std::array<float, 4> sample(const StoredPicture& picture, float x, float y) {
   const int side = picture.side;
   if (!picture.transparent) {
@@ -105,8 +108,9 @@ std::array<float, 4> sample(const StoredPicture& picture, float x, float y) {
 
 }  // namespace
 
-void augment(const StoredPicture& picture, int side, const Augmentation& options, const std::array<float, 3>& mean,
-             const std::array<float, 3>& std, KeyedRandom random, std::span<float> out) {
+void augment(const StoredPicture& picture, int side, const Augmentation& options,
+             const std::array<float, 3>& mean, const std::array<float, 3>& std, KeyedRandom random,
+             std::span<float> out) {
   const bool recolour = picture.one_colour && random.chance(options.recolour);
   const Colour colour = recolour ? random_colour(random) : own_colour(picture);
   Colour ground = ground_colour(options, random);
@@ -122,8 +126,10 @@ void augment(const StoredPicture& picture, int side, const Augmentation& options
     }
   }
   const Window window = random_window(options, picture.side, side, random);
-  const float contrast = picture.one_colour ? 1 : 1 + random.uniform(-options.colour_jitter, options.colour_jitter);
-  const float brightness = picture.one_colour ? 0 : random.uniform(-options.colour_jitter, options.colour_jitter) / 2;
+  const float contrast =
+      picture.one_colour ? 1 : 1 + random.uniform(-options.colour_jitter, options.colour_jitter);
+  const float brightness =
+      picture.one_colour ? 0 : random.uniform(-options.colour_jitter, options.colour_jitter) / 2;
 
   const auto plane = static_cast<size_t>(side) * static_cast<size_t>(side);
   for (int y = 0; y < side; ++y) {

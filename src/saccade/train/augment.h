@@ -13,12 +13,12 @@ namespace saccade {
 struct Augmentation {
   // Pictures of one colour on transparency (line icons): a new random colour.
   float recolour = 0.6F;
-  // Transparent pictures: white ground with this probability, else black or dark grey with the next, else a random
-  // colour. Always so far in luminance from a one-colour picture that it stays visible.
+  // Transparent pictures: white ground with this probability, else black or dark grey with the next, else a
+  // random colour. Always so far in luminance from a one-colour picture that it stays visible.
   float white_ground = 0.5F;
   float dark_ground = 0.2F;
-  // Zoom and stretch: the window seen is the whole divided by a factor of this range, a side's factor off by up to
-  // `stretch`; moved by up to `shift` of the side; turned by up to `turn` radians.
+  // Zoom and stretch: the window seen is the whole divided by a factor of this range, a side's factor off by
+  // up to `stretch`; moved by up to `shift` of the side; turned by up to `turn` radians.
   float zoom_low = 0.85F;
   float zoom_high = 1.3F;
   float stretch = 0.1F;
@@ -28,9 +28,10 @@ struct Augmentation {
   float colour_jitter = 0.25F;
 };
 
-// out: [3, side, side] planar, (value / 255 - mean) / std. The same picture, options and random key give the same
-// numbers. Thread-safe.
-void augment(const StoredPicture& picture, int side, const Augmentation& options, const std::array<float, 3>& mean,
-             const std::array<float, 3>& std, KeyedRandom random, std::span<float> out);
+// out: [3, side, side] planar, (value / 255 - mean) / std. The same picture, options and random key give the
+// same numbers. Thread-safe.
+void augment(const StoredPicture& picture, int side, const Augmentation& options,
+             const std::array<float, 3>& mean, const std::array<float, 3>& std, KeyedRandom random,
+             std::span<float> out);
 
 }  // namespace saccade

@@ -5,13 +5,14 @@
 
 namespace saccade {
 
-// Symmetric InfoNCE (van den Oord et al. 2018; CLIP, Radford et al. 2021, fig. 3): the mean of the cross-entropies
-// image -> text and text -> image over logits exp(log_inverse_temperature) * images texts^T.
+// Symmetric InfoNCE (van den Oord et al. 2018; CLIP, Radford et al. 2021, fig. 3): the mean of the
+// cross-entropies image -> text and text -> image over logits exp(log_inverse_temperature) * images texts^T.
 //
 // images, texts: [n, d], rows of length 1, row i of each belonging together. log_inverse_temperature: scalar.
-// positives: undefined, or [n, n] bool with a true diagonal: positives[i][j] says that text j belongs to image i as
-// well (it is one of that image's captions). A row's target is then spread evenly over its positives
-// (the "out" form of supervised contrastive learning, Khosla et al. 2020, eq. 2), so that they are not pushed apart.
+// positives: undefined, or [n, n] bool with a true diagonal: positives[i][j] says that text j belongs to
+// image i as well (it is one of that image's captions). A row's target is then spread evenly over its
+// positives (the "out" form of supervised contrastive learning, Khosla et al. 2020, eq. 2), so that they are
+// not pushed apart.
 torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
                        const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives = {});
 

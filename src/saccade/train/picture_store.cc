@@ -1,11 +1,10 @@
 #include "saccade/train/picture_store.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <sys/stat.h>
 
 #include "saccade/core/hash.h"
 #include "saccade/image/image.h"
@@ -37,7 +36,8 @@ std::string cache_name(std::span<const DatasetItem> items, int side) {
 }
 
 Image to_premultiplied_rgba(const Image& image) {
-  Image out{.width = image.width, .height = image.height, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
+  Image out{
+      .width = image.width, .height = image.height, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
   const auto count = static_cast<size_t>(image.width) * static_cast<size_t>(image.height);
   out.pixels.resize(count * 4);
   const bool grey = image.channels <= 2;
@@ -91,7 +91,8 @@ StoredPicture PictureStore::picture(int64_t i) const {
 }
 
 Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int side, const fs::path& cache,
-                                         ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
+                                         ThreadPool& pool, const ProgressCallback& progress,
+                                         std::stop_token stop) {
   PictureStore store;
   store.side_ = side;
   const auto stride = static_cast<size_t>(side) * static_cast<size_t>(side) * 4;
@@ -135,7 +136,8 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
       progress({.what = "decoding", .done = now, .total = static_cast<int64_t>(items.size()), .detail = {}});
     }
   });
-  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while decoding the training pictures");
+  if (stop.stop_requested())
+    return fail(ErrorCode::kCancelled, "stopped while decoding the training pictures");
   std::sort(store.failures_.begin(), store.failures_.end());
   if (!cache.empty()) {
     fs::create_directories(cache, ignored);

@@ -20,18 +20,20 @@ struct StoredPicture {
   const uint8_t* pixels = nullptr;
   int side = 0;
   bool transparent = false;  // any pixel with alpha below 255
-  bool one_colour = false;   // transparent, and every visible pixel of about the same colour: may be recoloured
+  bool one_colour =
+      false;  // transparent, and every visible pixel of about the same colour: may be recoloured
 };
 
 // Immutable; safe to read from many threads.
 class PictureStore {
  public:
-  // Decodes every item's image to side x side (aspect ratio not kept, Pillow's bicubic over premultiplied alpha).
-  // With a cache folder the result is kept there as one file, named by a hash over the list of images, their sizes
-  // and times and `side`, and mapped the next time. An image that cannot be decoded is left out and reported.
-  // Memory: 4 * side^2 bytes an image, mapped when cached.
-  static Result<PictureStore> build(std::span<const DatasetItem> items, int side, const std::filesystem::path& cache,
-                                    ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop);
+  // Decodes every item's image to side x side (aspect ratio not kept, Pillow's bicubic over premultiplied
+  // alpha). With a cache folder the result is kept there as one file, named by a hash over the list of
+  // images, their sizes and times and `side`, and mapped the next time. An image that cannot be decoded is
+  // left out and reported. Memory: 4 * side^2 bytes an image, mapped when cached.
+  static Result<PictureStore> build(std::span<const DatasetItem> items, int side,
+                                    const std::filesystem::path& cache, ThreadPool& pool,
+                                    const ProgressCallback& progress, std::stop_token stop);
 
   [[nodiscard]] int side() const { return side_; }
   // Whether item i is there, and its picture.

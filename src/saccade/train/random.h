@@ -1,6 +1,6 @@
-// Random numbers that are a function of what they are for, not of what was drawn before: the n-th draw for item i
-// of epoch e under a seed is always the same, whichever thread draws it and wherever a training was resumed. So a
-// checkpoint has no random state to save but the seed and the step.
+// Random numbers that are a function of what they are for, not of what was drawn before: the n-th draw for
+// item i of epoch e under a seed is always the same, whichever thread draws it and wherever a training was
+// resumed. So a checkpoint has no random state to save but the seed and the step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The objective and optimizer against the reference's numbers and torch's own; training end to end on small data.
+// The objective and optimizer against the reference's numbers and torch's own; training end to end on small
+// data.
 #include <cmath>
 #include <fstream>
 
@@ -22,7 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-fs::path golden(const std::string& name) { return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name; }
+fs::path golden(const std::string& name) {
+  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
+}
 
 double max_difference(const Tensor& a, const Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
@@ -50,9 +53,7 @@ double slow_info_nce(const Tensor& images, const Tensor& texts, double scale, co
   double total = 0;
   for (const bool transposed : {false, true}) {
     for (int64_t i = 0; i < n; ++i) {
-      const auto logit = [&](int64_t j) {
-        return (transposed ? logits[j][i] : logits[i][j]).item<double>();
-      };
+      const auto logit = [&](int64_t j) { return (transposed ? logits[j][i] : logits[i][j]).item<double>(); };
       double sum = 0;
       for (int64_t j = 0; j < n; ++j) sum += std::exp(logit(j));
       double row = 0;
@@ -78,8 +79,8 @@ TEST(InfoNce, SpreadsOverPositives) {
   EXPECT_NEAR(info_nce(images, texts, scale, positives).item<double>(),
               slow_info_nce(images, texts, std::exp(1.3), positives), 1e-9);
   const Tensor alone = torch::eye(6, at::kLong).to(at::kBool);
-  EXPECT_NEAR(info_nce(images, texts, scale, alone).item<double>(), info_nce(images, texts, scale).item<double>(),
-              1e-12);
+  EXPECT_NEAR(info_nce(images, texts, scale, alone).item<double>(),
+              info_nce(images, texts, scale).item<double>(), 1e-12);
 }
 
 TEST(AdamW, FollowsTorch) {
@@ -126,8 +127,10 @@ class SmallData {
   SmallData() {
     std::string name = (fs::temp_directory_path() / "saccade-train-XXXXXX").string();
     folder_ = mkdtemp(name.data());
-    const std::pair<const char*, std::array<uint8_t, 3>> kColours[] = {
-        {"red", {220, 20, 20}}, {"green", {20, 200, 20}}, {"blue", {20, 20, 220}}, {"yellow", {230, 220, 20}}};
+    const std::pair<const char*, std::array<uint8_t, 3>> kColours[] = {{"red", {220, 20, 20}},
+                                                                       {"green", {20, 200, 20}},
+                                                                       {"blue", {20, 20, 220}},
+                                                                       {"yellow", {230, 220, 20}}};
     std::string manifest;
     for (const auto& [colour, rgb] : kColours) {
       for (const char* shape : {"square", "bar", "post", "frame"}) {
@@ -135,8 +138,8 @@ class SmallData {
           const std::string file = fmt::format("{}-{}-{}.png", colour, shape, copy);
           write_picture(file, shape, rgb, copy);
           manifest += fmt::format(
-              "{{\"image\": \"{}\", \"captions\": [\"{} {}\", \"a {} that is {}\"], \"group\": \"{} {}\"}}\n", file,
-              colour, shape, shape, colour, colour, shape);
+              "{{\"image\": \"{}\", \"captions\": [\"{} {}\", \"a {} that is {}\"], \"group\": \"{} {}\"}}\n",
+              file, colour, shape, shape, colour, colour, shape);
         }
       }
     }
@@ -175,7 +178,8 @@ class SmallData {
   [[nodiscard]] const fs::path& folder() const { return folder_; }
 
  private:
-  void write_picture(const std::string& file, const std::string& shape, const std::array<uint8_t, 3>& rgb, int copy) {
+  void write_picture(const std::string& file, const std::string& shape, const std::array<uint8_t, 3>& rgb,
+                     int copy) {
     constexpr int kSide = 24;
     Image image{.width = kSide, .height = kSide, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
     image.pixels.resize(size_t{kSide} * kSide * 4);
@@ -184,10 +188,10 @@ class SmallData {
         const bool middle_x = x >= 9 + copy && x < 15;
         const bool middle_y = y >= 9 + copy && y < 15;
         const bool inside = x >= 3 && x < 21 && y >= 3 && y < 21;
-        const bool filled = shape == "square"  ? inside
-                            : shape == "bar"   ? inside && middle_y
-                            : shape == "post"  ? inside && middle_x
-                                               : inside && !(x >= 7 && x < 17 && y >= 7 && y < 17);
+        const bool filled = shape == "square" ? inside
+                            : shape == "bar"  ? inside && middle_y
+                            : shape == "post" ? inside && middle_x
+                                              : inside && !(x >= 7 && x < 17 && y >= 7 && y < 17);
         uint8_t* pixel = image.pixels.data() + 4 * (static_cast<size_t>(y) * kSide + static_cast<size_t>(x));
         for (size_t c = 0; c < 3; ++c) pixel[c] = filled ? rgb[c] : 0;
         pixel[3] = filled ? 255 : 0;
@@ -213,7 +217,9 @@ class SmallData {
   fs::path folder_;
 };
 
-std::string read(const fs::path& path) { return read_file(path).value(); }
+std::string read(const fs::path& path) {
+  return read_file(path).value();
+}
 
 DualTrainingReport train(const DualTrainingOptions& options, std::stop_token stop = {},
                          const ProgressCallback& progress = {}) {
@@ -271,7 +277,9 @@ TEST(TrainDual, WritesTheUntrainedModelAndHalfWeights) {
   options.run = data.folder() / "untrained-half";
   options.weights = "fp16";
   const DualTrainingReport half = train(options);
-  const auto size = [](const DualTrainingReport& report) { return fs::file_size(report.model / "model.safetensors"); };
+  const auto size = [](const DualTrainingReport& report) {
+    return fs::file_size(report.model / "model.safetensors");
+  };
   EXPECT_LT(size(half), size(whole) * 6 / 10);
   auto encoder = load_encoder(half.model);
   ASSERT_TRUE(encoder) << encoder.error().message;
@@ -320,9 +328,11 @@ TEST(TrainDual, RefusesWhatCannotBe) {
             }).code,
             ErrorCode::kMismatch);
   // A held-out picture that is missing would make the figure another one.
-  std::ofstream(data.folder() / "broken.jsonl") << R"({"image": "missing.png", "captions": ["x"]})" << "\n";
-  EXPECT_NE(error_of([&](auto& o) { o.held_out = {data.folder() / "broken.jsonl"}; }).message.find("missing.png"),
-            std::string::npos);
+  std::ofstream(data.folder() / "broken.jsonl") << R"({"image": "missing.png", "captions": ["x"]})"
+                                                << "\n";
+  EXPECT_NE(
+      error_of([&](auto& o) { o.held_out = {data.folder() / "broken.jsonl"}; }).message.find("missing.png"),
+      std::string::npos);
 }
 
 TEST(Augment, IsAFunctionOfItsKeyAndKeepsPicturesVisible) {
