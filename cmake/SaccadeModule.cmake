@@ -23,6 +23,13 @@ if(SACCADE_SANITIZE)
   target_link_options(saccade_flags INTERFACE -fsanitize=${SACCADE_SANITIZE})
 endif()
 
+# For every program of ours: what the sanitizers should know of other people's libraries.
+function(saccade_sanitized_program target)
+  if(SACCADE_SANITIZE MATCHES "address")
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.cc)
+  endif()
+endfunction()
+
 # One precompiled torch header for every target that needs it: 20 seconds once, not once a file.
 function(saccade_use_torch target)
   target_link_libraries(${target} PRIVATE saccade_torch)
@@ -41,6 +48,7 @@ set(SACCADE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
 function(saccade_add_test name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  saccade_sanitized_program(${name})
   target_link_libraries(${name} PRIVATE saccade_flags ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(ARG_TORCH)
