@@ -184,14 +184,18 @@ class Decoder {
     return check_pixels(stored_width_, stored_height_);
   }
 
+  // CSS's inch has 96 pixels, as in browsers. At libvips' own 72 a picture measured in points or centimetres
+  // that has no viewBox is cut off on the right and below.
+  static constexpr double kSvgDpi = 96;
+
   // libvips rounds a vector picture's own size to whole pixels, so a tiny one is scaled in two steps.
   Status open_svg() {
-    image_ = load();
+    image_ = load("dpi", kSvgDpi);
     double scale = 1;
     if (!image_) {  // too large to be an image at its own size, maybe not at a thousandth of it
       const std::string text = take_vips_error();
       scale = 0.001;
-      image_ = load("scale", scale);
+      image_ = load("scale", scale, "dpi", kSvgDpi);
       if (!image_) {
         vips_error_clear();
         return fail(ErrorCode::kBadData, "svg: {}", text.empty() ? "broken or cut off" : text);
@@ -207,7 +211,7 @@ class Decoder {
       scale = std::clamp(scale * options_.vector_side / side, 0.001, 100'000.0);
       const double longer = static_cast<double>(std::max(width, height)) * options_.vector_side / side;
       SACCADE_TRY(check_pixels(static_cast<int64_t>(longer), options_.vector_side));
-      image_ = load("scale", scale);
+      image_ = load("scale", scale, "dpi", kSvgDpi);
       if (!image_) return broken("svg");
     }
     return check_pixels(vips_image_get_width(image_.get()), vips_image_get_height(image_.get()));

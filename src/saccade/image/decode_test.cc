@@ -249,6 +249,23 @@ TEST(Decode, SvgIsRenderedToTheSideAsked) {
   }
 }
 
+// 72 points are an inch, and so are the 96 pixels the square is drawn in: it reaches the far corner.
+TEST(Decode, SvgInPointsIsNotCutOff) {
+  DecodeOptions options;
+  options.vector_side = 64;
+  const auto image = decode(
+      std::string(kSvgHead) + "width='72pt' height='72pt'><rect x='90' y='90' width='6' height='6'/></svg>",
+      options);
+  ASSERT_TRUE(image) << image.error().message;
+  ASSERT_EQ(image->image.width, 64);
+  EXPECT_EQ(image->original_width, 96);
+  const auto alpha = [&](int x, int y) {
+    return image->image.pixels[static_cast<size_t>((y * 64 + x) * 4 + 3)];
+  };
+  EXPECT_EQ(alpha(62, 62), 255);
+  EXPECT_EQ(alpha(57, 57), 0);
+}
+
 TEST(Decode, SvgReadsNoOtherFile) {
   const Folder folder;
   const auto secret = folder / "secret.png";

@@ -21,7 +21,7 @@ constexpr uint8_t kTransparent = 2;
 constexpr uint8_t kOneColour = 4;
 
 // Bump when decoding or the layout changes, so that old files are not read.
-constexpr int kCacheVersion = 1;
+constexpr int kCacheVersion = 2;
 
 std::string cache_name(std::span<const DatasetItem> items, int side) {
   Sha256 hash;
