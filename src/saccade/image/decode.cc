@@ -20,6 +20,7 @@
 #include "saccade/core/files.h"
 #include "saccade/image/bmp.h"
 #include "saccade/image/image.h"
+#include "saccade/image/svg_size.h"
 #include "saccade/image/vips_support.h"
 
 namespace saccade {
@@ -170,6 +171,11 @@ class Decoder {
     }
     if (g_str_has_prefix(loader, "VipsForeignLoadSvg") != 0) {
       result_.format = "svg";
+      const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+      if (auto resized = svg_with_pixel_size(text)) {
+        resized_svg_ = std::move(*resized);
+        bytes_ = std::as_bytes(std::span(resized_svg_));
+      }
       return open_svg();
     }
     image_ = load();
@@ -184,18 +190,14 @@ class Decoder {
     return check_pixels(stored_width_, stored_height_);
   }
 
-  // CSS's inch has 96 pixels, as in browsers. At libvips' own 72 a picture measured in points or centimetres
-  // that has no viewBox is cut off on the right and below.
-  static constexpr double kSvgDpi = 96;
-
   // libvips rounds a vector picture's own size to whole pixels, so a tiny one is scaled in two steps.
   Status open_svg() {
-    image_ = load("dpi", kSvgDpi);
+    image_ = load();
     double scale = 1;
     if (!image_) {  // too large to be an image at its own size, maybe not at a thousandth of it
       const std::string text = take_vips_error();
       scale = 0.001;
-      image_ = load("scale", scale, "dpi", kSvgDpi);
+      image_ = load("scale", scale);
       if (!image_) {
         vips_error_clear();
         return fail(ErrorCode::kBadData, "svg: {}", text.empty() ? "broken or cut off" : text);
@@ -211,7 +213,7 @@ class Decoder {
       scale = std::clamp(scale * options_.vector_side / side, 0.001, 100'000.0);
       const double longer = static_cast<double>(std::max(width, height)) * options_.vector_side / side;
       SACCADE_TRY(check_pixels(static_cast<int64_t>(longer), options_.vector_side));
-      image_ = load("scale", scale, "dpi", kSvgDpi);
+      image_ = load("scale", scale);
       if (!image_) return broken("svg");
     }
     return check_pixels(vips_image_get_width(image_.get()), vips_image_get_height(image_.get()));
@@ -380,6 +382,7 @@ class Decoder {
   }
 
   std::span<const std::byte> bytes_;
+  std::string resized_svg_;  // what bytes_ is then of
   const DecodeOptions& options_;
   Deadline deadline_{options_.max_seconds};
   VipsHandle image_;

@@ -12,6 +12,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/image/image.h"
+#include "saccade/image/svg_size.h"
 
 namespace saccade {
 namespace {
@@ -264,6 +265,24 @@ TEST(Decode, SvgInPointsIsNotCutOff) {
   };
   EXPECT_EQ(alpha(62, 62), 255);
   EXPECT_EQ(alpha(57, 57), 0);
+}
+
+TEST(SvgSize, RewritesPhysicalUnitsOfTheRootOnly) {
+  const std::string prolog =
+      "<?xml version='1.0'?><!-- <svg width='1in'> --><!DOCTYPE svg [<!ENTITY a \"<b>\">]>\n";
+  EXPECT_EQ(svg_with_pixel_size(prolog +
+                                "<svg id=\"x\" height = '1in'\n width=\"2.54cm\"><rect width='1in'/></svg>"),
+            prolog + "<svg id=\"x\" height = '96.000000'\n width=\"96.000000\"><rect width='1in'/></svg>");
+  for (const char* same :
+       {"<svg width='10' height='10'/>", "<svg width='10px' height='10px'/>",
+        "<svg width='50%' height='1in'/>", "<svg width='1in' height='1in' viewBox='0 0 9 9'/>",
+        "<svg width='1in'/>", "<svg width=1in height=1in/>", "<html><svg width='1in' height='1in'/>",
+        "<svg width='-1in' height='1in'/>", "<svg width='1e999in' height='1in'/>", "", "<", "<svg", "<!--",
+        "<!DOCTYPE [", "<svg =>", "<svg  = '1in' >"}) {
+    EXPECT_FALSE(svg_with_pixel_size(same)) << same;
+  }
+  const std::string whole = prolog + "<svg width='72pt' height='6pc'><g/></svg>";
+  for (size_t length = 0; length < whole.size(); ++length) (void)svg_with_pixel_size(whole.substr(0, length));
 }
 
 TEST(Decode, SvgReadsNoOtherFile) {
