@@ -115,9 +115,11 @@ class ClipEncoder : public Architecture {
         return fail(ErrorCode::kMismatch, "pixel_values has shape {}, expected [n, {}]",
                     shape_text(pixels.sizes().vec()), fmt::join(wanted, ", "));
       }
+      // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs the
+      // shortcut of the last block.
+      result["image_embeds"] = nn::normalize_rows(model_.encode_images(pixels.to(at::kFloat), dtype_));
       TowerTrace trace;
-      const Tensor rows = model_.encode_images(pixels.to(at::kFloat), dtype_, &trace);
-      result["image_embeds"] = nn::normalize_rows(rows);
+      (void)model_.encode_images(pixels.to(at::kFloat), dtype_, &trace);
       result["vision_hidden_1"] = trace.hidden_1;
       result["vision_last_hidden_state"] = trace.last_hidden_state;
     }
@@ -131,9 +133,9 @@ class ClipEncoder : public Architecture {
         return fail(ErrorCode::kMismatch, "attention_mask has shape {}, input_ids {}",
                     shape_text(mask.sizes().vec()), shape_text(ids.sizes().vec()));
       }
+      result["text_embeds"] = nn::normalize_rows(model_.encode_texts(ids.to(at::kLong), dtype_, mask));
       TowerTrace trace;
-      const Tensor rows = model_.encode_texts(ids.to(at::kLong), dtype_, mask, &trace);
-      result["text_embeds"] = nn::normalize_rows(rows);
+      (void)model_.encode_texts(ids.to(at::kLong), dtype_, mask, &trace);
       result["text_hidden_1"] = trace.hidden_1;
       result["text_last_hidden_state"] = trace.last_hidden_state;
     }

@@ -180,6 +180,14 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
 }
 
+// The checkpoint that ships: its answers beside transformers', as its card says.
+TEST(Starter, Conforms) {
+  const auto report = conform(fs::path(SACCADE_SOURCE_DIR) / "models/starter");
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
+  EXPECT_EQ(report->answers.size(), 7U);
+}
+
 TEST(Conform, NotesAWrongAnswer) {
   const ScratchFolder scratch;
   const fs::path folder = copy_golden(scratch, "clip-gelu");
