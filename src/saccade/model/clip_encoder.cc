@@ -115,8 +115,8 @@ class ClipEncoder : public Architecture {
         return fail(ErrorCode::kMismatch, "pixel_values has shape {}, expected [n, {}]",
                     shape_text(pixels.sizes().vec()), fmt::join(wanted, ", "));
       }
-      // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs the
-      // shortcut of the last block.
+      // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs
+      // the shortcut of the last block.
       result["image_embeds"] = nn::normalize_rows(model_.encode_images(pixels.to(at::kFloat), dtype_));
       TowerTrace trace;
       (void)model_.encode_images(pixels.to(at::kFloat), dtype_, &trace);
