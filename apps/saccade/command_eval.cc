@@ -115,10 +115,12 @@ Result<int> run_retrieval(const EvalArguments& arguments, Session& session) {
   ProgressLine progress(session.quiet);
   std::vector<Row> rows;
   for (size_t i = 0; i < arguments.datasets.size(); ++i) {
-    progress.callback()({.what = "evaluating",
-                         .done = static_cast<int64_t>(i),
-                         .total = static_cast<int64_t>(arguments.datasets.size()),
-                         .detail = arguments.datasets[i]});
+    if (const ProgressCallback tell = progress.callback()) {
+      tell({.what = "evaluating",
+            .done = static_cast<int64_t>(i),
+            .total = static_cast<int64_t>(arguments.datasets.size()),
+            .detail = arguments.datasets[i]});
+    }
     SACCADE_ASSIGN(std::vector<Row> more, evaluate(arguments.datasets[i], encoders, pool));
     std::move(more.begin(), more.end(), std::back_inserter(rows));
   }

@@ -242,6 +242,25 @@ TEST_F(CollectionTest, IsNotMadeInAFolderOfOtherThings) {
   EXPECT_TRUE(fs::exists(folder_ / "catalog.sqlite"));
 }
 
+TEST_F(CollectionTest, LeavesAnotherProgramsDatabaseAlone) {
+  fs::create_directories(folder_);
+  {
+    auto database = Database::open(folder_ / "catalog.sqlite", Database::Mode::kCreate);
+    ASSERT_OK(database);
+    ASSERT_OK(database->execute("CREATE TABLE items (name TEXT)"));
+  }
+  const auto made = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("a database of another program"));
+  EXPECT_TRUE(fs::exists(folder_ / "catalog.sqlite"));
+
+  const fs::path other = temporary_.path() / "other";
+  fs::create_directories(other);
+  ASSERT_OK(write_file_atomic(other / "catalog.sqlite.bak", "kept"));
+  EXPECT_FALSE(CollectionWriter::create(other, test::fake_checkpoint()));
+  EXPECT_TRUE(fs::exists(other / "catalog.sqlite.bak"));
+}
+
 TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   make();
   const std::string good = read_file(folder_ / "collection.json").value();

@@ -13,8 +13,6 @@
 namespace saccade::store {
 namespace {
 
-// "SACC": marks the file as ours for `file` and for us (https://www.sqlite.org/fileformat.html, offset 68).
-constexpr int64_t kApplicationId = 0x53414343;
 constexpr int64_t kMaxDim = 65'536;
 
 struct SchemaObject {

@@ -16,6 +16,9 @@ namespace saccade::store {
 
 inline constexpr std::string_view kInfoName = "collection.json";
 inline constexpr std::string_view kCatalogName = "catalog.sqlite";
+// "SACC" in the catalog's header (https://www.sqlite.org/fileformat.html, offset 68): another program's
+// database is not taken for one.
+inline constexpr int64_t kApplicationId = 0x53414343;
 inline constexpr std::string_view kLockName = "lock";
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);

@@ -103,6 +103,12 @@ void remove_debris(const std::filesystem::path& folder, int64_t generation) {
   for (const auto& path : debris) std::filesystem::remove(path, error);
 }
 
+bool is_catalog_file(std::string_view name) {
+  if (!name.starts_with(store::kCatalogName)) return false;
+  const std::string_view ending = name.substr(std::string_view(store::kCatalogName).size());
+  return ending.empty() || ending == "-wal" || ending == "-shm" || ending == "-journal";
+}
+
 // That `folder` holds nothing, or only what a creation interrupted before its last step left, which is
 // removed.
 Status clear_for_creation(const std::filesystem::path& folder) {
@@ -112,7 +118,7 @@ Status clear_for_creation(const std::filesystem::path& folder) {
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name == store::kLockName) continue;
-    if (!name.starts_with(store::kCatalogName) && store::generation_of(name) == 0 && !is_temporary(name)) {
+    if (!is_catalog_file(name) && store::generation_of(name) == 0 && !is_temporary(name)) {
       return fail(ErrorCode::kUsage, "{}: not a collection, and not empty (it holds \"{}\")", folder.string(),
                   name);
     }
@@ -122,6 +128,12 @@ Status clear_for_creation(const std::filesystem::path& folder) {
   const std::filesystem::path catalog = folder / store::kCatalogName;
   if (std::filesystem::exists(catalog, error) && std::filesystem::file_size(catalog, error) > 0) {
     SACCADE_ASSIGN(Database database, Database::open(catalog, Database::Mode::kRead));
+    SACCADE_ASSIGN(const int64_t entries, database.integer("SELECT count(*) FROM sqlite_schema"));
+    SACCADE_ASSIGN(const int64_t application, database.integer("PRAGMA application_id"));
+    if (entries > 0 && application != store::kApplicationId) {
+      return fail(ErrorCode::kUsage, "{}: not a collection: its {} is a database of another program",
+                  folder.string(), store::kCatalogName);
+    }
     SACCADE_ASSIGN(
         const int64_t tables,
         database.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'items' AND type = 'table'"));

@@ -12,6 +12,7 @@ Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest
                                            const Preprocessing& preprocessing, const Tokenizer& tokenizer,
                                            int64_t context, ThreadPool& pool) {
   SACCADE_ASSIGN(Dataset dataset, read_manifest(manifest));
+  if (dataset.items.empty()) return fail(ErrorCode::kBadData, "{}: no images in it", manifest.string());
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;
   DecodeOptions decode;

@@ -58,7 +58,8 @@ Result<ClipConfig> checked(ClipConfig config) {
   return config;
 }
 
-// One tower's section: its own fields over those of the older "<name>_dict" over transformers' defaults.
+// One tower's section: the older "<name>_dict", where there is one, over its own fields over the defaults, as
+// transformers merges them.
 Result<Json> section(const Json& config, const std::string& name, Json defaults) {
   for (const std::string& key : {name, name + "_dict"}) {
     const auto found = config.find(key);
@@ -112,6 +113,7 @@ Result<int64_t> open_clip_mlp_width(const Json& section, int64_t width, const nn
   }
   SACCADE_ASSIGN(const double ratio, json_field_or<double>(section, "mlp_ratio", 4.0));
   // As Python's int(): towards zero (bigG's ratio is 4.9231).
+  if (!(ratio > 0 && ratio <= 1000)) return fail(ErrorCode::kBadData, "\"mlp_ratio\" is {}", ratio);
   return static_cast<int64_t>(static_cast<double>(width) * ratio);
 }
 
@@ -242,6 +244,9 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
   SACCADE_ASSIGN(const auto positions, shape_of("positional_embedding", 2));
   SACCADE_ASSIGN(const auto text_mlp, shape_of("transformer.resblocks.0.mlp.c_fc.weight", 2));
   SACCADE_ASSIGN(const auto projection, shape_of("text_projection", 2));
+  if (vision_positions[0] < 2) {
+    return fail(ErrorCode::kBadData, "tensor visual.positional_embedding has {} rows", vision_positions[0]);
+  }
   result.patch_size = kernel[3];
   result.channels = kernel[1];
   result.image_size =

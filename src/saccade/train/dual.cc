@@ -144,7 +144,12 @@ class Trainer {
                   step_);
     }
     loss.backward();
-    optimizer.clip_gradients(options_.max_gradient_norm);
+    // Before anything is changed: a step with such a gradient would leave nothing worth saving.
+    const double norm = optimizer.clip_gradients(options_.max_gradient_norm);
+    if (!std::isfinite(norm)) {
+      return fail(ErrorCode::kInternal,
+                  "the gradient's norm is {} at step {}: a lower learning rate may help", norm, step_);
+    }
     optimizer.step(schedule_of(options_).at(step_));
     const torch::NoGradGuard no_grad;
     model.logit_scale().clamp_(0, kMaxLogitScale);
