@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,21 +11,6 @@
 
 namespace saccade {
 namespace {
-
-// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  [[nodiscard]] int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 // Makes a rename or a new file in `folder` durable. Best effort: some file systems refuse to sync folders.
 void sync_folder(const std::filesystem::path& folder) {
@@ -54,6 +40,25 @@ Result<int> open_regular(const std::filesystem::path& path, int64_t& size) {
 }
 
 }  // namespace
+
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing) {
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock.get() < 0) return fail_errno(errno, path.string());
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return fail_errno(errno, path.string() + ": lock");
+    const auto holder = read_file(path, 100);
+    return fail(ErrorCode::kIo, "{}: process {} is {}; wait until it ends", path.parent_path().string(),
+                holder && !holder->empty() ? *holder : "(unknown)", doing);
+  }
+  const std::string id = std::to_string(::getpid());
+  if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
+  SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));
+  return lock;
+}
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   int64_t size = 0;

@@ -7,10 +7,33 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "saccade/core/error.h"
 
 namespace saccade {
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Descriptor();
+  [[nodiscard]] int get() const { return value_; }  // -1: none
+
+ private:
+  int value_ = -1;
+};
+
+// Makes `path` if need be and holds an advisory lock on it as long as the descriptor lives; the kernel gives
+// it up with the process, however that ends. kIo if another process has it: the message names the file's
+// folder, that process's id and what it is `doing` ("writing to this collection").
+Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
 
 // A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process
 // truncates while mapped raises SIGBUS: map only files that are not rewritten in place.

@@ -12,6 +12,7 @@ struct ProgressUpdate {
   int64_t done = 0;
   int64_t total = 0;        // 0 where it is not known yet
   std::string_view detail;  // "loss 1.23", or empty
+  bool bytes = false;       // done and total are bytes, not things
 };
 
 // Called now and then from the thread that does the work; must return quickly. May be empty.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <type_traits>
 
 #include "saccade/core/half.h"
@@ -272,6 +273,25 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Name
   SACCADE_TRY(file.write(text));
   for (const NamedTensor* tensor : order) SACCADE_TRY(file.write(tensor->tensor.bytes));
   return file.commit();
+}
+
+Result<std::vector<std::string>> shard_names(const std::filesystem::path& index) {
+  SACCADE_ASSIGN(const Json json, read_json(index));
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    return fail(ErrorCode::kBadData, "{}: \"weight_map\" is not an object", index.string());
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    if (!file.is_string())
+      return fail(ErrorCode::kBadData, "{}: shard of {} is not a string", index.string(), tensor);
+    const auto name = file.get<std::string>();
+    if (name.empty() || std::filesystem::path(name).filename() != name || name == "." || name == "..") {
+      return fail(ErrorCode::kBadData, "{}: shard \"{}\" is not a file name", index.string(), name);
+    }
+    names.insert(name);
+  }
+  if (names.empty()) return fail(ErrorCode::kBadData, "{}: names no shards", index.string());
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 }  // namespace saccade

@@ -76,4 +76,8 @@ struct NamedTensor {
 Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                          const std::map<std::string, std::string>& metadata = {});
 
+// The files that an index of weights in shards names, sorted: {"weight_map": {TENSOR: FILE, ...}, ...}, as
+// model.safetensors.index.json has it. kBadData for names that are not those of files beside it.
+Result<std::vector<std::string>> shard_names(const std::filesystem::path& index);
+
 }  // namespace saccade

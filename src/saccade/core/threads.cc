@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <sched.h>
 #include <utility>
@@ -66,12 +67,21 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     int64_t finished = 0;
     std::mutex mutex;
     std::condition_variable done;
+    std::exception_ptr thrown;
+    std::atomic<bool> given_up{false};
   };
   auto loop = std::make_shared<Loop>();
   const auto run = [loop, count, grain, blocks, &body] {
     int64_t mine = 0;
     for (int64_t block = loop->next++; block < blocks; block = loop->next++, ++mine) {
-      body(block * grain, std::min(count, (block + 1) * grain));
+      if (loop->given_up) continue;  // still counted, so that the wait below ends
+      try {
+        body(block * grain, std::min(count, (block + 1) * grain));
+      } catch (...) {
+        const std::lock_guard lock(loop->mutex);
+        if (!loop->thrown) loop->thrown = std::current_exception();
+        loop->given_up = true;
+      }
     }
     if (mine == 0) return;
     const std::lock_guard lock(loop->mutex);
@@ -83,6 +93,7 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   run();
   std::unique_lock lock(loop->mutex);
   loop->done.wait(lock, [&] { return loop->finished == blocks; });
+  if (loop->thrown) std::rethrow_exception(loop->thrown);
 }
 
 }  // namespace saccade

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,6 +28,21 @@ TEST(ThreadPool, ParallelForMayNest) {
     pool.parallel_for(100, 10, [&](int64_t begin, int64_t end) { sum += end - begin; });
   });
   EXPECT_EQ(sum.load(), 800);
+}
+
+TEST(ThreadPool, ParallelForThrowsWhatABodyThrew) {
+  ThreadPool pool(3);
+  std::atomic<int> begun{0};
+  const auto failing = [&](int64_t begin, int64_t) {
+    ++begun;
+    if (begin == 5) throw std::runtime_error("no memory for block 5");
+  };
+  EXPECT_THROW(pool.parallel_for(1000, 1, failing), std::runtime_error);
+  EXPECT_GE(begun.load(), 1);
+  // The pool is as good as before.
+  std::atomic<int64_t> sum{0};
+  pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  EXPECT_EQ(sum.load(), 100);
 }
 
 TEST(ThreadPool, DestructorFinishesWhatWasSubmitted) {

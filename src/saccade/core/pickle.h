@@ -1,0 +1,53 @@
+// A pickle machine that can build nothing but nested dictionaries of tensors: enough for what torch.save and
+// torch.jit.save write, and nothing that runs. Every opcode and every global that is not needed for that is
+// refused by its name; the few globals that are known stand for fixed values and never call anything.
+//
+// Opcodes as Python's own pickletools.py describes them; what torch puts into them: torch/serialization.py,
+// torch/_utils.py, and torch/csrc/jit/serialization/pickler.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/safetensors.h"
+
+namespace saccade {
+
+// What a pickle holds, as nodes of a graph that may share nodes and have cycles.
+struct PickleGraph {
+  enum class Kind : uint8_t {
+    kNone,
+    kBool,     // number
+    kInt,      // number
+    kFloat,    // the value is not kept: no tensor depends on one
+    kString,   // text
+    kTuple,    // items
+    kList,     // items
+    kDict,     // items: key, value, key, value, ...
+    kStorage,  // dtype, text (its key in the archive), number (elements)
+    kTensor,   // items: storage, shape, strides (tuples of kInt); number: offset in elements
+    kObject,   // a module of a TorchScript archive; text: its class; items: its state, if any was set
+    kGlobal,   // a known global that was not called; number is the machine's own
+  };
+  struct Node {
+    Kind kind = Kind::kNone;
+    DType dtype = DType::kF32;
+    int64_t number = 0;
+    std::string_view text;  // borrowed from the pickle
+    std::vector<uint32_t> items;
+  };
+  std::vector<Node> nodes;
+  uint32_t root = 0;
+};
+
+std::string_view pickle_kind_name(PickleGraph::Kind kind);
+
+// The graph of the pickle, which must outlive it. kUnsupported names an opcode or global that is refused and
+// the byte it stands at, kBadData what is broken, kLimit more than a million nodes. Cost: linear.
+Result<PickleGraph> read_pickle(std::span<const std::byte> bytes);
+
+}  // namespace saccade
