@@ -273,6 +273,8 @@ TEST(SvgSize, RewritesPhysicalUnitsOfTheRootOnly) {
   EXPECT_EQ(svg_with_pixel_size(prolog +
                                 "<svg id=\"x\" height = '1in'\n width=\"2.54cm\"><rect width='1in'/></svg>"),
             prolog + "<svg id=\"x\" height = '96.000000'\n width=\"96.000000\"><rect width='1in'/></svg>");
+  EXPECT_EQ(svg_with_pixel_size("<svg id='a>b' width='1in' height='1in'/>"),
+            "<svg id='a>b' width='96.000000' height='96.000000'/>");
   for (const char* same :
        {"<svg width='10' height='10'/>", "<svg width='10px' height='10px'/>",
         "<svg width='50%' height='1in'/>", "<svg width='1in' height='1in' viewBox='0 0 9 9'/>",

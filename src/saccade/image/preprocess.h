@@ -7,6 +7,7 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,7 +17,15 @@
 
 namespace saccade {
 
-enum class ResizeFilter { kNearest, kBilinear, kBicubic, kLanczos };
+enum class ResizeFilter {
+  kNearest,
+  kBilinear,
+  kBicubic,
+  kLanczos,
+  // Not Pillow's: TensorFlow's tf.image.resize(method="bilinear", antialias=False), which looks at four
+  // pixels however much a picture shrinks; float32, cut off to whole levels as big_vision does.
+  kBilinearNoAntialias,
+};
 
 // Pillow's Image.resize of 8-bit pixels, all channels alike (alpha is not premultiplied here).
 // width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds.
@@ -42,6 +51,13 @@ enum class AlphaPolicy {
   kComposite,  // over `background`: what a person sees
 };
 
+// The programs that read the same weights (SigLIP's) and treat pictures and texts differently.
+enum class Pipeline {
+  kHuggingFace,  // transformers: RGB first, then the filter its file names
+  kOpenClip,     // bicubic, RGB afterwards
+  kBigVision,    // RGB first, bilinear without antialiasing
+};
+
 struct Preprocessing {
   ResizeMode resize_mode = ResizeMode::kShortestEdge;
   ResizeFilter filter = ResizeFilter::kBicubic;
@@ -62,6 +78,10 @@ struct Preprocessing {
   std::array<float, 3> mean = {0, 0, 0};
   std::array<float, 3> std = {1, 1, 1};
 
+  // Asked for by name, over what the checkpoint's file says of filter and order; the text's clean-up follows
+  // it.
+  std::optional<Pipeline> pipeline;
+
   // The size of what comes out. Only kSquash has one without a crop; preprocessing refuses the other modes.
   [[nodiscard]] int output_height() const { return crop ? crop_height : resize_height; }
   [[nodiscard]] int output_width() const { return crop ? crop_width : resize_width; }
@@ -71,9 +91,11 @@ struct Preprocessing {
 
 // From preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used where
 // the file is silent. Fields that could change the pixels and are not known are refused, by name. Optional
-// fields of our own under "saccade": {"alpha": "drop|composite", "background": [r, g, b]}.
+// fields of our own under "saccade": {"alpha": "drop|composite", "background": [r, g, b],
+// "pipeline": "hugging_face|open_clip|big_vision"}.
 Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_config, int image_size);
-// From open_clip_config.json's "preprocess_cfg"; conversions in OpenCLIP's order and rounding.
+// From open_clip_config.json's "preprocess_cfg"; conversions in OpenCLIP's order and rounding. The
+// same fields of our own under "saccade".
 Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
 
 // Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is

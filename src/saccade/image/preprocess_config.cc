@@ -205,6 +205,34 @@ Status read_values(const Json& config, const Family& family, Preprocessing& p) {
   return check_std(p.std);
 }
 
+struct NamedPipeline {
+  std::string_view name;
+  Pipeline pipeline;
+};
+constexpr NamedPipeline kPipelines[] = {{"hugging_face", Pipeline::kHuggingFace},
+                                        {"open_clip", Pipeline::kOpenClip},
+                                        {"big_vision", Pipeline::kBigVision}};
+
+// Filter and order of the pipeline; sizes and values stay the checkpoint's. Only pictures squashed to a fixed
+// size are treated by all three.
+Status use_pipeline(std::string_view name, Preprocessing& p) {
+  for (const NamedPipeline& known : kPipelines) {
+    if (known.name == name) p.pipeline = known.pipeline;
+  }
+  if (!p.pipeline) {
+    return fail(ErrorCode::kBadData,
+                "\"pipeline\" is \"{}\", known are hugging_face, open_clip and big_vision",
+                name.substr(0, 80));
+  }
+  if (p.resize_mode != ResizeMode::kSquash || p.crop) {
+    return fail(ErrorCode::kUnsupported, "\"pipeline\" with a resize that is not a squash to one size");
+  }
+  p.rgb_order = *p.pipeline == Pipeline::kOpenClip ? RgbOrder::kAfterResize : RgbOrder::kBeforeResize;
+  if (*p.pipeline == Pipeline::kOpenClip) p.filter = ResizeFilter::kBicubic;
+  if (*p.pipeline == Pipeline::kBigVision) p.filter = ResizeFilter::kBilinearNoAntialias;
+  return {};
+}
+
 Status read_own_fields(const Json& own, Preprocessing& p) {
   SACCADE_TRY(expect_object(own, "\"saccade\""));
   for (const auto& [key, value] : own.items()) {
@@ -216,8 +244,12 @@ Status read_own_fields(const Json& own, Preprocessing& p) {
       p.alpha = policy == "drop" ? AlphaPolicy::kDrop : AlphaPolicy::kComposite;
     } else if (key == "background") {
       SACCADE_ASSIGN(p.background, read_colour("background", value));
+    } else if (key == "pipeline") {
+      SACCADE_ASSIGN(const std::string name, detail::json_as<std::string>(key, value));
+      SACCADE_TRY(use_pipeline(name, p));
     } else {
-      return fail(ErrorCode::kUnsupported, "\"saccade\" has \"{}\", known are alpha and background", key);
+      return fail(ErrorCode::kUnsupported, "\"saccade\" has \"{}\", known are alpha, background and pipeline",
+                  key);
     }
   }
   return {};
@@ -233,8 +265,20 @@ std::string_view filter_name(ResizeFilter filter) {
       return "bicubic";
     case ResizeFilter::kLanczos:
       return "lanczos";
+    case ResizeFilter::kBilinearNoAntialias:
+      return "bilinear without antialiasing";
   }
   return "?";
+}
+
+// OpenCLIP's names for how pictures are brought to size.
+Result<ResizeMode> read_resize_mode(const Json& value) {
+  if (!value.is_string()) return detail::wrong_kind("resize_mode", value, "a string");
+  if (value == "shortest") return ResizeMode::kShortestEdge;
+  if (value == "longest") return ResizeMode::kLongestEdge;
+  if (value == "squash") return ResizeMode::kSquash;
+  return fail(ErrorCode::kUnsupported, "\"resize_mode\" is {}, known are shortest, longest and squash",
+              dump_json(value));
 }
 
 }  // namespace
@@ -279,7 +323,7 @@ Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, i
   p.std = kClipStd;
   p.resize_height = p.resize_width = image_size;
   for (const auto& [key, value] : preprocess_cfg.items()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || key == "saccade") continue;
     if (key == "mean") {
       SACCADE_ASSIGN(p.mean, read_triple("mean", value));
     } else if (key == "std") {
@@ -293,17 +337,7 @@ Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, i
       // "random" is for training; evaluation is bicubic.
       p.filter = name == "bilinear" ? ResizeFilter::kBilinear : ResizeFilter::kBicubic;
     } else if (key == "resize_mode") {
-      SACCADE_ASSIGN(const std::string name, detail::json_as<std::string>(key, value));
-      if (name == "shortest") {
-        p.resize_mode = ResizeMode::kShortestEdge;
-      } else if (name == "longest") {
-        p.resize_mode = ResizeMode::kLongestEdge;
-      } else if (name == "squash") {
-        p.resize_mode = ResizeMode::kSquash;
-      } else {
-        return fail(ErrorCode::kUnsupported,
-                    "\"resize_mode\" is \"{}\", known are shortest, longest and squash", name);
-      }
+      SACCADE_ASSIGN(p.resize_mode, read_resize_mode(value));
     } else if (key == "size") {
       const bool pair = value.is_array() && value.size() == 2;
       SACCADE_ASSIGN(p.resize_height, read_side("size", pair ? value[0] : value));
@@ -326,6 +360,7 @@ Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, i
   p.crop = p.resize_mode != ResizeMode::kSquash;
   p.crop_height = p.resize_height;
   p.crop_width = p.resize_width;
+  if (const Json* own = present(preprocess_cfg, "saccade")) SACCADE_TRY(read_own_fields(*own, p));
   return p;
 }
 

@@ -387,5 +387,49 @@ TEST(PreprocessConfig, OpenClip) {
   }
 }
 
+// From TensorFlow's documentation of tf.image.resize: a unit matrix of 5 x 5 in 3 rows, and no value between
+// them looked at where a picture shrinks more.
+TEST(Preprocess, BilinearWithoutAntialiasingIsTensorFlows) {
+  Image unit{5, 5, 1, PixelMode::kGrey, std::vector<uint8_t>(25, 0)};
+  for (size_t i = 0; i < 5; ++i) unit.pixels[i * 6] = 200;
+  const Image three = resize(unit, 5, 3, ResizeFilter::kBilinearNoAntialias);
+  EXPECT_THAT(three.pixels, ::testing::ElementsAre(133, 66, 0, 0, 0, 0, 0, 200, 0, 0, 0, 0, 0, 66, 133));
+  // Ten columns to two: columns 2 and 7 alone.
+  Image wide{10, 1, 1, PixelMode::kGrey, {0, 255, 40, 255, 0, 0, 255, 80, 255, 0}};
+  EXPECT_THAT(resize(wide, 2, 1, ResizeFilter::kBilinearNoAntialias).pixels, ::testing::ElementsAre(40, 80));
+  // Enlarged, the edges repeat.
+  Image pair{2, 1, 1, PixelMode::kGrey, {0, 100}};
+  EXPECT_THAT(resize(pair, 4, 1, ResizeFilter::kBilinearNoAntialias).pixels,
+              ::testing::ElementsAre(0, 25, 75, 100));
+}
+
+TEST(Preprocess, PipelinesByName) {
+  const Json base{{"image_processor_type", "SiglipImageProcessor"}, {"size", {{"height", 8}, {"width", 8}}}};
+  const auto with = [&](const char* name) {
+    Json config = base;
+    config["saccade"] = {{"pipeline", name}};
+    return preprocessing_from_hugging_face(config, 8);
+  };
+  const auto hugging_face = with("hugging_face");
+  const auto open_clip = with("open_clip");
+  const auto big_vision = with("big_vision");
+  ASSERT_TRUE(hugging_face && open_clip && big_vision);
+  EXPECT_EQ(hugging_face->filter, ResizeFilter::kBicubic);
+  EXPECT_EQ(hugging_face->rgb_order, RgbOrder::kBeforeResize);
+  EXPECT_EQ(open_clip->rgb_order, RgbOrder::kAfterResize);
+  EXPECT_EQ(big_vision->filter, ResizeFilter::kBilinearNoAntialias);
+  EXPECT_EQ(big_vision->mean, hugging_face->mean);
+  EXPECT_THAT(big_vision->describe(), HasSubstr("bilinear without antialiasing"));
+  // The same names in OpenCLIP's file.
+  const Json own{{"resize_mode", "squash"}, {"saccade", {{"pipeline", "big_vision"}}}};
+  const auto other = preprocessing_from_open_clip(own, 8);
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->filter, ResizeFilter::kBilinearNoAntialias);
+  EXPECT_EQ(other->rgb_order, RgbOrder::kBeforeResize);
+  EXPECT_THAT(with("tensorflow").error().message, HasSubstr("\"pipeline\" is \"tensorflow\", known are"));
+  const Json cropped{{"saccade", {{"pipeline", "open_clip"}}}};
+  EXPECT_THAT(preprocessing_from_hugging_face(cropped, 8).error().message, HasSubstr("not a squash"));
+}
+
 }  // namespace
 }  // namespace saccade

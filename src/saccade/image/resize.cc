@@ -59,6 +59,7 @@ Filter filter_of(ResizeFilter filter) {
       return {lanczos, 3};
     case ResizeFilter::kBicubic:
     case ResizeFilter::kNearest:
+    case ResizeFilter::kBilinearNoAntialias:  // neither comes here
       break;
   }
   return {bicubic, 2};
@@ -376,6 +377,50 @@ void nearest(const Image& image, const ResizeWindow& window, uint8_t* out) {
   }
 }
 
+// Where a row or column of tf.image.resize comes from (tensorflow/core/kernels/image/resize_bilinear_op.cc,
+// half pixel centres): two of the source's, and how far it is from the first towards the second.
+struct Between {
+  int lower = 0;
+  int upper = 0;
+  float part = 0;
+};
+
+std::vector<Between> bilinear_positions(int in_size, int64_t out_size, int64_t begin, int count) {
+  const float scale = static_cast<float>(in_size) / static_cast<float>(out_size);
+  std::vector<Between> positions;
+  for (int64_t i = begin; i < begin + count; ++i) {
+    const float at = (static_cast<float>(i) + 0.5F) * scale - 0.5F;
+    const float floor = std::floor(at);
+    positions.push_back({std::max(static_cast<int>(floor), 0),
+                         std::min(static_cast<int>(std::ceil(at)), in_size - 1), at - floor});
+  }
+  return positions;
+}
+
+void bilinear_without_antialiasing(const Image& image, const ResizeWindow& window, uint8_t* out) {
+  const auto channels = static_cast<size_t>(image.channels);
+  const std::vector<Between> columns =
+      bilinear_positions(image.width, window.full_width, window.left, window.width);
+  const std::vector<Between> rows =
+      bilinear_positions(image.height, window.full_height, window.top, window.height);
+  const auto pixel = [&](int y, int x) {
+    return image.pixels.data() +
+           (static_cast<size_t>(y) * static_cast<size_t>(image.width) + static_cast<size_t>(x)) * channels;
+  };
+  const auto between = [](float a, float b, float part) { return a + (b - a) * part; };
+  for (const Between& row : rows) {
+    for (const Between& column : columns) {
+      const uint8_t* corners[] = {pixel(row.lower, column.lower), pixel(row.lower, column.upper),
+                                  pixel(row.upper, column.lower), pixel(row.upper, column.upper)};
+      for (size_t c = 0; c < channels; ++c) {
+        const float top = between(corners[0][c], corners[1][c], column.part);
+        const float bottom = between(corners[2][c], corners[3][c], column.part);
+        *out++ = static_cast<uint8_t>(std::clamp(between(top, bottom, row.part), 0.F, 255.F));
+      }
+    }
+  }
+}
+
 // Up to 12.1 Pillow took the horizontal pass first for all pictures. Pillow 13 takes the vertical one first
 // where the height loses more than twice the rows that the width loses columns (python-pillow/Pillow#9549),
 // which moves pixels by a few levels: they are cut off to 8 bits in between.
@@ -402,6 +447,10 @@ Image resize_window(const Image& image, const ResizeWindow& window, ResizeFilter
   const bool same_height = window.full_height == image.height;
   if (filter == ResizeFilter::kNearest && !(same_width && same_height)) {
     nearest(image, window, out.pixels.data());
+    return out;
+  }
+  if (filter == ResizeFilter::kBilinearNoAntialias && !(same_width && same_height)) {
+    bilinear_without_antialiasing(image, window, out.pixels.data());
     return out;
   }
 

@@ -36,6 +36,7 @@ double oracle_weight(ResizeFilter filter, double x) {
     case ResizeFilter::kLanczos:
       return x < 3 ? sinc(x) * sinc(x / 3) : 0;
     case ResizeFilter::kNearest:
+    case ResizeFilter::kBilinearNoAntialias:  // not weights of this kind
       break;
   }
   return 0;

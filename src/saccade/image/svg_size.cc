@@ -17,6 +17,21 @@ struct Span {
   size_t end = 0;
 };
 
+// Behind the ">" that ends a start tag: one in a quoted value does not.
+size_t tag_end(std::string_view tag) {
+  char quote = 0;
+  for (size_t i = 0; i < tag.size(); ++i) {
+    if (quote != 0) {
+      if (tag[i] == quote) quote = 0;
+    } else if (tag[i] == '"' || tag[i] == '\'') {
+      quote = tag[i];
+    } else if (tag[i] == '>') {
+      return i;
+    }
+  }
+  return kNone;
+}
+
 // Where the root element's tag is, "<" and ">" included: behind declarations, comments and the document type.
 std::optional<Span> root_tag(std::string_view svg) {
   size_t at = 0;
@@ -31,7 +46,7 @@ std::optional<Span> root_tag(std::string_view svg) {
       // An internal subset has declarations, with their own ">", between brackets.
       if (rest.find('[') < rest.find('>')) close = "]>";
     } else {
-      const size_t end = rest.find('>');
+      const size_t end = tag_end(rest);
       const bool is_svg = rest.starts_with("<svg") && rest.size() > 4 && kSpace.find(rest[4]) != kNone;
       if (!is_svg || end == kNone) return std::nullopt;
       return Span{at, at + end + 1};
