@@ -39,7 +39,18 @@ Result<Bpe> Bpe::make(const Vocabulary& vocabulary, std::span<const BpeMerge> me
     }
   }
 
-  bpe.rules_.resize(std::bit_ceil(2 * merges.size() + 2));
+  SACCADE_TRY(bpe.add_merges(vocabulary, merges));
+  return bpe;
+}
+
+Result<Bpe> Bpe::make_merges(const Vocabulary& vocabulary, std::span<const BpeMerge> merges) {
+  Bpe bpe;
+  SACCADE_TRY(bpe.add_merges(vocabulary, merges));
+  return bpe;
+}
+
+Status Bpe::add_merges(const Vocabulary& vocabulary, std::span<const BpeMerge> merges) {
+  rules_.resize(std::bit_ceil(2 * merges.size() + 2));
   int32_t rank = 0;
   for (const BpeMerge& merge : merges) {
     const auto left = vocabulary.find(merge.left);
@@ -52,9 +63,9 @@ Result<Bpe> Bpe::make(const Vocabulary& vocabulary, std::span<const BpeMerge> me
                     name.substr(0, 60));
       }
     }
-    bpe.insert({pair_key(left->second, right->second), rank++, whole->second});
+    insert({pair_key(left->second, right->second), rank++, whole->second});
   }
-  return bpe;
+  return {};
 }
 
 size_t Bpe::slot_of(uint64_t pair) const {
@@ -78,16 +89,32 @@ void Bpe::insert(const Rule& rule) {
 void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const {
   if (word.empty()) return;
   auto& symbols = scratch.symbols_;
-  auto& heap = scratch.heap_;
   symbols.clear();
-  heap.clear();
   const auto size = static_cast<int32_t>(word.size());
   for (int32_t i = 0; i < size; ++i) {
     const auto byte = static_cast<uint8_t>(word[static_cast<size_t>(i)]);
     const bool last = i + 1 == size;
     symbols.push_back({last ? last_byte_ids_[byte] : byte_ids_[byte], i - 1, last ? -1 : i + 1});
   }
+  join_symbols(scratch, ids);
+}
 
+void Bpe::join(std::span<const int32_t> pieces, Scratch& scratch, std::vector<int32_t>& ids) const {
+  if (pieces.empty()) return;
+  auto& symbols = scratch.symbols_;
+  symbols.clear();
+  const auto size = static_cast<int32_t>(pieces.size());
+  for (int32_t i = 0; i < size; ++i) {
+    symbols.push_back({pieces[static_cast<size_t>(i)], i - 1, i + 1 == size ? -1 : i + 1});
+  }
+  join_symbols(scratch, ids);
+}
+
+void Bpe::join_symbols(Scratch& scratch, std::vector<int32_t>& ids) const {
+  auto& symbols = scratch.symbols_;
+  auto& heap = scratch.heap_;
+  heap.clear();
+  const auto size = static_cast<int32_t>(symbols.size());
   const auto symbol = [&](int32_t position) -> Scratch::Symbol& {
     return symbols[static_cast<size_t>(position)];
   };

@@ -57,8 +57,13 @@ class Bpe {
   static Result<Bpe> make(const Vocabulary& vocabulary, std::span<const BpeMerge> merges,
                           std::string_view suffix, std::optional<int32_t> unknown);
 
+  // The merges alone, for vocabularies whose first pieces are not bytes: join(), not encode().
+  static Result<Bpe> make_merges(const Vocabulary& vocabulary, std::span<const BpeMerge> merges);
+
   // Appends the ids of one word of at most 2^30 bytes.
   void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
+  // Appends what a row of at most 2^30 pieces becomes.
+  void join(std::span<const int32_t> pieces, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:
   struct Rule {
@@ -74,6 +79,8 @@ class Bpe {
   [[nodiscard]] size_t slot_of(uint64_t pair) const;
   [[nodiscard]] const Rule* find(int32_t left, int32_t right) const;
   void insert(const Rule& rule);
+  Status add_merges(const Vocabulary& vocabulary, std::span<const BpeMerge> merges);
+  void join_symbols(Scratch& scratch, std::vector<int32_t>& ids) const;
 
   std::array<int32_t, 256> byte_ids_{};
   std::array<int32_t, 256> last_byte_ids_{};

@@ -4,114 +4,18 @@
 #include <array>
 #include <charconv>
 
+#include "saccade/text/tokenizer_json.h"
+
 namespace saccade {
+
+using namespace tokenizer_json;
+
 namespace {
 
 constexpr std::string_view kStart = "<|startoftext|>";
 constexpr std::string_view kEnd = "<|endoftext|>";
 // Text is searched for every added token: real files have two or three.
 constexpr size_t kMaxAddedTokens = 1000;
-
-std::string shown(std::string_view text) {
-  return std::string(text.substr(0, 60));
-}
-
-// An object's member, null where there is none.
-const Json& member(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-Result<Vocabulary> parse_vocabulary(const Json& json) {
-  if (!json.is_object())
-    return fail(ErrorCode::kBadData, "{}, not an object of pieces and ids", json_kind(json));
-  Vocabulary vocabulary;
-  vocabulary.reserve(json.size());
-  for (const auto& [piece, id] : json.items()) {
-    SACCADE_ASSIGN(const auto value, detail::json_as<int32_t>(shown(piece), id));
-    vocabulary.emplace(piece, value);
-  }
-  return vocabulary;
-}
-
-// Ids must be 0 to size - 1, each once.
-Status check_ids(const Vocabulary& vocabulary) {
-  std::vector<const std::string*> piece_of(vocabulary.size(), nullptr);
-  for (const auto& [piece, id] : vocabulary) {
-    if (id < 0 || static_cast<size_t>(id) >= piece_of.size()) {
-      return fail(ErrorCode::kBadData,
-                  "piece \"{}\" has id {} among {} pieces: ids must be 0 to {} without gaps", shown(piece),
-                  id, piece_of.size(), piece_of.size() - 1);
-    }
-    const std::string*& other = piece_of[static_cast<size_t>(id)];
-    if (other != nullptr) {
-      // Named in one order, whatever the order of the hash table.
-      const auto [first, second] = std::minmax(*other, piece);
-      return fail(ErrorCode::kBadData, "pieces \"{}\" and \"{}\" both have id {}", shown(first),
-                  shown(second), id);
-    }
-    other = &piece;
-  }
-  return {};
-}
-
-Result<int32_t> id_of(const Vocabulary& vocabulary, const std::string& token, std::string_view what) {
-  const auto found = vocabulary.find(token);
-  if (found != vocabulary.end()) return found->second;
-  return fail(ErrorCode::kBadData, "{} \"{}\" is not in the vocabulary", what, shown(token));
-}
-
-// "left right", one space between.
-Result<BpeMerge> parse_merge(std::string_view text, std::string place) {
-  const size_t space = text.find(' ');
-  if (space == std::string_view::npos || space == 0 || space + 1 == text.size() ||
-      text.find(' ', space + 1) != std::string_view::npos) {
-    return fail(ErrorCode::kBadData, "{}: \"{}\" is not two pieces with a space between", place, shown(text));
-  }
-  return BpeMerge{std::string(text.substr(0, space)), std::string(text.substr(space + 1)), std::move(place)};
-}
-
-Result<std::vector<BpeMerge>> parse_merges(const Json& json) {
-  if (!json.is_array()) return fail(ErrorCode::kBadData, "\"merges\" is {}, not an array", json_kind(json));
-  std::vector<BpeMerge> merges;
-  merges.reserve(json.size());
-  for (const Json& merge : json) {
-    std::string place = fmt::format("merge {}", merges.size());
-    if (merge.is_string()) {
-      SACCADE_ASSIGN(BpeMerge parsed, parse_merge(merge.get_ref<const std::string&>(), std::move(place)));
-      merges.push_back(std::move(parsed));
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      merges.push_back({merge[0].get<std::string>(), merge[1].get<std::string>(), std::move(place)});
-    } else {
-      return fail(ErrorCode::kBadData, "{} is {}, not \"a b\" or [\"a\", \"b\"]", place, json_kind(merge));
-    }
-  }
-  return merges;
-}
-
-// A flag that must have one value, or be absent where `optional` says that this means the same.
-Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine = true) {
-  const Json& value = member(object, key);
-  if ((value.is_null() && absent_is_fine) || value == wanted) return {};
-  return fail(ErrorCode::kUnsupported, "\"{}\": {} is not supported, only {}", key, shown(dump_json(value)),
-              dump_json(wanted));
-}
-
-std::string type_of(const Json& json) {
-  const Json& type = member(json, "type");
-  return type.is_string() ? type.get<std::string>() : std::string(json_kind(json));
-}
-
-// The steps of a Sequence, or the one step itself; nothing for null.
-Result<std::vector<Json>> steps_of(const Json& json, const char* key) {
-  if (json.is_null()) return std::vector<Json>{};
-  if (type_of(json) != "Sequence") return std::vector<Json>{json};
-  const Json& list = member(json, key);
-  if (!list.is_array()) return fail(ErrorCode::kBadData, "\"{}\" is {}, not an array", key, json_kind(list));
-  return std::vector<Json>(list.begin(), list.end());
-}
 
 Result<std::vector<NormalizerStep>> parse_normalizer(const Json& json) {
   SACCADE_ASSIGN(const std::vector<Json> parts, steps_of(json, "normalizers"));

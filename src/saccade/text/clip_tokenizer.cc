@@ -11,6 +11,7 @@
 #include "saccade/core/files.h"
 #include "saccade/text/clip_spec.h"
 #include "saccade/text/normalize.h"
+#include "saccade/text/tokenizer_files.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {
@@ -215,26 +216,6 @@ class ClipTokenizer : public Tokenizer {
   AddedTokens normalized_tokens_;
 };
 
-// A JSON object from a file, empty where there is no such file.
-Result<Json> read_object(const std::filesystem::path& path) {
-  Result<Json> file = read_json(path);
-  if (!file && file.error().code == ErrorCode::kNotFound) return Json::object();
-  SACCADE_TRY(file);
-  if (!file->is_object()) {
-    return fail(ErrorCode::kBadData, "{}: {}, not an object", path.string(), json_kind(*file));
-  }
-  return file;
-}
-
-// tokenizer_config.json, over which special_tokens_map.json counts; but not where the former has an
-// "added_tokens_decoder", which came later and replaced it (transformers reads them so).
-Result<Json> read_config(const std::filesystem::path& folder) {
-  SACCADE_ASSIGN(Json config, read_object(folder / "tokenizer_config.json"));
-  SACCADE_ASSIGN(const Json map, read_object(folder / "special_tokens_map.json"));
-  if (!config.contains("added_tokens_decoder")) config.update(map);
-  return config;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> make_clip_tokenizer(const ClipTokenizerSpec& spec, TextCleanup cleanup) {
@@ -256,28 +237,23 @@ Result<std::unique_ptr<Tokenizer>> make_clip_tokenizer(const ClipTokenizerSpec& 
   return std::make_unique<ClipTokenizer>(std::move(bpe), std::move(used), cleanup);
 }
 
-Result<std::unique_ptr<Tokenizer>> load_clip_tokenizer(const std::filesystem::path& folder,
-                                                       TextCleanup cleanup) {
-  SACCADE_ASSIGN(const Json config, read_config(folder));
-  const std::filesystem::path path = folder / "tokenizer.json";
-  Result<Json> tokenizer_json = read_json(path);
-  if (tokenizer_json) {
-    SACCADE_ASSIGN(const ClipTokenizerSpec spec,
-                   clip_spec_from_tokenizer_json(*tokenizer_json, config).in(path.string()));
-    return make_clip_tokenizer(spec, cleanup).in(path.string());
-  }
-  if (tokenizer_json.error().code != ErrorCode::kNotFound) return fail(std::move(tokenizer_json).error());
+bool is_clip_tokenizer(const TokenizerFiles& files) {
+  return files.model_type() == "BPE" || (files.tokenizer_json.is_null() && files.has("vocab.json"));
+}
 
-  Result<Json> vocab = read_json(folder / "vocab.json");
-  if (!vocab && vocab.error().code == ErrorCode::kNotFound) {
-    return fail(ErrorCode::kNotFound, "{}: neither tokenizer.json nor vocab.json with merges.txt",
-                folder.string());
+Result<std::unique_ptr<Tokenizer>> load_clip_tokenizer(const TokenizerFiles& files, TextCleanup cleanup) {
+  if (!files.tokenizer_json.is_null()) {
+    const std::string path = (files.folder / "tokenizer.json").string();
+    SACCADE_ASSIGN(const ClipTokenizerSpec spec,
+                   clip_spec_from_tokenizer_json(files.tokenizer_json, files.config).in(path));
+    return make_clip_tokenizer(spec, cleanup).in(path);
   }
-  SACCADE_TRY(vocab);
-  SACCADE_ASSIGN(const std::string merges, read_file(folder / "merges.txt"));
+  SACCADE_ASSIGN(const Json vocab, read_json(files.folder / "vocab.json"));
+  SACCADE_ASSIGN(const std::string merges, read_file(files.folder / "merges.txt"));
+  const std::string folder = files.folder.string();
   SACCADE_ASSIGN(const ClipTokenizerSpec spec,
-                 clip_spec_from_vocab_and_merges(*vocab, merges, config).in(folder.string()));
-  return make_clip_tokenizer(spec, cleanup).in(folder.string());
+                 clip_spec_from_vocab_and_merges(vocab, merges, files.config).in(folder));
+  return make_clip_tokenizer(spec, cleanup).in(folder);
 }
 
 }  // namespace saccade

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <unicode/uchar.h>
 
 #include "saccade/text/html_unescape.h"
+#include "saccade/text/tokenizer.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {
@@ -27,7 +29,7 @@ UChar32 icu(char32_t code_point) {
 // Combining marks in canonical order, as normalizing would put them. ICU inserts marks one by one, which
 // takes hours for a million of them in the worst order: long runs are sorted beforehand, short ones left
 // alone.
-std::string order_long_mark_runs(std::string_view text, const icu::Normalizer2& nfc) {
+std::string order_long_mark_runs(std::string_view text, const icu::Normalizer2& form) {
   constexpr size_t kLong = 64;
   const auto is_mark = [](char32_t c) {
     return c >= 0x300 && u_getIntPropertyValue(icu(c), UCHAR_LEAD_CANONICAL_COMBINING_CLASS) != 0;
@@ -46,7 +48,7 @@ std::string order_long_mark_runs(std::string_view text, const icu::Normalizer2& 
       position = next;
       if (!mark) break;
       icu::UnicodeString decomposed;
-      if (!nfc.getDecomposition(icu(c), decomposed)) decomposed = icu::UnicodeString(icu(c));
+      if (!form.getDecomposition(icu(c), decomposed)) decomposed = icu::UnicodeString(icu(c));
       for (int32_t i = 0; i < decomposed.length(); i = decomposed.moveIndex32(i, 1)) {
         const UChar32 part = decomposed.char32At(i);
         marks.emplace_back(u_getCombiningClass(part), static_cast<char32_t>(part));
@@ -89,29 +91,85 @@ std::string collapse(std::string_view text, IsSpace is_space) {
   return out;
 }
 
-// Python's str.lower(): a capital sigma at a word's end becomes the final one.
-std::string lowercase_words(std::string_view text) {
+// One of the 32 of Python's string.punctuation.
+bool is_ascii_punctuation(char c) {
+  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+}
+
+std::string without_punctuation(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  std::copy_if(text.begin(), text.end(), std::back_inserter(out),
+               [](char c) { return !is_ascii_punctuation(c); });
+  return out;
+}
+
+// White space collapsed, none at the ends.
+template <typename IsSpace>
+std::string stripped(std::string_view text, IsSpace is_space) {
+  std::string out = collapse(text, is_space);
+  if (out.ends_with(' ')) out.pop_back();
+  return out.starts_with(' ') ? out.substr(1) : out;
+}
+
+std::string normalized_by(const icu::Normalizer2& form, std::string text) {
+  if (is_ascii(text)) return text;
+  UErrorCode status = U_ZERO_ERROR;
   std::string out;
   icu::StringByteSink<std::string> sink(&out);
-  UErrorCode status = U_ZERO_ERROR;
-  icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
-                            nullptr, status);
+  form.normalizeUTF8(0, order_long_mark_runs(text, form), sink, nullptr, status);
   assert(U_SUCCESS(status));
+  return out;
+}
+
+// Runs of two or more become one space; one alone stays what it is, a tab a tab.
+std::string collapse_runs(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin;
+    int count = 0;
+    for (size_t next = begin; next < text.size() && is_python_space(next_code_point(text, next)); ++count) {
+      end = next;
+    }
+    if (count == 0) (void)next_code_point(text, end);
+    if (count > 1) {
+      out += ' ';
+    } else {
+      out += text.substr(begin, end - begin);
+    }
+    begin = end;
+  }
+  return out;
+}
+
+// BlipCaptionProcessor.pre_caption (salesforce/LAVIS, lavis/processors/blip_processors.py).
+std::string clean_as_lavis(std::string_view text) {
+  constexpr std::string_view kMarks = ".!\"()*#:;~";
+  std::string plain = lowercase_words(text);
+  std::replace_if(
+      plain.begin(), plain.end(), [&](char c) { return kMarks.find(c) != std::string_view::npos; }, ' ');
+  std::string out = collapse_runs(plain);
+  out.erase(out.find_last_not_of('\n') + 1);
+  out.erase(out.find_last_not_of(' ') + 1);
+  out.erase(0, std::min(out.find_first_not_of(' '), out.size()));
   return out;
 }
 
 }  // namespace
 
 std::string to_nfc(std::string text) {
-  if (is_ascii(text)) return text;
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* nfc = icu::Normalizer2::getNFCInstance(status);
   assert(U_SUCCESS(status));
-  std::string out;
-  icu::StringByteSink<std::string> sink(&out);
-  nfc->normalizeUTF8(0, order_long_mark_runs(text, *nfc), sink, nullptr, status);
+  return normalized_by(*nfc, std::move(text));
+}
+
+std::string to_nfd(std::string text) {
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* nfd = icu::Normalizer2::getNFDInstance(status);
   assert(U_SUCCESS(status));
-  return out;
+  return normalized_by(*nfd, std::move(text));
 }
 
 std::string collapse_white_space(std::string_view text) {
@@ -132,12 +190,66 @@ std::string lowercase_each(std::string_view text) {
   return out;
 }
 
+std::string lowercase_words(std::string_view text) {
+  std::string out;
+  icu::StringByteSink<std::string> sink(&out);
+  UErrorCode status = U_ZERO_ERROR;
+  icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
+                            nullptr, status);
+  assert(U_SUCCESS(status));
+  return out;
+}
+
 std::string clean_as_openai(std::string_view text) {
-  const std::string collapsed = collapse(html_unescape(html_unescape(text)), is_python_space);
-  std::string_view stripped = collapsed;
-  if (stripped.starts_with(' ')) stripped.remove_prefix(1);
-  if (stripped.ends_with(' ')) stripped.remove_suffix(1);
-  return lowercase_words(stripped);
+  return lowercase_words(stripped(html_unescape(html_unescape(text)), is_python_space));
+}
+
+std::string_view cleanup_name(TextCleanup cleanup) {
+  switch (cleanup) {
+    case TextCleanup::kTokenizerFile:
+      return "tokenizer_file";
+    case TextCleanup::kOpenAi:
+      return "openai";
+    case TextCleanup::kSiglip:
+      return "siglip";
+    case TextCleanup::kCanonical:
+      return "canonical";
+    case TextCleanup::kLavis:
+      return "lavis";
+    case TextCleanup::kLower:
+      return "lower";
+    case TextCleanup::kLowerAscii:
+      break;
+  }
+  return "lower_ascii";
+}
+
+std::string clean_text(std::string_view text, TextCleanup cleanup) {
+  switch (cleanup) {
+    case TextCleanup::kTokenizerFile:
+      break;
+    case TextCleanup::kOpenAi:
+      return clean_as_openai(text);
+    case TextCleanup::kSiglip:
+      // re's \s on str takes Python's own separators for white space too, as str.strip() does.
+      return stripped(without_punctuation(lowercase_words(text)), is_python_space);
+    case TextCleanup::kCanonical: {
+      std::string plain = html_unescape(html_unescape(text));
+      std::replace(plain.begin(), plain.end(), '_', ' ');
+      return stripped(lowercase_words(without_punctuation(plain)), is_python_space);
+    }
+    case TextCleanup::kLower:
+      return lowercase_each(text);
+    case TextCleanup::kLowerAscii: {
+      std::string lower(text);
+      std::transform(lower.begin(), lower.end(), lower.begin(),
+                     [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+      return lower;
+    }
+    case TextCleanup::kLavis:
+      return clean_as_lavis(text);
+  }
+  return std::string(text);
 }
 
 }  // namespace saccade

@@ -9,6 +9,8 @@ namespace saccade {
 
 // Unicode's normalization form C.
 std::string to_nfc(std::string text);
+// Form D: everything decomposed.
+std::string to_nfd(std::string text);
 
 // Each run of white space (Unicode's property White_Space) becomes one space, at the ends too.
 std::string collapse_white_space(std::string_view text);
@@ -21,5 +23,8 @@ std::string lowercase_each(std::string_view text);
 // mojibake, curly quotes, ligatures and full-width letters, and composes (NFC); such text comes out as it
 // went in.
 std::string clean_as_openai(std::string_view text);
+
+// Lower case with final sigma: Python's str.lower().
+std::string lowercase_words(std::string_view text);
 
 }  // namespace saccade

@@ -55,7 +55,7 @@ std::unique_ptr<Tokenizer> load_golden(bool through_tokenizer_json, TextCleanup 
                                              : std::vector<std::string>{"vocab.json", "merges.txt"};
   for (const std::string& file : files) fs::copy_file(kGolden / "clip" / file, folder.path() / file);
   fs::copy_file(kGolden / "clip/tokenizer_config.json", folder.path() / "tokenizer_config.json");
-  auto tokenizer = load_clip_tokenizer(folder.path(), cleanup);
+  auto tokenizer = load_tokenizer(folder.path(), cleanup);
   if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
   return *std::move(tokenizer);
 }
@@ -103,6 +103,24 @@ TEST(ClipTokenizer, AnswersAsTheReferenceThroughBothLayouts) {
       EXPECT_EQ(cut.ids, one["ids_77"].get<std::vector<int32_t>>()) << text;
     }
   }
+}
+
+// What BlipCaptionProcessor.pre_caption answers.
+TEST(CleanText, LavisIsTheReferences) {
+  const std::pair<const char*, const char*> kAnswers[] = {
+      {"A man (in RED) says: \"Hi!\"; #fun ~ ok.", "a man in red says hi fun ok"},
+      {"a\tb\n", "a\tb"},
+      {"  two  \t spaces \n\n", "two spaces"},
+      {"don't-stop, it's 3.5%", "don't-stop, it's 3 5%"},
+      {"\u0391\u03a3. \u0391\u03a3", "\u03b1\u03c2 \u03b1\u03c2"},
+      {"\u00a0x\u2003\u2003y\u00a0", "\u00a0x y\u00a0"},
+      {"a\n \n", "a"},
+      {"...", ""},
+      {"", ""}};
+  for (const auto& [text, expected] : kAnswers) {
+    EXPECT_EQ(clean_text(text, TextCleanup::kLavis), expected) << text;
+  }
+  EXPECT_EQ(cleanup_name(TextCleanup::kLavis), "lavis");
 }
 
 TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {
@@ -558,7 +576,7 @@ TEST_F(TokenizerFiles, SpecialTokensMapCountsOverTheConfigUnlessThatHasItsOwnLis
   const auto pad = [&](const std::string& config, const std::string& map) {
     folder.write("tokenizer_config.json", config);
     folder.write("special_tokens_map.json", map);
-    const auto tokenizer = load_clip_tokenizer(folder.path(), TextCleanup::kTokenizerFile);
+    const auto tokenizer = load_tokenizer(folder.path(), TextCleanup::kTokenizerFile);
     EXPECT_TRUE(tokenizer) << tokenizer.error().message;
     return (*tokenizer)->pad_id();
   };
@@ -570,12 +588,12 @@ TEST_F(TokenizerFiles, SpecialTokensMapCountsOverTheConfigUnlessThatHasItsOwnLis
 
 TEST_F(TokenizerFiles, MissingAndBrokenFilesAreNamed) {
   const auto load = [](const Folder& folder) {
-    const auto tokenizer = load_clip_tokenizer(folder.path(), TextCleanup::kTokenizerFile);
+    const auto tokenizer = load_tokenizer(folder.path(), TextCleanup::kTokenizerFile);
     return tokenizer ? Error{ErrorCode::kInternal, "loaded"} : tokenizer.error();
   };
   const Folder folder;
   EXPECT_EQ(load(folder).code, ErrorCode::kNotFound);
-  EXPECT_THAT(load(folder).message, HasSubstr("neither tokenizer.json nor vocab.json with merges.txt"));
+  EXPECT_THAT(load(folder).message, HasSubstr("no tokenizer's files; known kinds: "));
 
   folder.write("vocab.json", vocab_of(small_model()).dump());
   EXPECT_EQ(load(folder).code, ErrorCode::kNotFound);

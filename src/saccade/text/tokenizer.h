@@ -27,7 +27,25 @@ enum class TextCleanup {
   // ftfy does not run first: mojibake, curly quotes, ligatures and full-width letters stay as they are.
   // Padding is id 0.
   kOpenAi,
+  // SigLIP's three references clean texts differently for the same weights. transformers: lower, ASCII
+  // punctuation removed, white space collapsed, strip.
+  kSiglip,
+  // OpenCLIP: html.unescape twice (ftfy left out as above), "_" to space, ASCII punctuation removed, lower,
+  // white space collapsed, strip.
+  kCanonical,
+  // SigLIP 2 in transformers: lower, one code point at a time, nothing else.
+  kLower,
+  // big_vision: lower, ASCII letters alone (tf.strings.lower), nothing else.
+  kLowerAscii,
+  // LAVIS (BLIP, BLIP-2): lower, . ! " ( ) * # : ; ~ to spaces, runs of white space to one space, line ends
+  // and then spaces stripped. Its cut at 50 words is left to the cut at a number of tokens, which counts what
+  // it drops.
+  kLavis,
 };
+std::string_view cleanup_name(TextCleanup cleanup);
+
+// What a clean-up does to valid UTF-8 before a tokenizer sees it; kTokenizerFile: nothing.
+std::string clean_text(std::string_view text, TextCleanup cleanup);
 
 class Tokenizer {
  public:
@@ -43,9 +61,9 @@ class Tokenizer {
   [[nodiscard]] virtual int32_t pad_id() const = 0;
 };
 
-// CLIP's byte-level BPE from a checkpoint folder: tokenizer.json, or vocab.json + merges.txt. kNotFound names
-// what is missing, kBadData what is wrong in a file.
-Result<std::unique_ptr<Tokenizer>> load_clip_tokenizer(const std::filesystem::path& folder,
-                                                       TextCleanup cleanup);
+// The tokenizer of a checkpoint folder, of the kind its own files tell (tokenizer_files.h lists the kinds).
+// kNotFound where there are no tokenizer's files, kUnsupported for a kind or option that is not known,
+// kBadData for what is wrong in a file; messages name it.
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
 
 }  // namespace saccade

@@ -1,0 +1,58 @@
+// A SentencePiece model file (spiece.model, tokenizer.model), read and checked.
+//
+// The format is a protocol buffer (github.com/google/sentencepiece, src/sentencepiece_model.proto); the
+// fields that decide what a text becomes:
+//
+//   ModelProto       1 pieces (repeated), 2 trainer_spec, 3 normalizer_spec
+//   SentencePiece    1 piece (text), 2 score (float), 3 type: 1 normal, 2 unknown, 3 control,
+//                    4 user-defined, 5 unused, 6 byte
+//   TrainerSpec      3 model_type: 1 unigram, 2 BPE; 24 treat_whitespace_as_suffix; 35 byte_fallback
+//   NormalizerSpec   2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
+//                    5 escape_whitespaces
+//
+// All others are passed over.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+struct SentencePieceModel {
+  enum class Type { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+  struct Piece {
+    std::string text;
+    float score = 0;
+    Type type = Type::kNormal;
+  };
+  enum class Kind { kUnigram = 1, kBpe = 2 };
+
+  Kind kind = Kind::kUnigram;
+  std::vector<Piece> pieces;  // by id
+  bool byte_fallback = false;
+  bool space_as_suffix = false;
+  // Normalization. charsmap: uint32 n, little-endian; a Darts double array of n bytes, from UTF-8 to a place
+  // in what follows: NUL-terminated replacements. Empty: every character stays.
+  std::string charsmap;
+  bool add_dummy_prefix = true;
+  bool remove_extra_spaces = true;
+  bool escape_spaces = true;
+
+  // The id of a piece of exactly that text, -1 without. Linear: for the few special ones.
+  [[nodiscard]] int32_t find(std::string_view text) const;
+};
+
+// kBadData for what is no such file, kUnsupported for word and character models.
+Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes);
+// What every source of a model must hold: pieces with text, each once, finite scores, one unknown piece, all
+// 256 byte pieces for byte fallback.
+Status check_sentencepiece_model(const SentencePieceModel& model);
+
+// "<0x0A>", the piece that stands for a byte where byte fallback is on.
+std::string byte_fallback_piece(uint8_t byte);
+
+}  // namespace saccade

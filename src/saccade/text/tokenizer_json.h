@@ -1,0 +1,44 @@
+// Parts of tokenizer.json that several kinds of tokenizer read, with errors that name them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/text/bpe.h"
+
+namespace saccade::tokenizer_json {
+
+// The beginning of a text, for messages.
+std::string shown(std::string_view text);
+
+// An object's member, null where there is none.
+const Json& member(const Json& object, const char* key);
+
+// {"piece": id, ...}
+Result<Vocabulary> parse_vocabulary(const Json& json);
+
+// Ids must be 0 to size - 1, each once.
+Status check_ids(const Vocabulary& vocabulary);
+
+Result<int32_t> id_of(const Vocabulary& vocabulary, const std::string& token, std::string_view what);
+
+// "left right", one space between.
+Result<BpeMerge> parse_merge(std::string_view text, std::string place);
+
+// ["left right", ...] or [["left", "right"], ...]
+Result<std::vector<BpeMerge>> parse_merges(const Json& json);
+
+// A flag that must have one value, or be absent where `absent_is_fine` says that this means the same.
+Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine = true);
+
+// "type" as text, or what stands there instead.
+std::string type_of(const Json& json);
+
+// The steps of a Sequence, or the one step itself; nothing for null.
+Result<std::vector<Json>> steps_of(const Json& json, const char* key);
+
+}  // namespace saccade::tokenizer_json
