@@ -235,7 +235,7 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
   const int64_t columns = padded(tokens);
   const int64_t depth_columns = padded(depth);
   const int64_t token_stride = 3 * task.heads * depth;
-  const float scale = 1 / std::sqrt(static_cast<float>(depth));
+  const float scale = task.scale;
 
   float* keys = scratch;                             // [depth, columns]: transposed
   float* values = keys + depth * columns;            // [tokens, depth_columns]

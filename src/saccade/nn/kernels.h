@@ -31,6 +31,7 @@ struct AttentionTask {
   int64_t heads = 0;
   int64_t head_width = 0;
   Element type = Element::kFloat32;  // of qkv and out
+  float scale = 1;                   // of the scores, before the mask; 1 / sqrt(head_width) as a rule
   const void* qkv = nullptr;         // [batch, tokens, 3, heads, head_width]
   // nullptr, or [batch, heads, tokens, tokens] added to the scores, whose first three dimensions have these
   // strides (0 where broadcast) and whose last has stride 1. A row of -infinity alone gives NaN, as softmax

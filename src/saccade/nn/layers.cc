@@ -18,7 +18,8 @@ Element element_of(at::ScalarType dtype) {
   return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
 }
 
-torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask) {
+torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask,
+                              double scale) {
   const torch::Tensor input = qkv.contiguous();
   AttentionTask task;
   task.batch = input.size(0);
@@ -26,6 +27,7 @@ torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const tor
   task.heads = heads;
   task.head_width = input.size(2) / 3 / heads;
   task.type = element_of(input.scalar_type());
+  task.scale = static_cast<float>(scale);
   task.qkv = input.data_ptr();
   torch::Tensor added;
   if (mask.defined()) {
@@ -38,6 +40,33 @@ torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const tor
   task.out = out.data_ptr();
   attend(task);
   return out;
+}
+
+// 1 / sqrt(head width)
+double usual_scale(const torch::Tensor& qkv, int64_t heads) {
+  return 1 / std::sqrt(static_cast<double>(qkv.size(2) / 3 / heads));
+}
+
+// [batch, tokens, 3 * width] to query, key and value: [3, batch * heads, tokens, head_width].
+torch::Tensor split_heads(const torch::Tensor& qkv, int64_t heads) {
+  const int64_t batch = qkv.size(0);
+  const int64_t tokens = qkv.size(1);
+  const int64_t head_width = qkv.size(2) / 3 / heads;
+  return qkv.view({batch, tokens, 3, heads, head_width})
+      .permute({2, 0, 3, 1, 4})
+      .contiguous()
+      .view({3, batch * heads, tokens, head_width});
+}
+
+// The softmax over keys, in float32: [batch * heads, tokens, tokens].
+torch::Tensor weights_of(const torch::Tensor& parts, int64_t batch, const torch::Tensor& mask, double scale) {
+  const int64_t tokens = parts.size(2);
+  const torch::Tensor query = parts[0] * scale;
+  torch::Tensor scores = at::bmm(query, parts[1].transpose(1, 2)).to(at::kFloat);
+  if (mask.defined()) {
+    scores = (scores.view({batch, parts.size(1) / batch, tokens, tokens}) + mask).view_as(scores);
+  }
+  return at::softmax(scores, -1);
 }
 
 }  // namespace
@@ -53,14 +82,18 @@ Result<Linear> Linear::make(ParameterSource& source, const std::string& name, in
 }
 
 Result<Linear> Linear::make_joint(ParameterSource& source, const std::vector<std::string>& names, int64_t in,
-                                  int64_t out_each, double init_std) {
+                                  int64_t out_each, double init_std, bool without_bias) {
   Linear joint;
   for (const std::string& name : names) {
-    SACCADE_ASSIGN(const Linear part, make(source, name, in, out_each, init_std));
+    SACCADE_ASSIGN(const Linear part, make(source, name, in, out_each, init_std, without_bias));
     joint.weights_.push_back(part.weights_.front());
-    joint.biases_.push_back(part.biases_.front());
+    if (!without_bias) joint.biases_.push_back(part.biases_.front());
   }
   return joint;
+}
+
+Linear::Linear(torch::Tensor weight, torch::Tensor bias) : weights_{std::move(weight)} {
+  if (bias.defined()) biases_.push_back(std::move(bias));
 }
 
 torch::Tensor Linear::weight() const {
@@ -132,9 +165,12 @@ Result<TransformerBlock> TransformerBlock::make(ParameterSource& source, const s
   block.heads_ = shape.heads;
   block.activation_ = shape.activation;
   SACCADE_ASSIGN(block.norm1_, LayerNorm::make(source, prefix + names.norm1, shape.width, shape.eps));
+  const bool joint = names.key.empty();
+  std::vector<std::string> parts = {prefix + names.query};
+  if (!joint) parts.insert(parts.end(), {prefix + names.key, prefix + names.value});
   SACCADE_ASSIGN(block.query_key_value_,
-                 Linear::make_joint(source, {prefix + names.query, prefix + names.key, prefix + names.value},
-                                    shape.width, shape.width, attention_std));
+                 Linear::make_joint(source, parts, shape.width, joint ? 3 * shape.width : shape.width,
+                                    attention_std, !shape.attention_bias));
   SACCADE_ASSIGN(block.output_,
                  Linear::make(source, prefix + names.output, shape.width, shape.width, output_std));
   SACCADE_ASSIGN(block.norm2_, LayerNorm::make(source, prefix + names.norm2, shape.width, shape.eps));
@@ -166,26 +202,21 @@ void TransformerBlock::pack(at::ScalarType dtype) {
   for (Linear* layer : {&query_key_value_, &output_, &mlp_in_, &mlp_out_}) layer->pack(dtype);
 }
 
-torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask) {
-  if (takes_kernels(qkv)) return fused_attention(qkv, heads, mask);
-  const int64_t batch = qkv.size(0);
-  const int64_t tokens = qkv.size(1);
-  const int64_t width = qkv.size(2) / 3;
-  const int64_t head_width = width / heads;
-  // parts: [3, batch * heads, tokens, head_width]
-  const torch::Tensor parts = qkv.view({batch, tokens, 3, heads, head_width})
-                                  .permute({2, 0, 3, 1, 4})
-                                  .contiguous()
-                                  .view({3, batch * heads, tokens, head_width});
-  const torch::Tensor query = parts[0] * (1 / std::sqrt(static_cast<double>(head_width)));
-  torch::Tensor scores =
-      at::bmm(query, parts[1].transpose(1, 2)).to(at::kFloat);  // [batch * heads, tokens, tokens]
-  if (mask.defined()) scores = (scores.view({batch, heads, tokens, tokens}) + mask).view_as(scores);
-  const torch::Tensor weights = at::softmax(scores, -1).to(qkv.scalar_type());
+torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask,
+                        std::optional<double> scale) {
+  const double factor = scale.value_or(usual_scale(qkv, heads));
+  if (takes_kernels(qkv)) return fused_attention(qkv, heads, mask, factor);
+  const torch::Tensor parts = split_heads(qkv, heads);
+  const torch::Tensor weights = weights_of(parts, qkv.size(0), mask, factor).to(qkv.scalar_type());
   return at::bmm(weights, parts[2])
-      .view({batch, heads, tokens, head_width})
+      .view({qkv.size(0), heads, qkv.size(1), parts.size(3)})
       .transpose(1, 2)
-      .reshape({batch, tokens, width});
+      .reshape({qkv.size(0), qkv.size(1), qkv.size(2) / 3});
+}
+
+torch::Tensor attention_weights(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask) {
+  return weights_of(split_heads(qkv, heads), qkv.size(0), mask, usual_scale(qkv, heads))
+      .view({qkv.size(0), heads, qkv.size(1), qkv.size(1)});
 }
 
 torch::Tensor causal_mask(int64_t tokens) {

@@ -8,13 +8,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
-
-#include <torch/torch.h>
 
 #include "saccade/core/error.h"
 #include "saccade/nn/packed_linear.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -28,9 +28,10 @@ class Linear {
   // Several layers that read the same input as one: their outputs side by side. The parameters keep their
   // names.
   static Result<Linear> make_joint(ParameterSource& source, const std::vector<std::string>& names, int64_t in,
-                                   int64_t out_each, double init_std);
-  // A layer over a tensor of another shape (a convolution's kernel) seen as [out, in].
-  explicit Linear(torch::Tensor weight) : weights_{std::move(weight)} {}
+                                   int64_t out_each, double init_std, bool without_bias = false);
+  // A layer over a tensor of another shape (a convolution's kernel) seen as [out, in]; bias: [out] or
+  // undefined.
+  explicit Linear(torch::Tensor weight, torch::Tensor bias = {});
 
   // x: [..., in]; the result has x's dtype.
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& x,
@@ -71,9 +72,11 @@ struct TransformerShape {
   int64_t mlp_width = 0;
   Activation activation = Activation::kGelu;
   double eps = 1e-5;
+  bool attention_bias = true;  // of query, key and value
 };
 
-// Names of a block's parts below the block's own, in the layout the parameters are kept in.
+// Names of a block's parts below the block's own, in the layout the parameters are kept in. Where that keeps
+// query, key and value as one layer, `key` and `value` are empty.
 struct BlockNames {
   std::string norm1, query, key, value, output, norm2, mlp_in, mlp_out;
 };
@@ -99,9 +102,13 @@ class TransformerBlock {
   Linear query_key_value_, output_, mlp_in_, mlp_out_;
 };
 
-// softmax(q k^T / sqrt(width / heads) + mask) v per head. qkv: [batch, tokens, 3 * width]; result
-// [batch, tokens, width], of qkv's dtype. The softmax is in float32.
-torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask);
+// softmax(scale q k^T + mask) v per head, scale 1 / sqrt(width / heads) unless it is given. qkv: [batch,
+// tokens, 3 * width]; result [batch, tokens, width], of qkv's dtype. The softmax is in float32.
+torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask,
+                        std::optional<double> scale = std::nullopt);
+
+// The softmax alone, for people to look at: [batch, heads, tokens, tokens] float32, rows of sum 1.
+torch::Tensor attention_weights(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask);
 
 // [tokens, tokens]: 0 on and below the diagonal, -infinity above.
 torch::Tensor causal_mask(int64_t tokens);

@@ -1,14 +1,16 @@
 // The fast layers against slow, obvious ones.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "saccade/nn/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/packed_linear.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/rms_norm.h"
+#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 namespace {
@@ -39,6 +41,12 @@ Tensor slow_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 double slow_activation(double x, Activation activation) {
   if (activation == Activation::kGelu) return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
   if (activation == Activation::kQuickGelu) return x / (1 + std::exp(-1.702 * x));
+  // Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2: the approximation by tanh.
+  if (activation == Activation::kGeluTanh) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+  }
+  if (activation == Activation::kRelu) return std::max(x, 0.0);
+  if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
   return x;
 }
 
@@ -51,7 +59,8 @@ Tensor slow_activate(const Tensor& x, Activation activation) {
 
 TEST(PackedLinear, MatchesTheSlowProduct) {
   torch::manual_seed(1);
-  for (const auto activation : {Activation::kNone, Activation::kGelu, Activation::kQuickGelu}) {
+  for (const auto activation : {Activation::kNone, Activation::kGelu, Activation::kQuickGelu,
+                                Activation::kGeluTanh, Activation::kRelu, Activation::kSilu}) {
     for (const int64_t rows : {1, 3, 17}) {
       const Tensor x = torch::randn({rows, 37});
       const Tensor weight = torch::randn({29, 37}) / 6;
@@ -65,6 +74,20 @@ TEST(PackedLinear, MatchesTheSlowProduct) {
       EXPECT_LT(max_difference(rough, expected), 0.05);  // 37 products of 8-bit mantissas
     }
   }
+}
+
+TEST(Activation, NamesAreThoseOfConfigs) {
+  for (const char* name : {"gelu", "gelu_new", "quick_gelu", "relu", "silu"}) {
+    const auto activation = activation_named(name);
+    ASSERT_TRUE(activation) << name;
+    EXPECT_EQ(activation_name(*activation), name);
+  }
+  EXPECT_EQ(activation_named("gelu_pytorch_tanh").value(), Activation::kGeluTanh);
+  EXPECT_EQ(activation_named("swish").value(), Activation::kSilu);
+  const auto unknown = activation_named("mish");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(unknown.error().message.find("\"mish\""), std::string::npos) << unknown.error().message;
 }
 
 TEST(PackedLinear, AddsToASum) {
@@ -163,6 +186,7 @@ Tensor run_attention(const Kernels& kernel, const Tensor& qkv, int64_t heads, co
   task.tokens = qkv.size(1);
   task.heads = heads;
   task.head_width = qkv.size(2) / 3 / heads;
+  task.scale = 1 / std::sqrt(static_cast<float>(task.head_width));
   task.type = element_of(qkv.scalar_type());
   task.qkv = qkv.data_ptr();
   Tensor added;
@@ -253,6 +277,20 @@ TEST(Attention, WithoutGradientsIsTheSame) {
   }
 }
 
+// T5's attention has no scale; one of 1/4 is what sixteen channels a head have by rule.
+TEST(Attention, ScaleIsTheCallersWhereItIsGiven) {
+  torch::manual_seed(16);
+  const Tensor qkv = torch::randn({2, 7, 3 * 32});
+  const Tensor by_rule = attention(qkv, 2, {});
+  Tensor scaled = qkv.clone();
+  scaled.slice(2, 0, 32).mul_(0.25);
+  const Tensor unscaled = attention(scaled, 2, {}, 1.0);
+  EXPECT_LT(max_difference(unscaled, by_rule), 1e-5);
+  EXPECT_GT(max_difference(attention(qkv, 2, {}, 1.0), by_rule), 0.1);
+  const torch::NoGradGuard no_grad;
+  EXPECT_LT(max_difference(attention(scaled, 2, {}, 1.0), by_rule), 1e-5);
+}
+
 TEST(LayerNorm, WithoutGradientsIsTheSame) {
   InitializedParameters source(15);
   const auto layer = LayerNorm::make(source, "norm", 40, 1e-5);
@@ -264,6 +302,28 @@ TEST(LayerNorm, WithoutGradientsIsTheSame) {
   EXPECT_LT(max_difference(layer->forward(x, at::kFloat), expected), 1e-5);
   EXPECT_EQ(layer->forward(x, at::kBFloat16).scalar_type(), at::kBFloat16);
   EXPECT_LT(max_difference(layer->forward(x, at::kBFloat16), expected), 0.02);
+}
+
+TEST(RmsNorm, IsTheDefinition) {
+  torch::manual_seed(19);
+  const Tensor gain = torch::randn({10});
+  LoadedParameters source({{"norm.weight", gain}});
+  const auto layer = RmsNorm::make(source, "norm", 10, 1e-2);
+  ASSERT_TRUE(layer);
+  const Tensor x = torch::randn({3, 4, 10}) * 0.1 + 0.05;
+  const Tensor ours = layer->forward(x, at::kFloat);
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t t = 0; t < 4; ++t) {
+      double squares = 0;
+      for (int64_t c = 0; c < 10; ++c) squares += std::pow(x[i][t][c].item<double>(), 2);
+      for (int64_t c = 0; c < 10; ++c) {
+        EXPECT_NEAR(ours[i][t][c].item<double>(),
+                    x[i][t][c].item<double>() / std::sqrt(squares / 10 + 1e-2) * gain[c].item<double>(),
+                    1e-6);
+      }
+    }
+  }
+  EXPECT_EQ(layer->forward(x, at::kBFloat16).scalar_type(), at::kBFloat16);
 }
 
 TEST(Patches, AreAConvolutionsWindows) {
@@ -298,6 +358,39 @@ TEST(TransformerBlock, PackedEqualsPlain) {
   const Tensor before = x.clone();
   EXPECT_LT(max_difference(block->forward_at(x, causal_mask(6), at::kFloat, positions), chosen), 1e-5);
   EXPECT_TRUE(torch::equal(x, before));
+}
+
+// Query, key and value as three layers or as one, with biases or without: the same block.
+TEST(TransformerBlock, JointAttentionInputEqualsThreeLayers) {
+  torch::manual_seed(17);
+  for (const bool bias : {true, false}) {
+    const TransformerShape shape{
+        .width = 8, .layers = 1, .heads = 2, .mlp_width = 16, .eps = 1e-5, .attention_bias = bias};
+    InitializedParameters random(18);
+    ASSERT_TRUE(TransformerBlock::make(random, "", {"n1", "q", "k", "v", "o", "n2", "up", "down"}, shape));
+    EXPECT_EQ(random.parameters().contains("q.bias"), bias);
+    const torch::NoGradGuard no_grad;
+    TensorMap three = random.parameters();
+    for (auto& [name, tensor] : three) tensor = tensor.detach() + torch::randn_like(tensor) * 0.1;
+    TensorMap one = three;
+    for (const char* kind : {".weight", ".bias"}) {
+      const auto part = [&](const char* name) { return three.at(std::string(name) + kind); };
+      if (three.contains(std::string("q") + kind)) {
+        one[std::string("qkv") + kind] = torch::cat({part("q"), part("k"), part("v")});
+      }
+      for (const char* name : {"q", "k", "v"}) one.erase(std::string(name) + kind);
+    }
+    LoadedParameters three_source(three);
+    LoadedParameters one_source(one);
+    const auto a =
+        TransformerBlock::make(three_source, "", {"n1", "q", "k", "v", "o", "n2", "up", "down"}, shape);
+    const auto b =
+        TransformerBlock::make(one_source, "", {"n1", "qkv", "", "", "o", "n2", "up", "down"}, shape);
+    ASSERT_TRUE(a && b);
+    EXPECT_TRUE(one_source.unused().empty());
+    const Tensor x = torch::randn({2, 5, 8});
+    EXPECT_LT(max_difference(b->forward(x, {}, at::kFloat), a->forward(x, {}, at::kFloat)), 1e-6);
+  }
 }
 
 // Central differences in the direction of a few random vectors, against autograd.

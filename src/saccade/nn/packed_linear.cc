@@ -39,11 +39,52 @@ void append_activation(dnnl::post_ops& operations, Activation activation) {
     operations.append_eltwise(1, algorithm, alpha, 0);
 #endif
   };
-  if (activation == Activation::kGelu) append(dnnl::algorithm::eltwise_gelu_erf, 0);
-  if (activation == Activation::kQuickGelu) append(dnnl::algorithm::eltwise_swish, 1.702F);
+  switch (activation) {
+    case Activation::kGelu:
+      return append(dnnl::algorithm::eltwise_gelu_erf, 0);
+    case Activation::kQuickGelu:
+      return append(dnnl::algorithm::eltwise_swish, 1.702F);
+    case Activation::kGeluTanh:
+      return append(dnnl::algorithm::eltwise_gelu_tanh, 0);
+    case Activation::kRelu:
+      return append(dnnl::algorithm::eltwise_relu, 0);
+    case Activation::kSilu:
+      return append(dnnl::algorithm::eltwise_swish, 1);
+    case Activation::kNone:
+      break;
+  }
 }
 
+struct NamedActivation {
+  std::string_view name;
+  Activation activation;
+};
+
+constexpr NamedActivation kActivations[] = {{"gelu", Activation::kGelu},
+                                            {"gelu_new", Activation::kGeluTanh},
+                                            {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                                            {"quick_gelu", Activation::kQuickGelu},
+                                            {"relu", Activation::kRelu},
+                                            {"silu", Activation::kSilu},
+                                            {"swish", Activation::kSilu}};
+
 }  // namespace
+
+std::string_view activation_name(Activation activation) {
+  for (const NamedActivation& entry : kActivations) {
+    if (entry.activation == activation) return entry.name;
+  }
+  return "linear";
+}
+
+Result<Activation> activation_named(std::string_view name) {
+  std::string known;
+  for (const NamedActivation& entry : kActivations) {
+    if (entry.name == name) return entry.activation;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.name);
+  }
+  return fail(ErrorCode::kUnsupported, "activation \"{}\" is not known; known: {}", name, known);
+}
 
 torch::Tensor activate(const torch::Tensor& x, Activation activation) {
   switch (activation) {
@@ -51,6 +92,12 @@ torch::Tensor activate(const torch::Tensor& x, Activation activation) {
       return at::gelu(x);
     case Activation::kQuickGelu:
       return x * at::sigmoid(1.702 * x);
+    case Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kSilu:
+      return at::silu(x);
     case Activation::kNone:
       break;
   }

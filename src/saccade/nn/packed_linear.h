@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
-#include <torch/torch.h>
+#include "saccade/core/error.h"
+#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -12,7 +14,16 @@ enum class Activation {
   kNone,
   kGelu,       // x * Phi(x), by erf
   kQuickGelu,  // x * sigmoid(1.702 x)
+  kGeluTanh,   // x * Phi(x), by tanh
+  kRelu,       // max(x, 0)
+  kSilu,       // x * sigmoid(x)
 };
+
+// By the name a checkpoint's config gives it ("gelu", "gelu_new", ...); kUnsupported lists the known ones.
+Result<Activation> activation_named(std::string_view name);
+
+// The reverse: the first of its names; "linear" for none.
+std::string_view activation_name(Activation activation);
 
 torch::Tensor activate(const torch::Tensor& x, Activation activation);
 

@@ -1,5 +1,6 @@
 #include "saccade/nn/parameters.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -33,6 +34,33 @@ std::optional<at::ScalarType> scalar_type(DType dtype) {
   }
 }
 
+// The bytes as a tensor, without a copy where they are aligned.
+torch::Tensor borrowed(std::span<const std::byte> bytes, DType dtype, at::ScalarType type,
+                       const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+  if (bytes.empty()) return torch::empty(shape, type);
+  const auto size = static_cast<size_t>(dtype_size(dtype));
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % size == 0) {
+    // torch has no tensors of const
+    return torch::from_blob(const_cast<std::byte*>(bytes.data()), shape, strides, type);
+  }
+  const torch::Tensor copy = torch::empty({static_cast<int64_t>(bytes.size() / size)}, type);
+  std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
+  return copy.as_strided(shape, strides);
+}
+
+// Not for shapes with a side of 0, whose other sides may be of any size.
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+bool is_among(const std::string& name, std::span<const std::string_view> patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view pattern) {
+    return pattern.starts_with('*') ? name.ends_with(pattern.substr(1)) : name == pattern;
+  });
+}
+
 }  // namespace
 
 Result<torch::Tensor> LoadedParameters::take(const std::string& name, const std::vector<int64_t>& shape,
@@ -51,7 +79,7 @@ Result<torch::Tensor> LoadedParameters::take(const std::string& name, const std:
                 c10::toString(tensor.scalar_type()));
   }
   taken_.insert(name);
-  return tensor.to(at::kFloat);
+  return tensor.to(at::kFloat).contiguous();
 }
 
 std::vector<std::string> LoadedParameters::unused() const {
@@ -60,6 +88,15 @@ std::vector<std::string> LoadedParameters::unused() const {
     if (!taken_.contains(name)) names.push_back(name);
   }
   return names;
+}
+
+Status LoadedParameters::all_used(std::span<const std::string_view> ignored) const {
+  std::vector<std::string> left = unused();
+  std::erase_if(left, [&](const std::string& name) { return is_among(name, ignored); });
+  if (left.empty()) return {};
+  const torch::Tensor& first = tensors_.at(left.front());
+  return fail(ErrorCode::kBadData, "tensor {} of shape {} has no place in this model ({} such tensors)",
+              left.front(), shape_text({first.sizes().data(), first.sizes().size()}), left.size());
 }
 
 InitializedParameters::InitializedParameters(uint64_t seed, torch::Device device)
@@ -82,18 +119,21 @@ Result<torch::Tensor> InitializedParameters::take(const std::string& name, const
 TensorMap borrow_tensors(const SafeTensors& file) {
   TensorMap tensors;
   for (const auto& [name, view] : file.tensors()) {
-    const auto dtype = scalar_type(view.dtype);
-    if (!dtype) continue;
-    const bool aligned = reinterpret_cast<uintptr_t>(view.bytes.data()) % dtype_size(view.dtype) == 0;
-    torch::Tensor tensor;
-    if (aligned || view.bytes.empty()) {
-      void* data = const_cast<std::byte*>(view.bytes.data());  // torch has no tensors of const
-      tensor = torch::from_blob(data, view.shape, *dtype);
-    } else {
-      tensor = torch::empty(view.shape, *dtype);
-      std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
+    if (const auto type = scalar_type(view.dtype)) {
+      tensors.emplace(name,
+                      borrowed(view.bytes, view.dtype, *type, view.shape,
+                               view.bytes.empty() ? std::vector<int64_t>() : contiguous_strides(view.shape)));
     }
-    tensors.emplace(name, std::move(tensor));
+  }
+  return tensors;
+}
+
+TensorMap borrow_tensors(const TorchFile& file) {
+  TensorMap tensors;
+  for (const auto& [name, view] : file.tensors()) {
+    if (const auto type = scalar_type(view.dtype)) {
+      tensors.emplace(name, borrowed(view.bytes, view.dtype, *type, view.shape, view.strides));
+    }
   }
   return tensors;
 }

@@ -7,13 +7,15 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include <torch/torch.h>
 
 #include "saccade/core/error.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/torch_file.h"
+#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -34,13 +36,17 @@ class ParameterSource {
 };
 
 // Parameters of a checkpoint. Weights may be of any floating dtype; they are handed out as float32, and the
-// memory of float32 tensors is the caller's own (a mapped file), not copied.
+// memory of contiguous float32 tensors is the caller's own (a mapped file), not copied.
 class LoadedParameters : public ParameterSource {
  public:
   explicit LoadedParameters(TensorMap tensors) : tensors_(std::move(tensors)) {}
   Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
   // Names nobody has asked for.
   [[nodiscard]] std::vector<std::string> unused() const;
+  // kBadData names the first tensor nobody has asked for: it belongs to some part of a model that this one
+  // lacks, whose answers would silently be others. `ignored` are the names a family knows to change nothing
+  // (buffers of its reference); one that begins with "*" stands for all names that end in the rest.
+  [[nodiscard]] Status all_used(std::span<const std::string_view> ignored) const;
 
  private:
   TensorMap tensors_;
@@ -64,6 +70,7 @@ class InitializedParameters : public ParameterSource {
 // The tensors of an open file as torch sees them, sharing the file's memory: they live as long as it does,
 // and must not be written to. Tensors of types torch lacks (unsigned above 8 bits) are left out.
 TensorMap borrow_tensors(const SafeTensors& file);
+TensorMap borrow_tensors(const TorchFile& file);
 
 // The view write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the view.
 TensorView view_of(const torch::Tensor& tensor);

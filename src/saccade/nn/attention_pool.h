@@ -1,0 +1,32 @@
+// Attention pooling with one learned query ("MAP head": Zhai et al. 2022, "Scaling Vision Transformers",
+// section 2.3, after Lee et al. 2019, "Set Transformer"): the query looks at all tokens, an MLP follows.
+#pragma once
+
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
+
+namespace saccade::nn {
+
+class AttentionPool {
+ public:
+  // Parameters below `name`: probe [1, 1, width], attention.in_proj_weight [3 * width, width] and
+  // in_proj_bias, attention.out_proj, layernorm, mlp.fc1 and mlp.fc2. Of `shape`, layers is not looked at.
+  static Result<AttentionPool> make(ParameterSource& source, const std::string& name,
+                                    const TransformerShape& shape);
+  // x: [batch, tokens, width] float32; result [batch, width] float32.
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
+  void pack(at::ScalarType dtype);
+
+ private:
+  int64_t heads_ = 0;
+  Activation activation_ = Activation::kGelu;
+  torch::Tensor probe_;
+  Linear query_, key_value_, output_, mlp_in_, mlp_out_;
+  LayerNorm norm_;
+};
+
+}  // namespace saccade::nn
