@@ -10,6 +10,7 @@
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/outline.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade {
@@ -26,14 +27,36 @@ class Architecture : public Encoder {
 using ArchitectureFactory = Result<std::unique_ptr<Architecture>> (*)(const Checkpoint& checkpoint,
                                                                       const EncoderOptions& options);
 
-// The factory for the checkpoint's own "model_type" (OpenCLIP's and OpenAI's layouts are CLIP's);
-// kUnsupported lists the known ones.
-Result<ArchitectureFactory> find_architecture(const Checkpoint& checkpoint);
+// Fills in what the config and the tensors' shapes say (dim and all below it), without touching a weight.
+using OutlineFunction = Status (*)(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
+                                   CheckpointOutline& outline);
+
+struct Family {
+  std::string_view model_type;
+  ArchitectureFactory factory;
+  OutlineFunction outline = nullptr;  // nullptr: `model list` then says less
+};
+
+// The checkpoint's own "model_type"; OpenCLIP's and OpenAI's layouts are CLIP's.
+Result<std::string> family_name(const Checkpoint& checkpoint);
+// The family of that name; kUnsupported lists the known ones.
+Result<Family> find_family(const Checkpoint& checkpoint);
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& checkpoint,
                                                         const EncoderOptions& options);
 
 // The families: one factory each, in the family's own file.
 Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, const EncoderOptions& options);
+Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
+Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoint,
+                                                     const EncoderOptions& options);
+Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
+                                                  const EncoderOptions& options);
+Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint, const EncoderOptions& options);
+Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
+Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, const EncoderOptions& options);
+Status outline_bert(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
+Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint, const EncoderOptions& options);
+Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 
 }  // namespace saccade

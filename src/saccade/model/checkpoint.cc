@@ -19,34 +19,48 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The shards an index names: {"weight_map": {tensor: file}}.
-Result<std::vector<std::string>> shard_names(const fs::path& index) {
-  SACCADE_ASSIGN(const Json json, read_json(index));
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
-    return fail(ErrorCode::kBadData, "{}: \"weight_map\" is not an object", index.string());
-  }
+// The single `*.pt` or `*.pth` of a folder, if there is one: what OpenAI and Long-CLIP publish.
+Result<std::string> torch_file_name(const fs::path& folder) {
   std::set<std::string> names;
-  for (const auto& [tensor, file] : json["weight_map"].items()) {
-    if (!file.is_string())
-      return fail(ErrorCode::kBadData, "{}: shard of {} is not a string", index.string(), tensor);
-    const auto name = file.get<std::string>();
-    if (name.empty() || fs::path(name).filename() != name || name == "..") {
-      return fail(ErrorCode::kBadData, "{}: shard \"{}\" is not a file name", index.string(), name);
-    }
-    names.insert(name);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const fs::path extension = entry.path().extension();
+    if (extension == ".pt" || extension == ".pth") names.insert(entry.path().filename().string());
   }
-  if (names.empty()) return fail(ErrorCode::kBadData, "{}: names no shards", index.string());
-  return std::vector<std::string>(names.begin(), names.end());
+  if (names.size() > 1) {
+    return fail(ErrorCode::kBadData, "{}: {} and {} could both be the weights", folder.string(),
+                *names.begin(), *std::next(names.begin()));
+  }
+  return names.empty() ? std::string() : *names.begin();
 }
 
-// The weight files of a layout, in the order they are looked for.
+// What the weights of a layout may be called, in the order they are looked for.
+std::vector<std::string> candidates(Layout layout) {
+  if (layout == Layout::kOpenClip) return {"open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
+  return {"model.safetensors", "pytorch_model.bin"};
+}
+
+// The weight files of a layout; none if there are none.
+Result<std::vector<std::string>> find_weights(const fs::path& folder, Layout layout) {
+  for (const std::string& single : candidates(layout)) {
+    if (is_there(folder / single)) return std::vector<std::string>{single};
+    if (const std::string index = single + ".index.json"; is_there(folder / index)) {
+      return shard_names(folder / index);
+    }
+  }
+  if (layout == Layout::kOpenAi) {
+    SACCADE_ASSIGN(const std::string name, torch_file_name(folder));
+    if (!name.empty()) return std::vector<std::string>{name};
+  }
+  return std::vector<std::string>{};
+}
+
 Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout layout) {
-  const std::string single =
-      layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
-  if (is_there(folder / single)) return std::vector<std::string>{single};
-  const std::string index = single + ".index.json";
-  if (is_there(folder / index)) return shard_names(folder / index);
-  return fail(ErrorCode::kNotFound, "{}: neither {} nor {}", folder.string(), single, index);
+  SACCADE_ASSIGN(auto names, find_weights(folder, layout));
+  if (!names.empty()) return names;
+  const std::vector<std::string> wanted = candidates(layout);
+  return fail(ErrorCode::kNotFound, "{}: neither {} nor {} (nor shards with {}.index.json)", folder.string(),
+              wanted[0], wanted[1], wanted[0]);
 }
 
 // OpenAI's block names to the Hugging Face layout's, the joint attention input aside.
@@ -106,28 +120,30 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
     SACCADE_ASSIGN(checkpoint.config, read_json(folder / "config.json"));
   }
   // OpenCLIP's repositories may carry a config.json too: their own config and weights together decide.
-  if (is_there(folder / "open_clip_config.json") &&
-      (is_there(folder / "open_clip_model.safetensors") || !is_there(folder / "config.json"))) {
-    checkpoint.layout = Layout::kOpenClip;
-    SACCADE_ASSIGN(checkpoint.config, read_json(folder / "open_clip_config.json"));
-    if (!is_there(folder / "open_clip_model.safetensors") && is_there(folder / "model.safetensors")) {
-      checkpoint.layout = Layout::kOpenAi;
+  if (is_there(folder / "open_clip_config.json")) {
+    SACCADE_ASSIGN(const auto own, find_weights(folder, Layout::kOpenClip));
+    if (!own.empty() || checkpoint.config.is_null()) {
+      SACCADE_ASSIGN(const auto other, find_weights(folder, Layout::kOpenAi));
+      checkpoint.layout = own.empty() && !other.empty() ? Layout::kOpenAi : Layout::kOpenClip;
+      SACCADE_ASSIGN(checkpoint.config, read_json(folder / "open_clip_config.json"));
     }
   } else if (checkpoint.config.is_null()) {
-    if (!is_there(folder / "model.safetensors")) {
-      return fail(ErrorCode::kNotFound,
-                  "checkpoint {}: no config.json (Hugging Face), open_clip_config.json (OpenCLIP) or "
-                  "model.safetensors (OpenAI's names)",
-                  folder.string());
-    }
     checkpoint.layout = Layout::kOpenAi;
+    SACCADE_ASSIGN(const auto names, find_weights(folder, Layout::kOpenAi));
+    if (names.empty()) {
+      return fail(
+          ErrorCode::kNotFound,
+          "checkpoint {}: no config.json (Hugging Face), open_clip_config.json (OpenCLIP) or weights under "
+          "OpenAI's names (model.safetensors, *.pt)",
+          folder.string());
+    }
   }
 
   SACCADE_ASSIGN(const auto weights, weight_names(folder, checkpoint.layout));
   std::set<std::string> names(weights.begin(), weights.end());
-  for (const char* name :
-       {"config.json", "open_clip_config.json", "preprocessor_config.json", "tokenizer.json",
-        "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json"}) {
+  for (const char* name : {"config.json", "open_clip_config.json", "preprocessor_config.json",
+                           "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt",
+                           "special_tokens_map.json", "spiece.model", "tokenizer.model"}) {
     if (is_there(folder / name)) names.insert(name);
   }
   for (const std::string& name : names) checkpoint.files.push_back(folder / name);
@@ -138,9 +154,17 @@ Result<Weights> map_weights(const Checkpoint& checkpoint) {
   SACCADE_ASSIGN(const auto names, weight_names(checkpoint.folder, checkpoint.layout));
   Weights weights;
   for (const std::string& name : names) {
-    SACCADE_ASSIGN(SafeTensors opened, SafeTensors::open(checkpoint.folder / name));
-    weights.files.push_back(std::make_unique<SafeTensors>(std::move(opened)));
-    for (auto& [tensor_name, tensor] : nn::borrow_tensors(*weights.files.back())) {
+    nn::TensorMap tensors;
+    if (name.ends_with(".safetensors")) {
+      SACCADE_ASSIGN(SafeTensors opened, SafeTensors::open(checkpoint.folder / name));
+      weights.files.push_back(std::make_unique<SafeTensors>(std::move(opened)));
+      tensors = nn::borrow_tensors(*weights.files.back());
+    } else {
+      SACCADE_ASSIGN(TorchFile opened, TorchFile::open(checkpoint.folder / name));
+      weights.torch_files.push_back(std::make_unique<TorchFile>(std::move(opened)));
+      tensors = nn::borrow_tensors(*weights.torch_files.back());
+    }
+    for (auto& [tensor_name, tensor] : tensors) {
       if (!weights.tensors.emplace(tensor_name, tensor).second) {
         return fail(ErrorCode::kBadData, "tensor {} is in two shards, the second {}", tensor_name, name);
       }
@@ -150,11 +174,6 @@ Result<Weights> map_weights(const Checkpoint& checkpoint) {
 }
 
 Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
-  // Buffers that OpenAI's code saved beside the weights.
-  for (const char* buffer :
-       {"attn_mask", "input_resolution", "context_length", "vocab_size", "mask1", "mask2"}) {
-    tensors.erase(buffer);
-  }
   if (const auto rest = tensors.find("positional_embedding_res"); rest != tensors.end()) {
     const auto kept = tensors.find("positional_embedding");
     if (kept == tensors.end() || kept->second.sizes() != rest->second.sizes() || rest->second.dim() != 2 ||
@@ -170,8 +189,15 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
     tensors.erase(rest);
   }
 
+  // A convolutional tower has no counterpart in the other layout: its names stay, "visual.conv1.weight" among
+  // them.
+  const bool convolutional = tensors.contains("visual.attnpool.positional_embedding");
   nn::TensorMap renamed;
   for (const auto& [full_name, tensor] : tensors) {
+    if (convolutional && full_name.starts_with("visual.")) {
+      renamed[full_name] = tensor;
+      continue;
+    }
     // Models with a separate text class keep the text tower's tensors under "text.".
     const std::string name = full_name.starts_with("text.") ? full_name.substr(5) : full_name;
     if (const auto plain = plain_renames().find(name); plain != plain_renames().end()) {

@@ -9,14 +9,18 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/torch_file.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade {
 
+// Weights are one safetensors file, shards with `<file>.index.json`, or, where there are none, the same in
+// torch's own format (torch_file.h).
 enum class Layout {
-  kHuggingFace,  // config.json + model.safetensors (or shards with model.safetensors.index.json)
-  kOpenClip,     // open_clip_config.json + open_clip_model.safetensors
-  kOpenAi,       // model.safetensors under OpenAI's names without a config: Long-CLIP's own layout
+  kHuggingFace,  // config.json + model.safetensors or pytorch_model.bin
+  kOpenClip,     // open_clip_config.json + open_clip_model.safetensors or open_clip_pytorch_model.bin
+  kOpenAi,       // model.safetensors or a single *.pt or *.pth under OpenAI's names, mostly without a config:
+                 // OpenAI's TorchScript archives, Long-CLIP's own files
 };
 std::string_view layout_name(Layout layout);
 
@@ -34,6 +38,7 @@ Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
 // The weights, mapped. Tensors borrow from `files`, which must outlive them.
 struct Weights {
   std::vector<std::unique_ptr<SafeTensors>> files;
+  std::vector<std::unique_ptr<TorchFile>> torch_files;
   nn::TensorMap tensors;
 };
 Result<Weights> map_weights(const Checkpoint& checkpoint);

@@ -4,101 +4,75 @@
 #include <cmath>
 
 namespace saccade {
-namespace {
 
-using nn::BlockNames;
 using nn::Linear;
 using nn::TransformerBlock;
 using torch::Tensor;
 
-const BlockNames& hugging_face_names() {
-  static const BlockNames kNames{
-      "layer_norm1",        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-      "self_attn.out_proj", "layer_norm2",      "mlp.fc1",          "mlp.fc2"};
-  return kNames;
-}
-
-Result<std::vector<TransformerBlock>> make_blocks(nn::ParameterSource& source, const std::string& tower,
-                                                  const nn::TransformerShape& shape) {
-  std::vector<TransformerBlock> blocks;
-  for (int64_t i = 0; i < shape.layers; ++i) {
-    const std::string prefix = fmt::format("{}.encoder.layers.{}.", tower, i);
-    SACCADE_ASSIGN(blocks.emplace_back(),
-                   TransformerBlock::make(source, prefix, hugging_face_names(), shape));
-  }
-  return blocks;
-}
-
-// The first `count` blocks.
-Tensor run_blocks(const std::vector<TransformerBlock>& blocks, size_t count, Tensor x, const Tensor& mask,
-                  at::ScalarType dtype, TowerTrace* trace) {
-  for (size_t i = 0; i < count; ++i) {
-    x = blocks[i].forward(std::move(x), mask, dtype);
-    if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
-  }
-  return x;
-}
-
-// All blocks, of the last one only the states at one position an entry: [batch, width]. For inference;
-// training runs whole blocks, as the reference does.
-Tensor run_blocks_to(const Tensor& positions, const std::vector<TransformerBlock>& blocks, Tensor x,
-                     const Tensor& mask, at::ScalarType dtype) {
-  x = run_blocks(blocks, blocks.size() - 1, std::move(x), mask, dtype, nullptr);
-  return blocks.back().forward_at(x, mask, dtype, positions);
-}
-
-// True where one state an entry is all that will be read.
-bool only_pooled(const TowerTrace* trace) {
-  return trace == nullptr && !at::GradMode::is_enabled();
-}
-
-}  // namespace
-
 Result<ClipModel> ClipModel::make(const ClipConfig& config, nn::ParameterSource& source) {
   ClipModel model;
   model.config_ = config;
-  const auto vision_width = static_cast<double>(config.vision.width);
-  const auto text_width = static_cast<double>(config.text.width);
-  const double vision_std = 1 / std::sqrt(vision_width);
-  const int64_t side = config.image_size / config.patch_size;
-  const int64_t patch_values = config.channels * config.patch_size * config.patch_size;
-
-  const std::string vision = "vision_model";
-  SACCADE_ASSIGN(model.class_embedding_,
-                 source.take(vision + ".embeddings.class_embedding", {config.vision.width}, {0, vision_std}));
-  SACCADE_ASSIGN(const Tensor kernel,
-                 source.take(vision + ".embeddings.patch_embedding.weight",
-                             {config.vision.width, config.channels, config.patch_size, config.patch_size},
-                             {0, 1 / std::sqrt(static_cast<double>(patch_values))}));
-  model.patch_embedding_ = Linear(kernel.view({config.vision.width, patch_values}));
-  SACCADE_ASSIGN(model.vision_positions_,
-                 source.take(vision + ".embeddings.position_embedding.weight",
-                             {side * side + 1, config.vision.width}, {0, vision_std}));
-  // "pre_layrnorm" is how the published checkpoints spell it.
-  SACCADE_ASSIGN(model.pre_norm_, nn::LayerNorm::make(source, vision + ".pre_layrnorm", config.vision.width,
-                                                      config.vision.eps));
-  SACCADE_ASSIGN(model.vision_blocks_, make_blocks(source, vision, config.vision));
-  SACCADE_ASSIGN(model.post_norm_, nn::LayerNorm::make(source, vision + ".post_layernorm",
-                                                       config.vision.width, config.vision.eps));
-  SACCADE_ASSIGN(model.visual_projection_, Linear::make(source, "visual_projection", config.vision.width,
-                                                        config.projection, vision_std, true));
-
-  const std::string text = "text_model";
-  SACCADE_ASSIGN(model.token_embedding_, source.take(text + ".embeddings.token_embedding.weight",
-                                                     {config.vocabulary, config.text.width}, {0, 0.02}));
-  SACCADE_ASSIGN(model.text_positions_, source.take(text + ".embeddings.position_embedding.weight",
-                                                    {config.positions, config.text.width}, {0, 0.01}));
-  SACCADE_ASSIGN(model.text_blocks_, make_blocks(source, text, config.text));
-  SACCADE_ASSIGN(model.final_norm_,
-                 nn::LayerNorm::make(source, text + ".final_layer_norm", config.text.width, config.text.eps));
-  SACCADE_ASSIGN(model.text_projection_, Linear::make(source, "text_projection", config.text.width,
-                                                      config.projection, 1 / std::sqrt(text_width), true));
+  if (config.resnet) {
+    SACCADE_ASSIGN(model.resnet_,
+                   ResNetTower::make(source, *config.resnet, config.image_size, config.projection));
+  } else {
+    SACCADE_TRY(model.make_vision(source));
+  }
+  SACCADE_TRY(model.make_text(source));
   SACCADE_ASSIGN(model.logit_scale_, source.take("logit_scale", {}, {config.logit_scale_init, 0}));
   return model;
 }
 
+Status ClipModel::make_vision(nn::ParameterSource& source) {
+  const auto vision_width = static_cast<double>(config_.vision.width);
+  const double vision_std = 1 / std::sqrt(vision_width);
+  const int64_t side = config_.image_size / config_.patch_size;
+  const int64_t patch_values = config_.channels * config_.patch_size * config_.patch_size;
+
+  const std::string vision = "vision_model";
+  SACCADE_ASSIGN(class_embedding_, source.take(vision + ".embeddings.class_embedding", {config_.vision.width},
+                                               {0, vision_std}));
+  SACCADE_ASSIGN(const Tensor kernel,
+                 source.take(vision + ".embeddings.patch_embedding.weight",
+                             {config_.vision.width, config_.channels, config_.patch_size, config_.patch_size},
+                             {0, 1 / std::sqrt(static_cast<double>(patch_values))}));
+  patch_embedding_ = Linear(kernel.view({config_.vision.width, patch_values}));
+  SACCADE_ASSIGN(vision_positions_, source.take(vision + ".embeddings.position_embedding.weight",
+                                                {side * side + 1, config_.vision.width}, {0, vision_std}));
+  // "pre_layrnorm" is how the published checkpoints spell it.
+  SACCADE_ASSIGN(pre_norm_, nn::LayerNorm::make(source, vision + ".pre_layrnorm", config_.vision.width,
+                                                config_.vision.eps));
+  SACCADE_ASSIGN(vision_blocks_, make_blocks(source, vision, config_.vision));
+  SACCADE_ASSIGN(post_norm_, nn::LayerNorm::make(source, vision + ".post_layernorm", config_.vision.width,
+                                                 config_.vision.eps));
+  SACCADE_ASSIGN(visual_projection_, Linear::make(source, "visual_projection", config_.vision.width,
+                                                  config_.projection, vision_std, true));
+  return {};
+}
+
+Status ClipModel::make_text(nn::ParameterSource& source) {
+  const auto text_width = static_cast<double>(config_.text.width);
+  const std::string text = "text_model";
+  SACCADE_ASSIGN(token_embedding_, source.take(text + ".embeddings.token_embedding.weight",
+                                               {config_.vocabulary, config_.text.width}, {0, 0.02}));
+  SACCADE_ASSIGN(text_positions_, source.take(text + ".embeddings.position_embedding.weight",
+                                              {config_.positions, config_.text.width}, {0, 0.01}));
+  SACCADE_ASSIGN(text_blocks_, make_blocks(source, text, config_.text));
+  SACCADE_ASSIGN(final_norm_, nn::LayerNorm::make(source, text + ".final_layer_norm", config_.text.width,
+                                                  config_.text.eps));
+  SACCADE_ASSIGN(text_projection_, Linear::make(source, "text_projection", config_.text.width,
+                                                config_.projection, 1 / std::sqrt(text_width), true));
+  return {};
+}
+
 Tensor ClipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace,
                                 const Tensor& keep) const {
+  if (resnet_) {
+    std::pair<Tensor, Tensor> stages;
+    Tensor rows = resnet_->forward(pixels, dtype, trace == nullptr ? nullptr : &stages);
+    if (trace != nullptr) std::tie(trace->hidden_1, trace->last_hidden_state) = stages;
+    return rows;
+  }
   const int64_t n = pixels.size(0);
   const int64_t width = config_.vision.width;
   // x: [n, patches, width]
@@ -153,11 +127,15 @@ Tensor ClipModel::encode_texts(const Tensor& ids, at::ScalarType dtype, const Te
 }
 
 void ClipModel::pack(at::ScalarType dtype) {
-  patch_embedding_.pack(dtype);
   for (auto* blocks : {&vision_blocks_, &text_blocks_}) {
     for (TransformerBlock& block : *blocks) block.pack(dtype);
   }
-  visual_projection_.pack(at::kFloat);  // one row a picture: no time to win, and the last step stays exact
+  if (resnet_) {
+    resnet_->pack(dtype);
+  } else {
+    patch_embedding_.pack(dtype);
+    visual_projection_.pack(at::kFloat);  // one row a picture: no time to win, and the last step stays exact
+  }
   text_projection_.pack(at::kFloat);
 }
 

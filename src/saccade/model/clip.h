@@ -1,7 +1,7 @@
 // CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"): a
-// vision transformer and a causal text transformer, each projected into one space. Covers OpenAI's
-// checkpoints and all that keep their structure: OpenCLIP's LAION and DataComp models, MetaCLIP, DFN,
-// Long-CLIP.
+// vision transformer (or a ResNet, clip_resnet.h) and a causal text transformer, each projected into one
+// space. Covers OpenAI's checkpoints and all that keep their structure: OpenCLIP's LAION and DataComp models,
+// MetaCLIP, DFN, Long-CLIP.
 //
 // Parameters go by their names in the Hugging Face layout; other layouts are renamed when they are read
 // (checkpoint.h).
@@ -13,12 +13,15 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/model/clip_resnet.h"
+#include "saccade/model/tower.h"
 #include "saccade/nn/layers.h"
 
 namespace saccade {
 
 struct ClipConfig {
-  nn::TransformerShape vision;
+  nn::TransformerShape vision;  // nothing where there is a ResNet
+  std::optional<ResNetShape> resnet;
   nn::TransformerShape text;
   int64_t image_size = 224;
   int64_t patch_size = 32;
@@ -41,12 +44,6 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);
 // config.json for a trained model, as transformers reads it.
 Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int64_t end_id, int64_t pad_id);
-
-// States on the way, for conformance: filled where asked for.
-struct TowerTrace {
-  torch::Tensor hidden_1;           // after the first block
-  torch::Tensor last_hidden_state;  // vision: after the last block; text: after the final norm
-};
 
 // Not thread-safe while training or packing; forward passes alone are.
 class ClipModel {
@@ -75,8 +72,12 @@ class ClipModel {
   void pack(at::ScalarType dtype);
 
  private:
+  Status make_vision(nn::ParameterSource& source);
+  Status make_text(nn::ParameterSource& source);
+
   ClipConfig config_;
   // vision
+  std::optional<ResNetTower> resnet_;  // in the place of all that follows up to the text
   nn::Linear patch_embedding_;
   torch::Tensor class_embedding_, vision_positions_;
   nn::LayerNorm pre_norm_, post_norm_;

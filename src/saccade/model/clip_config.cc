@@ -10,36 +10,20 @@ namespace {
 using nn::Activation;
 using nn::TransformerShape;
 
-Result<Activation> parse_activation(const std::string& name) {
-  if (name == "quick_gelu") return Activation::kQuickGelu;
-  if (name == "gelu") return Activation::kGelu;
-  return fail(ErrorCode::kUnsupported, "activation \"{}\" is not known; known: gelu, quick_gelu", name);
-}
-
-Status check_tower(const char* tower, const TransformerShape& shape) {
-  constexpr int64_t kMaxSide = 65'536;
-  const std::pair<const char*, int64_t> sides[] = {{"width", shape.width},
-                                                   {"layers", shape.layers},
-                                                   {"heads", shape.heads},
-                                                   {"MLP width", shape.mlp_width}};
-  for (const auto& [name, value] : sides) {
-    if (value < 1 || value > kMaxSide) {
-      return fail(ErrorCode::kBadData, "{} {} is {}, expected 1 to {}", tower, name, value, kMaxSide);
+Status check_resnet(const ResNetShape& shape) {
+  for (const int64_t blocks : shape.layers) {
+    if (blocks < 1 || blocks > 1000) {
+      return fail(ErrorCode::kBadData, "a stage of {} blocks, expected 1 to 1000", blocks);
     }
   }
-  if (shape.width % shape.heads != 0) {
-    return fail(ErrorCode::kBadData, "{} width {} is not a multiple of {} heads", tower, shape.width,
-                shape.heads);
-  }
-  if (!(shape.eps > 0 && shape.eps < 1)) {
-    return fail(ErrorCode::kBadData, "{} layer_norm_eps is {}, expected above 0 and below 1", tower,
-                shape.eps);
+  if (shape.width < 2 || shape.width > 4096) {
+    return fail(ErrorCode::kBadData, "ResNet width is {}, expected 2 to 4096", shape.width);
   }
   return {};
 }
 
 Result<ClipConfig> checked(ClipConfig config) {
-  SACCADE_TRY(check_tower("vision", config.vision));
+  SACCADE_TRY(config.resnet ? check_resnet(*config.resnet) : check_tower("vision", config.vision));
   SACCADE_TRY(check_tower("text", config.text));
   const auto in_range = [](const char* name, int64_t value, int64_t low, int64_t high) -> Status {
     if (value >= low && value <= high) return {};
@@ -79,7 +63,7 @@ Result<TransformerShape> hugging_face_shape(const Json& section) {
   SACCADE_ASSIGN(shape.mlp_width, json_field<int64_t>(section, "intermediate_size"));
   SACCADE_ASSIGN(shape.eps, json_field<double>(section, "layer_norm_eps"));
   SACCADE_ASSIGN(const std::string activation, json_field<std::string>(section, "hidden_act"));
-  SACCADE_ASSIGN(shape.activation, parse_activation(activation));
+  SACCADE_ASSIGN(shape.activation, nn::activation_named(activation));
   return shape;
 }
 
@@ -115,6 +99,34 @@ Result<int64_t> open_clip_mlp_width(const Json& section, int64_t width, const nn
   // As Python's int(): towards zero (bigG's ratio is 4.9231).
   if (!(ratio > 0 && ratio <= 1000)) return fail(ErrorCode::kBadData, "\"mlp_ratio\" is {}", ratio);
   return static_cast<int64_t>(static_cast<double>(width) * ratio);
+}
+
+Status read_open_clip_transformer(const Json& vision, const nn::TensorMap& tensors, ClipConfig& result) {
+  SACCADE_ASSIGN(result.vision.width, json_field_or<int64_t>(vision, "width", 768));
+  SACCADE_ASSIGN(result.vision.layers, json_field_or<int64_t>(vision, "layers", 12));
+  SACCADE_ASSIGN(const int64_t head_width, json_field_or<int64_t>(vision, "head_width", 64));
+  SACCADE_ASSIGN(result.patch_size, json_field_or<int64_t>(vision, "patch_size", 16));
+  if (head_width < 1) return fail(ErrorCode::kBadData, "vision_cfg \"head_width\" is {}", head_width);
+  result.vision.heads = result.vision.width / head_width;
+  SACCADE_ASSIGN(result.vision.mlp_width,
+                 open_clip_mlp_width(vision, result.vision.width, tensors, {"visual.transformer."}));
+  return {};
+}
+
+// A list of layers is a ResNet's; its width counts the stem's channels.
+Status read_open_clip_resnet(const Json& vision, ClipConfig& result) {
+  ResNetShape shape;
+  for (const Json& blocks : vision["layers"]) {
+    SACCADE_ASSIGN(shape.layers.emplace_back(), detail::json_as<int64_t>("layers", blocks));
+  }
+  SACCADE_ASSIGN(shape.width, json_field_or<int64_t>(vision, "width", 64));
+  SACCADE_ASSIGN(const int64_t head_width, json_field_or<int64_t>(vision, "head_width", 64));
+  if (head_width < 1) return fail(ErrorCode::kBadData, "vision_cfg \"head_width\" is {}", head_width);
+  SACCADE_TRY(check_resnet(shape));
+  shape.heads = 32 * shape.width / head_width;
+  result.patch_size = kResNetStride;
+  result.resnet = shape;
+  return {};
 }
 
 }  // namespace
@@ -175,10 +187,6 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
   if (vision.contains("timm_model_name") || text.contains("hf_model_name")) {
     return fail(ErrorCode::kUnsupported, "a tower from timm or transformers inside OpenCLIP's layout");
   }
-  if (vision.contains("layers") && vision["layers"].is_array()) {
-    return fail(ErrorCode::kUnsupported,
-                "vision_cfg \"layers\" is a list: a ResNet tower, which is not supported");
-  }
   SACCADE_TRY(refuse_other_than(vision, "vision_cfg",
                                 {{"no_ln_pre", false},
                                  {"pool_type", "tok"},
@@ -200,15 +208,12 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
   SACCADE_ASSIGN(const bool quick_gelu, json_field_or<bool>(model_cfg, "quick_gelu", false));
   result.vision.activation = result.text.activation = quick_gelu ? Activation::kQuickGelu : Activation::kGelu;
 
-  SACCADE_ASSIGN(result.vision.width, json_field_or<int64_t>(vision, "width", 768));
-  SACCADE_ASSIGN(result.vision.layers, json_field_or<int64_t>(vision, "layers", 12));
-  SACCADE_ASSIGN(const int64_t head_width, json_field_or<int64_t>(vision, "head_width", 64));
   SACCADE_ASSIGN(result.image_size, json_field_or<int64_t>(vision, "image_size", 224));
-  SACCADE_ASSIGN(result.patch_size, json_field_or<int64_t>(vision, "patch_size", 16));
-  if (head_width < 1) return fail(ErrorCode::kBadData, "vision_cfg \"head_width\" is {}", head_width);
-  result.vision.heads = result.vision.width / head_width;
-  SACCADE_ASSIGN(result.vision.mlp_width,
-                 open_clip_mlp_width(vision, result.vision.width, tensors, {"visual.transformer."}));
+  if (vision.contains("layers") && vision["layers"].is_array()) {
+    SACCADE_TRY(read_open_clip_resnet(vision, result));
+  } else {
+    SACCADE_TRY(read_open_clip_transformer(vision, tensors, result));
+  }
 
   SACCADE_ASSIGN(result.text.width, json_field_or<int64_t>(text, "width", 512));
   SACCADE_ASSIGN(result.text.layers, json_field_or<int64_t>(text, "layers", 12));
@@ -236,27 +241,44 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
     while (tensors.contains(fmt::format("{}{}.ln_1.weight", prefix, layers))) ++layers;
     return layers;
   };
+  // Positions are those of a square and of one more.
+  const auto side_of = [](int64_t positions) {
+    return std::llround(std::sqrt(static_cast<double>(std::max<int64_t>(positions - 1, 0))));
+  };
   ClipConfig result;
-  SACCADE_ASSIGN(const auto kernel, shape_of("visual.conv1.weight", 4));
-  SACCADE_ASSIGN(const auto vision_positions, shape_of("visual.positional_embedding", 2));
-  SACCADE_ASSIGN(const auto vision_mlp, shape_of("visual.transformer.resblocks.0.mlp.c_fc.weight", 2));
+  if (const std::string pool = "visual.attnpool.positional_embedding"; tensors.contains(pool)) {
+    SACCADE_ASSIGN(const auto places, shape_of(pool, 2));
+    SACCADE_ASSIGN(const auto first, shape_of("visual.layer1.0.conv1.weight", 4));
+    ResNetShape shape;
+    for (int stage = 1; stage <= 4; ++stage) {
+      int64_t blocks = 0;
+      while (tensors.contains(fmt::format("visual.layer{}.{}.conv1.weight", stage, blocks))) ++blocks;
+      shape.layers.push_back(blocks);
+    }
+    shape.width = first[0];
+    SACCADE_TRY(check_resnet(shape));
+    shape.heads = 32 * shape.width / 64;
+    result.resnet = shape;
+    result.patch_size = kResNetStride;
+    result.image_size = side_of(places[0]) * kResNetStride;
+  } else {
+    SACCADE_ASSIGN(const auto kernel, shape_of("visual.conv1.weight", 4));
+    SACCADE_ASSIGN(const auto places, shape_of("visual.positional_embedding", 2));
+    SACCADE_ASSIGN(const auto vision_mlp, shape_of("visual.transformer.resblocks.0.mlp.c_fc.weight", 2));
+    result.patch_size = kernel[3];
+    result.channels = kernel[1];
+    result.image_size = side_of(places[0]) * result.patch_size;
+    result.vision = {.width = kernel[0],
+                     .layers = count_layers("visual.transformer.resblocks."),
+                     .heads = kernel[0] / 64,
+                     .mlp_width = vision_mlp[0],
+                     .activation = Activation::kQuickGelu,
+                     .eps = 1e-5};
+  }
   SACCADE_ASSIGN(const auto tokens, shape_of("token_embedding.weight", 2));
   SACCADE_ASSIGN(const auto positions, shape_of("positional_embedding", 2));
   SACCADE_ASSIGN(const auto text_mlp, shape_of("transformer.resblocks.0.mlp.c_fc.weight", 2));
   SACCADE_ASSIGN(const auto projection, shape_of("text_projection", 2));
-  if (vision_positions[0] < 2) {
-    return fail(ErrorCode::kBadData, "tensor visual.positional_embedding has {} rows", vision_positions[0]);
-  }
-  result.patch_size = kernel[3];
-  result.channels = kernel[1];
-  result.image_size =
-      std::llround(std::sqrt(static_cast<double>(vision_positions[0] - 1))) * result.patch_size;
-  result.vision = {.width = kernel[0],
-                   .layers = count_layers("visual.transformer.resblocks."),
-                   .heads = kernel[0] / 64,
-                   .mlp_width = vision_mlp[0],
-                   .activation = Activation::kQuickGelu,
-                   .eps = 1e-5};
   result.text = {.width = tokens[1],
                  .layers = count_layers("transformer.resblocks."),
                  .heads = tokens[1] / 64,
@@ -276,7 +298,7 @@ Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int
                 {"intermediate_size", shape.mlp_width},
                 {"num_hidden_layers", shape.layers},
                 {"num_attention_heads", shape.heads},
-                {"hidden_act", shape.activation == Activation::kQuickGelu ? "quick_gelu" : "gelu"},
+                {"hidden_act", nn::activation_name(shape.activation)},
                 {"layer_norm_eps", shape.eps},
                 {"attention_dropout", 0.0},
                 {"projection_dim", config.projection}};

@@ -10,6 +10,11 @@ namespace {
 
 using torch::Tensor;
 
+// Rows of a few similarities, near 0 and nearly equal, have no direction to speak of.
+bool is_similarity(const std::string& name) {
+  return name.starts_with("logits") || name.find("logits_per_") != std::string::npos;
+}
+
 AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& reference,
                     const ConformOptions& options, double logit_scale) {
   AnswerCheck check;
@@ -19,7 +24,7 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
     check.tolerance = options.tolerance;
   } else if (fp32) {
     check.tolerance = 1e-4;
-  } else if (name.starts_with("logits")) {
+  } else if (is_similarity(name)) {
     check.tolerance = options.max_similarity_error * logit_scale;
   }
   const Tensor a = ours.to(at::kDouble);
@@ -32,7 +37,10 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
   const Tensor rows_b = b.reshape({-1, columns});
   const Tensor norm_a = rows_a.norm(2, 1).clamp_min(1e-12);
   const Tensor norm_b = rows_b.norm(2, 1).clamp_min(1e-12);
-  check.cosine = ((rows_a * rows_b).sum(1) / (norm_a * norm_b)).min().item<double>();
+  // Rows of zeros in both (padding) have no direction, and agree.
+  const Tensor empty = (rows_a == 0).all(1).logical_and((rows_b == 0).all(1));
+  const Tensor cosines = (rows_a * rows_b).sum(1) / (norm_a * norm_b);
+  check.cosine = at::where(empty, torch::ones_like(cosines), cosines).min().item<double>();
   const Tensor ratio = norm_a / norm_b;
   check.norm_ratio = ratio[(ratio - 1).abs().argmax()].item<double>();
   // Written so that a NaN fails: every comparison with it is false.
@@ -57,10 +65,12 @@ Result<ConformReport> conform(const std::filesystem::path& checkpoint, const Con
 
   ConformReport report;
   report.checkpoint = checkpoint.string();
+  report.fingerprint = architecture->info().fingerprint;
   report.precision = options.encoder.precision;
   try {
     SACCADE_ASSIGN(const nn::TensorMap ours, architecture->answers(expected).in(io.string()));
-    static const std::set<std::string, std::less<>> kInputs = {"pixel_values", "input_ids", "attention_mask"};
+    static const std::set<std::string, std::less<>> kInputs = {"pixel_values", "input_ids", "attention_mask",
+                                                               "image_prompt_ids", "token_type_ids"};
     for (const auto& [name, reference] : expected) {
       if (kInputs.contains(name)) continue;
       const auto found = ours.find(name);

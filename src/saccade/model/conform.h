@@ -38,6 +38,7 @@ struct AnswerCheck {
 
 struct ConformReport {
   std::string checkpoint;
+  std::string fingerprint;
   Precision precision = Precision::kFp32;
   std::vector<AnswerCheck> answers;
   // Names in the file that are neither inputs nor answers this family knows.

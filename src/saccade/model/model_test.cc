@@ -5,76 +5,19 @@
 #include <numeric>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/clip.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/model_test_support.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
 
 namespace saccade {
 namespace {
 
-namespace fs = std::filesystem;
-
-fs::path golden(const std::string& name) {
-  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
-}
-
-// A folder of its own, gone afterwards.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "saccade-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() { fs::remove_all(path_); }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-fs::path copy_golden(const ScratchFolder& scratch, const std::string& name) {
-  const fs::path to = scratch.path() / name;
-  fs::copy(golden(name), to, fs::copy_options::recursive);
-  return to;
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
-
-Json read(const fs::path& path) {
-  return read_json(path).value();
-}
-
-Status save(const fs::path& path, const nn::TensorMap& tensors) {
-  std::vector<torch::Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tensors) {
-    kept.push_back(tensor.contiguous().clone());
-    named.push_back({name, nn::view_of(kept.back())});
-  }
-  return write_safetensors(path, named);
-}
-
-void edit_config(const fs::path& folder, const std::function<void(Json&)>& change) {
-  Json config = read(folder / "config.json");
-  change(config);
-  write_text(folder / "config.json", dump_json(config));
-}
-
-void edit_weights(const fs::path& folder, const std::function<void(nn::TensorMap&)>& change) {
-  const auto file = SafeTensors::open(folder / "model.safetensors");
-  nn::TensorMap tensors = nn::borrow_tensors(*file);
-  change(tensors);
-  ASSERT_TRUE(save(folder / "changed.safetensors", tensors));
-  fs::rename(folder / "changed.safetensors", folder / "model.safetensors");
-}
+using namespace testing_support;
 
 class Golden : public testing::TestWithParam<std::string> {};
 
@@ -308,16 +251,10 @@ TEST(Encoder, RefusesWrongInput) {
   EXPECT_EQ((*encoder)->encode_images({pixels.data(), 0, 3 * 64 * 64})->rows(), 0);
 }
 
-struct Damage {
-  const char* name;
-  std::function<void(const fs::path&)> apply;
-  const char* expected;  // part of the message
-};
-
 TEST(Checkpoint, EveryDamageIsNamed) {
-  const Damage damages[] = {
+  const std::vector<Damage> damages = {
       {"no weights", [](const fs::path& f) { fs::remove(f / "model.safetensors"); },
-       "neither model.safetensors nor"},
+       "neither model.safetensors nor pytorch_model.bin"},
       {"no config", [](const fs::path& f) { fs::remove(f / "config.json"); },
        "tensor visual.conv1.weight is missing"},
       {"empty config", [](const fs::path& f) { write_text(f / "config.json", ""); }, "not JSON"},
@@ -326,8 +263,8 @@ TEST(Checkpoint, EveryDamageIsNamed) {
       {"no type", [](const fs::path& f) { edit_config(f, [](Json& c) { c.erase("model_type"); }); },
        "\"model_type\" is missing"},
       {"unknown activation",
-       [](const fs::path& f) { edit_config(f, [](Json& c) { c["text_config"]["hidden_act"] = "swish"; }); },
-       "text_config: activation \"swish\""},
+       [](const fs::path& f) { edit_config(f, [](Json& c) { c["text_config"]["hidden_act"] = "mish"; }); },
+       "text_config: activation \"mish\""},
       {"heads do not divide",
        [](const fs::path& f) {
          edit_config(f, [](Json& c) { c["vision_config"]["num_attention_heads"] = 5; });
@@ -358,7 +295,7 @@ TEST(Checkpoint, EveryDamageIsNamed) {
        [](const fs::path& f) {
          edit_weights(f, [](nn::TensorMap& t) { t["adapter.weight"] = torch::ones({2}); });
        },
-       "tensor adapter.weight has no place"},
+       "tensor adapter.weight of shape [2] has no place"},
       {"integer weights",
        [](const fs::path& f) {
          edit_weights(f, [](nn::TensorMap& t) { t["logit_scale"] = torch::ones({}, at::kLong); });
@@ -376,16 +313,7 @@ TEST(Checkpoint, EveryDamageIsNamed) {
        },
        "32 x 32, the model takes 64 x 64"},
   };
-  for (const Damage& damage : damages) {
-    const ScratchFolder scratch;
-    const fs::path folder = copy_golden(scratch, "clip-gelu");
-    damage.apply(folder);
-    const auto encoder = load_encoder(folder);
-    ASSERT_FALSE(encoder) << damage.name;
-    EXPECT_NE(encoder.error().message.find(damage.expected), std::string::npos)
-        << damage.name << ": " << encoder.error().message;
-    EXPECT_EQ(encoder.error().message.find('\n'), std::string::npos) << damage.name;
-  }
+  expect_refused("clip-gelu", damages);
   EXPECT_EQ(load_encoder("/nonexistent").error().code, ErrorCode::kNotFound);
 }
 
@@ -413,8 +341,7 @@ TEST(OpenClipConfig, RefusesSwitchesItDoesNotKnow) {
   for (const auto& result :
        {with("vision_cfg", "pool_type", "avg"), with("vision_cfg", "attentional_pool", true),
         with("vision_cfg", "timm_model_name", "vit_base"), with("text_cfg", "no_causal_mask", true),
-        with("text_cfg", "new_switch", 3), with("vision_cfg", "ls_init_value", 1e-5),
-        with("vision_cfg", "layers", Json{3, 4, 6, 3})}) {
+        with("text_cfg", "new_switch", 3), with("vision_cfg", "ls_init_value", 1e-5)}) {
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
   }

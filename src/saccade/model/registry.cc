@@ -6,24 +6,39 @@
 namespace saccade {
 namespace {
 
-struct Family {
-  std::string_view model_type;
-  ArchitectureFactory factory;
-};
+constexpr auto kFamilies = std::to_array<Family>({
+    {"clip", load_clip, outline_clip},
+    {"jina_clip", load_jina_clip, nullptr},
+    {"siglip", load_siglip},
+    {"blip-2", load_blip2, outline_blip2},
+    {"bert", load_bert, outline_bert},
+    {"align", load_align, outline_align},
+});
 
-constexpr std::array<Family, 1> kFamilies = {{{"clip", load_clip}}};
+// OpenCLIP's layout has no "model_type": a timm tower pooled by attention ("map") is SigLIP's, all else
+// CLIP's.
+std::string open_clip_type(const Json& config) {
+  const Json* at = &config;
+  for (const char* key : {"model_cfg", "vision_cfg", "timm_pool"}) {
+    if (!at->is_object() || !at->contains(key)) return "clip";
+    at = &(*at)[key];
+  }
+  return *at == "map" ? "siglip" : "clip";
+}
 
 }  // namespace
 
-Result<ArchitectureFactory> find_architecture(const Checkpoint& checkpoint) {
-  std::string model_type = "clip";
-  if (checkpoint.layout == Layout::kHuggingFace) {
-    SACCADE_ASSIGN(model_type, json_field<std::string>(checkpoint.config, "model_type")
-                                   .in((checkpoint.folder / "config.json").string()));
-  }
+Result<std::string> family_name(const Checkpoint& checkpoint) {
+  if (checkpoint.layout != Layout::kHuggingFace) return open_clip_type(checkpoint.config);
+  return json_field<std::string>(checkpoint.config, "model_type")
+      .in((checkpoint.folder / "config.json").string());
+}
+
+Result<Family> find_family(const Checkpoint& checkpoint) {
+  SACCADE_ASSIGN(const std::string model_type, family_name(checkpoint));
   std::string known;
   for (const Family& family : kFamilies) {
-    if (family.model_type == model_type) return family.factory;
+    if (family.model_type == model_type) return family;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", family.model_type);
   }
   return fail(ErrorCode::kUnsupported, "{}: model_type \"{}\" is not known; known: {}",
@@ -33,9 +48,9 @@ Result<ArchitectureFactory> find_architecture(const Checkpoint& checkpoint) {
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,
                                                         const EncoderOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
-  SACCADE_ASSIGN(const ArchitectureFactory factory, find_architecture(checkpoint));
+  SACCADE_ASSIGN(const Family family, find_family(checkpoint));
   try {
-    return factory(checkpoint, options);
+    return family.factory(checkpoint, options);
   } catch (const std::exception& error) {  // libtorch and oneDNN: out of memory, above all
     const std::string_view text = error.what();
     return fail(ErrorCode::kInternal, "checkpoint {}: {}", folder.string(), text.substr(0, text.find('\n')));

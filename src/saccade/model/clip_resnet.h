@@ -1,0 +1,62 @@
+// The convolutional vision tower of CLIP (Radford et al. 2021, "Learning Transferable Visual Models From
+// Natural Language Supervision", section 2.4): a ResNet whose stem is three convolutions, which pools by
+// averages where others skip pixels (Zhang 2019, "Making Convolutional Networks Shift-Invariant Again"), and
+// whose last layer is attention over all places by the query of their mean. For inference.
+//
+// Parameters go by the published names, "visual.layer1.0.conv1.weight": only these layouts have such towers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/nn/convolution.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/torch.h"
+
+namespace saccade {
+
+struct ResNetShape {
+  std::vector<int64_t> layers;  // blocks of the four stages
+  int64_t width = 64;           // channels after the stem; the last stage has 32 times as many
+  int64_t heads = 32;           // of the attention pooling
+};
+
+// After the first stage: a picture's side divided by this; after the last: by 32.
+constexpr int64_t kResNetStride = 32;
+
+// Two or three convolutions around which the input is carried.
+class ResNetBlock {
+ public:
+  static Result<ResNetBlock> make(nn::ParameterSource& source, const std::string& prefix, int64_t in,
+                                  int64_t planes, int64_t stride);
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
+  void pack(at::ScalarType dtype);
+
+ private:
+  int64_t stride_ = 1;
+  bool reshaped_ = false;  // the carried input goes through a convolution of its own
+  nn::ConvolutionNorm reduce_, spatial_, expand_, carried_;
+};
+
+class ResNetTower {
+ public:
+  // kBadData for other than four stages, and for widths and heads that do not divide.
+  static Result<ResNetTower> make(nn::ParameterSource& source, const ResNetShape& shape, int64_t image_size,
+                                  int64_t projection);
+  // pixels: [n, 3, image_size, image_size] float32 -> [n, projection] float32, not normalized. `stages`,
+  // where given, gets what follows the first and the last stage, [n, channels, rows, columns].
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& pixels, at::ScalarType dtype,
+                                      std::pair<torch::Tensor, torch::Tensor>* stages = nullptr) const;
+  void pack(at::ScalarType dtype);
+
+ private:
+  int64_t heads_ = 1;
+  std::vector<nn::ConvolutionNorm> stem_;
+  std::vector<std::vector<ResNetBlock>> stages_;
+  torch::Tensor positions_;  // [1 + places, channels]
+  nn::Linear query_key_value_, output_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,79 @@
+// EfficientNet (Tan and Le 2019, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks"):
+// inverted bottlenecks with depthwise convolutions and squeeze-excitation, in seven stages whose widths and
+// depths one factor each scales. The picture tower of ALIGN; its classification head is left out.
+//
+// Parameters go by their names in the Hugging Face layout, below a prefix of the model's own. Where the
+// reference's strided convolutions pad, they pad less at the left and top than at the right and bottom
+// (TensorFlow's rule for pictures of even size), save in the blocks the config lists.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/nn/convolution.h"
+#include "saccade/nn/parameters.h"
+
+namespace saccade {
+
+// One block, everything in it already scaled.
+struct EfficientNetBlock {
+  int64_t in = 0;
+  int64_t out = 0;
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  int64_t expansion = 1;
+  int64_t reduced = 1;  // channels between squeeze and excitation
+  bool square_padding = false;
+  bool adds_input = false;
+};
+
+struct EfficientNetConfig {
+  int64_t channels = 3;
+  int64_t stem = 32;
+  std::vector<EfficientNetBlock> blocks;
+  nn::Activation activation = nn::Activation::kSilu;
+  double eps = 1e-3;
+  int64_t pooling_window = 2560;  // largest side of the last states that the pooling takes as one
+  bool pools_maximum = false;
+  [[nodiscard]] int64_t width() const { return blocks.back().out; }
+};
+
+// From the section of config.json, with transformers' defaults. kBadData for impossible or contradicting
+// shapes, kUnsupported for what is not known, by name.
+Result<EfficientNetConfig> efficientnet_config_from_hugging_face(const Json& config);
+
+// Forward passes are thread-safe, pack() is not.
+class EfficientNet {
+ public:
+  static Result<EfficientNet> make(const EfficientNetConfig& config, nn::ParameterSource& source,
+                                   const std::string& prefix);
+  // pixels: [n, channels, height, width] float32, of any size -> the last block's states,
+  // [n, width, about height / 32, about width / 32] float32. hidden_1: gets the first block's, where given.
+  [[nodiscard]] torch::Tensor states(const torch::Tensor& pixels, at::ScalarType dtype,
+                                     torch::Tensor* hidden_1 = nullptr) const;
+  // Their mean (or maximum) over places: [n, width].
+  [[nodiscard]] torch::Tensor pool(const torch::Tensor& states) const;
+  [[nodiscard]] const EfficientNetConfig& config() const { return config_; }
+  void pack(at::ScalarType dtype);
+
+ private:
+  struct Block {
+    std::optional<nn::ConvolutionNorm> expand;
+    nn::ConvolutionNorm depthwise;
+    nn::SqueezeExcite squeeze_excite;
+    nn::ConvolutionNorm project;
+    bool adds_input = false;
+  };
+  static Result<Block> make_block(const EfficientNetConfig& config, const EfficientNetBlock& shape,
+                                  nn::ParameterSource& source, const std::string& prefix);
+
+  EfficientNetConfig config_;
+  nn::ConvolutionNorm stem_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,165 @@
+#include "saccade/model/encoder_parts.h"
+
+#include <cstring>
+#include <numeric>
+
+namespace saccade {
+
+using torch::Tensor;
+
+Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info) {
+  const int64_t expected = int64_t{3} * info.image_height * info.image_width;
+  if (pixels.columns() == expected) return {};
+  return fail(ErrorCode::kUsage, "pictures of {} values, this encoder takes {}", pixels.columns(), expected);
+}
+
+Tensor picture_tensor(MatrixView<const float> pixels, const EncoderInfo& info) {
+  const int64_t height = info.image_height;
+  const int64_t width = info.image_width;
+  void* data = const_cast<float*>(pixels.data());  // torch has no tensors of const
+  return torch::from_blob(data, {pixels.rows(), 3, height, width},
+                          {pixels.stride(), height * width, width, 1});
+}
+
+Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info, int64_t vocabulary) {
+  for (const TokenizedText& text : texts) {
+    const auto length = static_cast<int64_t>(text.ids.size());
+    if (length < 1 || length > info.context) {
+      return fail(ErrorCode::kUsage, "a text of {} tokens, this encoder takes 1 to {}", length, info.context);
+    }
+    for (const int32_t id : text.ids) {
+      if (id < 0 || id >= vocabulary) {
+        return fail(ErrorCode::kMismatch, "token id {} is outside the model's vocabulary of {}", id,
+                    vocabulary);
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
+                                    int64_t extra_tokens) {
+  std::vector<size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return texts[a].ids.size() < texts[b].ids.size(); });
+  std::vector<TextBatch> batches;
+  for (size_t first = 0; first < order.size();) {
+    size_t last = first + 1;
+    const auto cost = [&](size_t end) {
+      return static_cast<int64_t>(end - first) *
+             (static_cast<int64_t>(texts[order[end - 1]].ids.size()) + extra_tokens);
+    };
+    while (last < order.size() && cost(last + 1) <= kTokensAtOnce) ++last;
+    TextBatch batch;
+    batch.items.assign(order.begin() + static_cast<std::ptrdiff_t>(first),
+                       order.begin() + static_cast<std::ptrdiff_t>(last));
+    const auto count = static_cast<int64_t>(batch.items.size());
+    const size_t longest = texts[batch.items.back()].ids.size();
+    batch.ids = torch::full({count, static_cast<int64_t>(longest)}, pad_id, at::kLong);
+    batch.mask = torch::zeros_like(batch.ids);
+    for (size_t row = 0; row < batch.items.size(); ++row) {
+      const std::vector<int32_t>& ids = texts[batch.items[row]].ids;
+      std::copy(ids.begin(), ids.end(), batch.ids.data_ptr<int64_t>() + row * longest);
+      std::fill_n(batch.mask.data_ptr<int64_t>() + row * longest, ids.size(), int64_t{1});
+    }
+    batches.push_back(std::move(batch));
+    first = last;
+  }
+  return batches;
+}
+
+void store_rows(const Tensor& rows, std::span<const size_t> items, Matrix<float>& out) {
+  const Tensor plain = rows.to(at::kFloat).contiguous();
+  const auto width = static_cast<size_t>(out.columns());
+  for (size_t i = 0; i < items.size(); ++i) {
+    std::memcpy(out.row(static_cast<int64_t>(items[i])).data(), plain.data_ptr<float>() + i * width,
+                width * sizeof(float));
+  }
+}
+
+void store_rows(const Tensor& rows, int64_t first, Matrix<float>& out) {
+  const Tensor plain = rows.to(at::kFloat).contiguous();
+  if (plain.numel() == 0) return;
+  std::memcpy(out.row(first).data(), plain.data_ptr<float>(), plain.nbytes());
+}
+
+Result<Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderInfo& info) {
+  const auto found = inputs.find("pixel_values");
+  if (found == inputs.end()) return Tensor();
+  const std::vector<int64_t> wanted = {3, info.image_height, info.image_width};
+  const Tensor& pixels = found->second;
+  if (pixels.dim() != 4 || pixels.sizes().slice(1) != at::IntArrayRef(wanted)) {
+    return fail(ErrorCode::kMismatch, "pixel_values has shape {}, expected [n, {}]",
+                shape_text(pixels.sizes().vec()), fmt::join(wanted, ", "));
+  }
+  return pixels.to(at::kFloat);
+}
+
+Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, int64_t max_tokens, int64_t vocabulary) {
+  const auto found = inputs.find("input_ids");
+  if (found == inputs.end()) return TextInputs{};
+  const Tensor& ids = found->second;
+  if (ids.dim() != 2 || ids.numel() == 0 || ids.size(1) > max_tokens || ids.is_floating_point() ||
+      ids.min().item<int64_t>() < 0 || ids.max().item<int64_t>() >= vocabulary) {
+    return fail(ErrorCode::kMismatch, "input_ids has shape {}: expected [n, up to {}] of ids below {}",
+                shape_text(ids.sizes().vec()), max_tokens, vocabulary);
+  }
+  TextInputs result{ids.to(at::kLong), torch::ones(ids.sizes(), at::kLong)};
+  if (const auto mask = inputs.find("attention_mask"); mask != inputs.end()) {
+    if (mask->second.sizes() != ids.sizes()) {
+      return fail(ErrorCode::kMismatch, "attention_mask has shape {}, input_ids {}",
+                  shape_text(mask->second.sizes().vec()), shape_text(ids.sizes().vec()));
+    }
+    result.mask = mask->second.to(at::kLong);
+  }
+  return result;
+}
+
+Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& info) {
+  if (preprocessing.output_height() == info.image_height &&
+      preprocessing.output_width() == info.image_width) {
+    return {};
+  }
+  return fail(ErrorCode::kMismatch, "preprocessing makes pictures of {} x {}, the model takes {} x {}",
+              preprocessing.output_width(), preprocessing.output_height(), info.image_width,
+              info.image_height);
+}
+
+Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
+                                         const Json& otherwise) {
+  const std::filesystem::path file = checkpoint.folder / "preprocessor_config.json";
+  Json json = otherwise;
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    SACCADE_ASSIGN(json, read_json(file));
+  }
+  SACCADE_ASSIGN(const Preprocessing preprocessing,
+                 preprocessing_from_hugging_face(json, info.image_height).in(file.string()));
+  SACCADE_TRY(check_output_size(preprocessing, info).in(file.string()));
+  return preprocessing;
+}
+
+Json clip_mean_and_std() {
+  return Json{{"image_mean", {0.48145466, 0.4578275, 0.40821073}},
+              {"image_std", {0.26862954, 0.26130258, 0.27577711}}};
+}
+
+Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
+                                                             TextCleanup cleanup, int64_t vocabulary) {
+  constexpr const char* kFiles[] = {"tokenizer.json", "vocab.json", "vocab.txt", "spiece.model",
+                                    "tokenizer.model"};
+  const bool there = std::any_of(std::begin(kFiles), std::end(kFiles), [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(checkpoint.folder / name, ignored);
+  });
+  if (!there) return std::unique_ptr<Tokenizer>();
+  SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(checkpoint.folder, cleanup));
+  if (tokenizer->vocabulary_size() > vocabulary) {
+    return fail(ErrorCode::kMismatch, "checkpoint {}: the tokenizer has {} tokens, the model {}",
+                checkpoint.folder.string(), tokenizer->vocabulary_size(), vocabulary);
+  }
+  return tokenizer;
+}
+
+}  // namespace saccade

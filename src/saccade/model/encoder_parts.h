@@ -1,0 +1,99 @@
+// What the families' encoders have in common: checks of what comes in, batches, forward passes run alone, and
+// the parts of a checkpoint's folder beside the weights. Uses torch types: for the module's own files.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/model/checkpoint.h"
+#include "saccade/model/encoder.h"
+#include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
+
+namespace saccade {
+
+// Forward passes run on pieces of about this many tokens: enough to fill the kernels, small enough for the
+// activations of the largest models to stay within a few hundred megabytes.
+constexpr int64_t kTokensAtOnce = 64 * 77;
+
+// Runs body() alone and without gradients; libtorch's exceptions become errors.
+template <typename Body>
+Status run_alone(std::mutex& mutex, const Body& body) {
+  const std::lock_guard lock(mutex);
+  const torch::InferenceMode inference;
+  try {
+    body();
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return fail(ErrorCode::kInternal, "encode: {}", text.substr(0, text.find('\n')));
+  }
+  return {};
+}
+
+// kUsage for pictures of another size than the encoder takes: 3 * image_height * image_width values.
+Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info);
+// The rows as a tensor over the same memory: [rows, 3, image_height, image_width].
+torch::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderInfo& info);
+
+// body(first, piece) for pictures [first, first + piece.size(0)) after one another; `tokens_each`: what one
+// picture costs the tower.
+template <typename Body>
+void for_pictures(MatrixView<const float> pixels, const EncoderInfo& info, int64_t tokens_each,
+                  const Body& body) {
+  const int64_t at_once = std::max<int64_t>(1, kTokensAtOnce / tokens_each);
+  for (int64_t first = 0; first < pixels.rows(); first += at_once) {
+    body(first, picture_tensor(pixels.slice(first, std::min(at_once, pixels.rows() - first)), info));
+  }
+}
+
+// kUsage for a text without tokens or with more than `info.context`, kMismatch for ids outside the
+// vocabulary.
+Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info, int64_t vocabulary);
+
+// Texts of like lengths together, as a batch costs as many tokens as its longest text.
+struct TextBatch {
+  std::vector<size_t> items;  // which texts, by their place in what was given
+  torch::Tensor ids;          // [items, longest] int64, the rest filled with the padding's id
+  torch::Tensor mask;         // [items, longest] int64: 1 for a text's own tokens, 0 for padding
+};
+// `extra_tokens`: what every text costs the tower beside its own.
+std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
+                                    int64_t extra_tokens = 0);
+
+// Writes rows [n, width] of any dtype to n rows of `out`, row i to out.row(items[i]), or to row first + i.
+void store_rows(const torch::Tensor& rows, std::span<const size_t> items, Matrix<float>& out);
+void store_rows(const torch::Tensor& rows, int64_t first, Matrix<float>& out);
+
+// The inputs of an io.safetensors by their usual names, checked against the encoder; undefined where the file
+// has none. pixel_values: [n, 3, image_height, image_width] as float32.
+Result<torch::Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderInfo& info);
+// input_ids: [n, tokens <= max_tokens] int64 below `vocabulary`, and attention_mask of the same shape, ones
+// where the file has none.
+struct TextInputs {
+  torch::Tensor ids, mask;
+};
+Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, int64_t max_tokens, int64_t vocabulary);
+
+// kMismatch where pictures come out in another size than the model takes (info.image_height,
+// info.image_width).
+Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& info);
+// preprocessor_config.json, or `otherwise` in its stead where the folder has none; its size checked.
+Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
+                                         const Json& otherwise);
+// "image_mean" and "image_std" of CLIP's pictures, which many families took over.
+Json clip_mean_and_std();
+
+// The folder's tokenizer, nullptr where it has no tokenizer's files; kMismatch for one with more tokens than
+// the model.
+Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
+                                                             TextCleanup cleanup, int64_t vocabulary);
+
+}  // namespace saccade

@@ -1,0 +1,72 @@
+// The encoder of T5 (Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
+// Text-to-Text Transformer"): a pre-norm transformer without biases, normalized by the root mean square, with
+// unscaled attention and a learned bias for how far apart two tokens are, one table for all blocks. Covers
+// T5, T5 1.1 and Flan-T5, whose MLPs are gated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/rms_norm.h"
+
+namespace saccade {
+
+struct T5Config {
+  int64_t vocabulary = 32128;
+  int64_t width = 512;
+  int64_t layers = 6;
+  int64_t heads = 8;
+  int64_t head_width = 64;  // heads * head_width may differ from width
+  int64_t mlp_width = 2048;
+  nn::Activation activation = nn::Activation::kRelu;
+  bool gated = false;
+  int64_t buckets = 32;        // of distances between tokens
+  int64_t max_distance = 128;  // farther ones share the last bucket
+  double eps = 1e-6;
+  int64_t pad_id = 0;
+  int64_t trained_tokens = 512;  // no limit of the structure, but of what it has seen
+};
+
+// From the section of a config.json that describes a T5, with transformers' defaults; refuses impossible
+// shapes by name.
+Result<T5Config> t5_config_from_hugging_face(const Json& section);
+
+// Which row of the bias table each pair of `tokens` positions takes: [tokens, tokens] int64, from the row's
+// position to the column's. Half of the buckets are for what comes after; of each half, one half counts
+// single steps and the other grows by powers up to max_distance.
+torch::Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance);
+
+class T5Encoder {
+ public:
+  // Parameters in transformers' names below `prefix` ("language_model."): "shared.weight",
+  // "encoder.block...".
+  static Result<T5Encoder> make(const T5Config& config, nn::ParameterSource& source,
+                                const std::string& prefix);
+  // ids: [n, tokens] int64; attention_mask: [n, tokens], 0 leaves a token out. The states after the final
+  // norm: [n, tokens, width] float32, also where the mask is 0 (of no meaning there).
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& attention_mask,
+                                      at::ScalarType dtype) const;
+  void pack(at::ScalarType dtype);
+  [[nodiscard]] const T5Config& config() const { return config_; }
+
+ private:
+  struct Block {
+    nn::RmsNorm attention_norm, mlp_norm;
+    nn::Linear query_key_value, output;
+    nn::Linear mlp_in, mlp_gated, mlp_out;  // mlp_gated: where the config says so
+  };
+  static Result<Block> make_block(const T5Config& config, nn::ParameterSource& source,
+                                  const std::string& prefix);
+
+  T5Config config_;
+  torch::Tensor token_embedding_;
+  torch::Tensor distance_bias_;  // [buckets, heads]
+  std::vector<Block> blocks_;
+  nn::RmsNorm final_norm_;
+};
+
+}  // namespace saccade
