@@ -1,0 +1,85 @@
+// Asking a hub that speaks Hugging Face's HTTP API: which files a model has, what each should be, and their
+// bytes. Follows redirects, tries again what may go well the next time, and says what a refusal means.
+//
+//   GET  /api/models/OWNER/NAME/revision/REVISION   {"sha": COMMIT, "siblings": [{"rfilename": FILE}, ...]}
+//   HEAD /OWNER/NAME/resolve/COMMIT/FILE            X-Linked-Etag or ETag: the content's hash
+//   (content_hash.h);
+//                                                   X-Linked-Size or Content-Length: its bytes
+//   GET  the same                                   the content, as a rule by way of a redirect to another
+//   host
+//
+// The token goes to the endpoint's own origin and nowhere else. What went wrong is told by the path of the
+// request; other hosts that a redirect led to are not named.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/hub/content_hash.h"
+#include "saccade/hub/http.h"
+#include "saccade/hub/name.h"
+#include "saccade/hub/partial_file.h"
+#include "saccade/hub/settings.h"
+
+namespace saccade::hub {
+
+struct RetryPolicy {
+  int tries = 5;                                    // in a row without anything coming of them
+  std::chrono::milliseconds first_wait{1'000};      // doubled each time, unless the hub says how long
+  std::chrono::milliseconds longest_wait{310'000};  // hubs count requests in windows of five minutes
+};
+
+struct RemoteModel {
+  std::string commit;
+  std::vector<std::string> files;
+};
+
+struct RemoteFile {
+  std::string name;
+  int64_t size = 0;
+  std::string hash;  // hash_kind says which
+  HashKind kind = HashKind::kGit;
+};
+
+// Not for several threads at a time. A stop ends any call, waits included, with kCancelled.
+class Client {
+ public:
+  static Result<Client> open(const Settings& settings, const RetryPolicy& retry, std::stop_token stop,
+                             const HttpOptions& http = {});
+
+  Result<RemoteModel> model(const ModelName& name);
+  // `file` is one of the model's.
+  Result<RemoteFile> file(const ModelName& name, const std::string& commit, const std::string& file);
+  // What `partial` lacks of the file, appended to it; however often the connection breaks, as long as more
+  // comes. `progress` after every piece. kMismatch if there is more than there should be.
+  Status fetch(const ModelName& name, const std::string& commit, const RemoteFile& file, PartialFile& partial,
+               const std::function<void()>& progress);
+
+ private:
+  struct Question;
+  Client(Settings settings, const RetryPolicy& retry, std::stop_token stop, HttpSession session,
+         std::string origin);
+  Result<HttpReply> ask(const Question& question);
+  HttpResult ask_once(const Question& question);
+  Result<HttpRequest> request_for(const Question& question, const std::string& url) const;
+  [[nodiscard]] Error refusal(const Question& question, const HttpReply& reply, int tries) const;
+  Status wait(std::chrono::milliseconds time) const;
+
+  Settings settings_;
+  RetryPolicy retry_;
+  std::stop_token stop_;
+  HttpSession session_;
+  std::string origin_;  // of the endpoint
+  bool heard_ = false;  // the endpoint has answered before
+};
+
+// What a reply with "too many requests" or "not now" says about when to come back; nothing if it says
+// nothing. Retry-After in seconds or as a date, or RateLimit's t= (draft-ietf-httpapi-ratelimit-headers).
+std::optional<std::chrono::milliseconds> asked_wait(const HttpReply& reply);
+
+}  // namespace saccade::hub

@@ -1,0 +1,242 @@
+#include "saccade/hub/http.h"
+
+#include <algorithm>
+#include <cctype>
+#include <curl/curl.h>
+#include <mutex>
+#include <utility>
+
+namespace saccade::hub {
+namespace {
+
+constexpr size_t kMaxHeaderBytes = 256 << 10;
+
+struct Transfer {
+  const HttpRequest* request = nullptr;
+  const HttpSink* sink = nullptr;
+  const std::stop_token* stop = nullptr;
+  HttpReply reply;
+  size_t header_bytes = 0;
+  bool begun = false;
+  Status status;  // of the sink, or a limit of ours
+};
+
+std::string_view trimmed(std::string_view text) {
+  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+  while (!text.empty() && space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+size_t take_header(char* data, size_t /*one*/, size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const std::string_view line = trimmed({data, size});
+  transfer.header_bytes += size;
+  if (transfer.header_bytes > kMaxHeaderBytes) {
+    transfer.status = fail(ErrorCode::kLimit, "more than {} bytes of headers", kMaxHeaderBytes);
+    return 0;
+  }
+  if (line.starts_with("HTTP/")) {  // also after "100 Continue", and behind a proxy
+    transfer.reply.headers.clear();
+    return size;
+  }
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return size;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  transfer.reply.headers[std::move(name)] = trimmed(line.substr(colon + 1));
+  return size;
+}
+
+bool goes_to_sink(const Transfer& transfer) {
+  return transfer.sink != nullptr && (transfer.reply.status == 200 || transfer.reply.status == 206);
+}
+
+size_t take_body(char* data, size_t /*one*/, size_t size, void* user);
+
+int look_for_stop(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off_t /*up_total*/,
+                  curl_off_t /*up_now*/) {
+  return static_cast<Transfer*>(user)->stop->stop_requested() ? 1 : 0;
+}
+
+// Nobody was reached: trying the same again in a moment seldom helps.
+bool is_unreachable(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::string_view HttpReply::header(std::string_view name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+struct HttpSession::State {
+  CURL* easy = nullptr;
+  HttpOptions options;
+  ~State() { curl_easy_cleanup(easy); }
+};
+
+namespace {
+
+size_t take_body(char* data, size_t /*one*/, size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (transfer.reply.status == 0) return 0;
+  if (goes_to_sink(transfer)) {
+    if (!std::exchange(transfer.begun, true)) transfer.status = transfer.sink->begin(transfer.reply);
+    if (transfer.status) transfer.status = transfer.sink->write(std::as_bytes(std::span(data, size)));
+    return transfer.status ? size : 0;
+  }
+  if (static_cast<int64_t>(transfer.reply.body.size() + size) > transfer.request->max_body) {
+    transfer.status = fail(ErrorCode::kLimit, "an answer of more than {} bytes", transfer.request->max_body);
+    return 0;
+  }
+  transfer.reply.body.append(data, size);
+  return size;
+}
+
+}  // namespace
+
+HttpSession::HttpSession(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HttpSession::HttpSession(HttpSession&&) noexcept = default;
+HttpSession& HttpSession::operator=(HttpSession&&) noexcept = default;
+HttpSession::~HttpSession() = default;
+
+Result<HttpSession> HttpSession::open(const HttpOptions& options) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  auto state = std::make_unique<State>();
+  state->easy = curl_easy_init();
+  state->options = options;
+  if (state->easy == nullptr) return fail(ErrorCode::kInternal, "libcurl cannot be set up");
+  return HttpSession(std::move(state));
+}
+
+HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, const std::stop_token& stop) {
+  Transfer transfer;
+  transfer.request = &request;
+  transfer.sink = sink;
+  transfer.stop = &stop;
+  CURL* easy = state_->easy;
+  curl_easy_reset(easy);  // options only: the connection stays
+  curl_slist* headers = nullptr;
+  for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
+  const auto set = [easy](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
+  set(CURLOPT_URL, request.url.c_str());
+  set(CURLOPT_NOBODY, request.head ? 1L : 0L);
+  set(CURLOPT_HTTPHEADER, headers);
+  set(CURLOPT_USERAGENT, "saccade");
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(state_->options.connect_limit.count()));
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(state_->options.silence_limit.count()));
+  if (!state_->options.certificates.empty()) set(CURLOPT_CAINFO, state_->options.certificates.c_str());
+  set(CURLOPT_HEADERFUNCTION, take_header);
+  set(CURLOPT_HEADERDATA, &transfer);
+  // The status is known to libcurl when the body begins.
+  struct Body {
+    CURL* easy;
+    Transfer* transfer;
+  } body{easy, &transfer};
+  set(
+      CURLOPT_WRITEFUNCTION, +[](char* data, size_t one, size_t size, void* user) -> size_t {
+        const auto& [handle, current] = *static_cast<Body*>(user);
+        long status = 0;
+        curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+        current->reply.status = static_cast<int>(status);
+        return take_body(data, one, size, current);
+      });
+  set(CURLOPT_WRITEDATA, &body);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, look_for_stop);
+  set(CURLOPT_XFERINFODATA, &transfer);
+
+  const CURLcode code = curl_easy_perform(easy);
+  curl_slist_free_all(headers);
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  transfer.reply.status = static_cast<int>(status);
+  if (stop.stop_requested()) return tl::unexpected(HttpFailure{Error{ErrorCode::kCancelled, "stopped"}});
+  if (!transfer.status) return tl::unexpected(HttpFailure{transfer.status.error()});
+  if (code != CURLE_OK) {
+    const bool reached = !is_unreachable(code);
+    return tl::unexpected(HttpFailure{Error{ErrorCode::kIo, curl_easy_strerror(code)}, reached, reached});
+  }
+  if (goes_to_sink(transfer) && !transfer.begun) {
+    if (const Status begun = sink->begin(transfer.reply); !begun)
+      return tl::unexpected(HttpFailure{begun.error()});
+  }
+  return std::move(transfer.reply);
+}
+
+namespace {
+
+struct Url {
+  CURLU* handle = curl_url();
+  Url() = default;
+  Url(const Url&) = delete;
+  Url& operator=(const Url&) = delete;
+  ~Url() { curl_url_cleanup(handle); }
+  [[nodiscard]] std::string get(CURLUPart part, unsigned int flags) const {
+    char* text = nullptr;
+    if (curl_url_get(handle, part, &text, flags) != CURLUE_OK) return {};
+    std::string result = text;
+    curl_free(text);
+    return result;
+  }
+};
+
+}  // namespace
+
+Result<std::string> resolve_url(const std::string& base, const std::string& reference) {
+  const Url url;
+  if (curl_url_set(url.handle, CURLUPART_URL, base.c_str(), 0) != CURLUE_OK ||
+      curl_url_set(url.handle, CURLUPART_URL, reference.c_str(), CURLU_URLENCODE) != CURLUE_OK) {
+    return fail(ErrorCode::kBadData, "an address that is none");
+  }
+  return url.get(CURLUPART_URL, 0);
+}
+
+Result<std::string> origin_of(const std::string& text) {
+  const Url url;
+  if (curl_url_set(url.handle, CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) {
+    return fail(ErrorCode::kBadData, "an address that is none");
+  }
+  std::string host = url.get(CURLUPART_HOST, 0);
+  std::transform(host.begin(), host.end(), host.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return fmt::format("{}://{}:{}", url.get(CURLUPART_SCHEME, 0), host,
+                     url.get(CURLUPART_PORT, CURLU_DEFAULT_PORT));
+}
+
+std::string percent_encoded(std::string_view text, std::string_view safe) {
+  std::string result;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-_.~").find(c) != std::string_view::npos ||
+                       safe.find(c) != std::string_view::npos;
+    if (plain) {
+      result += c;
+    } else {
+      result += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return result;
+}
+
+}  // namespace saccade::hub

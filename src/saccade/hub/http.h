@@ -1,0 +1,83 @@
+// One HTTP request at a time, over libcurl: no redirects, no retries, no opinion on statuses. What those mean
+// is client.h's business.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade::hub {
+
+struct HttpOptions {
+  std::chrono::milliseconds connect_limit{15'000};
+  // A transfer without a byte for so long is over. In whole seconds.
+  std::chrono::seconds silence_limit{60};
+  std::filesystem::path certificates;  // empty: the system's
+};
+
+struct HttpReply {
+  int status = 0;
+  std::map<std::string, std::string, std::less<>> headers;  // names in lower case; of several alike the last
+  std::string body;                                         // where it did not go to a sink
+
+  // A header's value, or empty.
+  [[nodiscard]] std::string_view header(std::string_view name) const;
+};
+
+// Where a large body goes, for statuses 200 and 206. An error of either ends the transfer and is its outcome.
+struct HttpSink {
+  std::function<Status(const HttpReply& head)> begin;  // before the first byte; also of an empty body
+  std::function<Status(std::span<const std::byte>)> write;
+};
+
+struct HttpRequest {
+  std::string url;
+  bool head = false;                 // HEAD instead of GET
+  std::vector<std::string> headers;  // "Name: value"
+  int64_t max_body = 64 << 20;       // of bodies that go to no sink: kLimit past it
+};
+
+// No usable reply. The error's text names no host: callers say what they asked for.
+struct HttpFailure {
+  Error error;
+  bool passing = false;   // may go well the next time: time-outs, connections that broke
+  bool connected = true;  // false: nobody was reached at all
+};
+using HttpResult = tl::expected<HttpReply, HttpFailure>;
+
+// Keeps its connection for the next request to the same host. Not for several threads at a time.
+class HttpSession {
+ public:
+  static Result<HttpSession> open(const HttpOptions& options);
+  HttpSession(HttpSession&&) noexcept;
+  HttpSession& operator=(HttpSession&&) noexcept;
+  ~HttpSession();
+
+  // A stop asked for while it runs (looked at once a second or more often) ends it with kCancelled.
+  HttpResult send(const HttpRequest& request, const HttpSink* sink, const std::stop_token& stop);
+
+ private:
+  struct State;
+  explicit HttpSession(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// `reference` as found in a page or header of `base`: an absolute address. kBadData where either is none.
+Result<std::string> resolve_url(const std::string& base, const std::string& reference);
+// Scheme, host and port, comparable: "https://hub.example:443".
+Result<std::string> origin_of(const std::string& url);
+// Everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
+std::string percent_encoded(std::string_view text, std::string_view safe = "");
+
+}  // namespace saccade::hub

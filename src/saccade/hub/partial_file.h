@@ -1,0 +1,59 @@
+// A file on its way from the hub: as much of it as there is, hashed as it comes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/hub/content_hash.h"
+
+namespace saccade::hub {
+
+// Not for several threads at a time. Destroying it keeps the file for the next try; finish() and discard()
+// end it.
+class PartialFile {
+ public:
+  // Takes up what is there already and reads it once, for the hash; starts afresh if it is larger than it can
+  // be. `expected`: the whole file's hash, of `kind`; `size`: its bytes.
+  static Result<PartialFile> open(const std::filesystem::path& path, HashKind kind, std::string expected,
+                                  int64_t size);
+  PartialFile(PartialFile&& other) noexcept;
+  PartialFile& operator=(PartialFile&& other) = delete;
+  ~PartialFile();
+
+  [[nodiscard]] int64_t filled() const { return filled_; }
+  // Of these, how many were there when it was opened or last restarted.
+  [[nodiscard]] int64_t found() const { return found_; }
+  [[nodiscard]] int64_t size() const { return size_; }
+
+  // kMismatch for more bytes than the file has, kIo with the system's reason where they cannot be written.
+  Status append(std::span<const std::byte> bytes);
+  // Throws away what there is.
+  Status restart();
+  // Flushes it to the disk, checks size and hash, and renames it to `destination`. kMismatch if it is not the
+  // file it should be; it is then still there, for restart() or discard().
+  Status finish(const std::filesystem::path& destination);
+  void discard();
+
+ private:
+  PartialFile(std::filesystem::path path, HashKind kind, std::string expected, int64_t size);
+  Status take_up();
+
+  std::filesystem::path path_;
+  HashKind kind_;
+  std::string expected_;
+  int64_t size_ = 0;
+  int64_t filled_ = 0;
+  int64_t found_ = 0;
+  int descriptor_ = -1;
+  ContentHash hash_;
+};
+
+// Whether a file has the size and the hash; kIo or kNotFound where it cannot be read. Reads all of it.
+Result<bool> has_content(const std::filesystem::path& path, HashKind kind, const std::string& expected,
+                         int64_t size);
+
+}  // namespace saccade::hub

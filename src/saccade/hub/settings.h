@@ -1,0 +1,50 @@
+// Where the hub is, who asks, and where its files are kept: from the environment variables that users of
+// Hugging Face's tools have set already.
+//
+//   HF_ENDPOINT                             the hub's address
+//   HF_TOKEN, HUGGING_FACE_HUB_TOKEN        the token; else the file HF_TOKEN_PATH, or token in HF_HOME
+//   HF_HUB_DISABLE_IMPLICIT_TOKEN           send no token that was not asked for
+//   HF_HOME                                 default: huggingface in XDG_CACHE_HOME or ~/.cache
+//   HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE     the cache's folder; default: hub in HF_HOME
+//   HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE    1, ON, YES or TRUE: the network is not used
+//   SSL_CERT_FILE, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE   certificates to trust, where not the system's
+//
+// Proxies are taken from the variables that libcurl knows (https_proxy, no_proxy, ...).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "saccade/core/error.h"
+
+namespace saccade::hub {
+
+struct Settings {
+  std::string endpoint;  // without a slash at the end
+  std::string token;     // empty: none
+  std::filesystem::path cache;
+  std::filesystem::path certificates;  // a file; empty: the system's
+  bool offline = false;
+};
+
+// A variable's value, or nullptr.
+using Environment = std::function<const char*(const char* name)>;
+
+// What the environment says; for what it does not, the default hub and the user's cache. kUsage for an
+// endpoint that is not an http or https address; kNotFound where there is neither HOME nor any other place
+// for the cache; kIo for a token file that is there but cannot be read. The token itself is never part of a
+// message.
+Result<Settings> settings_from(const Environment& environment);
+Result<Settings> settings_from_environment();
+// The cache's folder alone: for looking at what is there, whatever else the variables say.
+Result<std::filesystem::path> cache_from(const Environment& environment);
+Result<std::filesystem::path> cache_from_environment();
+
+// Checks an endpoint and takes the slashes off its end.
+Result<std::string> clean_endpoint(const std::string& endpoint);
+// A token from a file: its text without the white space around it. kBadData if that is nothing a header can
+// carry.
+Result<std::string> read_token(const std::filesystem::path& file);
+
+}  // namespace saccade::hub
