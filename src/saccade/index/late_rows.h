@@ -1,0 +1,57 @@
+// Rows of late interaction as they are stored: many an item, so that their size decides what a collection
+// costs.
+//
+//   fp16   dim IEEE binary16 numbers, little-endian
+//   int8   dim bytes b, value (b - 128) * scale; bytes of 128 up to a multiple of 4; scale, float32
+//          little-endian: the row's largest magnitude / 127
+//
+// Bytes that are never negative are what the dot-product instructions of AVX-512 VNNI take on one side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+
+namespace saccade {
+
+enum class RowPrecision { kFp16, kInt8 };
+
+std::string_view row_precision_name(RowPrecision precision);  // "fp16", "int8"
+// kBadData for any other name.
+Result<RowPrecision> row_precision_from_name(std::string_view name);
+
+struct RowLayout {
+  RowPrecision precision = RowPrecision::kFp16;
+  int64_t dim = 0;
+  bool operator==(const RowLayout&) const = default;
+};
+
+// `dim` up to a multiple of 4: the values of a row that int8 stores.
+constexpr int64_t int8_row_values(int64_t dim) {
+  return (dim + 3) / 4 * 4;
+}
+
+// What a row takes; dim up to 65,536.
+constexpr int64_t stored_row_bytes(const RowLayout& layout) {
+  return layout.precision == RowPrecision::kFp16
+             ? 2 * layout.dim
+             : int8_row_values(layout.dim) + static_cast<int64_t>(sizeof(float));
+}
+
+// One item's rows, borrowed.
+struct StoredRows {
+  RowLayout layout;
+  const std::byte* data = nullptr;
+  int64_t count = 0;
+};
+
+// rows: [n, dim], finite, of magnitude up to 65,504 for fp16. out: n x stored_row_bytes.
+void store_rows(MatrixView<const float> rows, RowPrecision precision, std::span<std::byte> out);
+// The rows as floats, [count, dim].
+Matrix<float> restore_rows(const StoredRows& rows);
+
+}  // namespace saccade
