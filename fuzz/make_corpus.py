@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Writes the first inputs of each fuzzer into corpus/NAME/. What fuzzers found later lies beside them."""
 import base64
+import io
 import json
 import pathlib
 import struct
+import zipfile
 import zlib
 
 ROOT = pathlib.Path(__file__).parent / "corpus"
@@ -50,6 +52,60 @@ def safetensors() -> None:
     }
     for name, content in files.items():
         put("safetensors", name, content)
+
+
+def torch_file() -> None:
+    def text(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def tensor(offset: int, shape: bytes, strides: bytes, key: str = "0", elements: bytes = b"K\x08") -> bytes:
+        storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(key) + text("cpu") + elements + b"tQ"
+        return (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K" + bytes([offset]) + shape + strides
+                + b"\x89ccollections\nOrderedDict\n)RtR")
+
+    def state(*entries: tuple[str, bytes]) -> bytes:
+        return b"\x80\x02}(" + b"".join(text(name) + value for name, value in entries) + b"u."
+
+    def archive(pickle: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", method) as out:
+            for name, content in (("r/data.pkl", pickle), ("r/byteorder", b"little"), ("r/data/0", bytes(32))):
+                out.writestr(zipfile.ZipInfo(name), content, method)
+        return file.getvalue()
+
+    square, by_rows = b"K\x02K\x04\x86", b"K\x04K\x01\x86"
+    good = state(("w", tensor(0, square, by_rows)), ("b", tensor(4, b"K\x04\x85", b"K\x01\x85")))
+    module = (b"\x80\x02c__torch__.m\nM\n)\x81}(" + text("w") + tensor(0, square, by_rows) + text("n") + b"K\x01ub.")
+    pickles = {
+        "good": good,
+        "module": module,
+        "training": b"\x80\x02}(" + text("state_dict") + good[2:-1] + text("epoch") + b"K\x03u.",
+        "outside": state(("w", tensor(5, square, by_rows))),
+        "no_storage": state(("w", tensor(0, square, by_rows, key="1"))),
+        "wrong_elements": state(("w", tensor(0, square, by_rows, elements=b"J\xff\xff\xff\xff"))),
+        "long": state(("w", tensor(0, b"\x8a\x08" + b"\xff" * 7 + b"\x7f\x85", b"K\x00\x85"))),
+        "system": state(("w", b"cos\nsystem\n" + text("true") + b"\x85R")),
+        "stack_global": state(("w", text("os") + text("system") + b"\x93")),
+        "itself": b"}q\x01" + text("a") + b"h\x01s.",
+        "list": state(("w", b"](" + tensor(0, square, by_rows) + b"Ne")),
+        "memo": b"\x80\x04\x95" + bytes(8) + b"}\x94(" + text("a") + b"h\x00u.",
+        "marks": b"(((1110.",
+        "cut": good[:40],
+        "empty": b"",
+    }
+    for name, content in pickles.items():
+        put("torch_file", f"pickle_{name}", b"P" + content)
+    files = {
+        "good": archive(good),
+        "module": archive(module),
+        "compressed": archive(good, zipfile.ZIP_DEFLATED),
+        "cut": archive(good)[:-30],
+        "zip64": archive(good)[:-22] + b"PK\6\6" + bytes(52) + b"PK\6\7" + bytes(16) + archive(good)[-22:],
+        "before_1_6": bytes.fromhex("80028a0a6cfc9c46f9206aa85019") + b".",
+        "empty": b"",
+    }
+    for name, content in files.items():
+        put("torch_file", f"zip_{name}", b"Z" + content)
 
 
 def json_fields() -> None:
@@ -197,9 +253,105 @@ def images() -> None:
         put("image", name, content)
 
 
+def varint(number: int) -> bytes:
+    rest = number >> 7
+    return bytes([number & 127 | (128 if rest else 0)]) + (varint(rest) if rest else b"")
+
+
+def message(field: int, content: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def sentencepiece() -> None:
+    pieces = [
+        message(1, message(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + number(3, kind))
+        for text, score, kind in [
+            ("<unk>", 0, 2), ("</s>", 0, 3), ("\u2581", -2, 1), ("a", -3, 1), ("\u2581a", -1.5, 1), ("t", -3, 1),
+            ("at", -2.5, 1), ("o", -3, 1), ("photo", -2, 4), ("of", -4, 5)]
+    ]
+
+    def model(kind: int, trainer: bytes = b"", normalizer: bytes = b"", first: int = 0) -> bytes:
+        return b"".join(pieces[first:]) + message(2, number(3, kind) + trainer) + message(3, normalizer)
+
+    trie = struct.pack("<IIIII", 16, 1 << 10, 0x161 | 2 << 10, 1 << 31, 0)
+    files = {
+        "unigram": model(1),
+        "bpe": model(2),
+        "suffix": model(1, trainer=number(24, 1), normalizer=number(4, 0)),
+        "charsmap": model(1, normalizer=message(2, trie + b" \0")),
+        "no_unknown": model(1, first=1),
+        "byte_fallback": model(2, trainer=number(35, 1)),
+        "cut": model(1)[:40],
+        "long_varint": b"\x0a" + b"\xff" * 12,
+        "empty": b"",
+    }
+    for name, content in files.items():
+        put("sentencepiece", name, content)
+
+
+def dataset_records() -> None:
+    def header(name: str, size: int, kind: bytes = b"0") -> bytes:
+        block = bytearray(512)
+        block[:len(name)] = name.encode()
+        block[124:136] = b"%011o\0" % size
+        block[148:156] = b" " * 8
+        block[156:157] = kind
+        block[257:265] = b"ustar\x0000"
+        block[148:156] = b"%06o\0 " % sum(block)
+        return bytes(block)
+
+    def member(name: str, content: bytes, kind: bytes = b"0") -> bytes:
+        return header(name, len(content), kind) + content + bytes(-len(content) % 512)
+
+    end = bytes(1024)
+    pax = b"%d path=folder/b.jpg\n" % 22
+    item = {"id": "1", "image": "a/1.jpg", "captions": ["a dog", "\u00e9\n"], "split": "test", "group": "g"}
+    inside = {"image": {"path": "0.tar", "member": "a.jpg", "offset": 512, "size": 9}}
+    pair = {"images": ["1.png", "2.png"], "captions": ["a b", "b a"], "kind": "swap"}
+    files = {
+        "csv": "Cimage,caption\r\n1.jpg,\"a \"\"dog\"\", here\nand there\"\n\n2.jpg,\n",
+        "csv_mark": b"C\xef\xbb\xbfimage,caption\n1.jpg,caf\xe9\n",
+        "csv_open": "Ca,\"b\nc",
+        "csv_after_quote": "C\"a\"b,c\n",
+        "csv_odd": "C,\r\r\n\"\"\n\",\n",
+        "tsv": "Tname\ttitle\n1\t\"a\tb\"\n",
+        "tar": b"A" + member("a.jpg", b"12345") + member("a.txt", b"a dog") + end,
+        "tar_long": b"A" + member("././@LongLink", b"n" * 150 + b"\0", b"L") + member("cut", b"x") + end,
+        "tar_pax": b"A" + member("pax", pax, b"x") + member("cut", b"x") + end,
+        "tar_bad_pax": b"A" + member("pax", b"99 path=x\n", b"x") + member("cut", b"x") + end,
+        "tar_cut": b"A" + member("a.jpg", b"12345")[:600],
+        "tar_no_end": b"A" + member("a.jpg", b"12345"),
+        "tar_huge": b"A" + header("a.jpg", (1 << 33) - 1) + end,
+        "tar_sparse": b"A" + member("a", b"", b"S") + end,
+        "tar_folder": b"A" + member("a/", b"", b"5") + member("b/", b"") + end,
+        "tar_gzip": b"A\x1f\x8b\x08\x00",
+        "json": 'J[ {"a": "]}\\""}, [1, [2]], "x", -1e5, null ]',
+        "json_object": 'J{"images": [{"sentences": []}], "b": {}}',
+        "json_lines": 'J{"a": 1}\n{"b": 2}\n',
+        "json_cut": 'J[{"a": "b',
+        "json_odd": "J[1 2,]}",
+        "json_mark": b"J\xef\xbb\xbf[1]",
+        "manifest": "M" + json.dumps(item) + "\r\n\n" + json.dumps(inside) + "\n",
+        "manifest_pairs": "M" + json.dumps(pair) + "\n" + json.dumps({"images": ["1.png"], "captions": ["r", "w"]}),
+        "manifest_mixed": "M" + json.dumps(item) + "\n" + json.dumps(pair) + "\n",
+        "manifest_up": 'M{"image": "../../x/../y.png"}\n{"image": "/z/../../w.png"}\n',
+        "manifest_bad": 'M{"image": {"path": "a", "member": "b", "offset": -1, "size": 9223372036854775807}}\n',
+        "empty": "",
+    }
+    for name, content in files.items():
+        put("dataset_records", name, content)
+
+
 if __name__ == "__main__":
     safetensors()
+    torch_file()
     json_fields()
     tokenizer_text()
     tokenizer_files()
+    sentencepiece()
     images()
+    dataset_records()

@@ -21,7 +21,7 @@ void check(const saccade::Tokenizer& tokenizer, std::string_view text) {
 }
 
 std::unique_ptr<saccade::Tokenizer> load(saccade::TextCleanup cleanup) {
-  auto tokenizer = saccade::load_clip_tokenizer(SACCADE_SOURCE_DIR "/tests/golden/tokenizers/clip", cleanup);
+  auto tokenizer = saccade::load_tokenizer(SACCADE_SOURCE_DIR "/tests/golden/tokenizers/clip", cleanup);
   FUZZ_CHECK(tokenizer);
   return *std::move(tokenizer);
 }

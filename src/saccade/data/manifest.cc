@@ -1,68 +1,196 @@
 #include "saccade/data/manifest.h"
 
+#include <algorithm>
+#include <limits>
 #include <set>
 
-#include "saccade/core/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/json.h"
+#include "saccade/data/reader.h"
 
 namespace saccade {
 namespace {
 
-Result<DatasetItem> parse_item(std::string_view line, const std::filesystem::path& folder) {
-  SACCADE_ASSIGN(const Json json, parse_json(line));
-  if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
+namespace fs = std::filesystem;
+
+Status check_path(std::string_view text, std::string_view field) {
+  if (text.empty()) return fail(ErrorCode::kBadData, "\"{}\" is empty", field);
+  if (text.find('\0') != std::string_view::npos)
+    return fail(ErrorCode::kBadData, "\"{}\" has a zero byte in it", field);
+  return {};
+}
+
+// A path, or a member of an archive. `name` is what stands in for a missing id.
+Result<ImageRef> parse_image(const Json& json, std::string_view field, const fs::path& folder,
+                             std::string& name) {
+  ImageRef image;
+  if (!json.is_object()) {
+    SACCADE_ASSIGN(name, detail::json_as<std::string>(field, json));
+    SACCADE_TRY(check_path(name, field));
+    image.path = folder / name;  // an absolute path replaces the folder
+    return image;
+  }
+  SACCADE_ASSIGN(const auto path, json_field<std::string>(json, "path"));
+  SACCADE_TRY(check_path(path, "path"));
+  SACCADE_ASSIGN(image.member, json_field<std::string>(json, "member"));
+  SACCADE_TRY(check_path(image.member, "member"));
+  SACCADE_ASSIGN(image.offset, json_field<int64_t>(json, "offset"));
+  SACCADE_ASSIGN(image.size, json_field<int64_t>(json, "size"));
+  if (image.offset < 0 || image.size < 0 || image.offset > std::numeric_limits<int64_t>::max() - image.size) {
+    return fail(ErrorCode::kBadData, "\"{}\": {} bytes from byte {} are no part of a file", field, image.size,
+                image.offset);
+  }
+  image.path = folder / path;
+  name = image.member;
+  return image;
+}
+
+Result<std::vector<std::string>> parse_captions(const Json& json) {
+  std::vector<std::string> captions;
+  const auto found = json.find("captions");
+  if (found == json.end() || found->is_null()) return captions;
+  const Json list = found->is_string() ? Json::array({*found}) : *found;
+  if (!list.is_array()) {
+    return fail(ErrorCode::kBadData, "\"captions\" is {}, expected an array of strings", json_kind(list));
+  }
+  for (const Json& caption : list) {
+    SACCADE_ASSIGN(captions.emplace_back(), detail::json_as<std::string>("captions", caption));
+  }
+  return captions;
+}
+
+Result<CompositionItem> parse_composition(const Json& json, const fs::path& folder) {
+  CompositionItem item;
+  if (json.contains("image")) return fail(ErrorCode::kBadData, "both \"image\" and \"images\"");
+  const Json& images = json["images"];
+  if (!images.is_array() || images.empty() || images.size() > 2) {
+    return fail(ErrorCode::kBadData, "\"images\" must be an array of one or two images");
+  }
+  std::string name;
+  for (const Json& image : images) {
+    std::string each;
+    SACCADE_ASSIGN(item.images.emplace_back(), parse_image(image, "images", folder, each));
+    name += (name.empty() ? "" : "+") + each;
+  }
+  SACCADE_ASSIGN(item.captions, parse_captions(json));
+  if (item.captions.size() != 2) {
+    return fail(ErrorCode::kBadData, "{} captions, an item with \"images\" has two", item.captions.size());
+  }
+  SACCADE_ASSIGN(item.id, json_field_or<std::string>(json, "id", name));
+  SACCADE_ASSIGN(item.kind, json_field_or<std::string>(json, "kind", ""));
+  SACCADE_ASSIGN(item.split, json_field_or<std::string>(json, "split", ""));
+  return item;
+}
+
+Result<DatasetItem> parse_item(const Json& json, const fs::path& folder) {
   DatasetItem item;
-  SACCADE_ASSIGN(const auto image, json_field<std::string>(json, "image"));
-  if (image.empty()) return fail(ErrorCode::kBadData, "\"image\" is empty");
-  if (image.find('\0') != std::string::npos)
-    return fail(ErrorCode::kBadData, "\"image\" has a zero byte in it");
-  item.image = folder / image;  // an absolute path replaces the folder
-  SACCADE_ASSIGN(item.id, json_field_or<std::string>(json, "id", image));
+  const auto image = json.find("image");
+  if (image == json.end()) return fail(ErrorCode::kBadData, "\"image\" is missing");
+  std::string name;
+  SACCADE_ASSIGN(item.image, parse_image(*image, "image", folder, name));
+  SACCADE_ASSIGN(item.id, json_field_or<std::string>(json, "id", name));
   SACCADE_ASSIGN(item.source, json_field_or<std::string>(json, "source", ""));
   SACCADE_ASSIGN(item.licence, json_field_or<std::string>(json, "licence", ""));
   SACCADE_ASSIGN(item.group, json_field_or<std::string>(json, "group", ""));
   SACCADE_ASSIGN(item.split, json_field_or<std::string>(json, "split", ""));
-  if (const auto captions = json.find("captions"); captions != json.end() && !captions->is_null()) {
-    const Json list = captions->is_string() ? Json::array({*captions}) : *captions;
-    if (!list.is_array()) {
-      return fail(ErrorCode::kBadData, "\"captions\" is {}, expected an array of strings", json_kind(list));
-    }
-    for (const Json& caption : list) {
-      SACCADE_ASSIGN(item.captions.emplace_back(), detail::json_as<std::string>("captions", caption));
-    }
-  }
+  SACCADE_ASSIGN(item.captions, parse_captions(json));
   return item;
+}
+
+Status add_line(std::string_view line, const fs::path& folder, Dataset& dataset) {
+  SACCADE_ASSIGN(const Json json, parse_json(line));
+  if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
+  if (json.contains("images")) {
+    SACCADE_ASSIGN(dataset.compositions.emplace_back(), parse_composition(json, folder));
+  } else {
+    SACCADE_ASSIGN(dataset.items.emplace_back(), parse_item(json, folder));
+  }
+  if (!dataset.items.empty() && !dataset.compositions.empty()) {
+    return fail(ErrorCode::kBadData,
+                "\"image\" on one line and \"images\" on another: a manifest has one sort");
+  }
+  return {};
+}
+
+// Absolute and without "..", symbolic links kept where they can be: a name that goes up again after one is
+// not what it looks like.
+Result<fs::path> plain_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path.empty() ? "." : path, error);
+  if (!error) {
+    if (std::find(whole.begin(), whole.end(), "..") == whole.end()) return whole.lexically_normal();
+    fs::path plain = fs::weakly_canonical(whole, error);
+    if (!error) return plain;
+  }
+  return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
+}
+
+// The path a manifest in `folder` names a file by; both are plain.
+std::string path_in(const fs::path& folder, const fs::path& file) {
+  const fs::path relative = file.lexically_relative(folder);
+  const bool below = !relative.empty() && *relative.begin() != "..";
+  return (below ? relative : file).string();
+}
+
+Result<Json> image_json(const ImageRef& image, const fs::path& folder) {
+  SACCADE_ASSIGN(const fs::path path, plain_path(image.path));
+  const std::string name = path_in(folder, path);
+  if (!image.in_archive()) return Json(name);
+  return Json{{"path", name}, {"member", image.member}, {"offset", image.offset}, {"size", image.size}};
+}
+
+void put(Json& line, const char* key, const std::string& value) {
+  if (!value.empty()) line[key] = value;
 }
 
 }  // namespace
 
-Result<Dataset> parse_manifest(std::string_view text, const std::filesystem::path& folder) {
+Result<Dataset> parse_manifest(std::string_view text, const fs::path& folder) {
   Dataset dataset;
-  dataset.hash = sha256_hex(text);
   std::set<std::string> ids;
-  int64_t number = 0;
-  while (!text.empty()) {
-    ++number;
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
-    SACCADE_ASSIGN(DatasetItem item, parse_item(line, folder).in(fmt::format("line {}", number)));
-    if (!ids.insert(item.id).second) {
-      return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, item.id);
+  const Status read = data::for_each_line(text, [&](int64_t number, std::string_view line) -> Status {
+    SACCADE_TRY(add_line(line, folder, dataset).in(fmt::format("line {}", number)));
+    const std::string& id = dataset.items.empty() ? dataset.compositions.back().id : dataset.items.back().id;
+    if (!ids.insert(id).second) {
+      return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, id);
     }
-    dataset.items.push_back(std::move(item));
-  }
+    return {};
+  });
+  if (!read) return fail(read.error());
   return dataset;
 }
 
-Result<Dataset> read_manifest(const std::filesystem::path& path) {
-  SACCADE_ASSIGN(const std::string text, read_file(path, int64_t{4} << 30));
-  SACCADE_ASSIGN(Dataset dataset, parse_manifest(text, path.parent_path()).in(path.string()));
-  dataset.name = path.stem().string();
-  return dataset;
+Result<std::string> format_manifest(const Dataset& dataset, const fs::path& folder) {
+  SACCADE_ASSIGN(fs::path base, plain_path(folder));
+  if (!base.has_filename()) base = base.parent_path();  // "a/" is "a"
+  std::string text;
+  const auto add = [&](const std::string& id, const Json& line) -> Status {
+    try {
+      text += line.dump() + "\n";
+    } catch (const nlohmann::json::exception&) {
+      return fail(ErrorCode::kBadData, "item \"{}\": a name or caption that is not UTF-8", id);
+    }
+    return {};
+  };
+  for (const DatasetItem& item : dataset.items) {
+    SACCADE_ASSIGN(Json image, image_json(item.image, base));
+    Json line = {{"id", item.id}, {"image", std::move(image)}, {"captions", item.captions}};
+    put(line, "split", item.split);
+    put(line, "group", item.group);
+    put(line, "source", item.source);
+    put(line, "licence", item.licence);
+    SACCADE_TRY(add(item.id, line));
+  }
+  for (const CompositionItem& item : dataset.compositions) {
+    Json images = Json::array();
+    for (const ImageRef& image : item.images) {
+      SACCADE_ASSIGN(images.emplace_back(), image_json(image, base));
+    }
+    Json line = {{"id", item.id}, {"images", std::move(images)}, {"captions", item.captions}};
+    put(line, "kind", item.kind);
+    put(line, "split", item.split);
+    SACCADE_TRY(add(item.id, line));
+  }
+  return text;
 }
 
 }  // namespace saccade

@@ -1,44 +1,32 @@
-// A dataset as Saccade keeps it: a JSON Lines manifest, one image a line.
+// The manifest, a dataset as Saccade keeps it: JSON Lines, one item a line. docs/datasets.md describes every
+// field.
 //
 //   {"image": "birds/1.jpg", "captions": ["two birds on a branch"], "id": "b1", "source": "stamps",
 //    "licence": "CC0-1.0", "group": "birds-1", "split": "train"}
 //
-// `image` is required: a path, relative to the manifest's folder unless absolute. `captions` is an array of
+// `image` is required: a path, relative to the manifest's folder unless absolute, or a member of an archive,
+// {"path": "shards/0.tar", "member": "17.jpg", "offset": 1536, "size": 40321}. `captions` is an array of
 // strings (or one string) and may be empty or missing; the rest are strings, empty where missing, `id` being
-// the image's path then. Images of one group show the same thing: they must not fall on both sides of a
-// split.
+// the image's name then. An item of a test of composition has `images` (one or two), two captions and a
+// `kind`. All lines of a manifest are of one sort.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/data/dataset.h"
 
 namespace saccade {
 
-struct DatasetItem {
-  std::string id;
-  std::filesystem::path image;  // absolute, or relative to the current folder
-  std::vector<std::string> captions;
-  std::string source;
-  std::string licence;
-  std::string group;
-  std::string split;
-};
-
-struct Dataset {
-  std::string name;  // the manifest's file name without its ending
-  std::string hash;  // SHA-256 of the manifest
-  std::vector<DatasetItem> items;
-};
-
-// Every line must be as above: errors name file, line and field. Unknown fields are let pass. Does not open
-// images.
-Result<Dataset> read_manifest(const std::filesystem::path& path);
-
-// The same from text; relative images are taken from `folder`.
+// A manifest's text; relative images are taken from `folder`. Errors name the line and field. Unknown fields
+// are let pass, a repeated id is not. Only items and compositions are filled in.
 Result<Dataset> parse_manifest(std::string_view text, const std::filesystem::path& folder);
+
+// The manifest of a dataset, for a file in `folder`: pictures below it by their path from there, others by
+// absolute paths. Reading it gives the same items. kBadData for a name or caption that is not UTF-8, which
+// JSON cannot hold.
+Result<std::string> format_manifest(const Dataset& dataset, const std::filesystem::path& folder);
 
 }  // namespace saccade

@@ -18,10 +18,10 @@ TEST(Manifest, ReadsEveryField) {
   ASSERT_TRUE(dataset) << dataset.error().message;
   ASSERT_EQ(dataset->items.size(), 3U);
   const DatasetItem& first = dataset->items[0];
-  EXPECT_EQ(first.image, "/data/a/1.png");
+  EXPECT_EQ(first.image.path, "/data/a/1.png");
   EXPECT_EQ(first.captions, (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(first.id + first.source + first.licence + first.group + first.split, "xsMITgtrain");
-  EXPECT_EQ(dataset->items[1].image, "/abs/2.png");
+  EXPECT_EQ(dataset->items[1].image.path, "/abs/2.png");
   EXPECT_EQ(dataset->items[1].captions, std::vector<std::string>{"single"});
   EXPECT_EQ(dataset->items[2].id, "3.png");
   EXPECT_TRUE(dataset->items[2].captions.empty());
@@ -37,6 +37,15 @@ TEST(Manifest, ErrorsNameTheLine) {
       {"{\"image\": \"1.png\", \"captions\": [1]}\n", "line 1: \"captions\" is a number"},
       {"{\"image\": \"1.png\", \"captions\": {}}\n", "line 1: \"captions\" is an object"},
       {"{\"image\": \"1.png\"}\n\n{\"image\": \"1.png\"}\n", "line 3: a second item with id \"1.png\""},
+      {R"({"image": {"path": "a.tar"}})", "line 1: \"member\" is missing"},
+      {R"({"image": {"path": "a.tar", "member": "1.png", "offset": -1, "size": 3}})", "from byte -1"},
+      {R"({"image": {"path": "a.tar", "member": "1.png", "offset": 9223372036854775807, "size": 1}})",
+       "no part of a file"},
+      {R"({"images": [], "captions": ["a", "b"]})", "one or two images"},
+      {R"({"images": ["1.png"], "captions": ["a"]})", "1 captions"},
+      {R"({"images": ["1.png"], "image": "1.png", "captions": ["a", "b"]})", "both"},
+      {"{\"image\": \"1.png\"}\n{\"images\": [\"2.png\"], \"captions\": [\"a\", \"b\"]}\n",
+       "line 2: \"image\" on one"},
   };
   for (const auto& [text, expected] : kCases) {
     const auto dataset = parse_manifest(text, "");
@@ -44,11 +53,57 @@ TEST(Manifest, ErrorsNameTheLine) {
     EXPECT_EQ(dataset.error().code, ErrorCode::kBadData);
     EXPECT_NE(dataset.error().message.find(expected), std::string::npos) << dataset.error().message;
   }
-  EXPECT_EQ(read_manifest("/nonexistent.jsonl").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(read_dataset("/nonexistent.jsonl").error().code, ErrorCode::kNotFound);
 }
 
 TEST(Manifest, EmptyIsEmpty) {
   EXPECT_TRUE(parse_manifest("", "")->items.empty());
+}
+
+TEST(Manifest, WhatIsWrittenReadsTheSame) {
+  const auto item = [](const std::string& id, ImageRef image) {
+    DatasetItem made;
+    made.id = id;
+    made.image = std::move(image);
+    return made;
+  };
+  Dataset dataset;
+  dataset.items = {item("a", {.path = "/data/photos/in/a.jpg", .member = {}}),
+                   item("b", {.path = "/data/photos/b.jpg", .member = {}}),
+                   item("c", {.path = "/elsewhere/c.jpg", .member = {}}),
+                   item("d", {.path = "/data/photos/0.tar", .member = "d.jpg", .offset = 512, .size = 9})};
+  DatasetItem& full = dataset.items[0];
+  full.captions = {"x \"y\"\n", "\xc3\xa9"};
+  full.source = "s";
+  full.licence = "MIT";
+  full.group = "g";
+  full.split = "train";
+  const auto text = format_manifest(dataset, "/data/photos/");
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_NE(text->find("\"image\":\"in/a.jpg\""), std::string::npos) << *text;
+  EXPECT_NE(text->find("\"image\":\"/elsewhere/c.jpg\""), std::string::npos) << *text;
+  EXPECT_EQ(parse_manifest(*text, "/data/photos")->items, dataset.items);
+
+  Dataset pairs;
+  pairs.compositions = {
+      {.id = "0",
+       .images = {{.path = "/data/0.png", .member = {}}, {.path = "/data/1.png", .member = {}}},
+       .captions = {"some grass", "grass some"},
+       .kind = "swap",
+       .split = "test"},
+      {.id = "1",
+       .images = {{.path = "/data/2.png", .member = {}}},
+       .captions = {"right", "wrong"},
+       .kind = {},
+       .split = {}}};
+  const auto lines = format_manifest(pairs, "/data");
+  ASSERT_TRUE(lines) << lines.error().message;
+  EXPECT_EQ(parse_manifest(*lines, "/data")->compositions, pairs.compositions);
+
+  dataset.items[0].captions = {"caf\xe9"};  // Latin-1
+  const auto refused = format_manifest(dataset, "/data");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "item \"a\": a name or caption that is not UTF-8");
 }
 
 }  // namespace

@@ -1,0 +1,294 @@
+#include "saccade/data/dataset.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/data/reader.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kExamples = 5;
+
+const data::Reader* find_reader(std::string_view name) {
+  for (const data::Reader* reader : data::readers()) {
+    if (reader->name == name) return reader;
+  }
+  return nullptr;
+}
+
+std::string layout_names() {
+  std::string names;
+  for (const data::Reader* reader : data::readers()) {
+    if (!names.empty()) names += ", ";
+    names += reader->name;
+  }
+  return names;
+}
+
+// The reader of a candidate; of a folder that holds a file of records, that file becomes the candidate.
+Result<const data::Reader*> choose_reader(data::Candidate& candidate, const DatasetOptions& options) {
+  if (!options.format.empty()) {
+    const data::Reader* reader = find_reader(options.format);
+    if (reader == nullptr) {
+      return fail(ErrorCode::kUsage, "no dataset layout \"{}\"; there are {}", options.format,
+                  layout_names());
+    }
+    // A layout of files, named for the folder that holds its file.
+    if (candidate.folder && !reader->recognizes(candidate)) {
+      SACCADE_ASSIGN(auto records, data::find_records(candidate));
+      if (records) candidate = *std::move(records);
+    }
+    return reader;
+  }
+  for (const data::Reader* reader : data::readers()) {
+    if (!reader->recognizes(candidate)) continue;
+    // Any folder is one of pictures if it is nothing else; but a file of records in it comes first.
+    if (reader != &data::kFolder) return reader;
+    SACCADE_ASSIGN(auto records, data::find_records(candidate));
+    if (!records) return reader;
+    candidate = *std::move(records);
+    return choose_reader(candidate, options);
+  }
+  return fail(ErrorCode::kUnsupported, "its content fits no dataset layout; a format may be named: {}",
+              layout_names());
+}
+
+// Calls `visit` with the id, split and images of every item of either sort.
+template <typename Visit>
+Status visit_items(const Dataset& dataset, Visit visit) {
+  for (const DatasetItem& item : dataset.items)
+    SACCADE_TRY(visit(item.id, item.split, std::span(&item.image, 1)));
+  for (const CompositionItem& item : dataset.compositions) {
+    SACCADE_TRY(visit(item.id, item.split, std::span<const ImageRef>(item.images)));
+  }
+  return {};
+}
+
+Status check_ids(const Dataset& dataset) {
+  std::set<std::string_view> ids;
+  return visit_items(dataset, [&](const std::string& id, const std::string&, auto) -> Status {
+    if (id.empty()) return fail(ErrorCode::kBadData, "item {} has an empty id", ids.size() + 1);
+    if (!ids.insert(id).second) return fail(ErrorCode::kBadData, "a second item with id \"{}\"", id);
+    return {};
+  });
+}
+
+Status select_split(Dataset& dataset, const std::string& wanted) {
+  SACCADE_TRY(visit_items(dataset, [&](const std::string&, const std::string& split, auto) -> Status {
+    ++dataset.split_sizes[split];
+    return {};
+  }));
+  if (wanted.empty()) return {};
+  std::set<std::string, std::less<>> splits;
+  for (size_t begin = 0; begin <= wanted.size();) {
+    const size_t end = std::min(wanted.find('+', begin), wanted.size());
+    const std::string split = wanted.substr(begin, end - begin);
+    if (split.empty() || !dataset.split_sizes.contains(split)) {
+      std::string there;
+      for (const auto& [name, count] : dataset.split_sizes) {
+        if (name.empty()) continue;
+        there += fmt::format("{}{} ({})", there.empty() ? "" : ", ", name, count);
+      }
+      return fail(ErrorCode::kUsage, "no split \"{}\"; {}", split,
+                  there.empty() ? "its items have none" : "there are " + there);
+    }
+    splits.insert(split);
+    begin = end + 1;
+  }
+  std::erase_if(dataset.items, [&](const auto& item) { return !splits.contains(item.split); });
+  std::erase_if(dataset.compositions, [&](const auto& item) { return !splits.contains(item.split); });
+  dataset.name += "-" + wanted;
+  return {};
+}
+
+bool is_there(const ImageRef& image) {
+  struct stat info {};
+  return ::stat(image.path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+void skip_missing(Dataset& dataset) {
+  const auto missing = [&](const auto& item, std::span<const ImageRef> images) {
+    for (const ImageRef& image : images) {
+      if (is_there(image)) continue;
+      dataset.exclude("image files that are not there", item.id);
+      return true;
+    }
+    return false;
+  };
+  std::erase_if(dataset.items, [&](const auto& item) { return missing(item, std::span(&item.image, 1)); });
+  std::erase_if(dataset.compositions, [&](const auto& item) { return missing(item, item.images); });
+}
+
+// Every string with its length before it, so that no two datasets run together to the same bytes.
+std::string content_hash(const Dataset& dataset) {
+  Sha256 hash;
+  const auto add = [&](std::string_view text) { hash.update(fmt::format("{}:{},", text.size(), text)); };
+  for (const DatasetItem& item : dataset.items) {
+    add(item.id);
+    add(item.group);
+    for (const std::string& caption : item.captions) add(caption);
+    hash.update("\n");
+  }
+  for (const CompositionItem& item : dataset.compositions) {
+    add(item.id);
+    add(item.kind);
+    hash.update(fmt::format("{};", item.images.size()));
+    for (const std::string& caption : item.captions) add(caption);
+    hash.update("\n");
+  }
+  return hash.hex();
+}
+
+std::string name_of(const fs::path& path) {
+  fs::path clean = path.lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  std::string name = clean.stem().string();
+  return name.empty() || name == "." || name == ".." ? "dataset" : name;
+}
+
+Status set_option(std::string_view key, std::string_view value, DatasetOptions& options) {
+  constexpr std::string_view kColumn = "-column";
+  if (value.empty()) return fail(ErrorCode::kUsage, "\"{}\" without a value", key);
+  if (key == "split") {
+    options.split = value;
+  } else if (key == "format") {
+    options.format = value;
+  } else if (key == "images") {
+    options.images = value;
+  } else if (key == "missing") {
+    if (value != "keep" && value != "skip") {
+      return fail(ErrorCode::kUsage, "missing is \"{}\", not keep or skip", value);
+    }
+    options.skip_missing = value == "skip";
+  } else if (key.ends_with(kColumn) && key.size() > kColumn.size()) {
+    options.columns[std::string(key.substr(0, key.size() - kColumn.size()))] = value;
+  } else {
+    return fail(ErrorCode::kUsage, "no key \"{}\"; there are split, format, images, missing, ROLE-column",
+                key);
+  }
+  return {};
+}
+
+Status check_columns(const DatasetOptions& options) {
+  constexpr std::string_view kRoles[] = {"image", "caption", "id", "split", "group"};
+  for (const auto& [role, column] : options.columns) {
+    if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
+      return fail(ErrorCode::kUsage,
+                  "no column has the role \"{}\"; there are image, caption, id, split, group", role);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string ImageRef::name() const {
+  return in_archive() ? fmt::format("{}: {}", path.string(), member) : path.string();
+}
+
+void Dataset::exclude(std::string_view reason, std::string_view example) {
+  exclude(Exclusion{.reason = std::string(reason), .count = 1, .examples = {std::string(example)}});
+}
+
+void Dataset::exclude(const Exclusion& exclusion) {
+  auto found = std::find_if(excluded.begin(), excluded.end(),
+                            [&](const Exclusion& each) { return each.reason == exclusion.reason; });
+  if (found == excluded.end()) {
+    found = excluded.insert(excluded.end(), {.reason = exclusion.reason, .count = 0, .examples = {}});
+  }
+  found->count += exclusion.count;
+  for (const std::string& example : exclusion.examples) {
+    if (found->examples.size() < kExamples) found->examples.push_back(example);
+  }
+}
+
+std::vector<DatasetLayout> dataset_layouts() {
+  std::vector<DatasetLayout> layouts;
+  for (const data::Reader* reader : data::readers()) layouts.push_back({reader->name, reader->what});
+  return layouts;
+}
+
+Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetOptions& defaults) {
+  std::error_code ignored;
+  const size_t mark = text.rfind('#');
+  if (mark == std::string_view::npos || fs::exists(fs::path(text), ignored)) {
+    return DatasetSource(fs::path(text), defaults);
+  }
+  DatasetSource source(fs::path(text.substr(0, mark)), defaults);
+  for (std::string_view rest = text.substr(mark + 1); !rest.empty();) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    const size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) {
+      return fail(ErrorCode::kUsage, "{}: \"{}\" is not key=value, as split=test is", text, pair);
+    }
+    SACCADE_TRY(set_option(pair.substr(0, equals), pair.substr(equals + 1), source.options).in(text));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return source;
+}
+
+Result<Dataset> read_dataset(const DatasetSource& source) {
+  const std::string where = source.path.string();
+  SACCADE_TRY(check_columns(source.options).in(where));
+  SACCADE_ASSIGN(data::Candidate candidate, data::look_at(source.path));
+  SACCADE_ASSIGN(const data::Reader* reader, choose_reader(candidate, source.options).in(where));
+  SACCADE_ASSIGN(Dataset dataset, reader->read(candidate, source.options).in(where));
+  dataset.layout = reader->name;
+  dataset.name = name_of(source.path);
+  SACCADE_TRY(check_ids(dataset).in(where));
+  SACCADE_TRY(select_split(dataset, source.options.split).in(where));
+  if (source.options.skip_missing) skip_missing(dataset);
+  if (dataset.items.empty() && dataset.compositions.empty()) {
+    std::string out;
+    for (const Exclusion& exclusion : dataset.excluded) {
+      out += fmt::format("{}{} {}", out.empty() ? "; left out: " : ", ", exclusion.count, exclusion.reason);
+    }
+    return fail(ErrorCode::kBadData, "{}: nothing in it{}", where, out);
+  }
+  dataset.hash = content_hash(dataset);
+  return dataset;
+}
+
+Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes) {
+  if (!image.in_archive()) return read_file(image.path, max_bytes);
+  if (image.size > max_bytes) {
+    return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", image.name(), image.size, max_bytes);
+  }
+  const int descriptor = ::open(image.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return fail_errno(errno, image.path.string());
+  // The size is checked before memory is taken for it.
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || image.offset < 0 || image.size < 0 ||
+      image.offset > info.st_size || image.size > info.st_size - image.offset) {
+    ::close(descriptor);
+    return fail(ErrorCode::kBadData, "{}: {} bytes from byte {} are not in the archive", image.name(),
+                image.size, image.offset);
+  }
+  std::string bytes(static_cast<size_t>(image.size), '\0');
+  size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t got = ::pread(descriptor, bytes.data() + filled, bytes.size() - filled,
+                                image.offset + static_cast<int64_t>(filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      const int error_number = got < 0 ? errno : EIO;
+      ::close(descriptor);
+      return fail_errno(error_number, image.name() + ": read");
+    }
+    filled += static_cast<size_t>(got);
+  }
+  ::close(descriptor);
+  return bytes;
+}
+
+}  // namespace saccade

@@ -1,0 +1,135 @@
+// Datasets: pictures, captions and the relation between them, with named splits, whatever layout they were
+// published in. docs/datasets.md has each layout with an example.
+//
+// A reader takes what its layout says and nothing silently less: a record that breaks the layout is an error
+// with its line or number; a record that is sound but has no place in a dataset (an image without a caption,
+// a caption file without its image) is left out and counted in `Dataset::excluded`.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+// Where a picture's bytes are: a file, or a stretch of an archive that is read in place.
+struct ImageRef {
+  std::filesystem::path path;  // absolute, or relative to the current folder
+  std::string member;          // its name in the archive `path`; empty: `path` is the picture itself
+  int64_t offset = 0;          // in bytes, of archive members only
+  int64_t size = 0;
+
+  [[nodiscard]] bool in_archive() const { return !member.empty(); }
+  // "path" or "path: member", for messages and for telling pictures apart.
+  [[nodiscard]] std::string name() const;
+  friend bool operator==(const ImageRef&, const ImageRef&) = default;
+};
+
+struct DatasetItem {
+  std::string id;  // unique in its dataset
+  ImageRef image;
+  std::vector<std::string> captions;
+  std::string source;
+  std::string licence;
+  std::string group;  // images of one group show the same thing: they belong on one side of a split
+  std::string split;
+  friend bool operator==(const DatasetItem&, const DatasetItem&) = default;
+};
+
+// An item of a test of composition (Winoground, SugarCrepe): captions[k] belongs to images[k]. With one
+// image, captions[0] is right and captions[1] wrong.
+struct CompositionItem {
+  std::string id;
+  std::vector<ImageRef> images;       // one or two
+  std::vector<std::string> captions;  // two
+  std::string kind;                   // what was changed between the captions, as the layout names it
+  std::string split;
+  friend bool operator==(const CompositionItem&, const CompositionItem&) = default;
+};
+
+// Records that were left out for one reason.
+struct Exclusion {
+  std::string reason;  // "images without captions"
+  int64_t count = 0;
+  std::vector<std::string> examples;  // the first few, by name
+};
+
+// A file of records (not of pictures) that the items came from.
+struct RecordFile {
+  std::string path;
+  int64_t bytes = 0;
+  std::string sha256;  // empty for archives, which are not read whole
+};
+
+struct Dataset {
+  std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
+  std::string layout;  // a name of dataset_layouts()
+  // SHA-256 over ids, groups and captions of what went in, in order: equal for a dataset and its converted
+  // manifest, wherever they lie. Pictures' bytes are not in it.
+  std::string hash;
+  std::vector<DatasetItem> items;
+  std::vector<CompositionItem> compositions;  // one of the two is empty
+  std::vector<Exclusion> excluded;
+  std::vector<RecordFile> files;
+  // Of everything read before a split was chosen, "" for items without one.
+  std::map<std::string, int64_t> split_sizes;
+
+  // Counts a record left out; keeps the first few names.
+  void exclude(std::string_view reason, std::string_view example);
+  // Adds those of a part of the dataset.
+  void exclude(const Exclusion& exclusion);
+};
+
+struct DatasetOptions {
+  std::string format;  // a name of dataset_layouts(); empty: told from the content
+  std::string split;   // only items of this split, or of several: "train+restval"; empty: all
+  // The folder that image names are relative to; empty: the layout's usual places beside the file.
+  std::filesystem::path images;
+  // Leave out, and count, items whose image file is not there. Otherwise nobody looks: opening it fails.
+  bool skip_missing = false;
+  // Layouts with named columns: "image", "caption", "id", "split" or "group" -> the column's name.
+  std::map<std::string, std::string> columns;
+};
+
+// A dataset to be read: where, and how.
+struct DatasetSource {
+  template <typename Path>
+  requires std::convertible_to<Path, std::filesystem::path> DatasetSource(Path&& where,
+                                                                          DatasetOptions how = {})
+      : path(std::forward<Path>(where)), options(std::move(how)) {}
+
+  std::filesystem::path path;
+  DatasetOptions options;
+};
+
+// "PATH" or "PATH#key=value,key=value" with the keys split, format, images, missing (keep or skip) and
+// ROLE-column for the roles of DatasetOptions::columns; keys override `defaults`. A PATH that exists as it is
+// written, # and all, is taken as that. kUsage for an unknown key or value.
+Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetOptions& defaults = {});
+
+// Reads a dataset's records. Its pictures are not opened. Errors: kNotFound; kBadData with the line or number
+// of the record, and for a repeated id and for a dataset with nothing in it; kUsage for a split that is not
+// there, naming those that are; kUnsupported where no layout fits. Cost: linear in the size of the records;
+// archives are read by their headers and text members only.
+Result<Dataset> read_dataset(const DatasetSource& source);
+
+struct DatasetLayout {
+  std::string_view name;
+  std::string_view what;
+};
+// All layouts this build reads.
+std::vector<DatasetLayout> dataset_layouts();
+
+// A picture's bytes, from its file or its place in an archive; kLimit above max_bytes, kBadData where an
+// archive ends before its member does. Thread-safe.
+Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes = int64_t{256} << 20);
+
+}  // namespace saccade

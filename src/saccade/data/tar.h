@@ -1,0 +1,31 @@
+// What is where in a tar archive: ustar, GNU (long names, sizes in base 256) and pax (path, size).
+//
+// A member is a header of 512 bytes and its content, padded to 512; two blocks of zeros end the archive
+// (POSIX.1-2017, pax). The header: name at 0 (100 bytes), size at 124 (12, octal), checksum at 148 (8),
+// type at 156, magic at 257 (6), prefix of the name at 345 (155).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+
+namespace saccade::data {
+
+struct TarMember {
+  std::string name;
+  int64_t offset = 0;  // of its content in the archive
+  int64_t size = 0;
+};
+
+// Calls member() for each regular file, in order; folders, links and devices are passed over. Errors:
+// kBadData, with the byte, for a header whose checksum is wrong, a member that goes on past the archive's
+// end, and an archive without its end mark (it was cut short); kUnsupported for compressed archives and
+// sparse files. Memory: names only.
+Status for_each_tar_member(std::span<const std::byte> archive,
+                           const std::function<Status(const TarMember& member)>& member);
+
+}  // namespace saccade::data
