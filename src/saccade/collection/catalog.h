@@ -3,16 +3,20 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/index/late_rows.h"
+#include "saccade/index/patch_pool.h"
 
 namespace saccade {
 
 // The newest versions this program reads and writes.
-inline constexpr int64_t kCollectionFormatVersion = 1;  // collection.json and the folder's layout
+inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and the folder's layout; 2 only
+                                                        // where rows of late interaction are kept
 inline constexpr int64_t kCatalogSchemaVersion = 1;     // catalog.sqlite, kept in its user_version
 
 // The checkpoint whose encoder made the rows. The fingerprint decides; name and path are for people.
@@ -32,6 +36,15 @@ enum class BackgroundPolicy {
 };
 std::string_view background_name(BackgroundPolicy policy);
 
+// How the rows of late interaction are kept, of an encoder that gives many an item.
+struct LateSettings {
+  RowPrecision precision = RowPrecision::kFp16;
+  // Patches that one stored row stands for (index/patch_pool.h); 1: each its own.
+  int64_t pool = 1;
+  PatchGrid grid;  // the encoder's
+};
+inline constexpr int64_t kMaxPool = 64;
+
 // How pictures become rows in one collection. Set when it is made, kept in collection.json, the same for all
 // its rows and for pictures it is searched by.
 struct IngestSettings {
@@ -39,11 +52,12 @@ struct IngestSettings {
   BackgroundPolicy background = BackgroundPolicy::kByContrast;
   // Let JPEG and WebP decode at a smaller size, at least twice what the encoder reads. Faster, not bit-exact.
   bool fast_decode = false;
+  std::optional<LateSettings> late;  // nothing: the collection has one row an item
 };
 
 // The content of collection.json.
 struct CollectionInfo {
-  int64_t format_version = kCollectionFormatVersion;
+  int64_t format_version = 1;
   std::string product_version;  // of the program that made it
   std::string created;          // UTC, "2026-01-31T12:00:00Z"
   CheckpointId checkpoint;
@@ -88,6 +102,8 @@ struct CollectionSummary {
   int64_t file_bytes = 0;         // the pictures' own
   int64_t catalog_bytes = 0;      // catalog.sqlite and its log
   int64_t row_bytes = 0;
+  int64_t late_rows = 0;  // stored rows of late interaction, those of removed items included
+  int64_t late_bytes = 0;
   std::map<std::string, int64_t> formats;  // format -> items
 };
 

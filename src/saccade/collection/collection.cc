@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
 
@@ -41,6 +42,7 @@ std::string catalog_path(const std::filesystem::path& path) {
 struct Snapshot {
   store::Meta meta;
   MappedFile file;
+  store::LateReader late;
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
   int64_t items = 0;
@@ -71,7 +73,9 @@ struct Collection::State {
 
 namespace {
 
-Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& folder, int64_t dim) {
+Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& folder,
+                               const CollectionInfo& info) {
+  const int64_t dim = info.checkpoint.dim;
   Snapshot snapshot;
   SACCADE_ASSIGN(snapshot.meta, store::read_meta(database));
   SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(snapshot.meta, dim));
@@ -80,6 +84,10 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
   if (static_cast<int64_t>(snapshot.file.bytes().size()) < bytes) {
     return fail(ErrorCode::kBadData, "{}: {} bytes, but the catalog's {} rows of {} columns are {}",
                 path.string(), snapshot.file.bytes().size(), snapshot.meta.rows, dim, bytes);
+  }
+  if (info.settings.late) {
+    SACCADE_ASSIGN(snapshot.late, store::LateReader::open(folder, snapshot.meta.generation,
+                                                          snapshot.meta.rows, store::late_layout(info)));
   }
   snapshot.alive.resize(static_cast<size_t>(snapshot.meta.rows));
   snapshot.ids.resize(static_cast<size_t>(snapshot.meta.rows));
@@ -99,12 +107,13 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
   }
 }
 
-Result<Snapshot> take_snapshot(Database& database, const std::filesystem::path& folder, int64_t dim) {
+Result<Snapshot> take_snapshot(Database& database, const std::filesystem::path& folder,
+                               const CollectionInfo& info) {
   // `compact` may replace the rows file between our reading its name and opening it: look again then.
   constexpr int kTries = 5;
   for (int attempt = 1;; ++attempt) {
     SACCADE_TRY(database.execute("BEGIN").in("catalog"));
-    auto snapshot = read_snapshot(database, folder, dim);
+    auto snapshot = read_snapshot(database, folder, info);
     if (snapshot) return snapshot;
     static_cast<void>(database.execute("ROLLBACK").has_value());
     if (snapshot.error().code != ErrorCode::kNotFound || attempt == kTries) return snapshot;
@@ -123,7 +132,7 @@ Result<Collection> Collection::open(const std::filesystem::path& folder) {
     SACCADE_ASSIGN(CollectionInfo info, store::read_info(folder));
     SACCADE_ASSIGN(Database database, store::open_catalog(folder, info, Database::Mode::kRead));
     auto state = std::make_unique<State>(folder, std::move(info), std::move(database));
-    SACCADE_ASSIGN(state->snapshot, take_snapshot(state->database, folder, state->info.checkpoint.dim));
+    SACCADE_ASSIGN(state->snapshot, take_snapshot(state->database, folder, state->info));
     return Collection(std::move(state));
   };
   return opened().in("open collection");
@@ -139,6 +148,10 @@ const CollectionInfo& Collection::info() const {
 MatrixView<const float> Collection::rows() const {
   return {reinterpret_cast<const float*>(state_->snapshot.file.bytes().data()), state_->snapshot.meta.rows,
           state_->info.checkpoint.dim};
+}
+
+StoredRows Collection::late_rows(int64_t row) const {
+  return state_->snapshot.late.of(row);
 }
 
 std::span<const uint8_t> Collection::alive() const {
@@ -196,6 +209,10 @@ Result<CollectionSummary> Collection::summary() const {
   summary.dead_rows = summary.rows - summary.items;
   summary.generation = state_->snapshot.meta.generation;
   summary.row_bytes = summary.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float));
+  if (state_->info.settings.late) {
+    summary.late_rows = state_->snapshot.late.stored_rows();
+    summary.late_bytes = state_->snapshot.late.bytes();
+  }
   SACCADE_ASSIGN(summary.failures, database.integer("SELECT count(*) FROM failures"));
   SACCADE_ASSIGN(summary.captions, database.integer("SELECT count(*) FROM items WHERE caption <> ''"));
   SACCADE_ASSIGN(summary.distinct_contents, database.integer("SELECT count(DISTINCT hash) FROM items"));
@@ -232,7 +249,7 @@ Status Collection::refresh() {
   SACCADE_ASSIGN(
       Database database,
       store::open_catalog(state_->folder, state_->info, Database::Mode::kRead).in("refresh collection"));
-  SACCADE_ASSIGN(Snapshot snapshot, take_snapshot(database, state_->folder, state_->info.checkpoint.dim));
+  SACCADE_ASSIGN(Snapshot snapshot, take_snapshot(database, state_->folder, state_->info));
   state_->database = std::move(database);
   state_->snapshot = std::move(snapshot);
   return {};

@@ -6,6 +6,8 @@
 //   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
 //   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
+//   late-<n>.rows      where the encoder gives many rows an item: those, stored as settings.late says; beside
+//   late-<n>.ends      them where each item's end (late_file.h). The rows file then holds their means
 //   lock               held (flock) by the one writer; holds its process id
 //
 // A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
@@ -29,6 +31,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/progress.h"
+#include "saccade/index/late_rows.h"
 
 namespace saccade {
 
@@ -60,6 +63,10 @@ class Collection {
 
   // All rows, [rows, dim], those of removed items included (see alive). Valid until refresh() or destruction.
   [[nodiscard]] MatrixView<const float> rows() const;
+  // Whether items have rows of late interaction, as info().settings.late says.
+  [[nodiscard]] bool has_late_rows() const { return info().settings.late.has_value(); }
+  // Those of the item of row 0 <= row < rows().rows(); only where there are any. Valid as rows().
+  [[nodiscard]] StoredRows late_rows(int64_t row) const;
   // One byte a row: 1 if an item has it. What exact_search takes as `allowed`.
   [[nodiscard]] std::span<const uint8_t> alive() const;
   // One id a row, 0 where no item has it.
@@ -97,6 +104,8 @@ struct CollectionChange {
   struct Put {
     Item item;  // id 0: a new item; else the item of that id gets all these fields. row is ignored
     std::vector<float> values;  // the item's new row, [dim], of length 1
+    // Its rows of late interaction as they are stored, where the collection keeps such; else empty.
+    std::vector<std::byte> late;
   };
   std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
   std::vector<Item> updates;  // fields of existing items (by id), their rows kept; forgets failures likewise
@@ -142,12 +151,13 @@ class CollectionWriter {
 
   // Commits a change durably. Errors leave the collection as it was; after kIo (a full disk, say) the writer
   // refuses further changes until it is opened anew. kBadData for a row that is not finite, of another width
-  // or not of length 1 (within 1e-3); kUsage for an unknown id or a path that another item has.
+  // or not of length 1 (within 1e-3), and for late rows of another layout or where there are to be none;
+  // kUsage for an unknown id or a path that another item has.
   Status commit(const CollectionChange& change);
 
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
-  // By id, the first 32: a thousand copies of one picture must not make each look-up a scan.
-  [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash) const;
+  // By id, the first 32 above `after_id`: a thousand copies of one picture must not make each look-up a scan.
+  [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash, int64_t after_id = 0) const;
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
   // Calls `visit` with each item (each failure) that has this path or is below it as a folder; stops at the
   // first error it returns. `visit` must not call the writer.
@@ -157,6 +167,8 @@ class CollectionWriter {
                                               const std::function<Status(const Failure&)>& visit) const;
   // The item's row, [dim].
   [[nodiscard]] Result<std::vector<float>> row_values(int64_t row) const;
+  // The rows of late interaction of the item of that row, as stored; empty where the collection has none.
+  [[nodiscard]] Result<std::vector<std::byte>> late_values(int64_t row) const;
 
   // Removes items by id; by path (of a file, or of a folder with all below it); by filter. Each returns how
   // many there were. The pictures themselves are not touched.

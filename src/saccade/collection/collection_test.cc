@@ -271,7 +271,7 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
     return open_error();
   };
   EXPECT_THAT(with("\"format_version\": 1", "\"format_version\": 9"),
-              HasSubstr("format version 9, this program reads up to 1"));
+              HasSubstr("format version 9, this program reads up to 2"));
   EXPECT_THAT(with("saccade collection", "my photos"), HasSubstr("\"format\" is \"my photos\""));
   EXPECT_THAT(with("\"dim\": 8", "\"dim\": -8"), HasSubstr("\"dim\" is -8, expected 1 to 65536"));
   EXPECT_THAT(with("\"dim\": 8", "\"dim\": 16"), HasSubstr("catalog: made for fingerprint"));

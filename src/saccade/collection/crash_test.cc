@@ -2,6 +2,7 @@
 // there, what was not is not, and the same work done again ends where it would have ended at once.
 #include <csignal>
 #include <map>
+#include <set>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,22 +28,25 @@ std::string second_path(int i) {
 
 // Three changes (add; add, replace and remove; compact), each left out where it has been made already: what a
 // command does that is given again after a crash.
-Status work(const std::filesystem::path& folder, const WriterOptions& options) {
+// `late`: in a collection that keeps rows of late interaction.
+Status work(const std::filesystem::path& folder, const WriterOptions& options, bool late) {
+  const IngestSettings settings = late ? test::late_settings_of() : IngestSettings{};
+  const auto put_of = late ? test::late_put_of : test::put_of;
   SACCADE_ASSIGN(CollectionWriter writer,
-                 CollectionWriter::open_or_create(folder, test::fake_checkpoint(), {}, options));
+                 CollectionWriter::open_or_create(folder, test::fake_checkpoint(), settings, options));
   SACCADE_ASSIGN(const auto second, writer.find_path(second_path(0)));
   if (!second) {
     SACCADE_ASSIGN(const auto first, writer.find_path(first_path(0)));
     if (!first) {
       CollectionChange change;
-      for (int i = 0; i < kPuts; ++i) change.puts.push_back(test::put_of(first_path(i), i));
+      for (int i = 0; i < kPuts; ++i) change.puts.push_back(put_of(first_path(i), i));
       SACCADE_TRY(writer.commit(change));
     }
     CollectionChange change;
-    for (int i = 0; i < kPuts; ++i) change.puts.push_back(test::put_of(second_path(i), 100 + i));
+    for (int i = 0; i < kPuts; ++i) change.puts.push_back(put_of(second_path(i), 100 + i));
     SACCADE_ASSIGN(const auto replaced, writer.find_path(first_path(1)));
     SACCADE_ASSIGN(const auto removed, writer.find_path(first_path(2)));
-    change.puts.push_back(test::put_of(first_path(1), 201));
+    change.puts.push_back(put_of(first_path(1), 201));
     change.puts.back().item.id = replaced->id;
     change.removals = {removed->id};
     SACCADE_TRY(writer.commit(change));
@@ -64,6 +68,13 @@ Content content_of(const std::filesystem::path& folder) {
     const auto row = collection->rows().row(item.row);
     EXPECT_THAT(row, testing::ElementsAreArray(test::unit_row(static_cast<int>(item.size - 100))))
         << item.path;
+    if (!collection->has_late_rows()) continue;
+    const Matrix<float> late = restore_rows(collection->late_rows(item.row));
+    const Matrix<float> expected = test::late_rows_of(static_cast<int>(item.size - 100));
+    EXPECT_EQ(late.rows(), expected.rows());
+    for (size_t i = 0; i < std::min(late.values().size(), expected.values().size()); ++i) {
+      EXPECT_NEAR(late.values()[i], expected.values()[i], 1e-3);
+    }
   }
   return content;
 }
@@ -85,20 +96,28 @@ void expect_a_whole_state(const std::filesystem::path& folder) {
   EXPECT_EQ(test::faults(folder), "");
 }
 
-void expect_finished(const std::filesystem::path& folder) {
+void expect_finished(const std::filesystem::path& folder, bool late) {
   EXPECT_EQ(content_of(folder), states().back());
   EXPECT_EQ(test::faults(folder), "");
   const auto summary = Collection::open(folder).value().summary();
   EXPECT_EQ(summary->dead_rows, 0);
   EXPECT_EQ(summary->generation, 2);
   EXPECT_EQ(std::filesystem::file_size(folder / "rows-2.f32"), (2 * kPuts - 1) * 8 * 4U);
+  std::set<std::string> expected = {"collection.json", "catalog.sqlite", "rows-2.f32", "lock"};
+  if (late) expected.insert({"late-2.rows", "late-2.ends"});
+  std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    EXPECT_THAT(entry.path().filename().string(),
-                testing::AnyOf("collection.json", "catalog.sqlite", "rows-2.f32", "lock"));
+    found.insert(entry.path().filename().string());
   }
+  EXPECT_EQ(found, expected);
 }
 
-TEST(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
+class Crash : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Rows, Crash, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "OneAnItemAndLate" : "OneAnItem"; });
+
+TEST_P(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
+  const bool late = GetParam();
   bool finished = false;
   int kills = 0;
   for (int step = 1; !finished; ++step) {
@@ -112,7 +131,7 @@ TEST(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
       options.on_step = [&](std::string_view) {
         if (++steps == step) ::kill(::getpid(), SIGKILL);
       };
-      ::_exit(work(folder, options) ? 0 : 1);
+      ::_exit(work(folder, options, late) ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -123,15 +142,16 @@ TEST(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
       ++kills;
     }
     expect_a_whole_state(folder);
-    ASSERT_OK(work(folder, {}));
-    expect_finished(folder);
+    ASSERT_OK(work(folder, {}, late));
+    expect_finished(folder, late);
     if (HasFailure()) return;
   }
-  EXPECT_EQ(kills, 4 + 2 * 6 + 4);  // creation, two changes, a compaction
+  EXPECT_EQ(kills, 4 + 2 * (late ? 10 : 6) + 4);  // creation, two changes, a compaction
 }
 
-TEST(Crash, KilledTwiceInARow) {
-  for (int step = 5; step <= 20; ++step) {
+TEST_P(Crash, KilledTwiceInARow) {
+  const bool late = GetParam();
+  for (int step = 5; step <= (late ? 28 : 20); ++step) {
     SCOPED_TRACE(step);
     const test::TempDir temporary;
     const std::filesystem::path folder = temporary.path() / "c";
@@ -143,19 +163,20 @@ TEST(Crash, KilledTwiceInARow) {
         options.on_step = [&](std::string_view) {
           if (++steps == limit) ::kill(::getpid(), SIGKILL);
         };
-        ::_exit(work(folder, options) ? 0 : 1);
+        ::_exit(work(folder, options, late) ? 0 : 1);
       }
       ASSERT_EQ(::waitpid(child, nullptr, 0), child);
       expect_a_whole_state(folder);
     }
-    ASSERT_OK(work(folder, {}));
-    expect_finished(folder);
+    ASSERT_OK(work(folder, {}, late));
+    expect_finished(folder, late);
     if (HasFailure()) return;
   }
 }
 
 // No file may grow past a limit, as on a full disk: every write past it fails.
-TEST(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
+TEST_P(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
+  const bool late = GetParam();
   bool finished = false;
   int refusals = 0;
   for (rlim_t limit = 0; !finished; limit += limit < 1'000 ? 50 : 2'000) {
@@ -168,7 +189,7 @@ TEST(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
       ::signal(SIGXFSZ, SIG_IGN);
       const rlimit file_size{limit, limit};
       ::setrlimit(RLIMIT_FSIZE, &file_size);
-      const auto status = work(folder, {});
+      const auto status = work(folder, {}, late);
       ::_exit(status ? 0 : status.error().code == ErrorCode::kIo ? 1 : 2);
     }
     int status = 0;
@@ -178,14 +199,14 @@ TEST(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
     finished = WEXITSTATUS(status) == 0;
     if (!finished) ++refusals;
     expect_a_whole_state(folder);
-    ASSERT_OK(work(folder, {}));
-    expect_finished(folder);
+    ASSERT_OK(work(folder, {}, late));
+    expect_finished(folder, late);
     if (HasFailure()) return;
   }
   EXPECT_GT(refusals, 10);
 }
 
-TEST(Crash, AWriterWhoseWriteFailedRefusesMore) {
+TEST(CrashedWriter, AWriterWhoseWriteFailedRefusesMore) {
   const test::TempDir temporary;
   const std::filesystem::path folder = temporary.path() / "c";
   const pid_t child = ::fork();

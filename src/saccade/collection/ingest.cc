@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "saccade/collection/late_item.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/store.h"
 #include "saccade/collection/walk.h"
@@ -23,6 +24,10 @@ namespace saccade {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Late rows kept in memory before a transaction is written. Copies of a picture within one share no memory,
+// so that thousands of them may take more, at 512 items a transaction at most.
+constexpr int64_t kPendingBytes = int64_t{64} << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -116,6 +121,7 @@ struct Prepared {
   DecodedImage picture;        // format and size; pixels are dropped
   std::vector<float> pixels;   // as the encoder reads them
   std::optional<Error> error;
+  bool catalog_failed = false;  // the error is the collection's, not this file's
 };
 
 // Everything one run needs. The calling thread walks, asks the catalog, encodes and writes; tasks of the pool
@@ -154,8 +160,9 @@ class Run {
   // An item on its way into the catalog.
   struct Pending {
     Item item;
-    std::vector<float> values;  // its row, once encoded
-    int64_t copy_of = -1;       // index of the pending item with the same content
+    std::vector<float> values;    // its row, once encoded
+    std::vector<std::byte> late;  // and those of late interaction, where the collection keeps such
+    int64_t copy_of = -1;         // index of the pending item with the same content
     bool duplicate = false;
     std::optional<Error> error;  // the encoder gave no usable row
   };
@@ -169,11 +176,14 @@ class Run {
   std::string caption_of(const std::string& path) const;
   Status take_ready(bool all);
   Status take(Prepared prepared);
+  Result<std::optional<Item>> find_moved(const std::string& hash);
   Status take_known(Item item, const Item& known);
   Status take_new(Item item, Prepared prepared);
   Item item_of(const Prepared& prepared) const;
   void add_failure(const Task& task, Error error);
   void report_failure(const std::string& path, Error error);
+  Status encode_rows(MatrixView<const float> pixels);
+  Status encode_late(MatrixView<const float> pixels);
   Status encode_batch();
   Status flush();
   Status flush_if_due();
@@ -211,7 +221,9 @@ class Run {
   std::unordered_map<std::string, int64_t> pending_hashes_;
   std::vector<std::pair<int64_t, std::vector<float>>> batch_;  // (index into pending_, pixels)
   CollectionChange change_;                                    // all but the puts
-  std::unordered_set<int64_t> moved_ids_;
+  int64_t pending_bytes_ = 0;                                  // of late rows
+  // By hash, for content that items have: the last item looked at for having moved.
+  std::unordered_map<std::string, int64_t> examined_;
   int64_t pending_moved_ = 0;
   int64_t pending_unchanged_ = 0;
   Clock::time_point last_flush_ = Clock::now();
@@ -245,8 +257,12 @@ Status Run::read(Prepared& prepared, std::string& bytes) {
     prepared.same_content = true;
     return {};
   }
-  SACCADE_ASSIGN(const std::vector<Item> known, collection_.find_hash(prepared.hash));
-  prepared.known_content = !known.empty();
+  const auto known = collection_.find_hash(prepared.hash);
+  if (!known) {
+    prepared.catalog_failed = true;
+    return fail(known.error());
+  }
+  prepared.known_content = !known->empty();
   return {};
 }
 
@@ -407,8 +423,27 @@ Item Run::item_of(const Prepared& prepared) const {
   return item;
 }
 
+// An item of that content whose file is gone. Each item is looked at once a run, however many copies there
+// are.
+Result<std::optional<Item>> Run::find_moved(const std::string& hash) {
+  const auto found = examined_.find(hash);
+  int64_t examined = found == examined_.end() ? 0 : found->second;
+  for (;;) {
+    SACCADE_ASSIGN(std::vector<Item> known, collection_.find_hash(hash, examined));
+    if (known.empty()) return std::optional<Item>();
+    for (Item& candidate : known) {
+      examined = candidate.id;
+      if (!is_gone(candidate.path)) continue;
+      examined_[hash] = examined;
+      return std::optional<Item>(std::move(candidate));
+    }
+    examined_[hash] = examined;
+  }
+}
+
 Status Run::take(Prepared prepared) {
   if (prepared.error) {
+    if (prepared.catalog_failed) return fail(*std::move(prepared.error));
     add_failure(prepared.task, *std::move(prepared.error));
     return {};
   }
@@ -420,14 +455,13 @@ Status Run::take(Prepared prepared) {
   }
   SACCADE_ASSIGN(const std::vector<Item> known, collection_.find_hash(item.hash));
   if (!prepared.task.existing) {
-    for (const Item& candidate : known) {
-      if (!is_gone(candidate.path) || !moved_ids_.insert(candidate.id).second) continue;
-      Item moved = candidate;
-      moved.path = item.path;
-      moved.size = item.size;
-      moved.mtime_ns = item.mtime_ns;
-      if (!item.caption.empty()) moved.caption = item.caption;
-      change_.updates.push_back(std::move(moved));
+    SACCADE_ASSIGN(std::optional<Item> moved, find_moved(item.hash));
+    if (moved) {
+      moved->path = item.path;
+      moved->size = item.size;
+      moved->mtime_ns = item.mtime_ns;
+      if (!item.caption.empty()) moved->caption = item.caption;
+      change_.updates.push_back(*std::move(moved));
       ++pending_moved_;
       return {};
     }
@@ -450,6 +484,8 @@ Status Run::take_known(Item item, const Item& known) {
   pending.item = std::move(item);
   pending.duplicate = true;
   SACCADE_ASSIGN(pending.values, collection_.row_values(known.row));
+  SACCADE_ASSIGN(pending.late, collection_.late_values(known.row));
+  pending_bytes_ += static_cast<int64_t>(pending.late.size());
   pending_.push_back(std::move(pending));
   return {};
 }
@@ -490,16 +526,10 @@ void Run::add_failure(const Task& task, Error error) {
   change_.failures.push_back(failure);
 }
 
-Status Run::encode_batch() {
-  if (batch_.empty()) return {};
-  const auto start = Clock::now();
+// One row a picture of the batch.
+Status Run::encode_rows(MatrixView<const float> pixels) {
   const int64_t dim = collection_.info().checkpoint.dim;
-  Matrix<float> pixels(static_cast<int64_t>(batch_.size()),
-                       static_cast<int64_t>(batch_.front().second.size()));
-  for (size_t i = 0; i < batch_.size(); ++i) {
-    std::copy(batch_[i].second.begin(), batch_[i].second.end(), pixels.row(static_cast<int64_t>(i)).begin());
-  }
-  SACCADE_ASSIGN(const Matrix<float> rows, encoder_.encode_images(pixels.view()).in("encode images"));
+  SACCADE_ASSIGN(const Matrix<float> rows, encoder_.encode_images(pixels).in("encode images"));
   if (rows.rows() != pixels.rows() || rows.columns() != dim) {
     return fail(ErrorCode::kInternal, "encode images: [{}, {}] came back, expected [{}, {}]", rows.rows(),
                 rows.columns(), pixels.rows(), dim);
@@ -513,6 +543,45 @@ Status Run::encode_batch() {
       pending.error = Error{ErrorCode::kInternal, "the encoder gave " + usable.error().message};
     }
   }
+  return {};
+}
+
+// Many rows a picture, and their mean, which is what encode_images would give.
+Status Run::encode_late(MatrixView<const float> pixels) {
+  const LateSettings& settings = *collection_.info().settings.late;
+  const int64_t dim = collection_.info().checkpoint.dim;
+  SACCADE_ASSIGN(const RowSets sets,
+                 encoder_.late_interaction()->encode_image_rows(pixels).in("encode images"));
+  if (static_cast<int64_t>(sets.begin.size()) != pixels.rows() + 1 || sets.rows.columns() != dim ||
+      sets.begin.front() != 0 || sets.begin.back() != sets.rows.rows() ||
+      !std::ranges::is_sorted(sets.begin)) {
+    return fail(ErrorCode::kInternal,
+                "encode images: {} sets of [{}, {}] rows came back, expected {} of {} columns",
+                sets.begin.size() - 1, sets.rows.rows(), sets.rows.columns(), pixels.rows(), dim);
+  }
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    Pending& pending = pending_[static_cast<size_t>(batch_[i].first)];
+    const auto rows = sets.rows.view().slice(sets.begin[i], sets.begin[i + 1] - sets.begin[i]);
+    if (auto item = make_late_item(rows, settings); item) {
+      pending.values = std::move(item->mean);
+      pending.late = std::move(item->stored);
+      pending_bytes_ += static_cast<int64_t>(pending.late.size());
+    } else {
+      pending.error = Error{ErrorCode::kInternal, "the encoder gave " + item.error().message};
+    }
+  }
+  return {};
+}
+
+Status Run::encode_batch() {
+  if (batch_.empty()) return {};
+  const auto start = Clock::now();
+  Matrix<float> pixels(static_cast<int64_t>(batch_.size()),
+                       static_cast<int64_t>(batch_.front().second.size()));
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    std::copy(batch_[i].second.begin(), batch_[i].second.end(), pixels.row(static_cast<int64_t>(i)).begin());
+  }
+  SACCADE_TRY(collection_.info().settings.late ? encode_late(pixels.view()) : encode_rows(pixels.view()));
   batch_.clear();
   report_.seconds.encode += seconds_since(start);
   return {};
@@ -527,6 +596,7 @@ Status Run::flush() {
     if (pending.copy_of >= 0) {
       const Pending& source = pending_[static_cast<size_t>(pending.copy_of)];
       pending.values = source.values;
+      pending.late = source.late;
       pending.error = source.error;
     }
   }
@@ -539,15 +609,15 @@ Status Run::flush() {
     } else if (!pending.values.empty()) {
       pending.item.id == 0 ? ++counted.added : ++counted.updated;
       if (pending.item.id == 0 && pending.duplicate) ++counted.duplicates;
-      change_.puts.push_back({std::move(pending.item), std::move(pending.values)});
+      change_.puts.push_back({std::move(pending.item), std::move(pending.values), std::move(pending.late)});
     }
   }
   pending_.clear();
   pending_hashes_.clear();
+  pending_bytes_ = 0;
   batch_.clear();
   SACCADE_TRY(collection_.commit(change_));
   change_ = CollectionChange{};
-  moved_ids_.clear();
   report_.added += counted.added;
   report_.updated += counted.updated;
   report_.duplicates += counted.duplicates;
@@ -561,8 +631,10 @@ Status Run::flush() {
 Status Run::flush_if_due() {
   const auto items = static_cast<int64_t>(pending_.size() + change_.updates.size() + change_.failures.size());
   if (items == 0) return {};
-  if (items < options_.items_per_transaction && seconds_since(last_flush_) < options_.seconds_per_transaction)
+  if (items < options_.items_per_transaction && pending_bytes_ < kPendingBytes &&
+      seconds_since(last_flush_) < options_.seconds_per_transaction) {
     return {};
+  }
   SACCADE_TRY(encode_batch());
   return flush();
 }
@@ -632,6 +704,7 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   const CheckpointId given{encoder_.info().family, "", encoder_.info().fingerprint, encoder_.info().dim};
   SACCADE_TRY(
       check_same_checkpoint(info, given).in(fmt::format("collection {}", collection_.folder().string())));
+  if (info.settings.late) SACCADE_TRY(check_grid(encoder_, *info.settings.late));
 
   const WalkOptions walking{options_.follow_links, options_.hidden, collection_.folder()};
   const WalkResult found = walk(inputs, walking, stop_, [&](int64_t count) {

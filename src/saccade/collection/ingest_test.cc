@@ -151,6 +151,20 @@ TEST_F(IngestTest, NoticesChangedTouchedMovedAndDeletedFiles) {
   EXPECT_EQ(test::faults(folder_, true), "");
 }
 
+TEST_F(IngestTest, AFolderOfCopiesMoves) {
+  constexpr int kCopies = 80;  // more than the catalog looks up at a time
+  for (int i = 0; i < kCopies; ++i) add("old/" + std::to_string(i) + ".png", 7);
+  ASSERT_OK(run());
+  fs::rename(pictures_ / "old", pictures_ / "new");
+  add("new/more.png", 7);
+  const auto report = run();
+  ASSERT_OK(report);
+  EXPECT_EQ(report->moved, kCopies);
+  EXPECT_EQ(report->added, 1);
+  EXPECT_EQ(report->missing, 0);
+  EXPECT_EQ(test::faults(folder_, true), "");
+}
+
 TEST_F(IngestTest, PruneTakesOnlyWhatIsBelowTheInputs) {
   const std::string kept = add("one/a.png", 1);
   const std::string gone = add("two/b.png", 2);

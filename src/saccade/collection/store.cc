@@ -14,6 +14,7 @@ namespace saccade::store {
 namespace {
 
 constexpr int64_t kMaxDim = 65'536;
+constexpr std::string_view kGridMean = "grid_mean";
 
 struct SchemaObject {
   std::string_view name;
@@ -52,6 +53,27 @@ Result<BackgroundPolicy> background_from_name(std::string_view name) {
               name);
 }
 
+Result<LateSettings> parse_late(const Json& json) {
+  LateSettings late;
+  SACCADE_ASSIGN(const std::string precision, json_field<std::string>(json, "precision"));
+  SACCADE_ASSIGN(late.precision, row_precision_from_name(precision));
+  SACCADE_ASSIGN(const std::string pooling, json_field<std::string>(json, "pooling"));
+  if (pooling != kGridMean) {
+    return fail(ErrorCode::kUnsupported, "\"pooling\" is \"{}\", this program knows {}", pooling, kGridMean);
+  }
+  SACCADE_ASSIGN(late.pool, json_field<int64_t>(json, "pool"));
+  if (late.pool < 1 || late.pool > kMaxPool) {
+    return fail(ErrorCode::kBadData, "\"pool\" is {}, expected 1 to {}", late.pool, kMaxPool);
+  }
+  SACCADE_ASSIGN(late.grid.rows, json_field<int64_t>(json, "grid_rows"));
+  SACCADE_ASSIGN(late.grid.columns, json_field<int64_t>(json, "grid_columns"));
+  constexpr int64_t kMaxSide = 65'536;
+  for (const int64_t side : {late.grid.rows, late.grid.columns}) {
+    if (side < 0 || side > kMaxSide) return fail(ErrorCode::kBadData, "a grid {} patches long", side);
+  }
+  return late;
+}
+
 Result<CollectionInfo> parse_info(const Json& json) {
   SACCADE_ASSIGN(const std::string format, json_field<std::string>(json, "format"));
   if (format != "saccade collection") {
@@ -81,6 +103,9 @@ Result<CollectionInfo> parse_info(const Json& json) {
   SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
   SACCADE_ASSIGN(const std::string background, json_field<std::string>(settings, "background"));
   SACCADE_ASSIGN(info.settings.background, background_from_name(background));
+  if (settings.contains("late")) {
+    SACCADE_ASSIGN(info.settings.late, parse_late(settings["late"]).in("late"));
+  }
   return info;
 }
 
@@ -134,13 +159,17 @@ std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t gen
 }
 
 int64_t generation_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "rows-";
-  constexpr std::string_view kSuffix = ".f32";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
-  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-  int64_t generation = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), generation);
-  return error == std::errc() && end == name.data() + name.size() && generation > 0 ? generation : 0;
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"rows-", ".f32"}, {"late-", ".rows"}, {"late-", ".ends"}};
+  for (const auto& [prefix, suffix] : kNames) {
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
+    if (name.size() <= prefix.size() + suffix.size()) continue;
+    const auto digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+    int64_t generation = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), generation);
+    if (error == std::errc() && end == digits.data() + digits.size() && generation > 0) return generation;
+  }
+  return 0;
 }
 
 Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
@@ -154,19 +183,26 @@ Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
 }
 
 Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
-  const Json json = {{"format", "saccade collection"},
-                     {"format_version", info.format_version},
-                     {"product_version", info.product_version},
-                     {"created", info.created},
-                     {"checkpoint",
-                      {{"name", info.checkpoint.name},
-                       {"path", info.checkpoint.path},
-                       {"fingerprint", info.checkpoint.fingerprint},
-                       {"dim", info.checkpoint.dim}}},
-                     {"settings",
-                      {{"apply_orientation", info.settings.apply_orientation},
-                       {"background", std::string(background_name(info.settings.background))},
-                       {"fast_decode", info.settings.fast_decode}}}};
+  Json json = {{"format", "saccade collection"},
+               {"format_version", info.format_version},
+               {"product_version", info.product_version},
+               {"created", info.created},
+               {"checkpoint",
+                {{"name", info.checkpoint.name},
+                 {"path", info.checkpoint.path},
+                 {"fingerprint", info.checkpoint.fingerprint},
+                 {"dim", info.checkpoint.dim}}},
+               {"settings",
+                {{"apply_orientation", info.settings.apply_orientation},
+                 {"background", std::string(background_name(info.settings.background))},
+                 {"fast_decode", info.settings.fast_decode}}}};
+  if (const auto& late = info.settings.late) {
+    json["settings"]["late"] = {{"precision", row_precision_name(late->precision)},
+                                {"pooling", kGridMean},
+                                {"pool", late->pool},
+                                {"grid_rows", late->grid.rows},
+                                {"grid_columns", late->grid.columns}};
+  }
   return write_file_atomic(folder / kInfoName, dump_json(json, 2) + "\n");
 }
 
@@ -220,6 +256,10 @@ Result<int64_t> row_bytes(const Meta& meta, int64_t dim) {
     return fail(ErrorCode::kBadData, "catalog: {} rows of {} columns", meta.rows, dim);
   }
   return bytes;
+}
+
+RowLayout late_layout(const CollectionInfo& info) {
+  return {info.settings.late->precision, info.checkpoint.dim};
 }
 
 Item read_item(const Statement& statement) {

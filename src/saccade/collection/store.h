@@ -22,7 +22,7 @@ inline constexpr int64_t kApplicationId = 0x53414343;
 inline constexpr std::string_view kLockName = "lock";
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
-// The generation of a name as rows_path makes it, or 0.
+// The generation of a name as rows_path and those of late_file.h make them, or 0.
 int64_t generation_of(std::string_view name);
 
 Result<CollectionInfo> read_info(const std::filesystem::path& folder);
@@ -47,6 +47,9 @@ Result<Database> open_catalog(const std::filesystem::path& folder, const Collect
 
 // rows x dim x 4, or kBadData where that is absurd.
 Result<int64_t> row_bytes(const Meta& meta, int64_t dim);
+
+// Of a collection with rows of late interaction.
+RowLayout late_layout(const CollectionInfo& info);
 
 // The columns of `items` and `failures` in the order that the functions below read and bind them.
 inline constexpr std::string_view kItemColumns =

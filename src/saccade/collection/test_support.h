@@ -125,6 +125,57 @@ class FakeEncoder : public Encoder {
   Preprocessing preprocessing_;
 };
 
+// Six rows a picture, that depend on its pixels alone: a grid of 2 x 2 patches, the picture's quarters, and
+// two rows that stand for no place.
+class FakeLateEncoder : public FakeEncoder, public LateInteraction {
+ public:
+  [[nodiscard]] LateInteraction* late_interaction() override { return this; }
+  [[nodiscard]] int patch_rows() const override { return rows_; }
+  [[nodiscard]] int patch_columns() const override { return 2; }
+
+  Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
+    if (++calls == fail_at_call) return fail(ErrorCode::kInternal, "the device is gone");
+    images += pixels.rows();
+    RowSets sets;
+    sets.rows = Matrix<float>(6 * pixels.rows(), 8);
+    for (int64_t i = 0; i < pixels.rows(); ++i) {
+      for (int64_t r = 0; r < 6; ++r) set_row(pixels.row(i), r, sets.rows.row(6 * i + r));
+      sets.begin.push_back(6 * (i + 1));
+    }
+    if (images == nan_at_image) sets.rows(sets.rows.rows() - 1, 0) = std::nanf("");
+    return sets;
+  }
+  Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
+    RowSets sets;
+    sets.rows = Matrix<float>(static_cast<int64_t>(texts.size()), 8);
+    for (int64_t r = 0; r < sets.rows.rows(); ++r) {
+      sets.rows(r, 0) = 1;
+      sets.begin.push_back(r + 1);
+    }
+    return sets;
+  }
+
+  int rows_ = 2;
+
+ private:
+  // pixels: [3, 16, 16].
+  static void set_row(std::span<const float> pixels, int64_t which, std::span<float> row) {
+    const int64_t y0 = which < 4 ? which / 2 * 8 : 0;
+    const int64_t x0 = which < 4 ? which % 2 * 8 : which;
+    for (int64_t c = 0; c < 8; ++c) {
+      for (int64_t y = y0; y < y0 + 8; ++y) {
+        const int64_t at = (c % 3) * 256 + y * 16 + x0 + (c * 3) % 8;
+        row[static_cast<size_t>(c)] +=
+            pixels[static_cast<size_t>(at)] * (1 + 0.1F * static_cast<float>(y % 3));
+      }
+      row[static_cast<size_t>(c)] += 0.3F;
+    }
+    double squares = 0;
+    for (const float value : row) squares += static_cast<double>(value) * value;
+    for (float& value : row) value = static_cast<float>(value / std::sqrt(squares));
+  }
+};
+
 inline CheckpointId fake_checkpoint() {
   return {"fake", "/checkpoints/fake", sha256_hex("fake encoder"), 8};
 }
@@ -152,6 +203,30 @@ inline CollectionChange::Put put_of(std::string path, int seed) {
   put.item.format = "jpeg";
   put.item.added = 1'700'000'000;
   put.values = unit_row(seed);
+  return put;
+}
+
+// Settings of a collection that keeps rows of late interaction over FakeLateEncoder's grid.
+inline IngestSettings late_settings_of(RowPrecision precision = RowPrecision::kFp16, int64_t pool = 1) {
+  IngestSettings settings;
+  settings.late = LateSettings{precision, pool, {2, 2}};
+  return settings;
+}
+
+// The late rows of put_of's item: one to three.
+inline Matrix<float> late_rows_of(int seed) {
+  Matrix<float> rows(1 + seed % 3, 8);
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    std::ranges::copy(unit_row(1000 + 10 * seed + static_cast<int>(r)), rows.row(r).begin());
+  }
+  return rows;
+}
+
+inline CollectionChange::Put late_put_of(std::string path, int seed) {
+  CollectionChange::Put put = put_of(std::move(path), seed);
+  const Matrix<float> rows = late_rows_of(seed);
+  put.late.resize(static_cast<size_t>(rows.rows() * stored_row_bytes({RowPrecision::kFp16, 8})));
+  store_rows(rows.view(), RowPrecision::kFp16, put.late);
   return put;
 }
 

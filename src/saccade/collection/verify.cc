@@ -1,11 +1,14 @@
 #include "saccade/collection/verify.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
@@ -28,6 +31,7 @@ class Verifier {
     SACCADE_ASSIGN(const store::Meta meta, store::read_meta(database));
     report_.rows = meta.rows;
     SACCADE_TRY(check_pages(database));
+    if (info.settings.late) open_late(info, meta);
     SACCADE_TRY(check_rows(database, meta, info.checkpoint.dim));
     if (options_.deep) SACCADE_TRY(check_files(database));
     return std::move(report_);
@@ -60,6 +64,31 @@ class Verifier {
     };
     if (auto status = check(); !status) problem("catalog", status.error().message, true);
     return stopped();
+  }
+
+  void open_late(const CollectionInfo& info, const store::Meta& meta) {
+    auto opened = store::LateReader::open(folder_, meta.generation, meta.rows, store::late_layout(info));
+    if (opened) {
+      late_ = *std::move(opened);
+    } else {
+      problem("late rows", opened.error().message, true);
+    }
+  }
+
+  // That each of an item's rows is finite and of length 1, as far as it was rounded when it was stored.
+  void check_late(const std::string& subject, int64_t row) {
+    const StoredRows stored = late_->of(row);
+    const double tolerance = stored.layout.precision == RowPrecision::kFp16 ? 2e-3 : 5e-2;
+    const Matrix<float> rows = restore_rows(stored);
+    for (int64_t r = 0; r < rows.rows(); ++r) {
+      double squares = 0;
+      for (const float value : rows.row(r)) squares += double{value} * value;
+      // Written so that NaN fails.
+      if (std::abs(std::sqrt(squares) - 1.0) <= tolerance) continue;
+      problem(subject, fmt::format("late row {}: a row of length {}, expected 1", r, std::sqrt(squares)),
+              true);
+      return;
+    }
   }
 
   Status check_rows(Database& database, const store::Meta& meta, int64_t dim) {
@@ -97,7 +126,8 @@ class Verifier {
         if (auto usable = store::check_row(values, dim); !usable) {
           problem(subject, fmt::format("row {}: {}", row, usable.error().message), true);
         }
-        if (report_.items % 4096 == 0) {
+        if (late_) check_late(subject, row);
+        if (report_.items % (late_ ? 64 : 4096) == 0) {
           SACCADE_TRY(stopped());
           if (progress_) progress_({"checking rows", report_.items, 0, {}});
         }
@@ -153,6 +183,7 @@ class Verifier {
   std::stop_token stop_;
   std::mutex mutex_;
   VerifyReport report_;
+  std::optional<store::LateReader> late_;
 };
 
 }  // namespace

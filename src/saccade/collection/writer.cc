@@ -1,12 +1,13 @@
 // The write side: see collection.h for the layout and the order of steps that crash safety rests on.
 #include <fcntl.h>
 #include <mutex>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/descriptor.h"
+#include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
 
@@ -17,77 +18,13 @@
 namespace saccade {
 namespace {
 
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  [[nodiscard]] int get() const { return value_; }
-
- private:
-  int value_ = -1;
-};
-
-// The one writer's lock; the kernel gives it up with the process, however that ends.
 Result<Descriptor> take_lock(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / store::kLockName;
-  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (lock.get() < 0) return fail_errno(errno, path.string());
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return fail_errno(errno, path.string() + ": lock");
-    const auto holder = read_file(path, 100);
-    return fail(ErrorCode::kIo, "{}: process {} is writing to this collection; wait until it ends",
-                folder.string(), holder && !holder->empty() ? *holder : "(unknown)");
-  }
-  const std::string id = std::to_string(::getpid());
-  if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
-  SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));
-  return lock;
-}
-
-Status write_at(int descriptor, std::span<const std::byte> bytes, int64_t offset, const std::string& name) {
-  if (::lseek(descriptor, offset, SEEK_SET) < 0) return fail_errno(errno, name + ": seek");
-  return write_all(descriptor, bytes, name);
-}
-
-Status read_at(int descriptor, std::span<std::byte> bytes, int64_t offset, const std::string& name) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, name + ": read");
-    if (got == 0) return fail(ErrorCode::kBadData, "{}: ends at byte {}", name, offset);
-    bytes = bytes.subspan(static_cast<size_t>(got));
-    offset += got;
-  }
-  return {};
-}
-
-// The rows file opened for writing, exactly as long as the catalog says: debris of a crash is cut off.
-Result<Descriptor> open_rows(const std::filesystem::path& path, int64_t bytes) {
-  Descriptor rows(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (rows.get() < 0) return fail_errno(errno, path.string());
-  struct stat info {};
-  if (::fstat(rows.get(), &info) != 0) return fail_errno(errno, path.string());
-  if (info.st_size < bytes) {
-    return fail(ErrorCode::kBadData, "{}: {} bytes, but the catalog's rows are {}", path.string(),
-                info.st_size, bytes);
-  }
-  if (info.st_size > bytes && ::ftruncate(rows.get(), bytes) != 0) {
-    return fail_errno(errno, path.string() + ": truncate");
-  }
-  return rows;
+  return lock_file(folder / store::kLockName, "writing to this collection");
 }
 
 bool is_temporary(std::string_view name) {
   return name.find(".tmp-") != std::string_view::npos &&
-         (name.starts_with("rows-") || name.starts_with(store::kInfoName));
+         (name.starts_with("rows-") || name.starts_with("late-") || name.starts_with(store::kInfoName));
 }
 
 // Files of a compaction or creation that a crash interrupted. Readers that have one mapped keep it.
@@ -163,6 +100,7 @@ struct CollectionWriter::State {
   Descriptor lock;
   Database database;
   Descriptor rows_file;
+  store::LateWriter late;  // where the collection keeps such rows
   store::Meta meta;
   bool broken = false;  // a write failed half-way: only a fresh open knows what the disk holds
   mutable std::mutex mutex;
@@ -188,10 +126,16 @@ struct CollectionWriter::State {
   }
 
   Status append_rows(const CollectionChange& change);
+  Status append_late(const CollectionChange& change);
+  [[nodiscard]] Status check_put(const CollectionChange::Put& put) const;
   Status change_catalog(const CollectionChange& change);
   Status insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace);
   Status forget(Statement& statement, std::string_view path);
   Status commit(const CollectionChange& change);
+  Status write_compacted(std::span<const std::pair<int64_t, int64_t>> items, AtomicFile& file,
+                         const ProgressCallback& progress, const std::stop_token& stop) const;
+  Status compact_late(std::span<const std::pair<int64_t, int64_t>> items, int64_t generation,
+                      const ProgressCallback& progress, const std::stop_token& stop) const;
   Result<std::vector<int64_t>> ids_where(const Filter& filter);
   Result<int64_t> remove_where(const Filter& filter);
 };
@@ -214,6 +158,7 @@ Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& f
     info.created = store::utc_text(store::now_seconds());
     info.checkpoint = checkpoint;
     info.settings = settings;
+    info.format_version = settings.late ? 2 : 1;
     {
       SACCADE_ASSIGN(const Descriptor lock, take_lock(folder));
       if (is_collection(folder))
@@ -221,6 +166,7 @@ Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& f
       SACCADE_TRY(clear_for_creation(folder));
       if (options.on_step) options.on_step("creating");
       SACCADE_TRY(write_file_atomic(store::rows_path(folder, store::Meta{}.generation), ""));
+      if (settings.late) SACCADE_TRY(store::LateWriter::create(folder, store::Meta{}.generation));
       if (options.on_step) options.on_step("rows made");
       SACCADE_ASSIGN(Database database,
                      Database::open(folder / store::kCatalogName, Database::Mode::kCreate).in("catalog"));
@@ -245,7 +191,12 @@ Result<CollectionWriter> CollectionWriter::open(const std::filesystem::path& fol
         std::make_unique<State>(folder, std::move(info), options, std::move(lock), std::move(database));
     SACCADE_ASSIGN(state->meta, store::read_meta(state->database));
     SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(state->meta, state->info.checkpoint.dim));
-    SACCADE_ASSIGN(state->rows_file, open_rows(store::rows_path(folder, state->meta.generation), bytes));
+    if (state->info.settings.late) {
+      SACCADE_ASSIGN(state->late, store::LateWriter::open(folder, state->meta.generation, state->meta.rows,
+                                                          store::late_layout(state->info)));
+    }
+    SACCADE_ASSIGN(state->rows_file,
+                   store::open_grown(store::rows_path(folder, state->meta.generation), bytes, "rows"));
     remove_debris(folder, state->meta.generation);
     return CollectionWriter(std::move(state));
   };
@@ -280,12 +231,44 @@ Status CollectionWriter::State::append_rows(const CollectionChange& change) {
   const auto bytes = std::as_bytes(std::span(values));
   const size_t half = bytes.size() / 2;
   const int64_t offset = meta.rows * bytes_a_row();
-  SACCADE_TRY(write_at(rows_file.get(), bytes.first(half), offset, name));
+  SACCADE_TRY(store::write_at(rows_file.get(), bytes.first(half), offset, name));
   step("half of the rows written");
-  SACCADE_TRY(write_at(rows_file.get(), bytes.subspan(half), offset + static_cast<int64_t>(half), name));
+  SACCADE_TRY(
+      store::write_at(rows_file.get(), bytes.subspan(half), offset + static_cast<int64_t>(half), name));
   step("rows written");
+  if (info.settings.late) SACCADE_TRY(append_late(change));
   if (::fdatasync(rows_file.get()) != 0) return fail_errno(errno, name + ": flush");
   step("rows flushed");
+  return {};
+}
+
+Status CollectionWriter::State::append_late(const CollectionChange& change) {
+  std::vector<std::span<const std::byte>> items;
+  for (const auto& put : change.puts) items.emplace_back(put.late);
+  SACCADE_TRY(late.append_rows(items, [this] { step("half of the late rows written"); }));
+  step("late rows written");
+  SACCADE_TRY(late.append_ends());
+  step("late ends written");
+  SACCADE_TRY(late.flush());
+  step("late rows flushed");
+  return {};
+}
+
+Status CollectionWriter::State::check_put(const CollectionChange::Put& put) const {
+  if (static_cast<int64_t>(put.values.size()) != info.checkpoint.dim) {
+    return fail(ErrorCode::kBadData, "a row of {} columns, expected {}", put.values.size(),
+                info.checkpoint.dim);
+  }
+  SACCADE_TRY(store::check_row(put.values.data(), info.checkpoint.dim));
+  if (!info.settings.late) {
+    if (put.late.empty()) return {};
+    return fail(ErrorCode::kBadData, "{} bytes of late rows for a collection that keeps none",
+                put.late.size());
+  }
+  const int64_t width = stored_row_bytes(store::late_layout(info));
+  if (put.late.empty() || static_cast<int64_t>(put.late.size()) % width != 0) {
+    return fail(ErrorCode::kBadData, "{} bytes of late rows, expected rows of {}", put.late.size(), width);
+  }
   return {};
 }
 
@@ -345,13 +328,7 @@ Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
 
 Status CollectionWriter::State::commit(const CollectionChange& change) {
   SACCADE_TRY(usable());
-  for (const auto& put : change.puts) {
-    if (static_cast<int64_t>(put.values.size()) != info.checkpoint.dim) {
-      return fail(ErrorCode::kBadData, "{}: a row of {} columns, expected {}", put.item.path,
-                  put.values.size(), info.checkpoint.dim);
-    }
-    SACCADE_TRY(store::check_row(put.values.data(), info.checkpoint.dim).in(put.item.path));
-  }
+  for (const auto& put : change.puts) SACCADE_TRY(check_put(put).in(put.item.path));
   if (change.empty()) return {};
   const auto before_commit = [&]() -> Result<Transaction> {
     SACCADE_TRY(append_rows(change));
@@ -364,6 +341,7 @@ Status CollectionWriter::State::commit(const CollectionChange& change) {
     // The rows are not in the catalog, whatever else: give their room back. The next open does it if this
     // fails.
     if (::ftruncate(rows_file.get(), meta.rows * bytes_a_row()) != 0) broken = true;
+    if (info.settings.late && !late.cut()) broken = true;
     broken = broken || transaction.error().code != ErrorCode::kUsage;
     return fail(std::move(transaction).error());
   }
@@ -373,6 +351,7 @@ Status CollectionWriter::State::commit(const CollectionChange& change) {
     return committed;
   }
   meta.rows += static_cast<int64_t>(change.puts.size());
+  late.committed();
   step("committed");
   return {};
 }
@@ -390,12 +369,13 @@ Result<std::optional<Item>> CollectionWriter::find_path(std::string_view path) c
   return row ? std::optional<Item>(store::read_item(statement)) : std::nullopt;
 }
 
-Result<std::vector<Item>> CollectionWriter::find_hash(std::string_view hash) const {
+Result<std::vector<Item>> CollectionWriter::find_hash(std::string_view hash, int64_t after_id) const {
   const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement,
-                 state_->database.prepare(fmt::format(
-                     "SELECT {} FROM items WHERE hash = ? ORDER BY id LIMIT 32", store::kItemColumns)));
-  statement.bind(hash);
+  SACCADE_ASSIGN(
+      Statement statement,
+      state_->database.prepare(fmt::format(
+          "SELECT {} FROM items WHERE hash = ? AND id > ? ORDER BY id LIMIT 32", store::kItemColumns)));
+  statement.bind(hash).bind(after_id);
   std::vector<Item> items;
   for (;;) {
     SACCADE_ASSIGN(const bool row, statement.step());
@@ -447,9 +427,15 @@ Result<std::vector<float>> CollectionWriter::row_values(int64_t row) const {
     return fail(ErrorCode::kNotFound, "row {} of {}", row, state_->meta.rows);
   }
   std::vector<float> values(static_cast<size_t>(state_->info.checkpoint.dim));
-  SACCADE_TRY(read_at(state_->rows_file.get(), std::as_writable_bytes(std::span(values)),
-                      row * state_->bytes_a_row(), state_->rows_name()));
+  SACCADE_TRY(store::read_at(state_->rows_file.get(), std::as_writable_bytes(std::span(values)),
+                             row * state_->bytes_a_row(), state_->rows_name()));
   return values;
+}
+
+Result<std::vector<std::byte>> CollectionWriter::late_values(int64_t row) const {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->info.settings.late) return std::vector<std::byte>{};
+  return state_->late.read(row);
 }
 
 Result<std::vector<int64_t>> CollectionWriter::State::ids_where(const Filter& filter) {
@@ -492,6 +478,42 @@ Result<int64_t> CollectionWriter::remove_matching(const Filter& filter) {
   return state_->remove_where(filter).in("remove");
 }
 
+// The rows of `items`, (row, id) by row, as a new rows file, not yet in place.
+Status CollectionWriter::State::write_compacted(std::span<const std::pair<int64_t, int64_t>> items,
+                                                AtomicFile& file, const ProgressCallback& progress,
+                                                const std::stop_token& stop) const {
+  constexpr size_t kBlock = size_t{1} << 20;
+  const auto width = static_cast<size_t>(bytes_a_row());
+  std::vector<std::byte> block;
+  block.reserve(kBlock + width);
+  for (size_t i = 0; i < items.size(); ++i) {
+    block.resize(block.size() + width);
+    SACCADE_TRY(store::read_at(rows_file.get(), std::span(block).last(width), items[i].first * bytes_a_row(),
+                               rows_name()));
+    if (block.size() < kBlock && i + 1 < items.size()) continue;
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
+    SACCADE_TRY(file.write(block));
+    block.clear();
+    if (progress)
+      progress({"compacting", static_cast<int64_t>(i) + 1, static_cast<int64_t>(items.size()), {}});
+  }
+  return {};
+}
+
+// Likewise the rows of late interaction; these are put in place.
+Status CollectionWriter::State::compact_late(std::span<const std::pair<int64_t, int64_t>> items,
+                                             int64_t generation, const ProgressCallback& progress,
+                                             const std::stop_token& stop) const {
+  std::vector<int64_t> rows;
+  for (const auto& [row, id] : items) rows.push_back(row);
+  int64_t done = 0;
+  return late.write_compacted(folder, generation, rows, [&]() -> Status {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
+    if (progress) progress({"compacting late rows", ++done, static_cast<int64_t>(rows.size()), {}});
+    return {};
+  });
+}
+
 Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std::stop_token stop) {
   const std::lock_guard lock(state_->mutex);
   State& state = *state_;
@@ -509,27 +531,21 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
     if (dropped == 0) return 0;
 
     const store::Meta next{kept, state.meta.generation + 1};
-    const std::filesystem::path old_path = store::rows_path(state.folder, state.meta.generation);
     const std::filesystem::path new_path = store::rows_path(state.folder, next.generation);
     SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(new_path));
-    constexpr size_t kBlock = size_t{1} << 20;
-    const auto width = static_cast<size_t>(state.bytes_a_row());
-    std::vector<std::byte> block;
-    block.reserve(kBlock + width);
-    for (int64_t i = 0; i < kept; ++i) {
-      block.resize(block.size() + width);
-      SACCADE_TRY(read_at(state.rows_file.get(), std::span(block).last(width),
-                          items[static_cast<size_t>(i)].first * state.bytes_a_row(), old_path.string()));
-      if (block.size() < kBlock && i + 1 < kept) continue;
-      if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
-      SACCADE_TRY(file.write(block));
-      block.clear();
-      if (progress) progress({"compacting", i + 1, kept, {}});
-    }
+    SACCADE_TRY(state.write_compacted(items, file, progress, stop));
+    const bool with_late = state.info.settings.late.has_value();
+    if (with_late) SACCADE_TRY(state.compact_late(items, next.generation, progress, stop));
     state.step("new rows written");
     SACCADE_TRY(file.commit());
     state.step("new rows in place");
-    SACCADE_ASSIGN(Descriptor rows_file, open_rows(new_path, kept * state.bytes_a_row()));
+    SACCADE_ASSIGN(Descriptor rows_file, store::open_grown(new_path, kept * state.bytes_a_row(), "rows"));
+
+    store::LateWriter late;
+    if (with_late) {
+      SACCADE_ASSIGN(
+          late, store::LateWriter::open(state.folder, next.generation, kept, store::late_layout(state.info)));
+    }
 
     SACCADE_ASSIGN(Transaction transaction, Transaction::begin(state.database));
     // By rising row: a row moves down only to a place that is dead or has moved already, so none ever clash.
@@ -544,11 +560,16 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
       state.broken = true;
       return fail(std::move(committed).error());
     }
+    const int64_t old = state.meta.generation;
     state.meta = next;
     state.rows_file = std::move(rows_file);
+    state.late = std::move(late);
     state.step("compacted");
+    // If not now, then when next opened for writing.
     std::error_code error;
-    std::filesystem::remove(old_path, error);  // if not now, then when next opened for writing
+    std::filesystem::remove(store::rows_path(state.folder, old), error);
+    std::filesystem::remove(store::late_rows_path(state.folder, old), error);
+    std::filesystem::remove(store::late_ends_path(state.folder, old), error);
     return dropped;
   };
   return compacted().in("compact collection");
