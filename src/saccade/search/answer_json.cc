@@ -10,6 +10,60 @@ double shortest(float value) {
   return std::stod(fmt::format("{}", value));
 }
 
+Json tokens_json(const std::optional<TokenCount>& tokens) {
+  if (!tokens) return {};
+  return {{"used", tokens->used}, {"dropped", tokens->dropped}};
+}
+
+Json reranking_json(const Reranking& reranking) {
+  return {{"checkpoint", reranking.checkpoint},
+          {"fingerprint", reranking.fingerprint},
+          {"method", reranking.method},
+          {"depth", reranking.depth},
+          {"reranked", reranking.reranked},
+          {"missing", reranking.missing},
+          {"changed", reranking.changed},
+          {"unreadable", reranking.unreadable},
+          {"tokens", tokens_json(reranking.tokens)}};
+}
+
+Json match_json(const TokenMatch& match) {
+  Json json = {{"token", match.token},
+               {"id", match.id ? Json(*match.id) : Json()},
+               {"dot", shortest(match.dot)},
+               {"patch", nullptr},
+               {"box", nullptr}};
+  if (match.patches) {
+    json["patch"] = {{"row", match.patches->row},
+                     {"column", match.patches->column},
+                     {"rows", match.patches->rows},
+                     {"columns", match.patches->columns}};
+  }
+  if (match.box) {
+    json["box"] = {{"x", shortest(match.box->x)},
+                   {"y", shortest(match.box->y)},
+                   {"width", shortest(match.box->width)},
+                   {"height", shortest(match.box->height)}};
+  }
+  return json;
+}
+
+// What only some answers have, behind what all have.
+void add_stages(const Hit& hit, const Query& query, Json& json) {
+  if (hit.pooled_score) json["pooled_score"] = shortest(*hit.pooled_score);
+  if (hit.retrieval) {
+    json["retrieval"] = {{"rank", hit.retrieval->rank}, {"score", shortest(hit.retrieval->score)}};
+    json["reranked"] = hit.reranked;
+    json["not_reranked"] = hit.not_reranked.empty() ? Json() : Json(hit.not_reranked);
+    // Of another kind than the re-ranked ones' beside it.
+    if (!hit.reranked) json["score"] = nullptr;
+  }
+  if (query.explain) {
+    json["matches"] = Json::array();
+    for (const TokenMatch& match : hit.matches) json["matches"].push_back(match_json(match));
+  }
+}
+
 }  // namespace
 
 Json answer_json(const Answer& answer) {
@@ -19,11 +73,13 @@ Json answer_json(const Answer& answer) {
                    {"k", answer.query.k},
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
                    {"fold_duplicates", answer.query.fold_duplicates}};
-  json["tokens"] = nullptr;
-  if (answer.tokens) {
-    json["tokens"] = {{"used", answer.tokens->used}, {"dropped", answer.tokens->dropped}};
-  }
+  json["tokens"] = tokens_json(answer.tokens);
   json["searched"] = answer.searched;
+  json["late"] = nullptr;
+  if (answer.late_scored) {
+    json["late"] = {{"scored", *answer.late_scored}, {"exact", *answer.late_scored == answer.searched}};
+  }
+  json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();
   json["hits"] = Json::array();
   for (const Hit& hit : answer.hits) {
     Json folded = Json::array();
@@ -42,6 +98,7 @@ Json answer_json(const Answer& answer) {
                             {"height", hit.item.height},
                             {"format", hit.item.format},
                             {"folded", std::move(folded)}});
+    add_stages(hit, answer.query, json["hits"].back());
   }
   return json;
 }

@@ -2,74 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "saccade/collection/filter.h"
-#include "saccade/collection/picture.h"
-#include "saccade/index/exact_search.h"
+#include "saccade/collection/late_item.h"
+#include "saccade/index/max_sim.h"
+#include "saccade/search/candidates.h"
+#include "saccade/search/query_rows.h"
 
 namespace saccade {
 namespace {
-
-Status normalize(std::span<float> row) {
-  double square = 0;
-  for (const float value : row) square += double{value} * value;
-  const double length = std::sqrt(square);
-  // Two unit rows whose sum is this short point in opposite directions: what is left is rounding.
-  if (!(length > 1e-4)) {
-    return fail(ErrorCode::kBadData, "the text's row and the picture's row cancel out (sum of length {:.1e})",
-                length);
-  }
-  for (float& value : row) value = static_cast<float>(value / length);
-  return {};
-}
-
-Result<std::vector<float>> encode_picture(const Collection& collection, Encoder& encoder,
-                                          const Query& query) {
-  const IngestSettings& settings = collection.info().settings;
-  const Preprocessing& preprocessing = encoder.preprocessing();
-  SACCADE_ASSIGN(const DecodedImage decoded,
-                 decode_image_file(query.image, picture_decode_options(settings, preprocessing, query.limits))
-                     .in(fmt::format("picture {}", query.image.string())));
-  Matrix<float> pixels(1, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
-  SACCADE_TRY(preprocess_picture(decoded.image, preprocessing, settings, pixels.row(0))
-                  .in(fmt::format("picture {}", query.image.string())));
-  SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels.view()));
-  return std::vector<float>(rows.row(0).begin(), rows.row(0).end());
-}
-
-struct Candidate {
-  int64_t row = 0;
-  int64_t id = 0;
-  float score = 0;
-};
-
-// The best rows by score, then id: the first `count` at least, or all there are. Rows of equal score at the
-// end are there together or not at all, since exact_search orders them by row number, which may not be id
-// order.
-struct Candidates {
-  std::vector<Candidate> best;
-  bool complete = false;  // nothing ranks behind them
-};
-
-Result<Candidates> find_candidates(const Collection& collection, MatrixView<const float> query, int64_t count,
-                                   std::span<const uint8_t> allowed, ThreadPool& pool) {
-  SACCADE_ASSIGN(const auto answers, exact_search(collection.rows(), query, count, pool, allowed));
-  Candidates found;
-  for (const RowScore& row : answers.front()) {
-    found.best.push_back({row.row, collection.ids()[static_cast<size_t>(row.row)], row.score});
-  }
-  found.complete = static_cast<int64_t>(found.best.size()) < count;
-  if (!found.complete) {
-    const float last = found.best.back().score;
-    while (!found.best.empty() && found.best.back().score == last) found.best.pop_back();
-  }
-  std::ranges::sort(found.best, [](const Candidate& a, const Candidate& b) {
-    return a.score > b.score || (a.score == b.score && a.id < b.id);
-  });
-  return found;
-}
 
 // A hit to be, and what is folded under it.
 struct Group {
@@ -82,18 +26,63 @@ struct Folding {
   bool settled = false;  // candidates further down would not change the groups
 };
 
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double dot = 0;
+  double square_a = 0;
+  double square_b = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    dot += double{a[i]} * b[i];
+    square_a += double{a[i]} * a[i];
+    square_b += double{b[i]} * b[i];
+  }
+  return dot / std::sqrt(square_a * square_b);
+}
+
+// Whether two pictures look the same. Pages of text have means that hardly differ: of late interaction the
+// rows must be alike too, each beside the one at its place.
+class Likeness {
+ public:
+  Likeness(const Collection& collection, float least) : collection_(collection), least_(least) {}
+
+  bool alike(int64_t a, int64_t b) {
+    const auto rows = collection_.rows();
+    const auto row = rows.row(a);
+    const auto other = rows.row(b);
+    if (!(std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= least_)) return false;
+    if (!collection_.has_late_rows()) return true;
+    const Matrix<float>& rows_a = late_rows(a);
+    const Matrix<float>& rows_b = late_rows(b);
+    if (rows_a.rows() != rows_b.rows()) return false;
+    double sum = 0;
+    for (int64_t r = 0; r < rows_a.rows(); ++r) sum += cosine(rows_a.row(r), rows_b.row(r));
+    return sum >= double{least_} * static_cast<double>(rows_a.rows());
+  }
+
+ private:
+  // Those compared lately: a page has half a megabyte of them.
+  const Matrix<float>& late_rows(int64_t row) {
+    constexpr size_t kKept = 64;
+    if (late_rows_.size() > kKept && late_rows_.find(row) == late_rows_.end()) late_rows_.clear();
+    const auto [place, fresh] = late_rows_.try_emplace(row);
+    if (fresh) place->second = restore_rows(collection_.late_rows(row));
+    return place->second;
+  }
+
+  const Collection& collection_;
+  const float least_;
+  std::map<int64_t, Matrix<float>> late_rows_;
+};
+
 // Walks down the candidates until the group after the k-th would begin. Files of the same bytes have the same
 // row, so that the cosine covers them too.
-Folding fold(const Candidates& candidates, MatrixView<const float> rows, const Query& query) {
+Folding fold(const Candidates& candidates, const Collection& collection, const Query& query) {
   Folding folding;
+  Likeness likeness(collection, query.duplicate_cosine);
   for (const Candidate& candidate : candidates.best) {
     Group* like = nullptr;
     if (query.fold_duplicates) {
-      const auto row = rows.row(candidate.row);
-      const auto found = std::ranges::find_if(folding.groups, [&](const Group& group) {
-        const auto other = rows.row(group.first.row);
-        return std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= query.duplicate_cosine;
-      });
+      const auto found = std::ranges::find_if(
+          folding.groups, [&](const Group& group) { return likeness.alike(candidate.row, group.first.row); });
       if (found != folding.groups.end()) like = &*found;
     }
     if (like != nullptr) {
@@ -111,45 +100,41 @@ Folding fold(const Candidates& candidates, MatrixView<const float> rows, const Q
 
 Status check(const Query& query) {
   if (query.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", query.k);
+  if (query.candidates < 0) {
+    return fail(ErrorCode::kUsage, "candidates are {}, expected 0 or more", query.candidates);
+  }
   return {};
 }
 
-}  // namespace
-
-Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query) {
-  SACCADE_TRY(check(query));
-  const bool has_text = query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos;
-  if (!has_text && query.image.empty()) {
-    return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
-  }
-  SACCADE_TRY(check_same_checkpoint(collection.info(),
-                                    {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
-
-  EncodedQuery encoded;
-  if (has_text) {
-    if (encoder.tokenizer() == nullptr) {
-      return fail(ErrorCode::kUnsupported,
-                  "the checkpoint has no tokenizer files: it can be searched by pictures, not by text");
-    }
-    const TokenizedText text = encoder.tokenizer()->encode(query.text, encoder.info().context);
-    encoded.tokens = {text.used, text.dropped};
-    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts({&text, 1}));
-    encoded.row.assign(rows.row(0).begin(), rows.row(0).end());
-  }
-  if (!query.image.empty()) {
-    SACCADE_ASSIGN(std::vector<float> row, encode_picture(collection, encoder, query));
-    if (!has_text) {
-      encoded.row = std::move(row);
-    } else {
-      for (size_t i = 0; i < row.size(); ++i) encoded.row[i] += row[i];
-      SACCADE_TRY(normalize(encoded.row));
-    }
-  }
-  return encoded;
+// How many candidates to begin with, of `searched` pictures: enough that those with a few copies each need no
+// second pass; never more than there are, and one more, so that `complete` can be seen.
+int64_t first_count(const Query& query, int64_t searched, bool late) {
+  if (late && query.candidates == 0) return searched + 1;
+  const int64_t wanted = std::min(query.k, searched);
+  return std::min(late ? std::max(query.candidates, wanted) : wanted * 2 + 32, searched + 1);
 }
 
-Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
-                          ThreadPool& pool) {
+Result<std::vector<Hit>> hits_of(const Collection& collection, const std::vector<Group>& groups, bool late) {
+  std::vector<Hit> hits;
+  for (const Group& group : groups) {
+    Hit hit;
+    hit.rank = static_cast<int64_t>(hits.size()) + 1;
+    hit.score = group.first.score;
+    if (late) hit.pooled_score = group.first.pooled_score;
+    SACCADE_ASSIGN(hit.item, collection.item(group.first.id));
+    for (const Candidate& other : group.others) {
+      SACCADE_ASSIGN(Item item, collection.item(other.id));
+      const bool same_bytes = item.hash == hit.item.hash;
+      hit.folded.push_back({std::move(item), other.score, same_bytes});
+    }
+    hits.push_back(std::move(hit));
+  }
+  return hits;
+}
+
+// `late`: the query's rows of late interaction, or nullptr: by the one row alone.
+Result<Answer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
+                           const Query& query, ThreadPool& pool) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -166,38 +151,85 @@ Result<Answer> search_row(const Collection& collection, std::span<const float> r
   Answer answer;
   answer.query = query;
   answer.searched = std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
+  if (late != nullptr) answer.late_scored = 0;
   if (answer.searched == 0) return answer;
 
-  const MatrixView<const float> query_row(row.data(), 1, static_cast<int64_t>(row.size()));
-  // Enough to begin with that pictures with a few copies each need no second pass; never more than there are,
-  // and one more, so that `complete` can be seen.
   Folding folding;
-  for (int64_t count = std::min(query.k, answer.searched) * 2 + 32; !folding.settled; count *= 4) {
+  for (int64_t count = first_count(query, answer.searched, late != nullptr); !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
-    SACCADE_ASSIGN(const Candidates candidates, find_candidates(collection, query_row, count, allowed, pool));
-    folding = fold(candidates, collection.rows(), query);
-  }
-
-  for (Group& group : folding.groups) {
-    Hit hit;
-    hit.rank = static_cast<int64_t>(answer.hits.size()) + 1;
-    hit.score = group.first.score;
-    SACCADE_ASSIGN(hit.item, collection.item(group.first.id));
-    for (const Candidate& other : group.others) {
-      SACCADE_ASSIGN(Item item, collection.item(other.id));
-      const bool same_bytes = item.hash == hit.item.hash;
-      hit.folded.push_back({std::move(item), other.score, same_bytes});
+    Candidates candidates;
+    if (late != nullptr) {
+      SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, allowed, pool));
+      answer.late_scored = candidates.scored;
+    } else {
+      SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool));
     }
-    answer.hits.push_back(std::move(hit));
+    folding = fold(candidates, collection, query);
   }
+  SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
+  return answer;
+}
+
+// Which patches of each hit the text's rows met.
+Status explain(const Collection& collection, const Preprocessing& preprocessing, const EncodedQuery& encoded,
+               const PackedQuery& packed, Answer& answer) {
+  const LateSettings& settings = *collection.info().settings.late;
+  for (Hit& hit : answer.hits) {
+    SACCADE_ASSIGN(const auto matches, max_sim_matches(collection.late_rows(hit.item.row), packed));
+    for (int64_t token = 0; token < encoded.text_rows; ++token) {
+      const RowMatch& match = matches[static_cast<size_t>(token)];
+      TokenMatch met;
+      met.token = token;
+      if (!encoded.text_ids.empty()) met.id = encoded.text_ids[static_cast<size_t>(token)];
+      met.dot = match.dot / encoded.text_weight;
+      met.patches = patches_of_row(match.row, settings.grid, settings.pool);
+      if (met.patches) {
+        met.box = patch_box(preprocessing, hit.item.width, hit.item.height, settings.grid, *met.patches);
+      }
+      hit.matches.push_back(met);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query) {
+  SACCADE_TRY(check(query));
+  SACCADE_TRY(check_same_checkpoint(collection.info(),
+                                    {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
+  if (collection.has_late_rows()) SACCADE_TRY(check_grid(encoder, *collection.info().settings.late));
+  return encode_query_rows(collection.info().settings, encoder, query, collection.has_late_rows());
+}
+
+Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
+                          ThreadPool& pool) {
+  return search_with(collection, row, nullptr, query, pool);
+}
+
+Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
+                              const Query& query, ThreadPool& pool) {
+  Answer answer;
+  if (!collection.has_late_rows()) {
+    if (query.explain) {
+      return fail(ErrorCode::kUnsupported,
+                  "explain: the collection has one row a picture, which is of all of it; an encoder of many "
+                  "rows a picture tells which part it was");
+    }
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, query, pool));
+  } else {
+    SACCADE_ASSIGN(const PackedQuery packed,
+                   pack_query(encoded.late.view(), collection.info().settings.late->precision));
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, query, pool));
+    if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
+  }
+  answer.tokens = encoded.tokens;
   return answer;
 }
 
 Result<Answer> search(const Collection& collection, Encoder& encoder, const Query& query, ThreadPool& pool) {
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, encoder, query));
-  SACCADE_ASSIGN(Answer answer, search_row(collection, encoded.row, query, pool));
-  answer.tokens = encoded.tokens;
-  return answer;
+  return search_encoded(collection, encoder, encoded, query, pool);
 }
 
 }  // namespace saccade

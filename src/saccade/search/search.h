@@ -16,6 +16,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
+#include "saccade/search/explain.h"
 
 namespace saccade {
 
@@ -35,6 +36,10 @@ struct Query {
   bool fold_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
   DecodeOptions limits;  // for the picture, as in IngestOptions
+  // Where the collection keeps rows of late interaction: how many pictures, the best by their rows' mean, are
+  // scored by all their rows, at least k; 0: all.
+  int64_t candidates = 1000;
+  bool explain = false;  // and which patches each row of the text met
 };
 
 // What the text came to. `dropped` > 0: the encoder has not seen the text's end.
@@ -47,6 +52,12 @@ struct TokenCount {
 struct EncodedQuery {
   std::vector<float> row;            // [dim], of length 1
   std::optional<TokenCount> tokens;  // of the text, where there is one
+  // Rows of late interaction where the collection keeps such, [n, dim]: the text's, then the picture's. Where
+  // there are both, each part's are divided by their number.
+  Matrix<float> late;
+  int64_t text_rows = 0;          // the first of them
+  float text_weight = 1;          // what the text's were multiplied by
+  std::vector<int32_t> text_ids;  // their tokens' ids, where rows and tokens are one to one
 };
 
 struct Hit {
@@ -57,9 +68,34 @@ struct Hit {
     bool same_bytes = false;  // the very same file content; otherwise a near-duplicate
   };
   int64_t rank = 0;  // from 1
-  float score = 0;   // cosine with the query, in [-1, 1]
+  // Cosine with the query, in [-1, 1]; of late interaction the MaxSim; of a second encoder its own score.
+  float score = 0;
   Item item;
   std::vector<Folded> folded;  // best first
+  // Late interaction: the cosine with the mean of its rows, by which it became a candidate.
+  std::optional<float> pooled_score;
+  std::vector<TokenMatch> matches;  // with Query::explain: one a row of the text
+  // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
+  struct Retrieval {
+    int64_t rank = 0;
+    float score = 0;
+  };
+  std::optional<Retrieval> retrieval;
+  bool reranked = false;
+  std::string not_reranked;  // why its picture could not be scored anew; empty where its rank was too low
+};
+
+// What a second encoder did to an answer (rerank.h).
+struct Reranking {
+  std::string checkpoint;  // its name, for people
+  std::string fingerprint;
+  std::string method;    // "cosine", "maxsim" or "match"
+  int64_t depth = 0;     // pictures that were to be scored
+  int64_t reranked = 0;  // those that were
+  int64_t missing = 0;   // files gone
+  int64_t changed = 0;   // files with other bytes than when they were taken in
+  int64_t unreadable = 0;
+  std::optional<TokenCount> tokens;  // of the text, by its tokenizer
 };
 
 struct Answer {
@@ -68,11 +104,15 @@ struct Answer {
   // Fewer than k only where the filter leaves fewer pictures that differ from each other.
   std::vector<Hit> hits;
   int64_t searched = 0;  // pictures the filter left, each of them scored
+  // Late interaction: how many of them were scored by all their rows. All: the answer is exact.
+  std::optional<int64_t> late_scored;
+  std::optional<Reranking> reranking;
 };
 
-// kUsage for a query of neither text nor picture, or of k < 1; kMismatch if `encoder` is not the
-// collection's; kUnsupported for text where the checkpoint has no tokenizer; what decode_image says for the
-// picture; kBadData for a text and a picture whose rows cancel out. Thread-safe.
+// All of the query that the collection can use. kUsage for a query of neither text nor picture, or of k < 1;
+// kMismatch if `encoder` is not the collection's; kUnsupported for text where the checkpoint has no
+// tokenizer; what decode_image says for the picture; kBadData for a text and a picture whose rows cancel out.
+// Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query);
 
 // The hits for a row of the collection's space, by score, then by id: query.text and query.image are not
@@ -82,7 +122,13 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool);
 
-// encode_query, then search_row.
+// Likewise by all the query's rows where the collection keeps rows of late interaction (their mean alone
+// finds candidates): in two stages, unless every picture is a candidate. kUnsupported for Query::explain
+// where it keeps none. Cost: beside the pass over all rows, MaxSim (max_sim.h) of the candidates.
+Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
+                              const Query& query, ThreadPool& pool);
+
+// encode_query, then search_encoded.
 Result<Answer> search(const Collection& collection, Encoder& encoder, const Query& query, ThreadPool& pool);
 
 // The answer as `saccade search --json` prints it (docs/cli.md). Paths that are not UTF-8 get U+FFFD when

@@ -211,7 +211,7 @@ TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
   for (int64_t id = 1; id <= 30; ++id) {
     auto item = open().item(id);
     ASSERT_TRUE(item.has_value());
-    change.puts.push_back({*item, axis(0)});
+    change.puts.push_back({*item, axis(0), {}});
   }
   ASSERT_TRUE(writer_->commit(change).has_value());
   Query query = text_query("a", 7);

@@ -1,0 +1,39 @@
+// The best pictures of a collection for a query, before near-duplicates are folded; not for use outside this
+// module.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
+#include "saccade/index/max_sim_kernels.h"
+
+namespace saccade {
+
+struct Candidate {
+  int64_t row = 0;
+  int64_t id = 0;
+  float score = 0;
+  float pooled_score = 0;  // late interaction: of the first stage
+};
+
+struct Candidates {
+  std::vector<Candidate> best;  // by score, then id
+  int64_t scored = 0;           // late interaction: by all their rows
+  bool complete = false;        // nothing ranks behind them
+};
+
+// By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are
+// there together or not at all, since exact_search orders them by row number, which may not be id order.
+Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
+                                   std::span<const uint8_t> allowed, ThreadPool& pool);
+
+// The `count` best by the one row an item, scored anew by all rows (MaxSim).
+Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
+                                        const PackedQuery& late, int64_t count,
+                                        std::span<const uint8_t> allowed, ThreadPool& pool);
+
+}  // namespace saccade

@@ -1,0 +1,535 @@
+// Searching in two stages: rows of late interaction, and a second encoder.
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/collection/ingest.h"
+#include "saccade/core/files.h"
+#include "saccade/index/max_sim.h"
+#include "saccade/search/explain.h"
+#include "saccade/search/rerank.h"
+#include "saccade/search/search.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int64_t kDim = 8;
+
+void normalize(std::span<float> row) {
+  double square = 0;
+  for (const float value : row) square += double{value} * value;
+  for (float& value : row) value = static_cast<float>(value / std::sqrt(square));
+}
+
+// Texts are letters, one token each; the start is token 100, the end 101.
+class LetterTokenizer : public Tokenizer {
+ public:
+  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
+    TokenizedText result;
+    result.ids.push_back(start_id());
+    for (const char c : text) {
+      if (c == ' ') continue;
+      if (static_cast<int64_t>(result.ids.size()) + 1 < max_tokens) {
+        result.ids.push_back(c - 'a');
+        ++result.used;
+      } else {
+        ++result.dropped;
+      }
+    }
+    result.ids.push_back(end_id());
+    return result;
+  }
+  [[nodiscard]] int64_t vocabulary_size() const override { return 103; }
+  [[nodiscard]] int32_t start_id() const override { return 100; }
+  [[nodiscard]] int32_t end_id() const override { return 101; }
+  [[nodiscard]] int32_t pad_id() const override { return 102; }
+};
+
+// Pictures of 4 x 4 pixels. A row is a mean colour (red axis 0, green 1, blue 2) with a little of axis 3, of
+// the whole picture, or in late interaction of each quarter, and then one of axis 7 for no place. A letter's
+// row is its axis; those of start and end are axes 5 and 6. The matching head says how much of the text's
+// first letter there is.
+class ColourEncoder : public Encoder, public LateInteraction, public PairScorer {
+ public:
+  ColourEncoder(char name, bool late, bool pairs) : late_(late), pairs_(pairs) {
+    info_.fingerprint = std::string(64, name);
+    info_.dim = kDim;
+    info_.context = 8;
+    preprocessing_.resize_mode = ResizeMode::kSquash;
+    preprocessing_.resize_height = preprocessing_.resize_width = 4;
+    preprocessing_.crop = false;
+  }
+  [[nodiscard]] const EncoderInfo& info() const override { return info_; }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return &tokenizer_; }
+  [[nodiscard]] LateInteraction* late_interaction() override { return late_ ? this : nullptr; }
+  [[nodiscard]] PairScorer* pair_scorer() override { return pairs_ ? this : nullptr; }
+  [[nodiscard]] int patch_rows() const override { return 2; }
+  [[nodiscard]] int patch_columns() const override { return 2; }
+
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    pictures += pixels.rows();
+    Matrix<float> rows(pixels.rows(), kDim);
+    for (int64_t i = 0; i < pixels.rows(); ++i) colour(pixels.row(i), 0, 0, 4, rows.row(i));
+    return rows;
+  }
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    Matrix<float> rows(static_cast<int64_t>(texts.size()), kDim);
+    for (size_t t = 0; t < texts.size(); ++t) {
+      const auto row = rows.row(static_cast<int64_t>(t));
+      for (const int32_t id : texts[t].ids) row[axis_of(id)] += 1;
+      normalize(row);
+    }
+    return rows;
+  }
+  Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
+    pictures += pixels.rows();
+    RowSets sets;
+    sets.rows = Matrix<float>(5 * pixels.rows(), kDim);
+    for (int64_t i = 0; i < pixels.rows(); ++i) {
+      for (int64_t q = 0; q < 4; ++q) {
+        colour(pixels.row(i), q / 2 * 2, q % 2 * 2, 2, sets.rows.row(5 * i + q));
+      }
+      sets.rows(5 * i + 4, 7) = 1;
+      sets.begin.push_back(5 * (i + 1));
+    }
+    return sets;
+  }
+  Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
+    RowSets sets;
+    int64_t count = 0;
+    for (const auto& text : texts) count += static_cast<int64_t>(text.ids.size());
+    sets.rows = Matrix<float>(count, kDim);
+    int64_t at = 0;
+    for (const auto& text : texts) {
+      for (const int32_t id : text.ids) sets.rows.row(at++)[axis_of(id)] = 1;
+      sets.begin.push_back(at);
+    }
+    return sets;
+  }
+  Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
+                                         std::span<const TokenizedText> texts) override {
+    pictures += pixels.rows();
+    std::vector<float> scores;
+    for (int64_t i = 0; i < pixels.rows(); ++i) {
+      const auto channel = pixels.row(i).subspan(static_cast<size_t>(texts[0].ids[1]) * 16, 16);
+      float sum = 0;
+      for (const float value : channel) sum += value;
+      scores.push_back(10 + sum);
+    }
+    return scores;
+  }
+
+  EncoderInfo info_;
+  int64_t pictures = 0;
+
+ private:
+  static size_t axis_of(int32_t id) { return static_cast<size_t>(id == 100 ? 5 : id == 101 ? 6 : id); }
+  static void colour(std::span<const float> pixels, int64_t y0, int64_t x0, int64_t side,
+                     std::span<float> row) {
+    for (int64_t c = 0; c < 3; ++c) {
+      for (int64_t y = y0; y < y0 + side; ++y) {
+        for (int64_t x = x0; x < x0 + side; ++x) {
+          row[static_cast<size_t>(c)] += pixels[static_cast<size_t>(c * 16 + y * 4 + x)];
+        }
+      }
+    }
+    row[3] += 0.1F;
+    normalize(row);
+  }
+
+  bool late_;
+  bool pairs_;
+  Preprocessing preprocessing_;
+  LetterTokenizer tokenizer_;
+};
+
+// The colours of four quarters: r, g, b, k (black), w.
+Image quarters(std::string_view colours) {
+  Image image;
+  image.width = image.height = 4;
+  image.channels = 3;
+  image.mode = PixelMode::kRgb;
+  for (int y = 0; y < 4; ++y) {
+    for (int x = 0; x < 4; ++x) {
+      const char c = colours[static_cast<size_t>(y / 2 * 2 + x / 2)];
+      for (const char channel : {'r', 'g', 'b'}) image.pixels.push_back(c == channel || c == 'w' ? 255 : 0);
+    }
+  }
+  return image;
+}
+
+class LateSearch : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "saccade_late_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    fs::create_directories(folder_ / "pictures");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path picture(const std::string& name, const Image& image) {
+    const fs::path path = folder_ / "pictures" / name;
+    EXPECT_TRUE(write_file_atomic(path, encode_png(image).value()).has_value());
+    return path;
+  }
+  void index(RowPrecision precision = RowPrecision::kFp16, int64_t pool = 1) {
+    IngestSettings settings;
+    if (encoder_.late_interaction() != nullptr) settings.late = LateSettings{precision, pool, {2, 2}};
+    auto writer =
+        CollectionWriter::create(folder_ / "c", {"colours", "", encoder_.info().fingerprint, kDim}, settings);
+    ASSERT_TRUE(writer.has_value()) << writer.error().message;
+    const auto report = ingest(*writer, encoder_, std::vector<fs::path>{folder_ / "pictures"}, {}, pool_);
+    ASSERT_TRUE(report.has_value()) << report.error().message;
+    ASSERT_TRUE(report->failed.empty());
+  }
+  Collection open() { return Collection::open(folder_ / "c").value(); }
+  Answer answer_to(const Query& query) {
+    auto answer = search(open(), encoder_, query, pool_);
+    EXPECT_TRUE(answer.has_value()) << answer.error().message;
+    return answer.has_value() ? *std::move(answer) : Answer{};
+  }
+  Result<Answer> rerank(Encoder& second, const Query& query, const RerankOptions& options = {}) {
+    return search_and_rerank(open(), encoder_, second, query, options, pool_);
+  }
+  static std::vector<std::string> names(const Answer& answer) {
+    std::vector<std::string> result;
+    for (const Hit& hit : answer.hits) {
+      result.push_back(fs::path(hit.item.path).filename().string());
+      for (const auto& copy : hit.folded) {
+        result.push_back("  " + fs::path(copy.item.path).filename().string());
+      }
+    }
+    return result;
+  }
+  static Query words(std::string text, int64_t k = 10) {
+    Query query;
+    query.text = std::move(text);
+    query.k = k;
+    return query;
+  }
+  // Pictures of random colours, and what each scores for a query by plain loops.
+  void random_pictures(int count) {
+    std::mt19937 random(11);
+    for (int i = 0; i < count; ++i) {
+      Image image = quarters("kkkk");
+      for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(random() % 256);
+      picture(fmt::format("{:03}.png", i), image);
+    }
+  }
+
+  fs::path folder_;
+  ColourEncoder encoder_{'1', true, false};
+  ThreadPool pool_{2};
+};
+
+TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
+  random_pictures(150);
+  index();
+  const Collection collection = open();
+  const Query query = [] {
+    Query all = words("ab c", 150);
+    all.candidates = 0;
+    all.fold_duplicates = false;
+    return all;
+  }();
+  const Answer answer = answer_to(query);
+  ASSERT_EQ(answer.hits.size(), 150U);
+  EXPECT_EQ(answer.late_scored, 150);
+  const TokenizedText text = encoder_.tokenizer()->encode("abc", 8);
+  const RowSets text_rows = encoder_.encode_text_rows({&text, 1}).value();
+  for (size_t i = 0; i < answer.hits.size(); ++i) {
+    const Hit& hit = answer.hits[i];
+    EXPECT_LE(hit.score, answer.hits[i == 0 ? 0 : i - 1].score);
+    const auto decoded = decode_image_file(hit.item.path).value();
+    Matrix<float> pixels(1, 48);
+    ASSERT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
+    const RowSets item = encoder_.encode_image_rows(pixels.view()).value();
+    const auto matches = max_sim_matches_plain(text_rows.rows.view(), item.rows.view());
+    EXPECT_NEAR(hit.score, max_sim_total(matches), 3e-3);
+    EXPECT_TRUE(hit.pooled_score.has_value());
+  }
+  // One thread, the same bits.
+  ThreadPool one(1);
+  const Answer again = search(collection, encoder_, query, one).value();
+  for (size_t i = 0; i < 150; ++i) {
+    EXPECT_EQ(again.hits[i].item.id, answer.hits[i].item.id);
+    EXPECT_EQ(again.hits[i].score, answer.hits[i].score);
+  }
+}
+
+TEST_F(LateSearch, SaysHowManyWereScoredByAllTheirRows) {
+  random_pictures(60);
+  index(RowPrecision::kInt8);
+  Query query = words("a", 5);
+  const Answer small = answer_to(query);  // fewer pictures than candidates by default
+  EXPECT_EQ(small.late_scored, 60);
+  query.candidates = 20;
+  const Answer staged = answer_to(query);
+  EXPECT_EQ(staged.late_scored, 20);
+  EXPECT_EQ(staged.searched, 60);
+  EXPECT_EQ(staged.hits.size(), 5U);
+  const Json json = answer_json(staged);
+  EXPECT_EQ(dump_json(json["late"]), R"({"scored":20,"exact":false})");
+  EXPECT_TRUE(json["hits"][0].contains("pooled_score"));
+  EXPECT_EQ(dump_json(answer_json(small)["late"]), R"({"scored":60,"exact":true})");
+  query.candidates = 2;  // never fewer than are to be shown
+  EXPECT_EQ(answer_to(query).hits.size(), 5U);
+  query.candidates = -1;
+  EXPECT_EQ(search(open(), encoder_, query, pool_).error().code, ErrorCode::kUsage);
+  query.candidates = 20;
+  query.filter = "path~\"*/00*\"";
+  EXPECT_EQ(answer_to(query).late_scored, 10);
+  query.filter = "width>100";
+  EXPECT_EQ(answer_to(query).late_scored, 0);
+}
+
+TEST_F(LateSearch, TheSecondStageFindsWhatMeansHide) {
+  // The mean of "split" is half red, the row of one of its quarters all of it.
+  picture("split.png", quarters("rbgw"));
+  picture("pink.png", quarters("wwwr"));
+  picture("blue.png", quarters("bbbb"));
+  index();
+  const Answer answer = answer_to(words("abc", 3));
+  EXPECT_EQ(names(answer).front(), "split.png");
+  // start and end meet nothing, each colour its quarter.
+  EXPECT_NEAR(answer.hits[0].score, 3.0, 0.01);
+}
+
+TEST_F(LateSearch, OnlyRowsAlikeInTheirPlacesAreFolded) {
+  picture("a.png", quarters("rgbw"));
+  picture("copy.png", quarters("rgbw"));
+  picture("turned.png", quarters("wbgr"));  // the same mean, other places
+  index();
+  EXPECT_THAT(names(answer_to(words("a"))), ElementsAre("a.png", "  copy.png", "turned.png"));
+}
+
+TEST_F(LateSearch, ExplainsWhichPatchEachTokenMet) {
+  picture("p.png", quarters("rkkg"));
+  index();
+  Query query = words("ab");
+  query.explain = true;
+  const Answer answer = answer_to(query);
+  const auto& matches = answer.hits.at(0).matches;
+  ASSERT_EQ(matches.size(), 4U);  // start, a, b, end
+  EXPECT_EQ(matches[0].id, 100);
+  EXPECT_EQ(matches[1].id, 0);
+  ASSERT_TRUE(matches[1].patches.has_value());
+  EXPECT_EQ(matches[1].patches->row, 0);
+  EXPECT_EQ(matches[1].patches->column, 0);
+  EXPECT_EQ(matches[2].patches->row, 1);
+  EXPECT_EQ(matches[2].patches->column, 1);
+  EXPECT_FLOAT_EQ(matches[2].box->x, 0.5F);
+  EXPECT_FLOAT_EQ(matches[2].box->height, 0.5F);
+  EXPECT_NEAR(matches[1].dot, 1, 0.01);
+  double sum = 0;
+  for (const TokenMatch& match : matches) sum += double{match.dot};
+  EXPECT_NEAR(sum, answer.hits[0].score, 1e-6);
+  const Json json = answer_json(answer)["hits"][0]["matches"][2];
+  EXPECT_EQ(dump_json(json["patch"]), R"({"row":1,"column":1,"rows":1,"columns":1})");
+  EXPECT_EQ(dump_json(json["box"]), R"({"x":0.5,"y":0.5,"width":0.5,"height":0.5})");
+}
+
+TEST_F(LateSearch, PooledRowsStandForTheirBlocks) {
+  picture("p.png", quarters("rrgg"));
+  index(RowPrecision::kFp16, 2);
+  EXPECT_EQ(open().late_rows(0).count, 2 + 1);
+  Query query = words("b");
+  query.explain = true;
+  const auto match = answer_to(query).hits.at(0).matches.at(1);
+  EXPECT_EQ(match.patches->row, 1);
+  EXPECT_EQ(match.patches->columns, 2);
+  EXPECT_FLOAT_EQ(match.box->width, 1);
+}
+
+TEST_F(LateSearch, TextAndPictureTogetherCountAlike) {
+  picture("red.png", quarters("rrrr"));
+  picture("redgreen.png", quarters("rrgg"));
+  picture("green.png", quarters("gggg"));
+  index();
+  Query query = words("b");
+  query.image = folder_ / "pictures/red.png";
+  query.explain = true;
+  const Answer answer = answer_to(query);
+  EXPECT_EQ(names(answer).front(), "redgreen.png");
+  // The text's dots are not scaled.
+  EXPECT_NEAR(answer.hits[0].matches.at(1).dot, 1, 0.01);
+  query.text.clear();
+  query.explain = false;
+  EXPECT_EQ(names(answer_to(query)).front(), "red.png");
+}
+
+TEST_F(LateSearch, OrdinaryCollectionsCannotExplain) {
+  encoder_ = ColourEncoder('1', false, false);
+  picture("p.png", quarters("rrgg"));
+  index();
+  Query query = words("a");
+  query.explain = true;
+  const auto refused = search(open(), encoder_, query, pool_);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_TRUE(answer_json(answer_to(words("a")))["late"].is_null());
+}
+
+TEST(PatchBox, FollowsEveryWayOfResizing) {
+  Preprocessing squash;
+  squash.resize_mode = ResizeMode::kSquash;
+  squash.resize_height = squash.resize_width = 100;
+  squash.crop = false;
+  const auto box = [](const Preprocessing& how, int64_t width, int64_t height, PatchBlock block) {
+    return patch_box(how, width, height, {4, 4}, block);
+  };
+  EXPECT_FLOAT_EQ(box(squash, 300, 50, {1, 2, 1, 1})->x, 0.5F);
+  EXPECT_FLOAT_EQ(box(squash, 300, 50, {1, 2, 1, 2})->width, 0.5F);
+  EXPECT_FLOAT_EQ(box(squash, 300, 50, {1, 2, 2, 1})->height, 0.5F);
+  // 200 x 100 to a height of 100, the middle 100 columns kept: from a quarter to three quarters.
+  Preprocessing crop;
+  crop.resize_mode = ResizeMode::kShortestEdge;
+  crop.resize_height = crop.resize_width = crop.crop_height = crop.crop_width = 100;
+  EXPECT_FLOAT_EQ(box(crop, 200, 100, {0, 0, 1, 1})->x, 0.25F);
+  EXPECT_FLOAT_EQ(box(crop, 200, 100, {0, 3, 1, 1})->x, 0.625F);
+  EXPECT_FLOAT_EQ(box(crop, 200, 100, {0, 3, 1, 1})->width, 0.125F);
+  EXPECT_FLOAT_EQ(box(crop, 200, 100, {0, 3, 1, 1})->height, 0.25F);
+  // Made to fit, the rest is padding.
+  Preprocessing fit = crop;
+  fit.resize_mode = ResizeMode::kLongestEdge;
+  EXPECT_FALSE(box(fit, 200, 100, {0, 0, 1, 1}).has_value());
+  EXPECT_FLOAT_EQ(box(fit, 200, 100, {1, 1, 1, 1})->y, 0);
+  EXPECT_FLOAT_EQ(box(fit, 200, 100, {1, 1, 1, 1})->height, 0.5F);
+  EXPECT_FALSE(patch_box(squash, 0, 5, {4, 4}, {}).has_value());
+  EXPECT_FALSE(patch_box(squash, 5, 5, {0, 0}, {}).has_value());
+}
+
+class Rerank : public LateSearch {
+ protected:
+  void SetUp() override {
+    LateSearch::SetUp();
+    encoder_ = ColourEncoder('1', false, false);
+    picture("rrrr.png", quarters("rrrr"));
+    picture("rrrg.png", quarters("rrrg"));
+    picture("rrgg.png", quarters("rrgg"));
+    picture("rwww.png", quarters("rwww"));
+    picture("bbbb.png", quarters("bbbb"));
+    index();
+  }
+};
+
+TEST_F(Rerank, ByWhatTheSecondEncoderDoesBest) {
+  const std::vector<std::string> first = names(answer_to(words("a")));
+  EXPECT_THAT(first, ElementsAre("rrrr.png", "rrrg.png", "rrgg.png", "rwww.png", "bbbb.png"));
+  ColourEncoder pairs('2', true, true);
+  const Answer matched = rerank(pairs, words("b", 3)).value();
+  // By how much green there is; two hits behind them are cut off.
+  EXPECT_THAT(names(matched), ElementsAre("rwww.png", "rrgg.png", "rrrg.png"));
+  ASSERT_TRUE(matched.reranking.has_value());
+  EXPECT_EQ(matched.reranking->method, "match");
+  EXPECT_EQ(matched.reranking->depth, 5);
+  EXPECT_EQ(matched.reranking->reranked, 5);
+  EXPECT_EQ(pairs.pictures, 5);
+  EXPECT_NEAR(matched.hits[0].score, 10 + 12, 1e-3);
+  EXPECT_EQ(matched.hits[0].rank, 1);
+  // Where each was before: the first encoder puts half green first.
+  EXPECT_EQ(matched.hits[1].retrieval->rank, 1);
+  EXPECT_NEAR(matched.hits[1].retrieval->score, 0.7 / std::sqrt(3), 0.01);
+
+  ColourEncoder late('3', true, false);
+  const Answer by_rows = rerank(late, words("ab", 5)).value();
+  EXPECT_EQ(by_rows.reranking->method, "maxsim");
+  // A quarter of pure red and one of pure green; the better mean before has the better rank among equals.
+  EXPECT_EQ(names(by_rows)[0], "rrgg.png");
+  EXPECT_EQ(names(by_rows)[1], "rrrg.png");
+  EXPECT_NEAR(by_rows.hits[0].score, 2, 0.02);
+
+  ColourEncoder dense('4', false, false);
+  const Answer by_cosine = rerank(dense, words("a", 5)).value();
+  EXPECT_EQ(by_cosine.reranking->method, "cosine");
+  EXPECT_EQ(names(by_cosine), first);
+  for (const Hit& hit : by_cosine.hits) EXPECT_NEAR(hit.score, hit.retrieval->score, 1e-6);
+}
+
+TEST_F(Rerank, DepthLeavesTheRestBelow) {
+  ColourEncoder pairs('2', false, true);
+  RerankOptions options;
+  options.depth = 3;
+  options.batch = 2;
+  const Answer answer = rerank(pairs, words("a", 5), options).value();
+  EXPECT_EQ(answer.reranking->reranked, 3);
+  EXPECT_EQ(pairs.pictures, 3);
+  // 16 red pixels, then 12, then 8; behind them as they were.
+  EXPECT_THAT(names(answer), ElementsAre("rrrr.png", "rrrg.png", "rrgg.png", "rwww.png", "bbbb.png"));
+  EXPECT_TRUE(answer.hits[2].reranked);
+  EXPECT_FALSE(answer.hits[3].reranked);
+  EXPECT_EQ(answer.hits[3].not_reranked, "");
+  const Json json = answer_json(answer);
+  EXPECT_EQ(json["rerank"]["method"], "match");
+  EXPECT_EQ(json["hits"][2]["retrieval"]["rank"], 3);
+  EXPECT_EQ(json["hits"][2]["reranked"], true);
+  EXPECT_TRUE(json["hits"][3]["score"].is_null());
+  EXPECT_TRUE(json["hits"][3]["retrieval"]["score"].is_number());
+}
+
+TEST_F(Rerank, PicturesThatAreGoneOrOthersNowStayBelowInTheirOrder) {
+  fs::remove(folder_ / "pictures/rrrr.png");
+  picture("rrrg.png", quarters("gggg"));
+  ColourEncoder pairs('2', false, true);
+  const Answer answer = rerank(pairs, words("a", 5)).value();
+  EXPECT_THAT(names(answer), ElementsAre("rwww.png", "rrgg.png", "bbbb.png", "rrrr.png", "rrrg.png"));
+  EXPECT_EQ(answer.reranking->reranked, 3);
+  EXPECT_EQ(answer.reranking->missing, 1);
+  EXPECT_EQ(answer.reranking->changed, 1);
+  EXPECT_EQ(answer.reranking->unreadable, 0);
+  EXPECT_THAT(answer.hits[3].not_reranked, HasSubstr("rrrr.png"));
+  EXPECT_EQ(answer.hits[4].not_reranked, "the file has changed since it was taken in");
+  EXPECT_EQ(answer.hits[4].retrieval->rank, 2);
+  // A file of the right bytes that the run's limits do not let through.
+  Query query = words("a", 5);
+  query.limits.max_pixels = 15;
+  EXPECT_EQ(rerank(pairs, query)->reranking->unreadable, 3);
+  EXPECT_EQ(rerank(pairs, query)->hits.size(), 5U);
+}
+
+TEST_F(Rerank, RefusesWhatCannotBe) {
+  ColourEncoder dense('2', false, false);
+  ColourEncoder pairs('3', false, true);
+  const auto error = [&](Encoder& second, RerankMethod method, const Query& query) {
+    RerankOptions options;
+    options.method = method;
+    const auto answer = rerank(second, query, options);
+    return answer ? "" : answer.error().message;
+  };
+  EXPECT_EQ(error(dense, RerankMethod::kMatch, words("a")),
+            "re-rank: match: the checkpoint has no matching head");
+  EXPECT_EQ(error(dense, RerankMethod::kMaxSim, words("a")),
+            "re-rank: maxsim: the checkpoint gives one row a picture");
+  EXPECT_THAT(error(pairs, RerankMethod::kStrongest, words(" ")), HasSubstr("the query is empty"));
+  Query by_picture;
+  by_picture.image = folder_ / "pictures/rrgg.png";
+  EXPECT_THAT(error(pairs, RerankMethod::kMatch, by_picture), HasSubstr("the query has a picture"));
+  const auto fallen_back = rerank(pairs, by_picture);
+  ASSERT_TRUE(fallen_back.has_value());
+  EXPECT_EQ(fallen_back->reranking->method, "cosine");
+  EXPECT_EQ(names(*fallen_back)[0], "rrgg.png");
+  RerankOptions options;
+  options.depth = 0;
+  EXPECT_EQ(rerank(dense, words("a"), options).error().code, ErrorCode::kUsage);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(
+      search_and_rerank(open(), encoder_, dense, words("a"), {}, pool_, {}, stop.get_token()).error().code,
+      ErrorCode::kCancelled);
+  EXPECT_EQ(rerank_method_from_name("maxsim").value(), RerankMethod::kMaxSim);
+  EXPECT_EQ(rerank_method_from_name("itm").error().code, ErrorCode::kUsage);
+}
+
+}  // namespace
+}  // namespace saccade

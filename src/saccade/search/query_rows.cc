@@ -1,0 +1,114 @@
+#include "saccade/search/query_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "saccade/collection/picture.h"
+
+namespace saccade {
+namespace {
+
+Status normalize(std::span<float> row, std::string_view otherwise) {
+  double square = 0;
+  for (const float value : row) square += double{value} * value;
+  const double length = std::sqrt(square);
+  // Unit rows whose sum is this short point in opposite directions: what is left is rounding.
+  if (!(length > 1e-4)) {
+    return fail(ErrorCode::kBadData, "{} (sum of length {:.1e})", otherwise, length);
+  }
+  for (float& value : row) value = static_cast<float>(value / length);
+  return {};
+}
+
+Result<std::vector<float>> mean_row(const RowSets& sets) {
+  if (sets.rows.rows() < 1) return fail(ErrorCode::kBadData, "the encoder gave no rows");
+  std::vector<double> sum(static_cast<size_t>(sets.rows.columns()));
+  for (int64_t r = 0; r < sets.rows.rows(); ++r) {
+    for (size_t c = 0; c < sum.size(); ++c) sum[c] += double{sets.rows.row(r)[c]};
+  }
+  std::vector<float> mean(sum.begin(), sum.end());
+  SACCADE_TRY(normalize(mean, "its rows cancel out"));
+  return mean;
+}
+
+}  // namespace
+
+bool has_words(const Query& query) {
+  return query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos;
+}
+
+Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query) {
+  if (encoder.tokenizer() == nullptr) {
+    return fail(ErrorCode::kUnsupported,
+                "the checkpoint has no tokenizer files: it can be searched by pictures, not by text");
+  }
+  return encoder.tokenizer()->encode(query.text, encoder.info().context);
+}
+
+Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& encoder, const Query& query) {
+  const Preprocessing& preprocessing = encoder.preprocessing();
+  SACCADE_ASSIGN(const DecodedImage decoded,
+                 decode_image_file(query.image, picture_decode_options(settings, preprocessing, query.limits))
+                     .in(fmt::format("picture {}", query.image.string())));
+  Matrix<float> pixels(1, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
+  SACCADE_TRY(preprocess_picture(decoded.image, preprocessing, settings, pixels.row(0))
+                  .in(fmt::format("picture {}", query.image.string())));
+  return pixels;
+}
+
+Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
+                                       bool late) {
+  if (!has_words(query) && query.image.empty()) {
+    return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
+  }
+  // One row of each part, and with late interaction many, whose mean that one is.
+  EncodedQuery encoded;
+  RowSets text_rows;
+  RowSets picture_rows;
+  if (has_words(query)) {
+    SACCADE_ASSIGN(const TokenizedText text, tokenize_query(encoder, query));
+    encoded.tokens = {text.used, text.dropped};
+    if (late) {
+      SACCADE_ASSIGN(text_rows, encoder.late_interaction()->encode_text_rows({&text, 1}));
+      encoded.text_rows = text_rows.rows.rows();
+      if (encoded.text_rows == static_cast<int64_t>(text.ids.size())) encoded.text_ids = text.ids;
+      SACCADE_ASSIGN(encoded.row, mean_row(text_rows).in("the text"));
+    } else {
+      SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts({&text, 1}));
+      encoded.row.assign(rows.row(0).begin(), rows.row(0).end());
+    }
+  }
+  if (!query.image.empty()) {
+    SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
+    std::vector<float> row;
+    if (late) {
+      SACCADE_ASSIGN(picture_rows, encoder.late_interaction()->encode_image_rows(pixels.view()));
+      SACCADE_ASSIGN(row, mean_row(picture_rows).in("the picture"));
+    } else {
+      SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels.view()));
+      row.assign(rows.row(0).begin(), rows.row(0).end());
+    }
+    if (encoded.row.empty()) {
+      encoded.row = std::move(row);
+    } else {
+      for (size_t i = 0; i < row.size(); ++i) encoded.row[i] += row[i];
+      SACCADE_TRY(normalize(encoded.row, "the text's row and the picture's row cancel out"));
+    }
+  }
+  if (!late) return encoded;
+  // A picture has a thousand rows where a text has twenty: together each counts by its rows' mean.
+  const bool both = text_rows.rows.rows() > 0 && picture_rows.rows.rows() > 0;
+  const auto weight = [both](const RowSets& part) {
+    return both ? 1.0F / static_cast<float>(part.rows.rows()) : 1.0F;
+  };
+  encoded.text_weight = weight(text_rows);
+  encoded.late = Matrix<float>(text_rows.rows.rows() + picture_rows.rows.rows(), encoder.info().dim);
+  auto to = encoded.late.values().begin();
+  for (const RowSets* part : {&text_rows, &picture_rows}) {
+    for (const float value : part->rows.values()) *to++ = weight(*part) * value;
+  }
+  return encoded;
+}
+
+}  // namespace saccade

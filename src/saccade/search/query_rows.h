@@ -1,0 +1,27 @@
+// A query as an encoder's rows; not for use outside this module.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/core/error.h"
+#include "saccade/model/encoder.h"
+#include "saccade/search/search.h"
+
+namespace saccade {
+
+bool has_words(const Query& query);
+
+// The text as the encoder reads it. kUnsupported where the checkpoint has no tokenizer.
+Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query);
+
+// The picture as the encoder reads it, [1, 3 x height x width].
+Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& encoder, const Query& query);
+
+// The query's one row, and with `late` its rows of late interaction; errors as encode_query.
+Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
+                                       bool late);
+
+}  // namespace saccade

@@ -1,0 +1,251 @@
+#include "saccade/search/rerank.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "saccade/collection/picture.h"
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/index/max_sim.h"
+#include "saccade/search/query_rows.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::array kMethods = {RerankMethod::kStrongest, RerankMethod::kCosine, RerankMethod::kMaxSim,
+                                 RerankMethod::kMatch};
+
+Result<RerankMethod> choose_method(RerankMethod wanted, Encoder& second, const Query& query) {
+  const bool can_match = second.pair_scorer() != nullptr;
+  const bool can_max_sim = second.late_interaction() != nullptr;
+  switch (wanted) {
+    case RerankMethod::kStrongest:
+      if (can_match && query.image.empty()) return RerankMethod::kMatch;
+      return can_max_sim ? RerankMethod::kMaxSim : RerankMethod::kCosine;
+    case RerankMethod::kMatch:
+      if (!can_match) return fail(ErrorCode::kUnsupported, "match: the checkpoint has no matching head");
+      if (!query.image.empty()) {
+        return fail(ErrorCode::kUsage, "match: a matching head judges texts, the query has a picture");
+      }
+      return wanted;
+    case RerankMethod::kMaxSim:
+      if (!can_max_sim) {
+        return fail(ErrorCode::kUnsupported, "maxsim: the checkpoint gives one row a picture");
+      }
+      return wanted;
+    case RerankMethod::kCosine:
+      return wanted;
+  }
+  return wanted;
+}
+
+// The query as the second encoder's method wants it.
+class Scorer {
+ public:
+  static Result<Scorer> make(const IngestSettings& settings, Encoder& second, const Query& query,
+                             RerankMethod method) {
+    Scorer scorer(second, method);
+    if (method == RerankMethod::kMatch) {
+      SACCADE_ASSIGN(scorer.text_, tokenize_query(second, query));
+      scorer.encoded_.tokens = {scorer.text_.used, scorer.text_.dropped};
+    } else {
+      SACCADE_ASSIGN(scorer.encoded_,
+                     encode_query_rows(settings, second, query, method == RerankMethod::kMaxSim));
+    }
+    return scorer;
+  }
+
+  [[nodiscard]] const std::optional<TokenCount>& tokens() const { return encoded_.tokens; }
+
+  // One score a row of pixels.
+  Result<std::vector<float>> score(MatrixView<const float> pixels) {
+    auto scores = score_any(pixels);
+    if (scores && static_cast<int64_t>(scores->size()) != pixels.rows()) {
+      return fail(ErrorCode::kInternal, "{} scores came back for {} pictures", scores->size(), pixels.rows());
+    }
+    return scores;
+  }
+
+ private:
+  Scorer(Encoder& second, RerankMethod method) : second_(&second), method_(method) {}
+
+  Result<std::vector<float>> score_any(MatrixView<const float> pixels) {
+    if (method_ == RerankMethod::kMatch) {
+      const std::vector<TokenizedText> texts(static_cast<size_t>(pixels.rows()), text_);
+      return second_->pair_scorer()->score_pairs(pixels, texts);
+    }
+    std::vector<float> scores;
+    if (method_ == RerankMethod::kCosine) {
+      SACCADE_ASSIGN(const Matrix<float> rows, second_->encode_images(pixels));
+      for (int64_t r = 0; r < rows.rows(); ++r) {
+        const auto row = rows.row(r);
+        scores.push_back(std::inner_product(row.begin(), row.end(), encoded_.row.begin(), 0.0F));
+      }
+      return scores;
+    }
+    SACCADE_ASSIGN(const RowSets sets, second_->late_interaction()->encode_image_rows(pixels));
+    for (size_t i = 0; i + 1 < sets.begin.size(); ++i) {
+      const auto item = sets.rows.view().slice(sets.begin[i], sets.begin[i + 1] - sets.begin[i]);
+      scores.push_back(max_sim_total(max_sim_matches_plain(encoded_.late.view(), item)));
+    }
+    return scores;
+  }
+
+  Encoder* second_;
+  RerankMethod method_;
+  EncodedQuery encoded_;
+  TokenizedText text_;  // kMatch
+};
+
+struct Problem {
+  enum class Kind { kMissing, kChanged, kUnreadable };
+  Kind kind = Kind::kUnreadable;
+  std::string text;
+};
+
+// The picture as `second` reads it, or why it cannot.
+std::optional<Problem> read_picture(const Item& item, const IngestSettings& settings,
+                                    const Preprocessing& preprocessing, const DecodeOptions& limits,
+                                    std::span<float> pixels) {
+  const DecodeOptions decode = picture_decode_options(settings, preprocessing, limits);
+  const auto bytes = read_file(item.path, decode.max_bytes);
+  if (!bytes) {
+    const bool gone = bytes.error().code == ErrorCode::kNotFound;
+    return Problem{gone ? Problem::Kind::kMissing : Problem::Kind::kUnreadable, bytes.error().message};
+  }
+  if (sha256_hex(*bytes) != item.hash) {
+    return Problem{Problem::Kind::kChanged, "the file has changed since it was taken in"};
+  }
+  const auto decoded = decode_image(std::as_bytes(std::span(*bytes)), decode);
+  if (!decoded) return Problem{Problem::Kind::kUnreadable, decoded.error().message};
+  if (auto status = preprocess_picture(decoded->image, preprocessing, settings, pixels); !status) {
+    return Problem{Problem::Kind::kUnreadable, status.error().message};
+  }
+  return std::nullopt;
+}
+
+void note(const Problem& problem, Hit& hit, Reranking& reranking) {
+  hit.not_reranked = problem.text;
+  switch (problem.kind) {
+    case Problem::Kind::kMissing:
+      ++reranking.missing;
+      return;
+    case Problem::Kind::kChanged:
+      ++reranking.changed;
+      return;
+    case Problem::Kind::kUnreadable:
+      ++reranking.unreadable;
+      return;
+  }
+}
+
+// Reads the pictures of `hits` and scores them.
+Status score_batch(std::span<Hit> hits, const IngestSettings& settings, Encoder& second, Scorer& scorer,
+                   const DecodeOptions& limits, ThreadPool& pool, Reranking& reranking) {
+  const Preprocessing& preprocessing = second.preprocessing();
+  Matrix<float> pixels(static_cast<int64_t>(hits.size()),
+                       int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
+  std::vector<std::optional<Problem>> problems(hits.size());
+  pool.parallel_for(pixels.rows(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<size_t>(i);
+      problems[at] = read_picture(hits[at].item, settings, preprocessing, limits, pixels.row(i));
+    }
+  });
+  std::vector<Hit*> read;
+  for (size_t i = 0; i < hits.size(); ++i) {
+    if (problems[i]) {
+      note(*problems[i], hits[i], reranking);
+      continue;
+    }
+    const auto to = static_cast<int64_t>(read.size());
+    if (to != static_cast<int64_t>(i)) {
+      std::ranges::copy(pixels.row(static_cast<int64_t>(i)), pixels.row(to).begin());
+    }
+    read.push_back(&hits[i]);
+  }
+  if (read.empty()) return {};
+  SACCADE_ASSIGN(const std::vector<float> scores,
+                 scorer.score(pixels.view().slice(0, static_cast<int64_t>(read.size()))));
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!std::isfinite(scores[i])) {
+      note({Problem::Kind::kUnreadable, "the encoder gave a score that is not finite"}, *read[i], reranking);
+      continue;
+    }
+    read[i]->score = scores[i];
+    read[i]->reranked = true;
+    ++reranking.reranked;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view rerank_method_name(RerankMethod method) {
+  switch (method) {
+    case RerankMethod::kStrongest:
+      return "strongest";
+    case RerankMethod::kCosine:
+      return "cosine";
+    case RerankMethod::kMaxSim:
+      return "maxsim";
+    case RerankMethod::kMatch:
+      return "match";
+  }
+  return "strongest";
+}
+
+Result<RerankMethod> rerank_method_from_name(std::string_view name) {
+  for (const RerankMethod method : kMethods) {
+    if (rerank_method_name(method) == name) return method;
+  }
+  return fail(ErrorCode::kUsage, "no way to re-rank is called \"{}\": strongest, cosine, maxsim, match",
+              name);
+}
+
+Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder, Encoder& second,
+                                 const Query& query, const RerankOptions& options, ThreadPool& pool,
+                                 const ProgressCallback& progress, std::stop_token stop) {
+  if (options.depth < 1) return fail(ErrorCode::kUsage, "depth is {}, expected 1 or more", options.depth);
+  SACCADE_ASSIGN(const RerankMethod method, choose_method(options.method, second, query).in("re-rank"));
+  const IngestSettings& settings = collection.info().settings;
+  SACCADE_ASSIGN(Scorer scorer, Scorer::make(settings, second, query, method).in("re-rank"));
+  SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, encoder, query));
+
+  Query deep = query;
+  deep.k = std::max(query.k, options.depth);
+  SACCADE_ASSIGN(Answer answer, search_encoded(collection, encoder, encoded, deep, pool));
+  answer.query = query;
+  Reranking reranking;
+  reranking.checkpoint = options.name;
+  reranking.fingerprint = second.info().fingerprint;
+  reranking.method = rerank_method_name(method);
+  reranking.depth = std::min(options.depth, static_cast<int64_t>(answer.hits.size()));
+  reranking.tokens = scorer.tokens();
+  for (Hit& hit : answer.hits) hit.retrieval = Hit::Retrieval{hit.rank, hit.score};
+  const int64_t batch = std::max(1, options.batch);
+  for (int64_t first = 0; first < reranking.depth; first += batch) {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while re-ranking");
+    const auto count = static_cast<size_t>(std::min(batch, reranking.depth - first));
+    SACCADE_TRY(score_batch(std::span(answer.hits).subspan(static_cast<size_t>(first), count), settings,
+                            second, scorer, query.limits, pool, reranking)
+                    .in("re-rank"));
+    if (progress) progress({"re-ranking", first + static_cast<int64_t>(count), reranking.depth, {}});
+  }
+  // Stable: equal scores, and all that was not scored, stay in the order of retrieval.
+  std::ranges::stable_sort(answer.hits, [](const Hit& a, const Hit& b) {
+    if (a.reranked != b.reranked) return a.reranked;
+    return a.reranked && a.score > b.score;
+  });
+  if (static_cast<int64_t>(answer.hits.size()) > query.k) answer.hits.resize(static_cast<size_t>(query.k));
+  for (size_t i = 0; i < answer.hits.size(); ++i) answer.hits[i].rank = static_cast<int64_t>(i) + 1;
+  answer.reranking = std::move(reranking);
+  return answer;
+}
+
+}  // namespace saccade
