@@ -1,18 +1,23 @@
 #include "saccade/eval/one_caption.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
-#include "saccade/data/manifest.h"
+#include "saccade/eval/pair_scores.h"
+#include "saccade/eval/ranking.h"
+#include "saccade/eval/relevance.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
 
-Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest,
-                                           const Preprocessing& preprocessing, const Tokenizer& tokenizer,
-                                           int64_t context, ThreadPool& pool) {
-  SACCADE_ASSIGN(Dataset dataset, read_manifest(manifest));
-  if (dataset.items.empty()) return fail(ErrorCode::kBadData, "{}: no images in it", manifest.string());
+Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Preprocessing& preprocessing,
+                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool) {
+  SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
+  const std::string where = source.path.string();
+  if (dataset.items.empty()) {
+    return fail(ErrorCode::kUsage, "{}: a test of composition, not images with their captions", where);
+  }
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;
   DecodeOptions decode;
@@ -25,7 +30,9 @@ Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest
     for (int64_t i = begin; i < end; ++i) {
       const DatasetItem& item = dataset.items[static_cast<size_t>(i)];
       std::string& error = errors[static_cast<size_t>(i)];
-      const auto decoded = decode_image_file(item.image, decode);
+      const auto bytes = read_image_bytes(item.image, decode.max_bytes);
+      const auto decoded =
+          bytes ? decode_image(std::as_bytes(std::span(*bytes)), decode) : fail(bytes.error());
       if (!decoded) {
         error = decoded.error().message;
       } else if (const Status status = preprocess(decoded->image, on_white, pixels.row(i)); !status) {
@@ -33,13 +40,13 @@ Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest
       } else if (item.captions.empty()) {
         error = "no caption";
       }
-      if (!error.empty() && error.find(item.image.string()) == std::string::npos) {
-        error = item.image.string() + ": " + error;
+      if (!error.empty() && error.find(item.image.name()) == std::string::npos) {
+        error = item.image.name() + ": " + error;
       }
     }
   });
   for (const std::string& error : errors) {
-    if (!error.empty()) return fail(ErrorCode::kBadData, "{}: {}", manifest.string(), error);
+    if (!error.empty()) return fail(ErrorCode::kBadData, "{}: {}", where, error);
   }
   OneCaptionSet set{
       .name = dataset.name, .hash = dataset.hash, .pixels = std::move(pixels), .texts = {}, .labels = {}};
@@ -52,48 +59,49 @@ Result<OneCaptionSet> load_one_caption_set(const std::filesystem::path& manifest
   return set;
 }
 
+namespace {
+
+Result<Recall> recall_of(const PairScores& scores, const Relevance& relevance, Direction direction,
+                         ThreadPool& pool) {
+  static constexpr std::array<int64_t, 3> kDepths = {1, 5, 10};
+  SACCADE_ASSIGN(const QueryRanks ranks, rank_right_answers(scores, relevance, direction, {}, pool));
+  std::array<int64_t, 3> hits{};
+  Recall recall;
+  for (int64_t q = 0; q < ranks.queries(); ++q) {
+    if (ranks.of(q).empty()) continue;
+    ++recall.queries;
+    for (size_t k = 0; k < kDepths.size(); ++k) {
+      hits[k] += ranks.of(q).front() <= static_cast<double>(kDepths[k]) ? 1 : 0;
+    }
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(recall.queries, 1));
+  recall.r1 = static_cast<double>(hits[0]) / count;
+  recall.r5 = static_cast<double>(hits[1]) / count;
+  recall.r10 = static_cast<double>(hits[2]) / count;
+  return recall;
+}
+
+}  // namespace
+
 Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,
                                            MatrixView<const float> texts, ThreadPool& pool) {
   OneCaptionRecall recall{
       .name = set.name, .images = images.rows(), .text_to_image = {}, .image_to_text = {}};
-  SACCADE_ASSIGN(const auto to_image, retrieval_ranks(texts, images, set.labels, set.labels, pool));
-  SACCADE_ASSIGN(const auto to_text, retrieval_ranks(images, texts, set.labels, set.labels, pool));
-  recall.text_to_image = recall_of(to_image);
-  recall.image_to_text = recall_of(to_text);
+  SACCADE_ASSIGN(const auto scores, dot_scores(texts, images));
+  SACCADE_ASSIGN(const Relevance relevance, Relevance::from_labels(set.labels));
+  SACCADE_ASSIGN(recall.text_to_image, recall_of(*scores, relevance, Direction::kTextToImage, pool));
+  SACCADE_ASSIGN(recall.image_to_text, recall_of(*scores, relevance, Direction::kImageToText, pool));
   return recall;
 }
 
-Result<OneCaptionRecall> one_caption_recall(Encoder& encoder, const std::filesystem::path& manifest,
-                                            ThreadPool& pool) {
+Result<OneCaptionRecall> one_caption_recall(Encoder& encoder, const DatasetSource& source, ThreadPool& pool) {
   if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
   SACCADE_ASSIGN(const OneCaptionSet set,
-                 load_one_caption_set(manifest, encoder.preprocessing(), *encoder.tokenizer(),
+                 load_one_caption_set(source, encoder.preprocessing(), *encoder.tokenizer(),
                                       encoder.info().context, pool));
   SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
   SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
   return score_one_caption(set, images.view(), texts.view(), pool);
-}
-
-Recall chance_recall(const std::vector<int64_t>& labels) {
-  std::unordered_map<int64_t, int64_t> sizes;
-  for (const int64_t label : labels) ++sizes[label];
-  const auto all = static_cast<int64_t>(labels.size());
-  const auto hit = [&](int64_t positives, int64_t k) {
-    double miss = 1;  // that none of k draws without replacement is right
-    for (int64_t i = 0; i < std::min(k, all); ++i) {
-      miss *= std::max(0.0, static_cast<double>(all - positives - i) / static_cast<double>(all - i));
-    }
-    return 1 - miss;
-  };
-  Recall recall;
-  recall.queries = all;
-  for (const int64_t label : labels) {
-    const int64_t positives = sizes[label];
-    recall.r1 += hit(positives, 1) / static_cast<double>(all);
-    recall.r5 += hit(positives, 5) / static_cast<double>(all);
-    recall.r10 += hit(positives, 10) / static_cast<double>(all);
-  }
-  return recall;
 }
 
 }  // namespace saccade

@@ -2,68 +2,121 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
+
+#include <fmt/format.h>
 
 namespace saccade {
+namespace {
 
-Result<std::vector<int64_t>> retrieval_ranks(MatrixView<const float> queries, MatrixView<const float> gallery,
-                                             std::span<const int64_t> query_labels,
-                                             std::span<const int64_t> gallery_labels, ThreadPool& pool) {
-  if (queries.columns() != gallery.columns()) {
-    return fail(ErrorCode::kUsage, "queries of width {}, a gallery of width {}", queries.columns(),
-                gallery.columns());
-  }
-  if (static_cast<int64_t>(query_labels.size()) != queries.rows() ||
-      static_cast<int64_t>(gallery_labels.size()) != gallery.rows()) {
-    return fail(ErrorCode::kUsage, "{} labels for {} queries, {} for a gallery of {}", query_labels.size(),
-                queries.rows(), gallery_labels.size(), gallery.rows());
-  }
-  std::vector<int64_t> ranks(query_labels.size(), 0);
-  pool.parallel_for(queries.rows(), 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> scores(gallery_labels.size());
-    for (int64_t q = begin; q < end; ++q) {
-      const std::span<const float> query = queries.row(q);
-      const int64_t label = query_labels[static_cast<size_t>(q)];
-      float best = -std::numeric_limits<float>::infinity();
-      bool found = false;
-      bool valid = true;
-      for (int64_t g = 0; g < gallery.rows(); ++g) {
-        const std::span<const float> row = gallery.row(g);
-        float score = 0;
-        for (size_t c = 0; c < query.size(); ++c) score += query[c] * row[c];
-        scores[static_cast<size_t>(g)] = score;
-        valid = valid && !std::isnan(score);
-        if (gallery_labels[static_cast<size_t>(g)] != label) continue;
-        found = true;
-        best = std::max(best, score);
-      }
-      if (!found || !valid) continue;
-      int64_t rank = 1;
-      for (size_t g = 0; g < scores.size(); ++g)
-        rank += gallery_labels[g] != label && scores[g] >= best ? 1 : 0;
-      ranks[static_cast<size_t>(q)] = rank;
-    }
-  });
-  return ranks;
+double gain(double rank) {
+  return 1 / std::log2(1 + rank);
 }
 
-Recall recall_of(std::span<const int64_t> ranks) {
-  Recall recall;
-  for (const int64_t rank : ranks) {
-    if (rank == 0) {
-      ++recall.unanswerable;
-      continue;
+// The largest sum of gains that `right` right answers can have up to the depth.
+double ideal_gain(int64_t right) {
+  double sum = 0;
+  for (int64_t rank = 1; rank <= std::min(right, kNdcgDepth); ++rank) sum += gain(static_cast<double>(rank));
+  return sum;
+}
+
+// Expected figures of a query with `right` right answers among `gallery`.
+std::vector<double> chance_of(int64_t right, int64_t gallery, std::span<const int64_t> ks) {
+  const auto n = static_cast<double>(gallery);
+  const auto p = static_cast<double>(right);
+  std::vector<double> figures;
+  for (const int64_t k : ks) {
+    double miss = 1;  // that none of k draws without replacement is right
+    for (int64_t i = 0; i < std::min(k, gallery) && miss > 0; ++i) {
+      miss *= std::max(0.0, (n - p - static_cast<double>(i)) / (n - static_cast<double>(i)));
     }
-    ++recall.queries;
-    recall.r1 += rank <= 1 ? 1 : 0;
-    recall.r5 += rank <= 5 ? 1 : 0;
-    recall.r10 += rank <= 10 ? 1 : 0;
+    figures.push_back(1 - miss);
   }
-  const auto count = static_cast<double>(std::max<int64_t>(recall.queries, 1));
-  recall.r1 /= count;
-  recall.r5 /= count;
-  recall.r10 /= count;
-  return recall;
+  for (const int64_t k : ks) figures.push_back(static_cast<double>(std::min(k, gallery)) / n);
+  double reciprocal = 0;
+  double later = 1;  // that the first right answer has this rank or a later one
+  for (int64_t rank = 1; rank <= gallery - right + 1; ++rank) {
+    const double here = p / (n - static_cast<double>(rank - 1));
+    reciprocal += later * here / static_cast<double>(rank);
+    later *= 1 - here;
+  }
+  figures.push_back(reciprocal);
+  figures.push_back(p / n * ideal_gain(std::min(gallery, kNdcgDepth)) / ideal_gain(right));
+  figures.push_back((n + 1) / (p + 1));
+  return figures;
+}
+
+}  // namespace
+
+std::vector<std::string> retrieval_names(std::span<const int64_t> ks) {
+  std::vector<std::string> names;
+  for (const int64_t k : ks) names.push_back(fmt::format("r{}", k));
+  for (const int64_t k : ks) names.push_back(fmt::format("recall{}", k));
+  names.insert(names.end(), {"mrr", "ndcg10", "mean_rank", "median_rank"});
+  return names;
+}
+
+void query_figures(std::span<const double> ranks, std::span<const int64_t> ks, std::span<double> out) {
+  const auto right = static_cast<int64_t>(ranks.size());
+  size_t next = 0;
+  for (const int64_t k : ks) out[next++] = ranks.front() <= static_cast<double>(k) ? 1 : 0;
+  for (const int64_t k : ks) {
+    const auto within = std::ranges::upper_bound(ranks, static_cast<double>(k)) - ranks.begin();
+    out[next++] = static_cast<double>(within) / static_cast<double>(right);
+  }
+  out[next++] = 1 / ranks.front();
+  double gains = 0;
+  for (const double rank : ranks) gains += rank <= static_cast<double>(kNdcgDepth) ? gain(rank) : 0;
+  out[next++] = gains / ideal_gain(right);
+  out[next++] = ranks.front();
+}
+
+ClusteredSample retrieval_sample(const QueryRanks& ranks, std::span<const int64_t> ks,
+                                 std::span<const int64_t> owner, int64_t clusters) {
+  ClusteredSample sample;
+  sample.mean_names = retrieval_names(ks);
+  sample.median_names = {sample.mean_names.back()};
+  sample.mean_names.pop_back();
+  const auto columns = static_cast<int64_t>(sample.mean_names.size());
+  sample.median_columns = {columns - 1};  // the column of mean_rank
+  sample.clusters = clusters;
+  sample.values = Matrix<double>(count_queries(ranks).queries, columns);
+  int64_t next = 0;
+  for (int64_t q = 0; q < ranks.queries(); ++q) {
+    if (ranks.of(q).empty()) continue;
+    query_figures(ranks.of(q), ks, sample.values.row(next++));
+    sample.cluster.push_back(owner[static_cast<size_t>(q)]);
+  }
+  return sample;
+}
+
+std::vector<double> chance_figures(const Relevance& relevance, Direction direction,
+                                   std::span<const int64_t> ks) {
+  std::map<int64_t, int64_t> sizes;  // right answers -> queries
+  for (int64_t q = 0; q < relevance.queries(direction); ++q) {
+    ++sizes[static_cast<int64_t>(relevance.right(direction, q).size())];
+  }
+  sizes.erase(0);
+  std::vector<double> sums(retrieval_names(ks).size() - 1);
+  int64_t queries = 0;
+  for (const auto& [right, count] : sizes) {
+    const std::vector<double> figures = chance_of(right, relevance.gallery(direction), ks);
+    for (size_t f = 0; f < sums.size(); ++f) sums[f] += static_cast<double>(count) * figures[f];
+    queries += count;
+  }
+  for (double& sum : sums) sum = queries == 0 ? Figure::kNone : sum / static_cast<double>(queries);
+  return sums;
+}
+
+QueryCounts count_queries(const QueryRanks& ranks) {
+  QueryCounts counts;
+  for (int64_t q = 0; q < ranks.queries(); ++q) {
+    const size_t right = ranks.of(q).size();
+    (right == 0 ? counts.without_answer : counts.queries) += 1;
+    counts.several_right += right > 1 ? 1 : 0;
+    counts.tied += ranks.tied[static_cast<size_t>(q)];
+  }
+  return counts;
 }
 
 }  // namespace saccade
