@@ -5,9 +5,8 @@
 #include <map>
 #include <string>
 
-#include <torch/torch.h>
-
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
 
 namespace saccade {
 

@@ -6,14 +6,13 @@
 #include <future>
 #include <optional>
 
-#include <torch/torch.h>
-
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/clip.h"
+#include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/schedule.h"
@@ -79,9 +78,9 @@ class Trainer {
         device_(options.device) {}
 
   Result<DualTrainingReport> run(std::stop_token stop) {
-    for (const fs::path& path : options_.held_out) {
+    for (const DatasetSource& source : options_.held_out) {
       SACCADE_ASSIGN(held_out_.emplace_back(),
-                     load_one_caption_set(path, setup_.preprocessing, *setup_.tokenizer,
+                     load_one_caption_set(source, setup_.preprocessing, *setup_.tokenizer,
                                           setup_.config.positions, pool_));
     }
     nn::InitializedParameters source(options_.seed, device_);
@@ -373,13 +372,18 @@ Status check_options(const DualTrainingOptions& options) {
   return {};
 }
 
-// Writes run.json, or checks that the one there is of the same training.
-Status claim_run_folder(const DualTrainingOptions& options, const Json& description) {
+// Writes run.json, or checks that the one there is of the same training. No other process may train into the
+// folder while the result lives.
+Result<Descriptor> claim_run_folder(const DualTrainingOptions& options, const Json& description) {
   std::error_code error;
   fs::create_directories(options.run, error);
   if (error) return fail(ErrorCode::kIo, "run folder {}: {}", options.run.string(), error.message());
+  SACCADE_ASSIGN(Descriptor lock, lock_file(options.run / "lock", "training into this run folder"));
   const fs::path path = options.run / "run.json";
-  if (!fs::exists(path, error)) return write_file_atomic(path, dump_json(description, 2) + "\n");
+  if (!fs::exists(path, error)) {
+    SACCADE_TRY(write_file_atomic(path, dump_json(description, 2) + "\n"));
+    return lock;
+  }
   SACCADE_ASSIGN(const Json there, read_json(path));
   for (const auto& [key, value] : description.items()) {
     if (!there.is_object() || !there.contains(key) || there[key] != value) {
@@ -388,7 +392,7 @@ Status claim_run_folder(const DualTrainingOptions& options, const Json& descript
                   options.run.string(), key);
     }
   }
-  return {};
+  return lock;
 }
 
 }  // namespace
@@ -402,7 +406,7 @@ Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const 
     at::set_num_threads(threads);
     SACCADE_ASSIGN(const TrainingSetup setup, load_training_setup(options, pool, progress, stop));
     if (options.dry_run) return DualTrainingReport{};
-    SACCADE_TRY(claim_run_folder(options, setup.description));
+    SACCADE_ASSIGN(const Descriptor lock, claim_run_folder(options, setup.description));
     return Trainer(options, setup, pool, progress).run(stop);
   } catch (const std::exception& error) {
     const std::string_view text = error.what();

@@ -1,4 +1,4 @@
-// Training a dual encoder (CLIP's architecture) from image-caption manifests.
+// Training a dual encoder (CLIP's architecture) from datasets of images and captions.
 //
 // A run folder holds
 //   run.json       what was trained on what: options, hashes, versions, seed
@@ -18,14 +18,15 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
+#include "saccade/data/dataset.h"
 #include "saccade/eval/one_caption.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
 
 struct DualTrainingOptions {
-  std::vector<std::filesystem::path> datasets;  // manifests; items without captions are left out
-  std::vector<std::filesystem::path> held_out;  // manifests scored during training, never trained on
+  std::vector<DatasetSource> datasets;  // items without captions are left out
+  std::vector<DatasetSource> held_out;  // scored during training, never trained on
   // {"model": config.json of CLIP, "preprocessor": preprocessor_config.json, "tokenizer": folder}; the folder
   // is relative to the file. Vocabulary and special ids in "model" are filled in from the tokenizer.
   std::filesystem::path config;

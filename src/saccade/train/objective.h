@@ -1,7 +1,7 @@
 // Contrastive objectives over a batch of paired rows.
 #pragma once
 
-#include <torch/torch.h>
+#include "saccade/nn/torch.h"
 
 namespace saccade {
 

@@ -28,8 +28,8 @@ std::string cache_name(std::span<const DatasetItem> items, int side) {
   hash.update(fmt::format("{} {}\n", kCacheVersion, side));
   for (const DatasetItem& item : items) {
     struct stat info {};
-    const bool there = ::stat(item.image.c_str(), &info) == 0;
-    hash.update(fmt::format("{}\n{} {}.{}\n", item.image.string(), there ? info.st_size : -1,
+    const bool there = ::stat(item.image.path.c_str(), &info) == 0;
+    hash.update(fmt::format("{}\n{} {}.{}\n", item.image.name(), there ? info.st_size : -1,
                             there ? info.st_mtim.tv_sec : 0, there ? info.st_mtim.tv_nsec : 0));
   }
   return fmt::format("pictures-{}-{}.bin", side, hash.hex().substr(0, 16));
@@ -51,6 +51,11 @@ Image to_premultiplied_rgba(const Image& image) {
     out.pixels[i * 4 + 3] = static_cast<uint8_t>(a);
   }
   return out;
+}
+
+Result<DecodedImage> decode_item(const DatasetItem& item, const DecodeOptions& options) {
+  SACCADE_ASSIGN(const std::string bytes, read_image_bytes(item.image, options.max_bytes));
+  return decode_image(std::as_bytes(std::span(bytes)), options);
 }
 
 uint8_t flags_of(std::span<const uint8_t> pixels) {
@@ -102,7 +107,15 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
   std::error_code ignored;
   if (!cache.empty() && fs::exists(file, ignored)) {
     SACCADE_ASSIGN(store.file_, MappedFile::open(file));
-    if (store.file_.bytes().size() == total_bytes) return store;
+    if (store.file_.bytes().size() == total_bytes) {
+      for (size_t i = 0; i < items.size(); ++i) {
+        if (store.has(static_cast<int64_t>(i))) continue;
+        store.failures_.push_back(
+            fmt::format("{}: could not be read when {} was made; delete that to try again",
+                        items[i].image.name(), file.string()));
+      }
+      return store;
+    }
     store.file_ = MappedFile();  // cut short: made again
   }
 
@@ -115,7 +128,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
   pool.parallel_for(static_cast<int64_t>(items.size()), 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
       const DatasetItem& item = items[static_cast<size_t>(i)];
-      const auto decoded = decode_image_file(item.image, decode);
+      const auto decoded = decode_item(item, decode);
       if (decoded) {
         const Image small = resize(to_premultiplied_rgba(decoded->image), side, side, ResizeFilter::kBicubic);
         uint8_t* out = store.memory_.data() + static_cast<size_t>(i) * stride;
@@ -127,7 +140,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
         store.memory_[store.pixel_bytes_ + static_cast<size_t>(i)] = flags_of({out, stride});
       } else {
         const std::lock_guard lock(mutex);
-        store.failures_.push_back(decoded.error().in(item.image.string()).message);
+        store.failures_.push_back(decoded.error().in(item.image.name()).message);
       }
     }
     const int64_t now = done += end - begin;

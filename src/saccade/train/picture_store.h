@@ -11,7 +11,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/data/manifest.h"
+#include "saccade/data/dataset.h"
 
 namespace saccade {
 
@@ -39,7 +39,7 @@ class PictureStore {
   // Whether item i is there, and its picture.
   [[nodiscard]] bool has(int64_t i) const { return flags()[static_cast<size_t>(i)] != 0; }
   [[nodiscard]] StoredPicture picture(int64_t i) const;
-  // "path: reason" for items left out in this build; empty when the pictures came from the cache.
+  // "path: reason" for items left out; what a cache left out has that for a reason.
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
 
  private:

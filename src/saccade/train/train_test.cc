@@ -4,14 +4,16 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/optim.h>
 
+#include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/image/image.h"
 #include "saccade/model/conform.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/augment.h"
 #include "saccade/train/dual.h"
@@ -289,6 +291,23 @@ TEST(TrainDual, WritesTheUntrainedModelAndHalfWeights) {
   EXPECT_NEAR(recall->text_to_image.r10, whole.best[0].text_to_image.r10, 0.1);
 }
 
+TEST(TrainDual, SaysWhichPicturesItLeavesOutAlsoWhenTheyComeFromTheCache) {
+  const SmallData data;
+  DualTrainingOptions options = data.options("left-out");
+  options.steps = 0;
+  std::ofstream(data.folder() / "broken.png") << "not a picture";
+  std::ofstream(data.folder() / "broken.jsonl") << R"({"image": "broken.png", "captions": ["x"]})"
+                                                << "\n";
+  options.datasets.emplace_back(data.folder() / "broken.jsonl");
+  for (const char* run : {"left-out-1", "left-out-2"}) {
+    options.run = data.folder() / run;
+    options.cache = data.folder() / "cache";
+    const DualTrainingReport report = train(options);
+    ASSERT_EQ(report.left_out.size(), 1U) << run;
+    EXPECT_NE(report.left_out[0].find("broken.png: "), std::string::npos) << report.left_out[0];
+  }
+}
+
 TEST(TrainDual, SeedDecides) {
   const SmallData data;
   DualTrainingOptions other = data.options("other");
@@ -327,6 +346,13 @@ TEST(TrainDual, RefusesWhatCannotBe) {
               o.seed = 5;
             }).code,
             ErrorCode::kMismatch);
+  {
+    const auto lock = lock_file(data.folder() / "taken/lock", "training into this run folder");
+    ASSERT_TRUE(lock) << lock.error().message;
+    const Error busy = error_of([&](auto& o) { o = data.options("taken"); });
+    EXPECT_EQ(busy.code, ErrorCode::kIo);
+    EXPECT_NE(busy.message.find("is training into this run folder"), std::string::npos) << busy.message;
+  }
   // A held-out picture that is missing would make the figure another one.
   std::ofstream(data.folder() / "broken.jsonl") << R"({"image": "missing.png", "captions": ["x"]})"
                                                 << "\n";

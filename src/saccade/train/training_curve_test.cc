@@ -5,12 +5,12 @@
 #include <optional>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/model/clip.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/schedule.h"

@@ -34,7 +34,7 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   }
   SACCADE_ASSIGN(const auto tokenizer_name, json_field<std::string>(file, "tokenizer").in(where));
   const fs::path folder = options.config.parent_path() / tokenizer_name;
-  SACCADE_ASSIGN(setup.tokenizer, load_clip_tokenizer(folder, TextCleanup::kTokenizerFile).in(where));
+  SACCADE_ASSIGN(setup.tokenizer, load_tokenizer(folder, TextCleanup::kTokenizerFile).in(where));
   for (const char* name :
        {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"}) {
     std::error_code ignored;
@@ -45,6 +45,10 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
 
   Json model = file["model"];
   if (!model.is_object()) return fail(ErrorCode::kBadData, "{}: \"model\" is not an object", where);
+  if (model.contains("text_config") && !model["text_config"].is_object()) {
+    return fail(ErrorCode::kBadData, "{}: \"text_config\" is not an object", where);
+  }
+  model.erase("text_config_dict");  // older files' second copy, which would win over what is set here
   const Tokenizer& tokenizer = *setup.tokenizer;
   model["text_config"]["vocab_size"] = tokenizer.vocabulary_size();
   model["text_config"]["eos_token_id"] = tokenizer.end_id();
@@ -61,12 +65,32 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   return {};
 }
 
+Result<Dataset> read_pictures(const DatasetSource& source) {
+  SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
+  if (dataset.items.empty()) {
+    return fail(ErrorCode::kUsage, "{}: a test of composition, not images with their captions",
+                source.path.string());
+  }
+  return dataset;
+}
+
+// What run.json keeps of a dataset: what went in and what was left out.
+Json describe(const Dataset& dataset) {
+  Json excluded = Json::object();
+  for (const Exclusion& exclusion : dataset.excluded) excluded[exclusion.reason] = exclusion.count;
+  return {{"name", dataset.name},
+          {"layout", dataset.layout},
+          {"sha256", dataset.hash},
+          {"items", dataset.items.size()},
+          {"excluded", std::move(excluded)}};
+}
+
 Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
                  const ProgressCallback& progress, std::stop_token stop) {
   Json datasets = Json::array();
-  for (const fs::path& path : options.datasets) {
-    SACCADE_ASSIGN(Dataset dataset, read_manifest(path));
-    datasets.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
+  for (const DatasetSource& source : options.datasets) {
+    SACCADE_ASSIGN(Dataset dataset, read_pictures(source));
+    datasets.push_back(describe(dataset));
     std::move(dataset.items.begin(), dataset.items.end(), std::back_inserter(setup.items));
   }
   std::map<std::vector<int32_t>, int64_t> numbers;
@@ -94,9 +118,9 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, Threa
                 setup.usable.size());
   }
   Json held_out = Json::array();
-  for (const fs::path& path : options.held_out) {
-    SACCADE_ASSIGN(const Dataset dataset, read_manifest(path));
-    held_out.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"items", dataset.items.size()}});
+  for (const DatasetSource& source : options.held_out) {
+    SACCADE_ASSIGN(const Dataset dataset, read_pictures(source));
+    held_out.push_back(describe(dataset));
   }
   Sha256 passengers;
   for (const auto& [name, content] : setup.passengers) passengers.update(name + "\n" + content);

@@ -9,15 +9,14 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
-
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/data/manifest.h"
+#include "saccade/data/dataset.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/model/clip.h"
+#include "saccade/nn/torch.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/train/dual.h"
 #include "saccade/train/picture_store.h"
