@@ -9,6 +9,7 @@ find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(ICU 72 REQUIRED COMPONENTS uc i18n)
 find_package(SQLite3 3.40 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
+find_package(CURL 7.85 REQUIRED)
 pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
 
 # Debian's CMake file for oneDNN asks for OpenCL's headers, which nothing here needs: found by hand.

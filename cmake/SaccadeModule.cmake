@@ -7,8 +7,9 @@
 #   TORCH              its sources include libtorch: they get the precompiled torch headers
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
+  # Paths below the source folder count as relative ones, so that another clone finds what this one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-      ${CCACHE_PROGRAM})
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
 endif()
 
 # The flags of all of Saccade's own targets.
@@ -30,14 +31,14 @@ function(saccade_sanitized_program target)
   endif()
 endfunction()
 
-# One precompiled torch header for every target that needs it: 20 seconds once, not once a file.
+# One precompiled torch header for every target that needs it: seconds once, not once a file.
 function(saccade_use_torch target)
   target_link_libraries(${target} PRIVATE saccade_torch)
   if(NOT TARGET saccade_torch_pch)
     file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cc "// Holds the precompiled torch headers.\n")
     add_library(saccade_torch_pch STATIC ${PROJECT_BINARY_DIR}/torch_pch.cc)
     target_link_libraries(saccade_torch_pch PRIVATE saccade_flags saccade_torch)
-    target_precompile_headers(saccade_torch_pch PRIVATE <torch/torch.h>)
+    target_precompile_headers(saccade_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src/saccade/nn/torch.h")
   endif()
   target_precompile_headers(${target} REUSE_FROM saccade_torch_pch)
 endfunction()

@@ -18,6 +18,39 @@ std::string shortened(std::string_view text, size_t limit) {
   return std::string(text);
 }
 
+// "          token 3 (id 812)  0.713 at row 4, column 17": one row of the text.
+std::string match_text(const TokenMatch& match) {
+  std::string text = fmt::format("          token {}", match.token);
+  if (match.id) text += fmt::format(" (id {})", *match.id);
+  text += fmt::format("  {:.3f}", match.dot);
+  if (!match.patches) return text + " at no place\n";
+  const PatchBlock& patches = *match.patches;
+  if (patches.rows * patches.columns == 1) {
+    return text + fmt::format(" at row {}, column {}\n", patches.row, patches.column);
+  }
+  return text + fmt::format(" at rows {} to {}, columns {} to {}\n", patches.row,
+                            patches.row + patches.rows - 1, patches.column,
+                            patches.column + patches.columns - 1);
+}
+
+// How the answer was found, where that is more than one look at every picture's row.
+std::string stages_text(const Answer& answer) {
+  std::string text;
+  if (answer.late_scored) {
+    text += *answer.late_scored == answer.searched
+                ? fmt::format("exact: {} scored by all their rows\n", counted(answer.searched, "picture"))
+                : fmt::format("{} searched by their rows' mean, the best {} scored by all their rows\n",
+                              counted(answer.searched, "picture"), count_text(*answer.late_scored));
+  }
+  if (answer.reranking) {
+    const Reranking& reranking = *answer.reranking;
+    text += fmt::format("the best {} of {} re-ranked by {} ({}); in brackets rank and score before\n",
+                        count_text(reranking.reranked), count_text(reranking.depth),
+                        one_line(reranking.checkpoint), reranking.method);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string answer_text(const Answer& answer) {
@@ -26,12 +59,19 @@ std::string answer_text(const Answer& answer) {
   }
   std::string text;
   for (const Hit& hit : answer.hits) {
-    text += fmt::format("{:>4}  {:.3f}  {}", hit.rank, hit.score, one_line(hit.item.path));
+    if (hit.retrieval) {
+      const std::string score = hit.reranked ? fmt::format("{:.3f}", hit.score) : "    -";
+      text += fmt::format("{:>4}  {}  [{} {:.3f}]  {}", hit.rank, score, hit.retrieval->rank,
+                          hit.retrieval->score, one_line(hit.item.path));
+    } else {
+      text += fmt::format("{:>4}  {:.3f}  {}", hit.rank, hit.score, one_line(hit.item.path));
+    }
     if (!hit.item.caption.empty()) text += fmt::format("  ({})", one_line(shortened(hit.item.caption, 80)));
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", hit.folded.size());
     text += "\n";
+    for (const TokenMatch& match : hit.matches) text += match_text(match);
   }
-  return text;
+  return text + stages_text(answer);
 }
 
 Status write_search_page(const std::filesystem::path& file, std::span<const Answer> answers,

@@ -6,6 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "saccade/hub/cache.h"
+#include "saccade/hub/select.h"
+#include "saccade/hub/settings.h"
+
 #include "number.h"
 
 namespace saccade::app {
@@ -41,9 +45,33 @@ Result<std::filesystem::path> checkpoint_of(const CollectionInfo& info, const st
     auto starter = starter_checkpoint();
     if (starter) return starter;
   }
+  if (hub::parse_model_name(info.checkpoint.name)) return find_checkpoint(info.checkpoint.name);
   return fail(ErrorCode::kNotFound,
               "the collection's checkpoint {} is no longer in {}: name its folder with -m",
               info.checkpoint.name, info.checkpoint.path);
+}
+
+Result<std::filesystem::path> find_checkpoint(const std::string& named) {
+  std::error_code ignored;
+  const auto name = hub::parse_model_name(named);
+  if (!name || std::filesystem::exists(named, ignored)) return std::filesystem::path(named);
+  SACCADE_ASSIGN(const std::filesystem::path cache, hub::cache_from_environment());
+  const auto cached = hub::find_cached(cache, *name);
+  if (!cached) {
+    return fail(cached.error().code,
+                "checkpoint {}: no such folder, and {}; `saccade model pull {}` brings it", named,
+                cached.error().message, named);
+  }
+  const auto missing = hub::missing_files(cached->path);
+  if (missing && missing->empty()) return cached->path;
+  return fail(ErrorCode::kNotFound,
+              "checkpoint {}: in the cache without {}; `saccade model pull {}` brings it", named,
+              missing ? missing->front() : std::string("its weights"), named);
+}
+
+std::string checkpoint_name(const std::filesystem::path& folder) {
+  const auto model = hub::model_of_snapshot(folder);
+  return model ? model->repository() : folder.filename().string();
 }
 
 Precision precision_of(const EncoderChoice& choice) {
@@ -59,7 +87,8 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
       ->capture_default_str();
 }
 
-Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& folder, const EncoderChoice& choice) {
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice) {
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named.string()));
   EncoderOptions options;
   options.precision = precision_of(choice);
   options.threads = choice.threads;
@@ -69,7 +98,7 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& folder, const
   std::filesystem::path absolute = std::filesystem::weakly_canonical(folder, error);
   if (error) absolute = folder;
   loaded.id.path = absolute.string();
-  loaded.id.name = absolute.filename().string();
+  loaded.id.name = checkpoint_name(absolute);
   loaded.id.fingerprint = loaded.encoder->info().fingerprint;
   loaded.id.dim = loaded.encoder->info().dim;
   return loaded;

@@ -22,6 +22,18 @@ Result<std::filesystem::path> starter_checkpoint();
 // is what it was. kNotFound says how to name it.
 Result<std::filesystem::path> checkpoint_of(const CollectionInfo& info, const std::filesystem::path& given);
 
+// The folder of a checkpoint as a command names it: a folder, or OWNER/NAME[@REVISION] of a model in the
+// hub's cache; a folder of that name goes first. kNotFound says how to get what is not there. What is neither
+// a folder nor a hub's name comes back as it is, for whoever opens it to complain about.
+Result<std::filesystem::path> find_checkpoint(const std::string& named);
+
+// What to call the checkpoint in a folder: OWNER/NAME if it is in a hub's cache, else the folder's own name.
+std::string checkpoint_name(const std::filesystem::path& folder);
+
+// What -m takes, for the help.
+inline constexpr const char* kCheckpointHelp =
+    "checkpoint: a folder, or OWNER/NAME[@REVISION] of the hub's cache";
+
 struct EncoderChoice {
   std::string precision = "fp32";  // or "bf16"
   int threads = 0;
@@ -37,6 +49,7 @@ struct LoadedEncoder {
   CheckpointId id;
 };
 
-Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& folder, const EncoderChoice& choice);
+// `named` as for find_checkpoint.
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice);
 
 }  // namespace saccade::app

@@ -32,6 +32,7 @@ using Command = std::function<Result<int>(Session&)>;
 void add_index_command(CLI::App& app, Command& chosen);
 void add_search_command(CLI::App& app, Command& chosen);
 void add_collection_command(CLI::App& app, Command& chosen);
+void add_dataset_command(CLI::App& app, Command& chosen);
 void add_embed_command(CLI::App& app, Command& chosen);
 void add_model_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);

@@ -58,8 +58,16 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                  {"rows", summary.rows},
                  {"dead_rows", summary.dead_rows},
                  {"row_bytes", summary.row_bytes},
+                 {"late_rows", summary.late_rows},
+                 {"late_bytes", summary.late_bytes},
                  {"catalog_bytes", summary.catalog_bytes},
                  {"failures", summary.failures}};
+    if (const auto& late = info.settings.late) {
+      json["settings"]["late"] = {{"precision", row_precision_name(late->precision)},
+                                  {"pool", late->pool},
+                                  {"grid_rows", late->grid.rows},
+                                  {"grid_columns", late->grid.columns}};
+    }
     if (arguments.failures) {
       json["failed"] = Json::array();
       for (const Failure& failure : failures) {
@@ -88,6 +96,14 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   }
   text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
                       size_text(summary.catalog_bytes));
+  if (const auto& late = info.settings.late) {
+    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows),
+                        row_precision_name(late->precision), size_text(summary.late_bytes));
+    if (late->grid.rows > 0)
+      text += fmt::format(", over {} x {} patches", late->grid.rows, late->grid.columns);
+    if (late->pool > 1) text += fmt::format(", {} a row", late->pool);
+    text += "\n";
+  }
   if (summary.dead_rows > 0) {
     text += fmt::format("unused       {} (saccade collection compact drops them)\n",
                         counted(summary.dead_rows, "row"));

@@ -89,7 +89,8 @@ void add_demo_command(CLI::App& app, Command& chosen) {
   command->add_option("-c,--collection", arguments->collection, "the collection's folder")
       ->capture_default_str();
   command->add_option("--html", arguments->html, "the page of all answers")->capture_default_str();
-  command->add_option("-m,--model", arguments->checkpoint, "checkpoint folder (default: the starter)");
+  command->add_option("-m,--model", arguments->checkpoint,
+                      std::string(kCheckpointHelp) + " (default: the starter)");
   command->add_option("-k", arguments->k, "pictures a query on the page")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();

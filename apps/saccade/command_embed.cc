@@ -244,7 +244,8 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("embed", "Turn pictures or texts into rows, for other tools");
   command->add_option("--images", arguments->images, "image files, and folders of them");
   command->add_option("--texts", arguments->texts, "a file with a text a line");
-  command->add_option("-m,--model", arguments->checkpoint, "checkpoint folder (default: the starter)");
+  command->add_option("-m,--model", arguments->checkpoint,
+                      std::string(kCheckpointHelp) + " (default: the starter)");
   command->add_option("-o,--output", arguments->output, "FILE.safetensors (tensor \"rows\") or FILE.npy")
       ->required();
   command->add_option("--batch", arguments->batch, "inputs the encoder takes at a time")

@@ -1,4 +1,5 @@
-// saccade eval retrieval: how well checkpoints find a manifest's images by their captions, and the other way.
+// saccade eval retrieval: how well checkpoints find a dataset's images by their captions, and the other way.
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "saccade/core/threads.h"
 #include "saccade/eval/one_caption.h"
+#include "saccade/eval/retrieval.h"
 
 #include "checkpoint.h"
 #include "command.h"
@@ -16,7 +18,7 @@ namespace saccade::app {
 namespace {
 
 constexpr const char* kProtocol =
-    "one query an image: its first caption against all images of the manifest, and each image against all "
+    "one query an image: its first caption against all images of the dataset, and each image against all "
     "first "
     "captions; right are all with an equal first caption; ties count against the model; transparent pictures "
     "over "
@@ -43,6 +45,7 @@ Json recall_json(const Recall& recall) {
 // All rows of one dataset: chance first, then the checkpoints.
 Result<std::vector<Row>> evaluate(const std::string& dataset, std::span<const LoadedEncoder> encoders,
                                   ThreadPool& pool) {
+  SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(dataset));
   std::vector<Row> rows;
   for (const LoadedEncoder& loaded : encoders) {
     Encoder& encoder = *loaded.encoder;
@@ -50,11 +53,14 @@ Result<std::vector<Row>> evaluate(const std::string& dataset, std::span<const Lo
       return fail(ErrorCode::kUsage, "checkpoint {}: no tokenizer files, so no texts", loaded.id.path);
     }
     SACCADE_ASSIGN(const OneCaptionSet set,
-                   load_one_caption_set(dataset, encoder.preprocessing(), *encoder.tokenizer(),
+                   load_one_caption_set(source, encoder.preprocessing(), *encoder.tokenizer(),
                                         encoder.info().context, pool));
     if (set.labels.empty()) return fail(ErrorCode::kBadData, "{}: no images", dataset);
     if (rows.empty()) {
-      const Recall chance = chance_recall(set.labels);
+      SACCADE_ASSIGN(const Relevance relevance, Relevance::from_labels(set.labels));
+      static constexpr std::array<int64_t, 3> kDepths = {1, 5, 10};
+      const std::vector<double> guess = chance_figures(relevance, Direction::kTextToImage, kDepths);
+      const Recall chance{relevance.texts(), guess[0], guess[1], guess[2]};
       rows.push_back({.model = "chance",
                       .recall = {set.name, static_cast<int64_t>(set.labels.size()), chance, chance},
                       .dataset_hash = set.hash,
@@ -139,9 +145,12 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App* group = app.add_subcommand("eval", "Measure checkpoints");
   group->require_subcommand(1);
-  CLI::App* command = group->add_subcommand("retrieval", "Recall of a manifest's images and first captions");
-  command->add_option("-m,--model", arguments->checkpoints, "checkpoint folders (default: the starter)");
-  command->add_option("--dataset", arguments->datasets, "manifests, one JSON object an image and line")
+  CLI::App* command = group->add_subcommand("retrieval", "Recall of a dataset's images and first captions");
+  command->add_option(
+      "-m,--model", arguments->checkpoints,
+      "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  command
+      ->add_option("--dataset", arguments->datasets, "datasets (docs/datasets.md): PATH or PATH#split=NAME")
       ->required();
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "protocol, hashes and figures as JSON");

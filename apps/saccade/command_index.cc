@@ -14,8 +14,9 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest.h"
+#include "saccade/collection/late_item.h"
 #include "saccade/core/json.h"
-#include "saccade/data/manifest.h"
+#include "saccade/data/dataset.h"
 
 #include "checkpoint.h"
 #include "command.h"
@@ -32,6 +33,8 @@ struct IndexArguments {
   IngestOptions ingest;
   std::string captions;
   std::string background = "contrast";
+  std::string rows_precision;  // empty: not given
+  int64_t pool_rows = 0;       // 0: not given
   bool as_stored = false;
   bool fast_decode = false;
   bool no_sidecars = false;
@@ -64,12 +67,14 @@ Result<std::vector<std::filesystem::path>> read_path_list() {
   return paths;
 }
 
-// Captions of a manifest (data/manifest.h) by picture; several of one picture are joined by "; ".
-Result<std::map<std::string, std::string>> read_captions(const std::filesystem::path& manifest) {
-  SACCADE_ASSIGN(const Dataset dataset, read_manifest(manifest));
+// Captions of a dataset (data/dataset.h) by picture file; several of one picture are joined by "; ".
+Result<std::map<std::string, std::string>> read_captions(const std::string& text) {
+  SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(text));
+  SACCADE_ASSIGN(const Dataset dataset, read_dataset(source));
   std::map<std::string, std::string> captions;
   for (const DatasetItem& item : dataset.items) {
-    std::string& joined = captions[item.image.string()];
+    if (item.image.in_archive()) continue;
+    std::string& joined = captions[item.image.path.string()];
     for (const std::string& caption : item.captions) joined += (joined.empty() ? "" : "; ") + caption;
   }
   return captions;
@@ -135,6 +140,38 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   return text;
 }
 
+// How the rows of an encoder of many an item are kept: settled when a collection is made, as asked or by
+// default; asked otherwise of one that there is, refused.
+Status settle_late_rows(const IndexArguments& arguments, Encoder& encoder, IngestSettings& settings) {
+  const bool precision_given = !arguments.rows_precision.empty();
+  const bool pool_given = arguments.pool_rows > 0;
+  const std::string_view option = precision_given ? "--rows-precision" : "--pool-rows";
+  if (is_collection(arguments.collection)) {
+    SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
+    const auto& late = info.settings.late;
+    if (!late && (precision_given || pool_given)) {
+      return fail(ErrorCode::kUsage, "{}: the collection has one row a picture", option);
+    }
+    if (precision_given && row_precision_name(late->precision) != arguments.rows_precision) {
+      return fail(ErrorCode::kUsage, "--rows-precision is {}, the collection was made with {}",
+                  arguments.rows_precision, row_precision_name(late->precision));
+    }
+    if (pool_given && late->pool != arguments.pool_rows) {
+      return fail(ErrorCode::kUsage, "--pool-rows is {}, the collection was made with {}",
+                  arguments.pool_rows, late->pool);
+    }
+    return {};
+  }
+  if (encoder.late_interaction() == nullptr && !precision_given && !pool_given) return {};
+  RowPrecision precision = RowPrecision::kFp16;
+  if (precision_given) {
+    SACCADE_ASSIGN(precision, row_precision_from_name(arguments.rows_precision));
+  }
+  const int64_t pool = pool_given ? arguments.pool_rows : 1;
+  SACCADE_ASSIGN(settings.late, late_settings(encoder, precision, pool).in(option));
+  return {};
+}
+
 Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::vector<std::filesystem::path> inputs;
   for (const std::string& path : arguments.paths) {
@@ -165,6 +202,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
+  SACCADE_TRY(settle_late_rows(arguments, *loaded.encoder, settings));
   SACCADE_ASSIGN(CollectionWriter collection,
                  CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));
 
@@ -201,14 +239,14 @@ void add_index_command(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("-c,--collection", arguments->collection, "the collection's folder, made if need be")
       ->required();
-  command->add_option("-m,--model", arguments->checkpoint,
-                      "checkpoint folder (default: the collection's own, the starter for a new one)");
+  command->add_option(
+      "-m,--model", arguments->checkpoint,
+      std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
   command->add_flag("--prune", arguments->ingest.prune, "remove pictures below PATH whose files are gone");
   command->add_flag("--retry-failed", arguments->ingest.retry_failed, "try files again that failed before");
   command->add_flag("--follow-links", arguments->ingest.follow_links, "follow links to folders");
   command->add_flag("--hidden", arguments->ingest.hidden, "take names that begin with a dot");
-  command->add_option("--captions", arguments->captions,
-                      "take captions from a manifest, JSON Lines of {\"image\", \"captions\"}");
+  command->add_option("--captions", arguments->captions, "take captions from a dataset (docs/datasets.md)");
   command->add_flag("--no-sidecars", arguments->no_sidecars, "do not read captions from .txt files");
   command->add_option("--background", arguments->background, "under transparent pictures (new collections)")
       ->check(CLI::IsMember({"contrast", "white", "checkpoint"}))
@@ -216,6 +254,14 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--as-stored", arguments->as_stored, "ignore EXIF orientation (new collections)");
   command->add_flag("--fast-decode", arguments->fast_decode,
                     "let large JPEGs decode smaller: faster, not bit-exact (new collections)");
+  command
+      ->add_option("--rows-precision", arguments->rows_precision,
+                   "how many-row encoders' rows are stored: fp16 (default) or int8 (new collections)")
+      ->check(CLI::IsMember({"fp16", "int8"}));
+  command
+      ->add_option("--pool-rows", arguments->pool_rows,
+                   "of these, store the mean of so many neighbouring patches as one row (new collections)")
+      ->transform(whole_number(1, kMaxPool));
   command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "refuse larger files")
       ->transform(whole_number(1))
       ->capture_default_str();

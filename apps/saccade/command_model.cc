@@ -1,13 +1,19 @@
-// saccade model conform|show: what a checkpoint is, and whether it answers as its reference does.
+// saccade model conform|show: what a checkpoint is, and whether it answers as its reference does. pull and
+// list are files of their own.
+#include "command_model.h"
+
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "saccade/model/conform.h"
+#include "saccade/model/outline.h"
 
 #include "checkpoint.h"
-#include "command.h"
+#include "conformance.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -21,40 +27,93 @@ struct ModelArguments {
   bool json = false;
 };
 
+// A line for each precision that the checkpoint has been shown to conform in, or what would show it.
+std::string conformance_text(const ConformanceRecord& record, bool reference, const std::string& checkpoint) {
+  std::string text;
+  for (const ConformanceResult& result : record.results) {
+    text += fmt::format("conforms       in {}: {} within {:.1e} of reference {}, by saccade {}\n",
+                        one_line(result.precision), counted(result.answers, "answer"), result.max_abs,
+                        one_line(result.reference.substr(0, 12)), one_line(result.program));
+  }
+  if (!text.empty()) return text;
+  return reference ? fmt::format("conforms       not shown: saccade model conform {} shows it\n",
+                                 one_line(checkpoint))
+                   : "conforms       not shown: there is no io.safetensors to compare with\n";
+}
+
+Json conformance_json(const ConformanceRecord& record) {
+  Json results = Json::array();
+  for (const ConformanceResult& result : record.results) {
+    results.push_back({{"precision", result.precision},
+                       {"reference", result.reference},
+                       {"answers", result.answers},
+                       {"max_abs", result.max_abs},
+                       {"program", result.program}});
+  }
+  return results;
+}
+
 Result<int> run_show(const ModelArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
   const EncoderInfo& info = loaded.encoder->info();
   const std::string preprocessing = loaded.encoder->preprocessing().describe();
   const Tokenizer* tokenizer = loaded.encoder->tokenizer();
+  SACCADE_ASSIGN(const CheckpointOutline outline, outline_checkpoint(loaded.id.path));
+  const ConformanceRecord conformance = conformance_of(info.fingerprint);
+  std::error_code ignored;
+  const bool reference =
+      std::filesystem::exists(std::filesystem::path(loaded.id.path) / "io.safetensors", ignored);
   if (arguments.json) {
     const Json json = {{"checkpoint", arguments.checkpoint},
+                       {"path", loaded.id.path},
+                       {"bytes", outline.bytes},
                        {"family", info.family},
                        {"layout", info.layout},
                        {"fingerprint", info.fingerprint},
                        {"dim", info.dim},
+                       {"shared_space", info.shared_space},
                        {"context", info.context},
                        {"parameters", info.parameters},
                        {"image_height", info.image_height},
                        {"image_width", info.image_width},
                        {"logit_scale", info.logit_scale},
-                       {"preprocessing", preprocessing},
-                       {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())}};
+                       {"preprocessing", info.image_width == 0 ? Json() : Json(preprocessing)},
+                       {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())},
+                       {"reference", reference},
+                       {"conforms", conformance_json(conformance)}};
     SACCADE_TRY(session.out.write_json(json));
     return kDone;
   }
   std::string text = fmt::format("checkpoint     {}\n", one_line(loaded.id.path));
   text += fmt::format("family         {}, layout {}\n", info.family, info.layout);
   text += fmt::format("fingerprint    {}\n", info.fingerprint);
-  text += fmt::format("parameters     {}\n", count_text(info.parameters));
-  text += fmt::format("rows           {} columns\n", info.dim);
-  text += fmt::format("images         {} x {}: {}\n", info.image_width, info.image_height, preprocessing);
+  text += fmt::format("parameters     {}, {} in {}\n", count_text(info.parameters), size_text(outline.bytes),
+                      counted(static_cast<int64_t>(outline.files.size()), "file"));
+  text += fmt::format("rows           {} columns{}\n", info.dim,
+                      info.shared_space ? "" : ", untrained to be compared: for heads to be trained on");
+  text += info.image_width == 0 ? "images         none: a text model\n"
+                                : fmt::format("images         {} x {}: {}\n", info.image_width,
+                                              info.image_height, preprocessing);
   text += tokenizer == nullptr
               ? "texts          none: there are no tokenizer files\n"
               : fmt::format("texts          up to {} tokens, start and end included, of a vocabulary of {}\n",
                             info.context, count_text(tokenizer->vocabulary_size()));
   text += fmt::format("logit scale    {:.4g}\n", info.logit_scale);
+  text += conformance_text(conformance, reference, arguments.checkpoint);
   SACCADE_TRY(session.out.write(text));
   return kDone;
+}
+
+// For `list` and `show`. A tolerance of the user's own shows nothing that lasts.
+void remember(const ConformReport& report, const std::filesystem::path& folder,
+              const ModelArguments& arguments, Session& session) {
+  if (arguments.tolerance > 0) return;
+  const auto outline = outline_checkpoint(folder);
+  if (!outline) return;
+  const std::filesystem::path reference =
+      arguments.io.empty() ? folder / "io.safetensors" : std::filesystem::path(arguments.io);
+  const Status remembered = remember_conformance(report, outline->files, reference);
+  if (!remembered) session.messages.warning("not remembered: " + remembered.error().message);
 }
 
 Result<int> run_conform(const ModelArguments& arguments, Session& session) {
@@ -63,7 +122,10 @@ Result<int> run_conform(const ModelArguments& arguments, Session& session) {
   options.encoder.precision = precision_of(arguments.encoder);
   options.encoder.threads = arguments.encoder.threads;
   options.tolerance = arguments.tolerance;
-  SACCADE_ASSIGN(const ConformReport report, conform(arguments.checkpoint, options));
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(arguments.checkpoint));
+  SACCADE_ASSIGN(ConformReport report, conform(folder, options));
+  report.checkpoint = arguments.checkpoint;
+  remember(report, folder, arguments, session);
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(conform_json(report)));
     return report.ok ? kDone : kFailed;
@@ -88,7 +150,7 @@ using Run = Result<int> (*)(const ModelArguments&, Session&);
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
                    const std::shared_ptr<ModelArguments>& arguments, Command& chosen, Run run) {
   CLI::App* command = group->add_subcommand(name, what);
-  command->add_option("CHECKPOINT", arguments->checkpoint, "checkpoint folder")->required();
+  command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->required();
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "the outcome as JSON");
   command->callback([arguments, &chosen, run] {
@@ -101,8 +163,11 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
 
 void add_model_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ModelArguments>();
-  CLI::App* group = app.add_subcommand("model", "Look at a checkpoint, and check it against its reference");
+  CLI::App* group =
+      app.add_subcommand("model", "Get checkpoints, look at them, and check them against their references");
   group->require_subcommand(1);
+  add_model_pull_command(*group, chosen);
+  add_model_list_command(*group, chosen);
   add_part(group, "show", "What a checkpoint is", arguments, chosen, run_show);
   CLI::App* conform =
       add_part(group, "conform",

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 
 #include "answers.h"
@@ -28,7 +29,42 @@ struct SearchArguments {
   EncoderChoice encoder;
   bool all = false;
   bool json = false;
+  std::string rerank;  // a checkpoint's folder; empty: none
+  std::string rerank_by = "strongest";
+  RerankOptions rerank_options;
 };
+
+Result<Answer> answer_query(SearchArguments& arguments, const Collection& collection, Encoder& encoder,
+                            ThreadPool& pool, Session& session) {
+  if (arguments.rerank.empty()) return search(collection, encoder, arguments.query, pool);
+  SACCADE_ASSIGN(const LoadedEncoder second,
+                 load_checkpoint(arguments.rerank, arguments.encoder).in("--rerank"));
+  RerankOptions& options = arguments.rerank_options;
+  options.name = second.id.name;
+  SACCADE_ASSIGN(options.method, rerank_method_from_name(arguments.rerank_by));
+  ProgressLine progress(session.quiet);
+  return search_and_rerank(collection, encoder, *second.encoder, arguments.query, options, pool,
+                           progress.callback(), session.interrupts.stop_cleanly());
+}
+
+// What the answer has to admit, on stderr.
+void warn(const Answer& answer, Session& session) {
+  if (answer.tokens && answer.tokens->dropped > 0) {
+    session.messages.warning("the text was cut: " + tokens_text(*answer.tokens));
+  }
+  if (!answer.reranking) return;
+  const Reranking& reranking = *answer.reranking;
+  if (reranking.tokens && reranking.tokens->dropped > 0) {
+    session.messages.warning("the text was cut for re-ranking: " + tokens_text(*reranking.tokens));
+  }
+  if (reranking.missing + reranking.changed + reranking.unreadable > 0) {
+    session.messages.warning(
+        fmt::format("{} of {} pictures could not be re-ranked: {} gone, {} changed since they were taken in, "
+                    "{} unreadable",
+                    reranking.missing + reranking.changed + reranking.unreadable, reranking.depth,
+                    reranking.missing, reranking.changed, reranking.unreadable));
+  }
+}
 
 Result<int> run_search(SearchArguments& arguments, Session& session) {
   Query& query = arguments.query;
@@ -48,11 +84,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
   ThreadPool pool(arguments.encoder.threads);
-  SACCADE_ASSIGN(const Answer answer, search(collection, *loaded.encoder, query, pool));
-
-  if (answer.tokens && answer.tokens->dropped > 0) {
-    session.messages.warning("the text was cut: " + tokens_text(*answer.tokens));
-  }
+  SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, *loaded.encoder, pool, session));
+  warn(answer, session);
   if (!arguments.html.empty()) {
     SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, collection, "Saccade", pool, session));
   }
@@ -83,10 +116,27 @@ void add_search_command(CLI::App& app, Command& chosen) {
                    "cosine from which two pictures are one")
       ->transform(real_number(0, 1))
       ->capture_default_str();
+  command
+      ->add_option("--candidates", arguments->query.candidates,
+                   "late interaction: pictures scored by all their rows, best by their mean; 0: all")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command->add_flag("--explain", arguments->query.explain,
+                    "late interaction: which patch of each picture each token met");
+  CLI::Option* rerank =
+      command->add_option("--rerank", arguments->rerank, "checkpoint that scores the best pictures anew");
+  command->add_option("--rerank-depth", arguments->rerank_options.depth, "how many of them")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->needs(rerank);
+  command->add_option("--rerank-by", arguments->rerank_by, "what of it")
+      ->check(CLI::IsMember({"strongest", "cosine", "maxsim", "match"}))
+      ->capture_default_str()
+      ->needs(rerank);
   command->add_flag("--json", arguments->json, "the answer as JSON");
   command->add_option("--html", arguments->html, "write a page of pictures to this file too");
   command->add_option("-m,--model", arguments->checkpoint,
-                      "checkpoint folder, if it is no longer where it was");
+                      std::string(kCheckpointHelp) + ", if it is no longer where it was");
   add_encoder_options(*command, arguments->encoder);
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

@@ -73,8 +73,14 @@ std::string report_text(const DualTrainingReport& report) {
 
 Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
   DualTrainingOptions options = arguments.options;
-  options.datasets.assign(arguments.datasets.begin(), arguments.datasets.end());
-  options.held_out.assign(arguments.held_out.begin(), arguments.held_out.end());
+  for (const std::string& text : arguments.datasets) {
+    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
+    options.datasets.push_back(std::move(source));
+  }
+  for (const std::string& text : arguments.held_out) {
+    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
+    options.held_out.push_back(std::move(source));
+  }
   options.config = arguments.config;
   options.run = arguments.run;
   options.cache = arguments.cache;
@@ -103,9 +109,11 @@ void add_train_command(CLI::App& app, Command& chosen) {
   CLI::App* group = app.add_subcommand("train", "Train an encoder");
   group->require_subcommand(1);
   CLI::App* command = group->add_subcommand("dual", "A dual encoder from pictures and their captions");
-  command->add_option("--dataset", arguments->datasets, "manifests to train on")->required();
-  command->add_option("--held-out", arguments->held_out,
-                      "manifests scored during training, never trained on");
+  command
+      ->add_option("--dataset", arguments->datasets,
+                   "datasets to train on (docs/datasets.md): PATH or PATH#split=NAME")
+      ->required();
+  command->add_option("--held-out", arguments->held_out, "datasets scored during training, never trained on");
   command->add_option("--config", arguments->config, "JSON of \"model\", \"preprocessor\" and \"tokenizer\"")
       ->required();
   command->add_option("-o,--run", arguments->run, "run folder; one that is there goes on")->required();

@@ -184,14 +184,14 @@ void ProgressLine::clear() {
 }
 
 std::string progress_text(const ProgressUpdate& progress, double rate) {
-  std::string text = fmt::format("{} {}", progress.what, count_text(progress.done));
+  const auto amount = progress.bytes ? size_text : count_text;
+  std::string text = fmt::format("{} {}", progress.what, amount(progress.done));
   if (progress.total > 0) {
-    text += fmt::format(" of {} ({}%)", count_text(progress.total),
+    text += fmt::format(" of {} ({}%)", amount(progress.total),
                         std::clamp<int64_t>(100 * progress.done / progress.total, 0, 100));
   }
   if (rate > 0) {
-    text +=
-        rate < 10 ? fmt::format(", {:.1f}/s", rate) : fmt::format(", {}/s", count_text(std::llround(rate)));
+    text += rate < 10 ? fmt::format(", {:.1f}/s", rate) : fmt::format(", {}/s", amount(std::llround(rate)));
     if (progress.total > progress.done) {
       text +=
           fmt::format(", {} left", duration_text(static_cast<double>(progress.total - progress.done) / rate));

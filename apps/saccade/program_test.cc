@@ -36,6 +36,8 @@ TEST(Console, ProgressHasRateAndTimeLeft) {
             "indexing 1,200 of 8,000 (15%), 93/s, 1 min 13 s left");
   EXPECT_EQ(progress_text({"indexing", 7, 0, "cat.png"}, 0), "indexing 7, cat.png");
   EXPECT_EQ(progress_text({"training", 10, 10, ""}, 2.5), "training 10 of 10 (100%), 2.5/s");
+  EXPECT_EQ(progress_text({"downloading", 605'000'000, 1'210'000'000, "model.safetensors", true}, 11e6),
+            "downloading 605.0 MB of 1.2 GB (50%), 11.0 MB/s, 55 s left, model.safetensors");
 }
 
 TEST(Console, OneLineStaysOne) {

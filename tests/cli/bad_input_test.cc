@@ -52,6 +52,23 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"model", "conform"}, 2, {"CHECKPOINT"});
 }
 
+// Options for what an encoder of one row a picture does not have.
+TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
+  expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--rows-precision", "int8"}, 1,
+                 {"--rows-precision", "one row a picture"});
+  expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--pool-rows", "4"}, 1, {"--pool-rows"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+  expect_failure({"index", "pictures", "-c", "new", "--pool-rows", "65"}, 2, {"--pool-rows"});
+  make_collection();
+  expect_failure({"index", "pictures", "-c", "c", "--rows-precision", "fp16"}, 2,
+                 {"--rows-precision", "the collection has one row a picture"});
+  expect_failure({"search", "-c", "c", "red", "--explain"}, 1, {"explain", "one row a picture"});
+  expect_failure({"search", "-c", "c", "red", "--rerank", "model", "--rerank-by", "match"}, 1,
+                 {"match: the checkpoint has no matching head"});
+  expect_failure({"search", "-c", "c", "red", "--rerank", "nowhere"}, 1, {"--rerank", "nowhere"});
+  expect_failure({"search", "-c", "c", "red", "--rerank-depth", "5"}, 2, {"--rerank"});
+}
+
 TEST_F(BadInput, WhatIsMissingIsNamed) {
   picture("pictures/red.png", 200, 0, 0);
   expect_failure({"search", "-c", "nowhere", "x"}, 1, {"nowhere"});
@@ -136,7 +153,7 @@ TEST_F(BadInput, BrokenCheckpointsAreRefused) {
   const std::vector<std::string> damaged_weights = {"", weights->substr(0, 7),
                                                     weights->substr(0, weights->size() / 2),
                                                     weights->substr(0, weights->size() - 1), hostile};
-  const std::vector<std::string> damaged_config = {"", "{", "[]", "\x89PNG", R"({"model_type": "bert"})"};
+  const std::vector<std::string> damaged_config = {"", "{", "[]", "\x89PNG", R"({"model_type": "resnet"})"};
   for (size_t i = 0; i < commands.size(); ++i) {
     write("model/model.safetensors", damaged_weights[i]);
     expect_failure(commands[i], 1, {"model.safetensors"});

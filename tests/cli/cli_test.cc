@@ -108,6 +108,29 @@ TEST_F(Cli, ThePageStandsAlone) {
   EXPECT_THAT(*page, Not(HasSubstr("https://")));
 }
 
+TEST_F(Cli, RerankReadsThePicturesAgain) {
+  make_collection();
+  const std::vector<std::string> search = {"search", "-c",     "c",        "--image", "pictures/red.png",
+                                           "--all",  "--json", "--rerank", "model"};
+  const Outcome outcome = run(search);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = json_of(outcome);
+  EXPECT_EQ(json["rerank"]["method"], "cosine");
+  EXPECT_EQ(json["rerank"]["checkpoint"], "model");
+  EXPECT_EQ(json["rerank"]["reranked"], 4);
+  // The same encoder: the same order, the same scores.
+  ASSERT_EQ(json["hits"].size(), 4U);
+  for (const Json& hit : json["hits"]) {
+    EXPECT_EQ(hit["rank"], hit["retrieval"]["rank"]);
+    EXPECT_NEAR(hit["score"].get<double>(), hit["retrieval"]["score"].get<double>(), 1e-5);
+  }
+  std::filesystem::remove(folder_ / "pictures/red.png");
+  const Outcome gone = run({"search", "-c", "c", "red", "--all", "--rerank", "model"});
+  EXPECT_EQ(gone.code, 0);
+  EXPECT_THAT(gone.err, HasSubstr("1 of 4 pictures could not be re-ranked: 1 gone, 0 changed"));
+  EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
+}
+
 TEST_F(Cli, CollectionCommands) {
   make_collection();
   EXPECT_EQ(json_of(run({"collection", "verify", "-c", "c", "--deep", "--json"}))["ok"], true);

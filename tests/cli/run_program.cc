@@ -59,8 +59,8 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
 }
 
 // Between fork and exec: system calls only.
-[[noreturn]] void become(const std::vector<char*>& arguments, const char* folder, const RunOptions& options,
-                         int input, int output, int errors) {
+[[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment,
+                         const char* folder, const RunOptions& options, int input, int output, int errors) {
   dup2(input, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
@@ -85,8 +85,23 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
   }
   if (chdir(folder) != 0) _exit(98);
   alarm(60 * kSlower);
-  execv(arguments[0], arguments.data());
+  execve(arguments[0], arguments.data(), environment.data());
   _exit(97);
+}
+
+// Ours without what would lead a run out of its folder.
+std::vector<std::string> environment_of(const std::filesystem::path& folder, const RunOptions& options) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const bool out = text.starts_with("HF_") || text.starts_with("HUGGING") || text.starts_with("XDG_") ||
+                     text.starts_with("HOME=") || text.starts_with("TRANSFORMERS_");
+    if (!out) variables.emplace_back(text);
+  }
+  variables.push_back("HOME=" + (folder / "home").string());
+  variables.emplace_back("no_proxy=127.0.0.1");
+  variables.insert(variables.end(), options.environment.begin(), options.environment.end());
+  return variables;
 }
 
 }  // namespace
@@ -97,6 +112,10 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  std::vector<std::string> variables = environment_of(folder_, options);
+  std::vector<char*> environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
 
   Pipe input;
   Pipe output;
@@ -110,7 +129,8 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
     }
   }
   const pid_t child = fork();
-  if (child == 0) become(pointers, folder_.c_str(), options, input.read, output.write, errors.write);
+  if (child == 0)
+    become(pointers, environment, folder_.c_str(), options, input.read, output.write, errors.write);
   Pipe::close_end(input.read);
   Pipe::close_end(output.write);
   Pipe::close_end(errors.write);

@@ -27,13 +27,14 @@ struct Outcome {
 };
 
 struct RunOptions {
-  std::string input = {};        // on stdin
-  std::string output_file = {};  // stdout goes there instead, e.g. /dev/full
-  bool close_output = false;     // the reader of stdout is gone from the start
-  bool without_streams = false;  // all three standard streams are closed
-  int64_t max_file_bytes = 0;    // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
-  bool terminal_errors = false;  // stderr is a terminal
-  bool plain_rights = false;     // files' permissions hold even for root
+  std::string input = {};                     // on stdin
+  std::string output_file = {};               // stdout goes there instead, e.g. /dev/full
+  bool close_output = false;                  // the reader of stdout is gone from the start
+  bool without_streams = false;               // all three standard streams are closed
+  int64_t max_file_bytes = 0;                 // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
+  bool terminal_errors = false;               // stderr is a terminal
+  bool plain_rights = false;                  // files' permissions hold even for root
+  std::vector<std::string> environment = {};  // "NAME=value", over the test's own
   // Asked every few milliseconds with what stderr has had so far: the first true sends stop_signal, once.
   std::function<bool(std::string_view errors)> stop_when = {};
   int stop_signal = SIGINT;
@@ -46,8 +47,9 @@ class ProgramTest : public testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The working directory is the test's folder. A run of more than 60 seconds (of kSlower) is killed, with
-  // code 128 + SIGALRM.
+  // The working directory is the test's folder; the hub's cache and what the program remembers are in "home"
+  // in it, and no setting of a hub comes from outside. A run of more than 60 seconds (of kSlower) is killed,
+  // with code 128 + SIGALRM.
   Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) const;
 
   // Writes a file below the test's folder, making folders as needed, and returns its path.

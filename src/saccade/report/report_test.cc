@@ -158,5 +158,42 @@ TEST_F(SearchPage, StopsWhenAsked) {
   EXPECT_EQ(html.error().code, ErrorCode::kCancelled);
 }
 
+TEST_F(SearchPage, FramesPatchesAndTellsReRankedHitsApart) {
+  Answer answer;
+  answer.query.text = "a bird";
+  answer.searched = 9;
+  answer.late_scored = 3;
+  answer.hits.push_back(hit(1, 7.5F, picture("opaque.png", 90, false), ""));
+  answer.hits.push_back(hit(2, 2.5F, picture("black.png", 0, true), ""));
+  for (Hit& each : answer.hits) each.pooled_score = 0.5F;
+  TokenMatch met;
+  met.token = 3;
+  met.id = 812;
+  met.dot = 0.75F;
+  met.patches = PatchBlock{1, 2, 1, 1};
+  met.box = PictureBox{0.5F, 0.25F, 0.25F, 0.25F};
+  TokenMatch nowhere;
+  nowhere.token = 4;
+  answer.hits[0].matches = {met, nowhere};
+  const std::string late = page({&answer, 1});
+  EXPECT_THAT(late, HasSubstr("<rect x=\"200.0\" y=\"100.0\" width=\"100.0\" height=\"100.0\">"));
+  EXPECT_EQ(count(late, "<rect"), 1);
+  EXPECT_THAT(late, HasSubstr("viewBox=\"0 0 400 400\""));
+  EXPECT_THAT(late, HasSubstr("token 3 (id 812): 0.750, patch 1, 2"));
+  EXPECT_THAT(late, HasSubstr("token 4: 0.000</li>"));
+  EXPECT_THAT(late, HasSubstr("the best 3 by their rows' mean"));
+  EXPECT_THAT(late, HasSubstr("(MaxSim)"));
+
+  answer.reranking = Reranking{"<blip>", "", "match", 2, 1, 1, 0, 0, {}};
+  answer.hits[0].retrieval = Hit::Retrieval{2, 0.4F};
+  answer.hits[0].reranked = true;
+  answer.hits[1].retrieval = Hit::Retrieval{1, 2.5F};
+  answer.hits[1].not_reranked = "gone & lost";
+  const std::string reranked = page({&answer, 1});
+  EXPECT_THAT(reranked, HasSubstr("1 re-ranked by &lt;blip&gt; (match)"));
+  EXPECT_THAT(reranked, HasSubstr("before: rank 2, 0.400\">7.500</b>"));
+  EXPECT_THAT(reranked, HasSubstr("not re-ranked: gone &amp; lost\">-</b>"));
+}
+
 }  // namespace
 }  // namespace saccade

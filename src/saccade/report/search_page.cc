@@ -48,7 +48,7 @@ section { padding-top: 32px; }
   list-style: none; margin: 0; padding: 0; }
 .card { display: flex; flex-direction: column; min-width: 0; overflow: hidden; background: var(--card);
   border: 1px solid var(--line); border-radius: 12px; }
-.thumb { display: flex; align-items: center; justify-content: center; aspect-ratio: 1; overflow: hidden;
+.thumb { position: relative; display: flex; align-items: center; justify-content: center; aspect-ratio: 1; overflow: hidden;
   background: var(--page); color: inherit; text-decoration: none; }
 .thumb img { width: 100%; height: 100%; object-fit: contain; }
 .thumb.light { background: #fff; padding: 8%; }
@@ -56,6 +56,9 @@ section { padding-top: 32px; }
 .thumb span { padding: 12px; text-align: center; font-size: 13px; color: var(--soft); overflow-wrap:
   anywhere; }
 a.thumb:focus-visible { outline: 3px solid var(--accent); outline-offset: -3px; }
+.marks { position: absolute; inset: 0; width: 100%; height: 100%; }
+.light .marks, .dark .marks { inset: 8%; width: 84%; height: 84%; }
+.marks rect { fill: none; stroke: #e0218a; vector-effect: non-scaling-stroke; stroke-width: 2; }
 .words { padding: 10px 12px 12px; border-top: 1px solid var(--line); font-size: 13px; }
 .line { display: flex; align-items: center; gap: 8px; font-variant-numeric: tabular-nums; }
 .line b { font-size: 14px; }
@@ -155,6 +158,49 @@ std::string picture_html(const Thumbnail& thumbnail, std::string_view alternativ
   return fmt::format(R"(<img src="{}" alt="{}" decoding="async">)", thumbnail.url, escape_html(alternative));
 }
 
+// Frames around the patches that the text's rows met, over the picture; drawn in its own pixels' coordinates,
+// so that they sit as it does.
+std::string marks_html(const Hit& hit) {
+  std::string frames;
+  const auto width = static_cast<double>(hit.item.width);
+  const auto height = static_cast<double>(hit.item.height);
+  for (const TokenMatch& match : hit.matches) {
+    if (!match.box) continue;
+    frames += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"><title>token {}: "
+        "{:.3f}</title></rect>",
+        match.box->x * width, match.box->y * height, match.box->width * width, match.box->height * height,
+        match.token, match.dot);
+  }
+  if (frames.empty()) return {};
+  return fmt::format("<svg class=\"marks\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\">{}</svg>",
+                     hit.item.width, hit.item.height, frames);
+}
+
+std::string matches_html(const Hit& hit) {
+  if (hit.matches.empty()) return {};
+  std::string html = "<details><summary>what each token met</summary><ul>\n";
+  for (const TokenMatch& match : hit.matches) {
+    html += fmt::format("<li>token {}{}: {:.3f}", match.token,
+                        match.id ? fmt::format(" (id {})", *match.id) : "", match.dot);
+    if (match.patches) html += fmt::format(", patch {}, {}", match.patches->row, match.patches->column);
+    html += "</li>\n";
+  }
+  return html + "</ul></details>\n";
+}
+
+// What the score is, and what it was before a second encoder.
+std::string score_title(const Hit& hit) {
+  std::string title = hit.reranked       ? "score of the re-ranking"
+                      : hit.pooled_score ? "MaxSim with the query"
+                                         : "cosine with the query";
+  if (hit.retrieval) {
+    title += fmt::format("; before: rank {}, {:.3f}", hit.retrieval->rank, hit.retrieval->score);
+    if (!hit.not_reranked.empty()) title += "; not re-ranked: " + hit.not_reranked;
+  }
+  return title;
+}
+
 // Where the bars begin and end: a score by itself says little, its distance to the others on the page more.
 struct ScoreRange {
   float low = 0;
@@ -163,14 +209,17 @@ struct ScoreRange {
 
 std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange range) {
   const float span = range.high - range.low;
-  const float share = span > 0 ? (hit.score - range.low) / span : 1.0F;
+  const bool of_another_kind = hit.retrieval && !hit.reranked;
+  const float share = of_another_kind ? 0.0F : span > 0 ? (hit.score - range.low) / span : 1.0F;
   std::string html = fmt::format(
-      "<li class=\"card\"><a class=\"thumb {}\" href=\"{}\">{}</a>\n<div class=\"words\"><div class=\"line\">"
-      "<span class=\"soft\">{}</span><b title=\"cosine with the query\">{:.3f}</b>"
+      "<li class=\"card\"><a class=\"thumb {}\" href=\"{}\">{}{}</a>\n<div class=\"words\"><div "
+      "class=\"line\">"
+      "<span class=\"soft\">{}</span><b title=\"{}\">{}</b>"
       "<span class=\"bar\" aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span></div>\n",
       thumbnail.background, file_url(hit.item.path),
       picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption),
-      hit.rank, hit.score, 100 * std::clamp(share, 0.04F, 1.0F));
+      marks_html(hit), hit.rank, escape_html(score_title(hit)),
+      of_another_kind ? "-" : fmt::format("{:.3f}", hit.score), 100 * std::clamp(share, 0.04F, 1.0F));
   if (!hit.item.caption.empty()) {
     html += fmt::format("<p class=\"caption\" title=\"{0}\">{0}</p>\n", escape_html(hit.item.caption));
   }
@@ -186,13 +235,47 @@ std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange ran
     }
     html += "</ul></details>\n";
   }
-  return html + "</div></li>\n";
+  return html + matches_html(hit) + "</div></li>\n";
 }
 
 std::string query_words(const Query& query) {
   if (query.image.empty()) return query.text;
   const std::string picture = file_name(query.image.string());
   return query.text.empty() ? fmt::format("Like {}", picture) : fmt::format("{} + {}", query.text, picture);
+}
+
+// Of the hits that have been re-ranked, where any has: the others' scores are of another kind.
+ScoreRange score_range(const Answer& answer) {
+  const Hit& best = answer.hits.front();
+  ScoreRange range{std::min(0.0F, best.score), best.score};
+  for (const Hit& hit : answer.hits) {
+    if (hit.reranked == best.reranked) range.low = std::min(range.low, hit.score);
+  }
+  return range;
+}
+
+std::string stages_html(const Answer& answer) {
+  std::string html;
+  if (answer.late_scored && *answer.late_scored < answer.searched) {
+    html += fmt::format(", the best {} by their rows' mean scored by all their rows", *answer.late_scored);
+  }
+  if (answer.reranking) {
+    html += fmt::format(", {} re-ranked by {} ({})", answer.reranking->reranked,
+                        escape_html(answer.reranking->checkpoint), answer.reranking->method);
+  }
+  return html;
+}
+
+// For the foot of the page.
+std::string_view scores_are(std::span<const Answer> answers) {
+  const auto any = [&](auto has) { return std::ranges::any_of(answers, has); };
+  if (any([](const Answer& answer) { return answer.reranking.has_value(); })) {
+    return "those of the encoder that re-ranked, or of the first where it did not";
+  }
+  if (any([](const Answer& answer) { return answer.late_scored.has_value(); })) {
+    return "sums over the query's rows of the largest dot product with one of the picture's (MaxSim)";
+  }
+  return "cosines between the query's row and the picture's";
 }
 
 std::string section_html(const Answer& answer, size_t number, const Thumbnail* query_picture,
@@ -209,6 +292,7 @@ std::string section_html(const Answer& answer, size_t number, const Thumbnail* q
   if (!answer.query.filter.empty()) {
     html += fmt::format(" that <code>{}</code> leaves", escape_html(answer.query.filter));
   }
+  html += stages_html(answer);
   if (answer.tokens && answer.tokens->dropped == 0)
     html += ", " + tokens_text(*answer.tokens) + " of the text";
   html += "</p>";
@@ -219,7 +303,7 @@ std::string section_html(const Answer& answer, size_t number, const Thumbnail* q
   html += "</div></div>\n";
   if (answer.hits.empty()) return html + "<p class=\"none\">No picture to show.</p>\n</section>\n";
 
-  const ScoreRange range{std::min(0.0F, answer.hits.back().score), answer.hits.front().score};
+  const ScoreRange range = score_range(answer);
   html += "<ol class=\"grid\">\n";
   for (size_t i = 0; i < answer.hits.size(); ++i) html += card_html(answer.hits[i], thumbnails[i], range);
   return html + "</ol>\n</section>\n";
@@ -281,11 +365,11 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
                          std::span(thumbnails).subspan(next, answers[i].hits.size()));
     next += answers[i].hits.size();
   }
-  html +=
-      "</main>\n<footer>Scores are cosines between the query's row and the picture's: they order one answer, "
-      "and do "
-      "not compare between queries or encoders. Bars are relative to the best "
-      "hit.</footer>\n</body>\n</html>\n";
+  html += fmt::format(
+      "</main>\n<footer>Scores are {}: they order one answer, and do not compare between queries or "
+      "encoders. "
+      "Bars are relative to the best hit.</footer>\n</body>\n</html>\n",
+      scores_are(answers));
   return html;
 }
 

@@ -1,0 +1,360 @@
+// saccade dataset info|convert|audit: what is in a dataset, its manifest, and what to know before trusting a
+// figure from it.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files.h"
+#include "saccade/data/audit.h"
+#include "saccade/data/dataset.h"
+#include "saccade/data/manifest.h"
+
+#include "checkpoint.h"
+#include "command.h"
+
+namespace saccade::app {
+namespace {
+
+struct DatasetArguments {
+  std::vector<std::string> datasets;
+  DatasetOptions options;
+  std::string images;
+  std::string output;      // convert
+  std::string checkpoint;  // audit
+  double near_cosine = 0.98;
+  EncoderChoice encoder;
+  bool json = false;
+};
+
+Result<std::vector<Dataset>> read_all(const DatasetArguments& arguments) {
+  DatasetOptions defaults = arguments.options;
+  defaults.images = arguments.images;
+  std::vector<Dataset> datasets;
+  for (const std::string& text : arguments.datasets) {
+    SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(text, defaults));
+    SACCADE_ASSIGN(datasets.emplace_back(), read_dataset(source));
+  }
+  return datasets;
+}
+
+Json excluded_json(const Dataset& dataset) {
+  Json excluded = Json::array();
+  for (const Exclusion& exclusion : dataset.excluded) {
+    excluded.push_back(
+        {{"reason", exclusion.reason}, {"count", exclusion.count}, {"examples", exclusion.examples}});
+  }
+  return excluded;
+}
+
+std::string excluded_text(const Dataset& dataset) {
+  std::string text;
+  for (const Exclusion& exclusion : dataset.excluded) {
+    text += fmt::format("left out     {} {}, such as {}\n", count_text(exclusion.count), exclusion.reason,
+                        one_line(exclusion.examples.front()));
+  }
+  return text;
+}
+
+Json lengths_json(const Lengths& lengths) {
+  return {{"count", lengths.count}, {"min", lengths.min}, {"median", lengths.median},
+          {"mean", lengths.mean},   {"p95", lengths.p95}, {"max", lengths.max}};
+}
+
+std::string lengths_text(const Lengths& lengths) {
+  return fmt::format("{} to {}, median {}, mean {:.1f}, 95% within {}", lengths.min, lengths.max,
+                     lengths.median, lengths.mean, lengths.p95);
+}
+
+Json info_json(const Dataset& dataset, const Lengths& captions, const Lengths& characters) {
+  Json splits = Json::object();
+  for (const auto& [split, count] : dataset.split_sizes) splits[split] = count;
+  Json files = Json::array();
+  for (const RecordFile& file : dataset.files) {
+    files.push_back({{"path", file.path},
+                     {"bytes", file.bytes},
+                     {"sha256", file.sha256.empty() ? Json() : Json(file.sha256)}});
+  }
+  return {{"name", dataset.name},
+          {"layout", dataset.layout},
+          {"sha256", dataset.hash},
+          {"items", dataset.items.size()},
+          {"compositions", dataset.compositions.size()},
+          {"splits", std::move(splits)},
+          {"captions_per_item", lengths_json(captions)},
+          {"caption_characters", lengths_json(characters)},
+          {"excluded", excluded_json(dataset)},
+          {"files", std::move(files)}};
+}
+
+Result<int> run_info(const DatasetArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
+  const Dataset& dataset = datasets.front();
+  const Lengths captions = captions_per_item(dataset);
+  const Lengths characters = caption_characters(dataset);
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(info_json(dataset, captions, characters)));
+    return kDone;
+  }
+  std::string text =
+      fmt::format("dataset      {}, layout {}, {}\n", one_line(dataset.name), dataset.layout,
+                  dataset.compositions.empty()
+                      ? counted(static_cast<int64_t>(dataset.items.size()), "image")
+                      : counted(static_cast<int64_t>(dataset.compositions.size()), "test of composition"));
+  for (const auto& [split, count] : dataset.split_sizes) {
+    text += fmt::format("split        {:<12} {:>9}\n", split.empty() ? "(none)" : one_line(split),
+                        count_text(count));
+  }
+  text += fmt::format("captions     {}; an item: {}\n", count_text(characters.count), lengths_text(captions));
+  text += fmt::format("characters   {}\n", lengths_text(characters));
+  text += excluded_text(dataset);
+  text += fmt::format("content      sha256 {}\n", dataset.hash);
+  SACCADE_TRY(session.out.write(text));
+  return kDone;
+}
+
+Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
+  const Dataset& dataset = datasets.front();
+  const std::filesystem::path output = arguments.output;
+  SACCADE_ASSIGN(const std::string manifest,
+                 format_manifest(dataset, output.parent_path()).in(arguments.datasets[0]));
+  SACCADE_TRY(write_file_atomic(output, manifest));
+  const auto count = static_cast<int64_t>(dataset.items.size() + dataset.compositions.size());
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json({{"output", arguments.output},
+                                        {"layout", dataset.layout},
+                                        {"sha256", dataset.hash},
+                                        {"items", dataset.items.size()},
+                                        {"compositions", dataset.compositions.size()},
+                                        {"excluded", excluded_json(dataset)}}));
+  } else {
+    SACCADE_TRY(
+        session.out.write(fmt::format("{}: {} from layout {}\n{}", one_line(arguments.output),
+                                      counted(count, "item"), dataset.layout, excluded_text(dataset))));
+  }
+  return kDone;
+}
+
+Json failures_json(const std::vector<AuditReport::Failure>& failures) {
+  Json list = Json::array();
+  for (const auto& failure : failures) {
+    list.push_back(
+        {{"image", failure.image}, {"code", error_name(failure.code)}, {"reason", failure.reason}});
+  }
+  return list;
+}
+
+Json leaks_json(const std::vector<AuditReport::Leak>& leaks) {
+  Json list = Json::array();
+  for (const auto& leak : leaks) {
+    list.push_back({{"a", leak.a},
+                    {"b", leak.b},
+                    {"same_images", {leak.same_images_a, leak.same_images_b}},
+                    {"near_images", {leak.near_images_a, leak.near_images_b}},
+                    {"captions", {leak.captions_a, leak.captions_b}},
+                    {"groups", leak.groups},
+                    {"examples", leak.examples}});
+  }
+  return list;
+}
+
+Json audit_json(const AuditReport& report) {
+  Json near = Json::array();
+  for (const auto& pair : report.near_images) near.push_back({pair.a, pair.b, pair.distance});
+  Json shared = Json::array();
+  for (const auto& caption : report.most_shared) {
+    shared.push_back({{"caption", caption.caption}, {"items", caption.items}});
+  }
+  Json tokens;
+  if (report.tokens) {
+    tokens = lengths_json(*report.tokens);
+    tokens["cut_captions"] = report.cut_captions;
+    tokens["cut_tokens"] = report.cut_tokens;
+  }
+  return {{"items", report.items},
+          {"images", report.images},
+          {"missing", failures_json(report.missing)},
+          {"unreadable", failures_json(report.unreadable)},
+          {"same_images", report.same_images},
+          {"near_method", report.near_method},
+          {"near_images", std::move(near)},
+          {"captions",
+           {{"count", report.captions},
+            {"distinct", report.distinct_captions},
+            {"distinct_plain", report.distinct_plain_captions},
+            {"repeated_in_item", report.repeated_in_item},
+            {"ambiguous", report.ambiguous_captions},
+            {"most_shared", std::move(shared)}}},
+          {"indistinguishable_compositions", report.indistinguishable_compositions},
+          {"leaks", leaks_json(report.leaks)},
+          {"order",
+           {{"ids_in_order", report.ids_in_order},
+            {"neighbour_overlap", report.neighbour_overlap},
+            {"random_overlap", report.random_overlap},
+            {"by_content", report.ordered_by_content}}},
+          {"characters", lengths_json(report.characters)},
+          {"tokens", std::move(tokens)}};
+}
+
+// A list's beginning, indented.
+template <typename List, typename Show>
+std::string some(const List& list, Show show) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < list.size() && i < kShown; ++i)
+    text += fmt::format("             {}\n", one_line(show(list[i])));
+  if (list.size() > kShown) {
+    text += fmt::format("             and {} more (--json lists all)\n",
+                        count_text(static_cast<int64_t>(list.size() - kShown)));
+  }
+  return text;
+}
+
+std::string images_text(const AuditReport& report) {
+  const auto size = [](const auto& list) { return count_text(static_cast<int64_t>(list.size())); };
+  const auto failure = [](const auto& each) { return each.image + ": " + each.reason; };
+  std::string text =
+      fmt::format("images       {} of {}\n", count_text(report.images), counted(report.items, "item"));
+  text += fmt::format("missing      {}\n", size(report.missing)) + some(report.missing, failure);
+  text += fmt::format("unreadable   {}\n", size(report.unreadable)) + some(report.unreadable, failure);
+  text +=
+      fmt::format("same bytes   {}\n", counted(static_cast<int64_t>(report.same_images.size()), "group")) +
+      some(report.same_images, [](const auto& group) { return fmt::format("{}", fmt::join(group, " = ")); });
+  text += fmt::format("look alike   {}, by {}\n",
+                      counted(static_cast<int64_t>(report.near_images.size()), "pair"), report.near_method) +
+          some(report.near_images, [](const auto& pair) {
+            return fmt::format("{} ~ {} ({:.3g})", pair.a, pair.b, pair.distance);
+          });
+  return text;
+}
+
+std::string captions_text(const AuditReport& report) {
+  std::string text = fmt::format(
+      "captions     {}, {} different, {} but for case, punctuation and spaces; {} repeated within an item\n",
+      count_text(report.captions), count_text(report.distinct_captions),
+      count_text(report.distinct_plain_captions), count_text(report.repeated_in_item));
+  text += fmt::format("ambiguous    {} belong to several items\n", count_text(report.ambiguous_captions)) +
+          some(report.most_shared,
+               [](const auto& shared) { return fmt::format("{} items: {}", shared.items, shared.caption); });
+  if (report.indistinguishable_compositions > 0) {
+    text += fmt::format("undecidable  {} with two equal captions\n",
+                        count_text(report.indistinguishable_compositions));
+  }
+  text += fmt::format("characters   {}\n", lengths_text(report.characters));
+  if (report.tokens) {
+    const double share = report.captions == 0 ? 0
+                                              : 100.0 * static_cast<double>(report.cut_captions) /
+                                                    static_cast<double>(report.captions);
+    text += fmt::format("tokens       {}; {} captions ({:.1f}%) are cut, {} tokens lost\n",
+                        lengths_text(*report.tokens), count_text(report.cut_captions), share,
+                        count_text(report.cut_tokens));
+  }
+  return text;
+}
+
+std::string audit_text(const AuditReport& report) {
+  std::string text = images_text(report) + captions_text(report);
+  for (const auto& leak : report.leaks) {
+    const std::string a = leak.a.empty() ? "(none)" : leak.a;
+    const std::string b = leak.b.empty() ? "(none)" : leak.b;
+    text +=
+        fmt::format("leak         {} / {}: same images {} / {}, alike {} / {}, captions {} / {}, groups {}\n",
+                    one_line(a), one_line(b), leak.same_images_a, leak.same_images_b, leak.near_images_a,
+                    leak.near_images_b, leak.captions_a, leak.captions_b, leak.groups) +
+        some(leak.examples, [](const std::string& example) { return example; });
+  }
+  text += fmt::format(
+      "order        ids {}; first captions of neighbours share {:.3f} of their words, of others {:.3f}{}\n",
+      report.ids_in_order ? "ascend" : "do not ascend", report.neighbour_overlap, report.random_overlap,
+      report.ordered_by_content ? ": ordered by content, so shuffle before cutting or sampling" : "");
+  return text;
+}
+
+Result<int> run_audit(const DatasetArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
+  AuditOptions options;
+  LoadedEncoder loaded;
+  if (!arguments.checkpoint.empty()) {
+    SACCADE_ASSIGN(loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
+    options.tokenizer = loaded.encoder->tokenizer();
+    options.context = loaded.encoder->info().context;
+    options.preprocessing = loaded.encoder->preprocessing();
+    options.near_cosine = arguments.near_cosine;
+    options.encode = [&loaded](MatrixView<const float> pixels) {
+      return loaded.encoder->encode_images(pixels);
+    };
+  }
+  ThreadPool pool(arguments.encoder.threads);
+  ProgressLine progress(session.quiet);
+  auto report =
+      audit_datasets(datasets, options, pool, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (arguments.json) {
+    Json json = audit_json(*report);
+    json["datasets"] = Json::array();
+    for (const Dataset& dataset : datasets) {
+      json["datasets"].push_back({{"name", dataset.name},
+                                  {"layout", dataset.layout},
+                                  {"sha256", dataset.hash},
+                                  {"excluded", excluded_json(dataset)}});
+    }
+    SACCADE_TRY(session.out.write_json(json));
+  } else {
+    std::string text;
+    for (const Dataset& dataset : datasets) {
+      text += fmt::format("dataset      {}, layout {}\n", one_line(dataset.name), dataset.layout) +
+              excluded_text(dataset);
+    }
+    SACCADE_TRY(session.out.write(text + audit_text(*report)));
+  }
+  return report->missing.empty() && report->unreadable.empty() ? kDone : kSomeFailed;
+}
+
+using Run = Result<int> (*)(const DatasetArguments&, Session&);
+
+CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
+                   const std::shared_ptr<DatasetArguments>& arguments, Command& chosen, Run run) {
+  CLI::App* command = group->add_subcommand(name, what);
+  auto* paths =
+      command->add_option("PATH", arguments->datasets, "PATH or PATH#key=value,... (docs/datasets.md)")
+          ->required();
+  if (name != "audit") paths->expected(1);
+  command->add_option("--split", arguments->options.split, "only this split, or several: train+val");
+  command->add_option("--format", arguments->options.format,
+                      "the layout's name, where it is not told rightly");
+  command->add_option("--images", arguments->images, "the folder that image names are relative to");
+  command->add_flag("--skip-missing", arguments->options.skip_missing,
+                    "leave out, and count, items whose image file is not there");
+  command->add_flag("--json", arguments->json, "the outcome as JSON");
+  command->callback([arguments, &chosen, run] {
+    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
+  });
+  return command;
+}
+
+}  // namespace
+
+void add_dataset_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<DatasetArguments>();
+  CLI::App* group = app.add_subcommand("dataset", "Look at, convert and audit datasets");
+  group->require_subcommand(1);
+  add_part(group, "info", "Layout, splits, captions and what was left out", arguments, chosen, run_info);
+  add_part(group, "convert", "Write a dataset's manifest", arguments, chosen, run_convert)
+      ->add_option("-o,--output", arguments->output, "the manifest to write")
+      ->required();
+  CLI::App* audit = add_part(group, "audit", "Duplicates, leakage, missing files, order, caption lengths",
+                             arguments, chosen, run_audit);
+  audit->add_option("-m,--model", arguments->checkpoint,
+                    "compare images by this checkpoint's rows, count captions in its tokens");
+  audit->add_option("--near", arguments->near_cosine, "with -m: rows at least this close are near-duplicates")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  add_encoder_options(*audit, arguments->encoder);
+}
+
+}  // namespace saccade::app

@@ -1,0 +1,210 @@
+// saccade model list: the checkpoints on this machine, by their configs and the headers of their weights.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/hub/cache.h"
+#include "saccade/hub/select.h"
+#include "saccade/hub/settings.h"
+#include "saccade/model/outline.h"
+
+#include "checkpoint.h"
+#include "command_model.h"
+#include "conformance.h"
+
+namespace saccade::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ListArguments {
+  std::vector<std::string> folders;
+  std::string cache;
+  bool json = false;
+};
+
+struct Listed {
+  std::string name;  // as -m takes it
+  fs::path path;
+  std::string commit;  // in a hub's cache
+  std::vector<std::string> revisions;
+  std::optional<CheckpointOutline> outline;
+  std::string problem;     // why there is no outline
+  bool reference = false;  // io.safetensors is there
+  ConformanceRecord conformance;
+};
+
+using Records = std::map<std::string, ConformanceRecord>;
+
+void look_at(Listed& listed, const Records& records) {
+  auto outline = outline_checkpoint(listed.path);
+  if (!outline) {
+    listed.problem = outline.error().message;
+    return;
+  }
+  std::error_code ignored;
+  listed.reference = fs::exists(listed.path / "io.safetensors", ignored);
+  if (const auto found = records.find(files_stamp(outline->files)); found != records.end())
+    listed.conformance = found->second;
+  listed.outline = std::move(*outline);
+}
+
+// Whether a folder means to be a checkpoint, whole or not.
+bool looks_like_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "config.json", ignored) ||
+         fs::exists(folder / "open_clip_config.json", ignored) ||
+         fs::exists(folder / "model.safetensors", ignored);
+}
+
+// The folder itself if it is a checkpoint, else those right below it.
+Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    return fail(ErrorCode::kNotFound, "{}: not a folder", folder.string());
+  if (looks_like_checkpoint(folder)) return std::vector<fs::path>{folder};
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && looks_like_checkpoint(entry->path())) found.push_back(entry->path());
+  }
+  if (error) return fail_errno(error.value(), folder.string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Result<std::vector<Listed>> everything(const ListArguments& arguments) {
+  std::vector<Listed> all;
+  for (const std::string& folder : arguments.folders) {
+    SACCADE_ASSIGN(const std::vector<fs::path> found, checkpoints_in(folder));
+    for (const fs::path& path : found) {
+      Listed& listed = all.emplace_back();
+      listed.path = path;
+      listed.name = path.string();
+    }
+  }
+  fs::path cache = arguments.cache;
+  if (cache.empty()) {
+    SACCADE_ASSIGN(cache, hub::cache_from_environment());
+  }
+  SACCADE_ASSIGN(std::vector<hub::CachedModel> cached, hub::list_cached(cache));
+  for (hub::CachedModel& model : cached) {
+    Listed& listed = all.emplace_back();
+    listed.name = model.text();
+    listed.path = model.path;
+    listed.commit = std::move(model.commit);
+    listed.revisions = std::move(model.revisions);
+    const auto missing = hub::missing_files(model.path);
+    if (!missing) {
+      listed.problem = missing.error().message;
+    } else if (!missing->empty()) {
+      listed.problem =
+          fmt::format("{} is missing: `saccade model pull {}` brings it", missing->front(), listed.name);
+    }
+  }
+  if (const auto starter = starter_checkpoint()) {
+    Listed& listed = all.emplace_back();
+    listed.path = *starter;
+    listed.name = starter->string();
+  }
+
+  const Records records = conformance_by_stamp();
+  for (Listed& listed : all) {
+    if (listed.problem.empty()) look_at(listed, records);
+  }
+  return all;
+}
+
+std::vector<std::string> precisions(const ConformanceRecord& record) {
+  std::vector<std::string> names;
+  for (const ConformanceResult& result : record.results) {
+    if (std::find(names.begin(), names.end(), result.precision) == names.end())
+      names.push_back(result.precision);
+  }
+  return names;
+}
+
+// null where a figure is not known.
+Json known(int64_t number) {
+  return number > 0 ? Json(number) : Json();
+}
+Json known(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+Json listed_json(const Listed& listed) {
+  const CheckpointOutline outline = listed.outline.value_or(CheckpointOutline{});
+  return Json{{"checkpoint", listed.name},
+              {"path", listed.path.string()},
+              {"commit", known(listed.commit)},
+              {"revisions", listed.revisions},
+              {"family", known(outline.family)},
+              {"known", outline.known},
+              {"layout", known(outline.layout)},
+              {"parameters", known(outline.parameters)},
+              {"bytes", known(outline.bytes)},
+              {"dim", known(outline.dim)},
+              {"context", known(outline.context)},
+              {"image_height", known(outline.image_height)},
+              {"image_width", known(outline.image_width)},
+              {"preprocessing", known(outline.preprocessing)},
+              {"fingerprint", known(listed.conformance.fingerprint)},
+              {"reference", listed.reference},
+              {"conforms", precisions(listed.conformance)},
+              {"problem", known(listed.problem)}};
+}
+
+std::string listed_line(const Listed& listed) {
+  if (!listed.outline)
+    return fmt::format("{:<65} {}: {}\n", "not usable", one_line(listed.name), one_line(listed.problem));
+  const CheckpointOutline& outline = *listed.outline;
+  const auto or_dash = [](int64_t number) {
+    return number > 0 ? fmt::format("{}", number) : std::string("-");
+  };
+  std::string conforms = fmt::format("{}", fmt::join(precisions(listed.conformance), ","));
+  if (conforms.empty()) conforms = listed.reference ? "not run" : "-";
+  const std::string image =
+      outline.image_width > 0 ? fmt::format("{}x{}", outline.image_width, outline.image_height) : "-";
+  return fmt::format("{:<12} {:>13} {:>9} {:>5} {:>6} {:>9} {:<9} {}{}\n", one_line(outline.family),
+                     count_text(outline.parameters), size_text(outline.bytes), or_dash(outline.dim),
+                     or_dash(outline.context), image, conforms, one_line(listed.name),
+                     outline.known ? "" : "  (a family that Saccade does not know)");
+}
+
+Result<int> run_list(const ListArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const std::vector<Listed> all, everything(arguments));
+  if (arguments.json) {
+    Json list = Json::array();
+    for (const Listed& listed : all) list.push_back(listed_json(listed));
+    SACCADE_TRY(session.out.write_json(Json{{"checkpoints", std::move(list)}}));
+    return kDone;
+  }
+  std::string text = fmt::format("{:<12} {:>13} {:>9} {:>5} {:>6} {:>9} {:<9} {}\n", "family", "parameters",
+                                 "size", "dim", "tokens", "pixels", "conforms", "checkpoint");
+  for (const Listed& listed : all) text += listed_line(listed);
+  SACCADE_TRY(session.out.write(text));
+  return kDone;
+}
+
+}  // namespace
+
+void add_model_list_command(CLI::App& group, Command& chosen) {
+  auto arguments = std::make_shared<ListArguments>();
+  CLI::App* command =
+      group.add_subcommand("list", "The checkpoints of the hub's cache, the starter, and folders");
+  command->add_option("FOLDER", arguments->folders, "checkpoints, or folders of checkpoints, to list too");
+  command->add_option("--cache", arguments->cache, "the hub's cache (default: HF_HUB_CACHE)");
+  command->add_flag("--json", arguments->json, "the list as JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_list(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::app

@@ -1,0 +1,61 @@
+// The commands that the documents show, run as they stand there: each ```sh block behind the line <!-- tested
+// -->, in a home folder that holds what the README supposes a reader to have.
+#include <cstdlib>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Documents : public ProgramTest {};
+
+int shell(const std::string& command) {
+  const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe)
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(Documents, TheirCommandsRun) {
+  const fs::path source = SACCADE_SOURCE_DIR;
+  const fs::path home = folder_ / "home";
+  picture("home/Pictures/birds/one.png", 30, 200, 40);
+  picture("home/Pictures/door.png", 220, 10, 20);
+  picture("home/holiday.jpg", 20, 30, 230);  // by its content it is a PNG, which is no matter
+  fs::create_directories(home / "models");
+  fs::copy(source / "models/starter", home / "models/clip-vit-base-patch32");
+  // As if `model pull` had been there before, so that it needs no network now.
+  const std::string revision(40, 'a');
+  const fs::path repository = home / ".cache/huggingface/hub/models--openai--clip-vit-base-patch32";
+  fs::create_directories(repository / "refs");
+  std::ofstream(repository / "refs/main") << revision;
+  fs::create_directories(repository / "snapshots");
+  fs::copy(source / "models/starter", repository / "snapshots" / revision);
+  fs::create_directories(home / "bin");
+  fs::create_symlink(SACCADE_PROGRAM, home / "bin/saccade");
+
+  const std::string commands = (folder_ / "commands.sh").string();
+  ASSERT_EQ(shell(fmt::format("'{}' --commands > '{}'", (source / "tools/check/docs").string(), commands)),
+            0);
+  const auto text = read_file(commands);
+  ASSERT_TRUE(text) << text.error().message;
+  // At least the first steps of the README, the search and the check of a checkpoint.
+  for (const char* shown : {"saccade model pull", "saccade index ~/Pictures", "saccade search",
+                            "--html answer.html", "model conform"}) {
+    EXPECT_THAT(*text, testing::HasSubstr(shown));
+  }
+  const int code = shell(fmt::format(
+      "cd '{0}' && HOME='{0}' HF_HUB_OFFLINE=1 PATH='{0}/bin':\"$PATH\" bash -eux '{1}' > '{1}.out' 2>&1",
+      home.string(), commands));
+  EXPECT_EQ(code, 0) << read_file(commands + ".out").value_or("");
+  EXPECT_TRUE(fs::exists(home / "answer.html"));
+}
+
+}  // namespace
+}  // namespace saccade::test

@@ -1,0 +1,243 @@
+// saccade model pull|list|show, and hub names wherever a checkpoint is named.
+#include <algorithm>
+#include <atomic>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+#include "saccade/hub/test_hub.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const std::string kCommit = "00112233445566778899aabbccddeeff00112233";
+
+class Model : public ProgramTest {
+ protected:
+  // The test's checkpoint as owner/tiny on the hub.
+  void publish() {
+    HubModel& model = hub_.models["owner/tiny"];
+    model.commit = kCommit;
+    for (const auto& entry : fs::directory_iterator(folder_ / "model")) {
+      const std::string name = entry.path().filename().string();
+      model.files[name] = {read_file(entry.path()).value_or(""), name.ends_with(".safetensors")};
+    }
+    model.files["README.md"] = {"# tiny", false};
+  }
+  [[nodiscard]] Outcome ask(const std::vector<std::string>& arguments, RunOptions options = {}) const {
+    options.environment.push_back("HF_ENDPOINT=" + hub_.endpoint());
+    return run(arguments, options);
+  }
+  [[nodiscard]] fs::path snapshot_folder() const {
+    return folder_ / "home/.cache/huggingface/hub/models--owner--tiny/snapshots" / kCommit;
+  }
+  // Of the largest file that is not all there.
+  [[nodiscard]] int64_t begun_bytes() const {
+    int64_t most = 0;
+    std::error_code error;
+    const fs::path blobs = snapshot_folder().parent_path().parent_path() / "blobs";
+    for (fs::directory_iterator entry(blobs, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code ignored;
+      if (entry->path().extension() == ".incomplete")
+        most = std::max(most, static_cast<int64_t>(entry->file_size(ignored)));
+    }
+    return most;
+  }
+  static Json json_of(const Outcome& outcome) {
+    auto json = parse_json(outcome.out);
+    EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
+    return json.value_or(Json());
+  }
+  // The entry of `list` for one checkpoint.
+  [[nodiscard]] Json listed(const std::string& name, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"model", "list", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Json list = json_of(run(words));
+    for (const Json& entry : list.value("checkpoints", Json::array())) {
+      if (entry["checkpoint"] == name) return entry;
+    }
+    return {};
+  }
+
+  TestHub hub_;
+};
+
+TEST_F(Model, PulledCheckpointsGoByTheirNames) {
+  publish();
+  const Outcome before = run({"model", "show", "owner/tiny"});
+  EXPECT_EQ(before.code, 1);
+  expect_one_line(before);
+  EXPECT_THAT(before.err, HasSubstr("`saccade model pull owner/tiny` brings it"));
+
+  const Outcome pulled = ask({"model", "pull", "owner/tiny", "--json"});
+  ASSERT_EQ(pulled.code, 0) << pulled.err;
+  EXPECT_THAT(pulled.err, IsEmpty());
+  const Json json = json_of(pulled);
+  EXPECT_EQ(json["model"], "owner/tiny");
+  EXPECT_EQ(json["revision"], "main");
+  EXPECT_EQ(json["commit"], kCommit);
+  EXPECT_EQ(json["path"], snapshot_folder().string());
+  EXPECT_EQ(json["files"].size(), 6U) << pulled.out;  // no README.md
+  EXPECT_EQ(json["files"][0]["name"], "config.json");
+  EXPECT_EQ(json["files"][0]["downloaded"], true);
+  const Outcome again = ask({"model", "pull", "owner/tiny"});
+  EXPECT_THAT(again.out, HasSubstr("model.safetensors  (there already)\n"));
+  EXPECT_THAT(again.out, HasSubstr("owner/tiny at commit " + kCommit + ", in "));
+
+  // Every command takes the name.
+  EXPECT_EQ(run({"model", "conform", "owner/tiny"}).code, 0);
+  EXPECT_EQ(run({"model", "conform", "owner/tiny@" + kCommit}).code, 0);
+  picture("pictures/red.png", 200, 0, 0);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c", "-m", "owner/tiny"}).code, 0);
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["checkpoint"]["name"], "owner/tiny");
+  EXPECT_EQ(run({"search", "-c", "c", "red"}).code, 0);
+  EXPECT_EQ(run({"search", "-c", "c", "-m", "owner/tiny", "red"}).code, 0);
+  write("t.txt", "red\n");
+  EXPECT_EQ(run({"embed", "--texts", "t.txt", "-m", "owner/tiny", "-o", "t.npy"}).code, 0);
+  // A cache that has moved: the collection finds its checkpoint by name.
+  fs::rename(folder_ / "home/.cache/huggingface", folder_ / "moved");
+  EXPECT_EQ(
+      run({"search", "-c", "c", "red"}, {.environment = {"HF_HOME=" + (folder_ / "moved").string()}}).code,
+      0);
+  const Outcome gone = run({"search", "-c", "c", "red"});
+  EXPECT_EQ(gone.code, 1);
+  EXPECT_THAT(gone.err, HasSubstr("saccade model pull owner/tiny"));
+}
+
+TEST_F(Model, PullOptionsGoBeforeTheEnvironment) {
+  publish();
+  hub_.models["owner/tiny"].gated = true;
+  write("token", "good\n");
+  const RunOptions wrong = {.environment = {"HF_ENDPOINT=http://127.0.0.1:1", "HF_TOKEN=bad"}};
+  const Outcome outcome = run({"model", "pull", "owner/tiny", "--endpoint", hub_.endpoint() + "/",
+                               "--token-file", "token", "--cache", "cache", "--json"},
+                              wrong);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(fs::exists(folder_ / "cache/models--owner--tiny/refs/main"));
+  const Outcome refused = ask({"model", "pull", "owner/tiny"});
+  EXPECT_EQ(refused.code, 1);
+  expect_one_line(refused);
+  EXPECT_THAT(refused.err, HasSubstr("owner/tiny is gated"));
+  const Outcome offline =
+      run({"model", "pull", "owner/tiny", "--cache", "cache"}, {.environment = {"HF_HUB_OFFLINE=1"}});
+  EXPECT_EQ(offline.code, 0) << offline.err;
+  EXPECT_EQ(run({"model", "pull", "owner/tiny", "--offline"}).code, 1);
+  EXPECT_EQ(run({"model", "pull", "tiny"}).code, 2);
+  EXPECT_EQ(run({"model", "pull", "owner/tiny", "--endpoint", "hub"}).code, 2);
+  EXPECT_EQ(run({"model", "pull", "owner/tiny", "--token-file", "none"}).code, 1);
+}
+
+TEST_F(Model, AnInterruptedPullGoesOn) {
+  publish();
+  hub_.models["owner/tiny"].files["model.safetensors"].content.append(3'000'000, 'x');
+  // Half of the weights, and then nothing more: the hub waits for the program to be stopped.
+  std::atomic<bool> halfway = false;
+  hub_.instead = [&](const HubRequest& request, const HubReply& ordinary) -> std::optional<HubReply> {
+    if (!request.path.starts_with("/storage/") || ordinary.body.size() < 1'000'000) return {};
+    HubReply half = ordinary;
+    half.cut_after = static_cast<int64_t>(ordinary.body.size()) / 2;
+    half.hold = true;
+    halfway = true;
+    return half;
+  };
+  const Outcome stopped =
+      ask({"model", "pull", "owner/tiny"},
+          {.stop_when = [&](std::string_view) { return halfway && begun_bytes() > 1'000'000; }});
+  EXPECT_EQ(stopped.code, 1);
+  EXPECT_THAT(stopped.err, HasSubstr("stopped; the same command goes on from here"));
+  hub_.instead = nullptr;
+  const Outcome outcome = ask({"model", "pull", "owner/tiny", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(json_of(outcome)["resumed_bytes"].get<int64_t>(), 1'000'000);
+}
+
+TEST_F(Model, ListKnowsWhatIsThere) {
+  publish();
+  ASSERT_EQ(ask({"model", "pull", "owner/tiny"}).code, 0);
+  const Json tiny = listed("owner/tiny");
+  ASSERT_TRUE(tiny.is_object());
+  EXPECT_EQ(tiny["family"], "clip");
+  EXPECT_EQ(tiny["known"], true);
+  EXPECT_EQ(tiny["dim"], 24);
+  EXPECT_EQ(tiny["context"], 16);
+  EXPECT_EQ(tiny["image_width"], 64);
+  EXPECT_EQ(tiny["revisions"], Json::array({"main"}));
+  EXPECT_EQ(tiny["reference"], true);
+  EXPECT_EQ(tiny["conforms"], Json::array());
+  EXPECT_TRUE(tiny["problem"].is_null());
+  const Json shown = json_of(run({"model", "show", "owner/tiny", "--json"}));
+  for (const char* key : {"parameters", "bytes", "dim", "context", "preprocessing", "family", "layout"})
+    EXPECT_EQ(tiny[key], shown[key]) << key;
+
+  // Folders: checkpoints, and folders of them; families that are not known, and what is broken.
+  write("more/owl/config.json", R"({"model_type": "owlvit"})");
+  fs::copy_file(folder_ / "model/model.safetensors", folder_ / "more/owl/model.safetensors");
+  write("more/broken/config.json", "{");
+  write("more/letters/a.txt", "dear");
+  const Json owl = listed("more/owl", {"more", "model"});
+  EXPECT_EQ(owl["family"], "owlvit");
+  EXPECT_EQ(owl["known"], false);
+  EXPECT_EQ(owl["parameters"], tiny["parameters"]);
+  EXPECT_TRUE(owl["dim"].is_null());
+  EXPECT_THAT(listed("more/broken", {"more"})["problem"].get<std::string>(), HasSubstr("config.json"));
+  EXPECT_TRUE(listed("more/letters", {"more"}).is_null());
+  const Outcome text = run({"model", "list", "more", "model"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, HasSubstr("owlvit"));
+  EXPECT_THAT(text.out, HasSubstr("more/owl  (a family that Saccade does not know)\n"));
+  EXPECT_THAT(text.out, HasSubstr(" owner/tiny\n"));
+  EXPECT_EQ(run({"model", "list", "nowhere"}).code, 1);
+
+  // A snapshot that other tools have left without its weights.
+  fs::remove(snapshot_folder() / "model.safetensors");
+  EXPECT_THAT(listed("owner/tiny")["problem"].get<std::string>(), HasSubstr("no weights"));
+  EXPECT_THAT(run({"model", "show", "owner/tiny"}).err, HasSubstr("in the cache without its weights"));
+}
+
+TEST_F(Model, ConformanceIsRememberedByFingerprint) {
+  EXPECT_THAT(run({"model", "show", "model"}).out,
+              HasSubstr("conforms       not shown: saccade model conform model"));
+  EXPECT_EQ(listed("model", {"model"})["conforms"], Json::array());
+  // Tolerances of the user's own show nothing.
+  ASSERT_EQ(run({"model", "conform", "model", "--tolerance", "1"}).code, 0);
+  EXPECT_EQ(listed("model", {"model"})["conforms"], Json::array());
+  const Outcome conforms = run({"model", "conform", "model"});
+  ASSERT_EQ(conforms.code, 0);
+  EXPECT_THAT(conforms.err, IsEmpty());
+  const Json entry = listed("model", {"model"});
+  EXPECT_EQ(entry["conforms"], Json::array({"fp32"}));
+  const Json shown = json_of(run({"model", "show", "model", "--json"}));
+  EXPECT_EQ(shown["fingerprint"], entry["fingerprint"]);
+  ASSERT_EQ(shown["conforms"].size(), 1U);
+  EXPECT_EQ(shown["conforms"][0]["precision"], "fp32");
+  EXPECT_GT(shown["conforms"][0]["answers"], 1);
+  EXPECT_LT(shown["conforms"][0]["max_abs"].get<double>(), 1e-4);
+  ASSERT_EQ(run({"model", "conform", "model", "--precision", "bf16"}).code, 0);
+  EXPECT_THAT(run({"model", "show", "model"}).out, HasSubstr("conforms       in bf16: "));
+
+  // The same checkpoint elsewhere: `show` knows it by its fingerprint, `list` does not read it all.
+  fs::copy(folder_ / "model", folder_ / "copy");
+  EXPECT_EQ(json_of(run({"model", "show", "copy", "--json"}))["conforms"].size(), 2U);
+  EXPECT_EQ(listed("copy", {"copy"})["conforms"], Json::array());
+  // Another checkpoint in the same place is another one.
+  write("model/merges.txt", "#version: 0.2\n\n");
+  EXPECT_EQ(listed("model", {"model"})["conforms"], Json::array());
+  EXPECT_EQ(json_of(run({"model", "show", "model", "--json"}))["conforms"].size(), 0U);
+  // Nowhere to remember it: said, and no more.
+  const Outcome nowhere = run({"model", "conform", "copy"}, {.environment = {"XDG_STATE_HOME=/dev/null"}});
+  EXPECT_EQ(nowhere.code, 0);
+  expect_one_line(nowhere);
+  EXPECT_THAT(nowhere.err, HasSubstr("warning: not remembered"));
+}
+
+}  // namespace
+}  // namespace saccade::test
