@@ -2,11 +2,8 @@
 #include "saccade/model/align.h"
 
 #include <cmath>
-#include <mutex>
 
-#include "saccade/core/threads.h"
-#include "saccade/model/architecture.h"
-#include "saccade/model/encoder_parts.h"
+#include "saccade/model/dual_encoder.h"
 
 namespace saccade {
 namespace {
@@ -20,85 +17,27 @@ Result<Json> section(const Json& config, const char* name) {
   return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", name, json_kind(*found));
 }
 
-class AlignEncoder : public Architecture {
+class AlignEncoder : public DualEncoder {
  public:
-  struct Parts {
-    EncoderInfo info;
-    Preprocessing preprocessing;
-    std::unique_ptr<Tokenizer> tokenizer;
-    Weights weights;  // before the model, whose tensors borrow from it
-    AlignModel model;
-    at::ScalarType dtype = at::kFloat;
-  };
-  explicit AlignEncoder(Parts parts) : parts_(std::move(parts)) {}
-
-  const EncoderInfo& info() const override { return parts_.info; }
-  const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
-  const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
-
-  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    SACCADE_TRY(check_pictures(pixels, parts_.info));
-    Matrix<float> rows(pixels.rows(), parts_.info.dim);
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(
-          pixels, parts_.info, kTokensAtOnce / kPicturesAtOnce, [&](int64_t first, const Tensor& piece) {
-            store_rows(nn::normalize_rows(parts_.model.encode_images(piece, parts_.dtype)), first, rows);
-          });
-    }));
-    return rows;
-  }
-
-  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    const BertConfig& config = parts_.model.config().text;
-    SACCADE_TRY(check_texts(texts, parts_.info, config.vocabulary));
-    Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      for (const TextBatch& batch : text_batches(texts, config.pad_id)) {
-        store_rows(nn::normalize_rows(parts_.model.encode_texts(batch.ids, batch.mask, parts_.dtype)),
-                   batch.items, rows);
-      }
-    }));
-    return rows;
-  }
-
-  Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override {
-    const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
-    const AlignModel& model = parts_.model;
-    const BertConfig& text = model.config().text;
-    SACCADE_ASSIGN(const Tensor pixels, pixels_of_any_size(inputs));
-    SACCADE_ASSIGN(const TextInputs texts, text_inputs_of(inputs, text.positions, text.vocabulary));
-    nn::TensorMap result;
-    if (pixels.defined()) {
-      result["image_embeds"] = nn::normalize_rows(model.encode_images(pixels, parts_.dtype));
-      Tensor hidden_1;
-      result["vision_last_hidden_state"] =
-          model.vision().states(pixels, parts_.dtype, &hidden_1).contiguous();
-      result["vision_hidden_1"] = hidden_1.contiguous();
-    }
-    if (texts.ids.defined()) {
-      if (!(texts.mask != 0).any(1).all().item<bool>()) {
-        return fail(ErrorCode::kMismatch, "attention_mask leaves out every token of a text");
-      }
-      result["text_embeds"] = nn::normalize_rows(model.encode_texts(texts.ids, texts.mask, parts_.dtype));
-      BertTrace trace;
-      result["text_last_hidden_state"] = model.text().states(texts.ids, texts.mask, parts_.dtype, {}, &trace);
-      result["text_hidden_1"] = trace.hidden_1;
-    }
-    if (pixels.defined() && texts.ids.defined()) {
-      result["logits_per_text"] =
-          at::matmul(result["text_embeds"], result["image_embeds"].t()) / model.temperature();
-      result["logits_per_image"] = result["logits_per_text"].t().contiguous();
-    }
-    return result;
-  }
+  AlignEncoder(EncoderParts parts, AlignModel model)
+      : DualEncoder(std::move(parts), shape_of(model.config().text)), model_(std::move(model)) {}
 
  private:
-  // A picture of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's.
-  static constexpr int64_t kPicturesAtOnce = 8;
+  static DualShape shape_of(const BertConfig& text) {
+    // A picture of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's: eight at once.
+    return {.image_tokens = kTokensAtOnce / 8, .vocabulary = text.vocabulary, .pad_id = text.pad_id};
+  }
+
+  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
+    return model_.encode_images(pixels, dtype(), trace);
+  }
+  Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    return model_.encode_texts(ids, mask, dtype(), trace);
+  }
+  Tensor logits(const Tensor& cosines) const override { return cosines / model_.temperature(); }
 
   // Convolutions take any size; what a reference was run on need not be what the preprocessing makes.
-  static Result<Tensor> pixels_of_any_size(const nn::TensorMap& inputs) {
+  Result<Tensor> reference_pixels(const nn::TensorMap& inputs) const override {
     const auto found = inputs.find("pixel_values");
     if (found == inputs.end()) return Tensor();
     const Tensor& pixels = found->second;
@@ -108,27 +47,29 @@ class AlignEncoder : public Architecture {
     }
     return pixels.to(at::kFloat);
   }
+  Status check_reference_texts(const TextInputs& texts) const override {
+    if ((texts.mask != 0).any(1).all().item<bool>()) return {};
+    return fail(ErrorCode::kMismatch, "attention_mask leaves out every token of a text");
+  }
 
-  Parts parts_;
-  std::mutex mutex_;
+  AlignModel model_;
 };
 
-Status load_model(const Checkpoint& checkpoint, AlignEncoder::Parts& parts) {
+Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts) {
   SACCADE_ASSIGN(const AlignConfig config, align_config_from_hugging_face(checkpoint.config));
-  nn::TensorMap tensors = with_current_bert_names(parts.weights.tensors);
-  nn::LoadedParameters source(std::move(tensors));
-  SACCADE_ASSIGN(parts.model, AlignModel::make(config, source));
+  nn::LoadedParameters source(with_current_bert_names(parts.weights.tensors));
+  SACCADE_ASSIGN(AlignModel model, AlignModel::make(config, source));
   // 0, 1, 2, ...; and how many batches the statistics were gathered over.
   constexpr std::string_view kBuffers[] = {"*embeddings.position_ids", "*.num_batches_tracked"};
   SACCADE_TRY(source.all_used(kBuffers));
-  const float temperature = parts.model.temperature().item<float>();
+  const float temperature = model.temperature().item<float>();
   if (!(temperature > 0 && std::isfinite(temperature))) {
     return fail(ErrorCode::kBadData, "tensor temperature is {}, expected a number above 0", temperature);
   }
   parts.info.dim = config.projection;
   parts.info.context = config.text.positions;
   parts.info.logit_scale = 1 / temperature;
-  return {};
+  return model;
 }
 
 // preprocessor_config.json, or what ALIGN's always says.
@@ -188,12 +129,21 @@ Result<AlignModel> AlignModel::make(const AlignConfig& config, nn::ParameterSour
   return model;
 }
 
-Tensor AlignModel::encode_images(const Tensor& pixels, at::ScalarType dtype) const {
-  return vision_.pool(vision_.states(pixels, dtype));
+Tensor AlignModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+  if (trace == nullptr) return vision_.pool(vision_.states(pixels, dtype));
+  Tensor hidden_1;
+  const Tensor states = vision_.states(pixels, dtype, &hidden_1);
+  *trace = {hidden_1.contiguous(), states.contiguous()};
+  return vision_.pool(states);
 }
 
-Tensor AlignModel::encode_texts(const Tensor& ids, const Tensor& mask, at::ScalarType dtype) const {
-  return text_projection_.forward(text_.first_state(ids, mask, dtype));
+Tensor AlignModel::encode_texts(const Tensor& ids, const Tensor& mask, at::ScalarType dtype,
+                                TowerTrace* trace) const {
+  if (trace == nullptr) return text_projection_.forward(text_.first_state(ids, mask, dtype));
+  BertTrace bert;
+  const Tensor states = text_.states(ids, mask, dtype, {}, &bert);
+  *trace = {bert.hidden_1, states};
+  return text_projection_.forward(states.select(1, 0));
 }
 
 void AlignModel::pack(at::ScalarType dtype) {
@@ -204,24 +154,17 @@ void AlignModel::pack(at::ScalarType dtype) {
 
 Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint,
                                                  const EncoderOptions& options) {
-  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
-  const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
-  AlignEncoder::Parts parts;
-  SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));
-  SACCADE_TRY(load_model(checkpoint, parts).in(where));
-  const AlignConfig& config = parts.model.config();
+  SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "align"));
+  SACCADE_ASSIGN(AlignModel model,
+                 load_model(checkpoint, parts).in(fmt::format("checkpoint {}", checkpoint.folder.string())));
+  const AlignConfig& config = model.config();
   SACCADE_ASSIGN(parts.preprocessing, align_preprocessing(checkpoint, config.vision.pooling_window));
-  parts.info.family = "align";
-  parts.info.layout = std::string(layout_name(checkpoint.layout));
-  SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
-  for (const auto& [name, tensor] : parts.weights.tensors) parts.info.parameters += tensor.numel();
   parts.info.image_height = parts.preprocessing.output_height();
   parts.info.image_width = parts.preprocessing.output_width();
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, config.text.vocabulary));
-  parts.dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
-  parts.model.pack(parts.dtype);
-  return std::unique_ptr<Architecture>(std::make_unique<AlignEncoder>(std::move(parts)));
+  model.pack(parts.dtype);
+  return std::unique_ptr<Architecture>(std::make_unique<AlignEncoder>(std::move(parts), std::move(model)));
 }
 
 Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap&, CheckpointOutline& outline) {

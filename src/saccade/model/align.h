@@ -9,6 +9,7 @@
 #include "saccade/core/json.h"
 #include "saccade/model/bert.h"
 #include "saccade/model/efficientnet.h"
+#include "saccade/model/tower.h"
 
 namespace saccade {
 
@@ -27,14 +28,13 @@ class AlignModel {
  public:
   static Result<AlignModel> make(const AlignConfig& config, nn::ParameterSource& source);
   // pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype) const;
+  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
+                                            TowerTrace* trace = nullptr) const;
   // ids, mask: as BertModel takes them -> [n, projection] float32, not normalized.
   [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, const torch::Tensor& mask,
-                                           at::ScalarType dtype) const;
+                                           at::ScalarType dtype, TowerTrace* trace = nullptr) const;
   [[nodiscard]] const torch::Tensor& temperature() const { return temperature_; }
   [[nodiscard]] const AlignConfig& config() const { return config_; }
-  [[nodiscard]] const EfficientNet& vision() const { return vision_; }
-  [[nodiscard]] const BertModel& text() const { return text_; }
   void pack(at::ScalarType dtype);
 
  private:

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "saccade/core/threads.h"
 #include "saccade/model/architecture.h"
 #include "saccade/model/bert.h"
 #include "saccade/model/encoder_parts.h"
@@ -18,20 +17,17 @@ using torch::Tensor;
 
 class BertEncoder : public Architecture, public TextClassifier {
  public:
-  struct Parts {
-    EncoderInfo info;
-    std::unique_ptr<Tokenizer> tokenizer;
-    Weights weights;  // before what borrows from it
+  struct Parts : EncoderParts {
     BertModel model;
     bool has_pooler = false;
     std::vector<std::string> labels;  // empty without a classifier
     nn::Linear classifier;
-    at::ScalarType dtype = at::kFloat;
   };
   explicit BertEncoder(Parts parts) : parts_(std::move(parts)) {}
 
   const EncoderInfo& info() const override { return parts_.info; }
-  const Preprocessing& preprocessing() const override { return preprocessing_; }
+  // Of no use: there are no pictures.
+  const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
   TextClassifier* text_classifier() override { return parts_.labels.empty() ? nullptr : this; }
   const std::vector<std::string>& labels() const override { return parts_.labels; }
@@ -123,7 +119,6 @@ class BertEncoder : public Architecture, public TextClassifier {
   }
 
   Parts parts_;
-  Preprocessing preprocessing_;  // of no use: there are no pictures
   std::mutex mutex_;
 };
 
@@ -185,19 +180,13 @@ Status load_model(const Json& config, BertEncoder::Parts& parts) {
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, const EncoderOptions& options) {
-  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   BertEncoder::Parts parts;
-  SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));
+  SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "bert"));
   SACCADE_TRY(load_model(checkpoint.config, parts).in(where));
-  parts.info.family = "bert";
-  parts.info.layout = std::string(layout_name(checkpoint.layout));
-  SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
-  for (const auto& [name, tensor] : parts.weights.tensors) parts.info.parameters += tensor.numel();
   parts.info.logit_scale = 1;
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile,
                                                             parts.model.config().vocabulary));
-  parts.dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
   parts.model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<BertEncoder>(std::move(parts)));
 }

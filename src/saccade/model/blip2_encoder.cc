@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "saccade/core/threads.h"
 #include "saccade/model/architecture.h"
 #include "saccade/model/blip2.h"
 #include "saccade/model/encoder_parts.h"
@@ -13,13 +12,8 @@ namespace {
 using torch::Tensor;
 
 // What both kinds are loaded with, beside their models.
-struct Parts {
-  EncoderInfo info;
-  Preprocessing preprocessing;
-  std::unique_ptr<Tokenizer> tokenizer;
+struct Parts : EncoderParts {
   Blip2Config config;
-  Weights weights;  // models borrow from it
-  at::ScalarType dtype = at::kFloat;
 };
 
 // Rows of n items with `each` rows, still to be written.
@@ -195,7 +189,8 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
       seen_ = {{last.begin(), last.end()}, memories.back().clone()};
     }
     Matrix<float> out(pixels.rows(), 1);
-    for (const TextBatch& batch : text_batches(texts, config().qformer.pad_id, config().queries)) {
+    for (const TextBatch& batch :
+         text_batches(texts, config().qformer.pad_id, {.extra_tokens = config().queries})) {
       std::vector<Tensor> chosen;
       for (const size_t item : batch.items) chosen.push_back(memories[static_cast<size_t>(which[item])]);
       const bool one = std::all_of(chosen.begin(), chosen.end(), [&](const Tensor& memory) {
@@ -351,16 +346,13 @@ Result<Blip2Config> load_config(const Checkpoint& checkpoint, const nn::TensorMa
 }
 
 // What the config alone says.
-EncoderInfo shape_info(const Blip2Config& config) {
+void set_shape(const Blip2Config& config, EncoderInfo& info) {
   const bool retrieval = config.kind == Blip2Kind::kRetrieval;
-  EncoderInfo info;
-  info.family = "blip-2";
   info.dim = retrieval ? config.projection : config.text.width;
   info.context = config.context();
   info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
   info.logit_scale = 1;
   info.shared_space = retrieval;
-  return info;
 }
 
 Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
@@ -369,28 +361,25 @@ Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const En
 
 Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& options) {
   Parts parts;
-  SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));
+  SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "blip-2"));
   SACCADE_ASSIGN(parts.config, load_config(checkpoint, parts.weights.tensors));
   const Blip2Config& config = parts.config;
   const bool retrieval = config.kind == Blip2Kind::kRetrieval;
-  EncoderInfo& info = parts.info;
-  info = shape_info(config);
-  info.layout = std::string(layout_name(checkpoint.layout));
-  SACCADE_ASSIGN(info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
-  SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, info));
+  set_shape(config, parts.info);
+  SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, parts.info));
   // The place of a picture is a token beyond those that the model reads.
   const int64_t vocabulary = retrieval ? config.qformer.vocabulary : config.text.vocabulary;
   const TextCleanup cleanup =
       config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, cleanup, vocabulary + (config.image_token ? 1 : 0)));
-  parts.dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
   return parts;
 }
 
 template <typename Model, typename EncoderOf>
 Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& where) {
   nn::TensorMap tensors = tensors_of(parts.weights, parts.config.kind);
+  parts.info.parameters = 0;  // of those that are read
   for (const auto& [name, tensor] : tensors) parts.info.parameters += tensor.numel();
   nn::LoadedParameters source(std::move(tensors));
   SACCADE_ASSIGN(Model model, Model::make(parts.config, source).in(where));
@@ -403,7 +392,6 @@ Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& 
 
 Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint,
                                                  const EncoderOptions& options) {
-  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(Parts parts, load_parts(checkpoint, options));
   return parts.config.kind == Blip2Kind::kRetrieval
@@ -413,7 +401,8 @@ Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint,
 
 Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {
   SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, tensors));
-  const EncoderInfo info = shape_info(config);
+  EncoderInfo info;
+  set_shape(config, info);
   outline.dim = info.dim;
   outline.context = info.context;
   outline.image_height = info.image_height;

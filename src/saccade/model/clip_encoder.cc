@@ -1,10 +1,6 @@
-// A CLIP checkpoint as an encoder: loading, batching, pooling, conformance answers.
-#include <mutex>
-
-#include "saccade/core/threads.h"
-#include "saccade/model/architecture.h"
+// A CLIP checkpoint as an encoder.
 #include "saccade/model/clip.h"
-#include "saccade/model/encoder_parts.h"
+#include "saccade/model/dual_encoder.h"
 
 namespace saccade {
 namespace {
@@ -24,87 +20,29 @@ constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids",
                                          "mask1",
                                          "mask2"};
 
-class ClipEncoder : public Architecture {
+class ClipEncoder : public DualEncoder {
  public:
-  ClipEncoder(EncoderInfo info, Preprocessing preprocessing, std::unique_ptr<Tokenizer> tokenizer,
-              ClipModel model, Weights weights, at::ScalarType dtype)
-      : info_(std::move(info)),
-        preprocessing_(preprocessing),
-        tokenizer_(std::move(tokenizer)),
-        weights_(std::move(weights)),
-        model_(std::move(model)),
-        dtype_(dtype) {}
-
-  const EncoderInfo& info() const override { return info_; }
-  const Preprocessing& preprocessing() const override { return preprocessing_; }
-  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
-
-  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    SACCADE_TRY(check_pictures(pixels, info_));
-    // A convolutional tower's first stages hold many more numbers than its last.
-    const int64_t side =
-        model_.config().image_size / (model_.config().resnet ? 8 : model_.config().patch_size);
-    Matrix<float> rows(pixels.rows(), info_.dim);
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, info_, side * side + 1, [&](int64_t first, const Tensor& piece) {
-        store_rows(nn::normalize_rows(model_.encode_images(piece, dtype_)), first, rows);
-      });
-    }));
-    return rows;
-  }
-
-  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    SACCADE_TRY(check_texts(texts, info_, model_.config().vocabulary));
-    Matrix<float> rows(static_cast<int64_t>(texts.size()), info_.dim);
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      // Padding of id 0 without a mask: what follows a text's end token is never looked at, and 0 is neither
-      // the end id nor the highest.
-      for (const TextBatch& batch : text_batches(texts, 0)) {
-        store_rows(nn::normalize_rows(model_.encode_texts(batch.ids, dtype_)), batch.items, rows);
-      }
-    }));
-    return rows;
-  }
-
-  Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override {
-    const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
-    const ClipConfig& config = model_.config();
-    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, info_));
-    SACCADE_ASSIGN(const TextInputs texts, text_inputs_of(inputs, config.positions, config.vocabulary));
-    nn::TensorMap result;
-    if (pixels.defined()) {
-      // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs
-      // the shortcut of the last block.
-      result["image_embeds"] = nn::normalize_rows(model_.encode_images(pixels, dtype_));
-      TowerTrace trace;
-      (void)model_.encode_images(pixels, dtype_, &trace);
-      result["vision_hidden_1"] = trace.hidden_1;
-      result["vision_last_hidden_state"] = trace.last_hidden_state;
-    }
-    if (texts.ids.defined()) {
-      result["text_embeds"] = nn::normalize_rows(model_.encode_texts(texts.ids, dtype_, texts.mask));
-      TowerTrace trace;
-      (void)model_.encode_texts(texts.ids, dtype_, texts.mask, &trace);
-      result["text_hidden_1"] = trace.hidden_1;
-      result["text_last_hidden_state"] = trace.last_hidden_state;
-    }
-    if (pixels.defined() && texts.ids.defined()) {
-      result["logits_per_image"] =
-          at::matmul(result["image_embeds"], result["text_embeds"].t()) * model_.logit_scale().exp();
-      result["logits_per_text"] = result["logits_per_image"].t().contiguous();
-    }
-    return result;
-  }
+  ClipEncoder(EncoderParts parts, ClipModel model)
+      : DualEncoder(std::move(parts), shape_of(model.config())), model_(std::move(model)) {}
 
  private:
-  EncoderInfo info_;
-  Preprocessing preprocessing_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  Weights weights_;  // before the model, whose tensors borrow from it
+  static DualShape shape_of(const ClipConfig& config) {
+    // A convolutional tower's first stages hold many more numbers than its last.
+    const int64_t side = config.image_size / (config.resnet ? 8 : config.patch_size);
+    // Padding of id 0: what follows a text's end token is never looked at, and 0 is neither the end id nor
+    // the highest.
+    return {.image_tokens = side * side + 1, .vocabulary = config.vocabulary, .pad_id = 0, .masked = false};
+  }
+
+  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
+    return model_.encode_images(pixels, dtype(), trace);
+  }
+  Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    return model_.encode_texts(ids, dtype(), mask, trace);
+  }
+  Tensor logits(const Tensor& cosines) const override { return cosines * model_.logit_scale().exp(); }
+
   ClipModel model_;
-  at::ScalarType dtype_;
-  std::mutex mutex_;
 };
 
 Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
@@ -144,12 +82,11 @@ Result<ClipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, const EncoderOptions& options) {
-  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
-  SACCADE_ASSIGN(Weights weights, map_weights(checkpoint));
-  SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, weights.tensors).in(where));
+  SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "clip"));
+  SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));
 
-  nn::TensorMap tensors = weights.tensors;
+  nn::TensorMap tensors = parts.weights.tensors;
   if (checkpoint.layout != Layout::kHuggingFace) {
     SACCADE_ASSIGN(tensors, rename_to_hugging_face(std::move(tensors)).in(where));
   }
@@ -157,26 +94,16 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   SACCADE_ASSIGN(ClipModel model, ClipModel::make(config, source).in(where));
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
 
-  EncoderInfo info;
-  info.family = "clip";
-  info.layout = std::string(layout_name(checkpoint.layout));
-  SACCADE_ASSIGN(info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
-  info.dim = config.projection;
-  info.context = config.positions;
-  for (const auto& [name, tensor] : weights.tensors) info.parameters += tensor.numel();
-  info.image_height = info.image_width = static_cast<int>(config.image_size);
-  info.logit_scale = model.logit_scale().exp().item<float>();
-
-  SACCADE_ASSIGN(const Preprocessing preprocessing, clip_preprocessing(checkpoint, info));
+  parts.info.dim = config.projection;
+  parts.info.context = config.positions;
+  parts.info.image_height = parts.info.image_width = static_cast<int>(config.image_size);
+  parts.info.logit_scale = model.logit_scale().exp().item<float>();
+  SACCADE_ASSIGN(parts.preprocessing, clip_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
       checkpoint.layout == Layout::kHuggingFace ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi;
-  SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer,
-                 load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
-
-  const at::ScalarType dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
-  model.pack(dtype);
-  return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(
-      std::move(info), preprocessing, std::move(tokenizer), std::move(model), std::move(weights), dtype));
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
+  model.pack(parts.dtype);
+  return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));
 }
 
 Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {

@@ -3,9 +3,24 @@
 #include <cstring>
 #include <numeric>
 
+#include "saccade/core/threads.h"
+
 namespace saccade {
 
 using torch::Tensor;
+
+Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+                                std::string_view family) {
+  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
+  EncoderParts parts;
+  SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));
+  parts.info.family = std::string(family);
+  parts.info.layout = std::string(layout_name(checkpoint.layout));
+  SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
+  for (const auto& [name, tensor] : parts.weights.tensors) parts.info.parameters += tensor.numel();
+  parts.dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
+  return parts;
+}
 
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info) {
   const int64_t expected = int64_t{3} * info.image_height * info.image_width;
@@ -38,7 +53,10 @@ Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info
 }
 
 std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
-                                    int64_t extra_tokens) {
+                                    const TextBatching& batching) {
+  const auto length = [&](size_t item) {
+    return std::max(static_cast<int64_t>(texts[item].ids.size()), batching.padded_to);
+  };
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -47,15 +65,14 @@ std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_
   for (size_t first = 0; first < order.size();) {
     size_t last = first + 1;
     const auto cost = [&](size_t end) {
-      return static_cast<int64_t>(end - first) *
-             (static_cast<int64_t>(texts[order[end - 1]].ids.size()) + extra_tokens);
+      return static_cast<int64_t>(end - first) * (length(order[end - 1]) + batching.extra_tokens);
     };
     while (last < order.size() && cost(last + 1) <= kTokensAtOnce) ++last;
     TextBatch batch;
     batch.items.assign(order.begin() + static_cast<std::ptrdiff_t>(first),
                        order.begin() + static_cast<std::ptrdiff_t>(last));
     const auto count = static_cast<int64_t>(batch.items.size());
-    const size_t longest = texts[batch.items.back()].ids.size();
+    const auto longest = static_cast<size_t>(length(batch.items.back()));
     batch.ids = torch::full({count, static_cast<int64_t>(longest)}, pad_id, at::kLong);
     batch.mask = torch::zeros_like(batch.ids);
     for (size_t row = 0; row < batch.items.size(); ++row) {

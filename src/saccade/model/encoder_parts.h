@@ -38,6 +38,19 @@ Status run_alone(std::mutex& mutex, const Body& body) {
   return {};
 }
 
+// What every family's encoder holds beside its model, which borrows from the weights and must go before them.
+struct EncoderParts {
+  EncoderInfo info;
+  Preprocessing preprocessing;
+  std::unique_ptr<Tokenizer> tokenizer;
+  Weights weights;
+  at::ScalarType dtype = at::kFloat;
+};
+// The weights, mapped, and what is known before the family's config is read: family, layout, fingerprint and
+// how many parameters there are. Sets libtorch's threads. Cost: reads every file of the checkpoint once.
+Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+                                std::string_view family);
+
 // kUsage for pictures of another size than the encoder takes: 3 * image_height * image_width values.
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info);
 // The rows as a tensor over the same memory: [rows, 3, image_height, image_width].
@@ -64,9 +77,12 @@ struct TextBatch {
   torch::Tensor ids;          // [items, longest] int64, the rest filled with the padding's id
   torch::Tensor mask;         // [items, longest] int64: 1 for a text's own tokens, 0 for padding
 };
-// `extra_tokens`: what every text costs the tower beside its own.
+struct TextBatching {
+  int64_t extra_tokens = 0;  // what every text costs the tower beside its own
+  int64_t padded_to = 0;     // every text is filled up to this length; 0: to the longest of its batch
+};
 std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
-                                    int64_t extra_tokens = 0);
+                                    const TextBatching& batching = {});
 
 // Writes rows [n, width] of any dtype to n rows of `out`, row i to out.row(items[i]), or to row first + i.
 void store_rows(const torch::Tensor& rows, std::span<const size_t> items, Matrix<float>& out);

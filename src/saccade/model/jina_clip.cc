@@ -204,7 +204,7 @@ Result<JinaClipModel> JinaClipModel::make(const JinaClipConfig& config, nn::Para
   return model;
 }
 
-Tensor JinaClipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, JinaTrace* trace) const {
+Tensor JinaClipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
   const int64_t n = pixels.size(0);
   Tensor x =
       patch_embedding_.forward(nn::patches(pixels, config_.vision.patch_size).to(dtype)).to(at::kFloat);
@@ -219,7 +219,7 @@ Tensor JinaClipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, 
 }
 
 Tensor JinaClipModel::encode_texts(const Tensor& ids, const Tensor& mask, at::ScalarType dtype,
-                                   JinaTrace* trace) const {
+                                   TowerTrace* trace) const {
   const int64_t tokens = ids.size(1);
   const Tensor places = torch::arange(tokens, at::kFloat);
   const Tensor distance = (places.unsqueeze(1) - places.unsqueeze(0)).abs();

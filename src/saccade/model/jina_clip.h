@@ -15,6 +15,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/model/tower.h"
 #include "saccade/nn/layers.h"
 
 namespace saccade {
@@ -50,12 +51,6 @@ struct JinaClipConfig {
 // From config.json and the tensors' shapes; kUnsupported names a field whose value would change the answers
 // in a way that is not implemented, kBadData one that is impossible.
 Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors);
-
-// States on the way, for conformance.
-struct JinaTrace {
-  torch::Tensor hidden_1;           // after the first block
-  torch::Tensor last_hidden_state;  // after the last
-};
 
 // Pre-norm.
 class EvaBlock {
@@ -96,11 +91,11 @@ class JinaClipModel {
 
   // pixels: [n, 3, image_size, image_size] float32 -> [n, dim] float32, not normalized.
   [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
-                                            JinaTrace* trace = nullptr) const;
+                                            TowerTrace* trace = nullptr) const;
   // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has one that is not. -> [n, dim]
   // float32, not normalized.
   [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, const torch::Tensor& mask,
-                                           at::ScalarType dtype, JinaTrace* trace = nullptr) const;
+                                           at::ScalarType dtype, TowerTrace* trace = nullptr) const;
 
   [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const JinaClipConfig& config() const { return config_; }

@@ -1,7 +1,5 @@
 // A SigLIP checkpoint as an encoder.
-#include "saccade/core/threads.h"
-#include "saccade/model/architecture.h"
-#include "saccade/model/encoder_parts.h"
+#include "saccade/model/dual_encoder.h"
 #include "saccade/model/siglip.h"
 #include "saccade/text/tokenizer_files.h"
 
@@ -13,103 +11,38 @@ using torch::Tensor;
 // 0, 1, 2, ...: saved by older transformers.
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids"};
 
-class SiglipEncoder : public Architecture {
+class SiglipEncoder : public DualEncoder {
  public:
-  SiglipEncoder(EncoderInfo info, Preprocessing preprocessing, std::unique_ptr<Tokenizer> tokenizer,
-                SiglipModel model, Weights weights, at::ScalarType dtype, int32_t pad_id)
-      : info_(std::move(info)),
-        preprocessing_(preprocessing),
-        tokenizer_(std::move(tokenizer)),
-        weights_(std::move(weights)),
-        model_(std::move(model)),
-        dtype_(dtype),
-        pad_id_(pad_id) {}
-
-  const EncoderInfo& info() const override { return info_; }
-  const Preprocessing& preprocessing() const override { return preprocessing_; }
-  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
-
-  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    SACCADE_TRY(check_pictures(pixels, info_));
-    Matrix<float> rows(pixels.rows(), info_.dim);
-    const SiglipVisionConfig& vision = model_.config().vision;
-    const int64_t side = vision.image_size / vision.patch_size;
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, info_, side * side, [&](int64_t first, const Tensor& piece) {
-        store_rows(nn::normalize_rows(model_.encode_images(piece, dtype_)), first, rows);
-      });
-    }));
-    return rows;
-  }
-
-  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    SACCADE_TRY(check_texts(texts, info_, model_.config().vocabulary));
-    Matrix<float> rows(static_cast<int64_t>(texts.size()), info_.dim);
-    const auto at_once = static_cast<size_t>(std::max<int64_t>(1, kTokensAtOnce / info_.context));
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      for (size_t first = 0; first < texts.size(); first += at_once) {
-        const auto part = texts.subspan(first, std::min(at_once, texts.size() - first));
-        store_rows(nn::normalize_rows(model_.encode_texts(padded(part), dtype_)), static_cast<int64_t>(first),
-                   rows);
-      }
-    }));
-    return rows;
-  }
-
-  Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override {
-    const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
-    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, info_));
-    SACCADE_ASSIGN(const TextInputs texts, text_inputs_of(inputs, info_.context, model_.config().vocabulary));
-    nn::TensorMap result;
-    // Embeddings the way users get them; the states on the way by a second pass.
-    if (pixels.defined()) {
-      result["image_embeds"] = nn::normalize_rows(model_.encode_images(pixels, dtype_));
-      TowerTrace trace;
-      (void)model_.encode_images(pixels, dtype_, &trace);
-      result["vision_hidden_1"] = trace.hidden_1;
-      result["vision_last_hidden_state"] = trace.last_hidden_state;
-    }
-    if (texts.ids.defined()) {
-      if (texts.ids.size(1) != info_.context) {
-        return fail(ErrorCode::kMismatch, "input_ids has shape {}: SigLIP's texts are padded to {}",
-                    shape_text(texts.ids.sizes().vec()), info_.context);
-      }
-      result["text_embeds"] = nn::normalize_rows(model_.encode_texts(texts.ids, dtype_));
-      TowerTrace trace;
-      (void)model_.encode_texts(texts.ids, dtype_, &trace);
-      result["text_hidden_1"] = trace.hidden_1;
-      result["text_last_hidden_state"] = trace.last_hidden_state;
-    }
-    if (pixels.defined() && texts.ids.defined()) {
-      result["logits_per_image"] =
-          at::matmul(result["image_embeds"], result["text_embeds"].t()) * model_.logit_scale().exp() +
-          model_.logit_bias();
-      result["logits_per_text"] = result["logits_per_image"].t().contiguous();
-    }
-    return result;
-  }
+  SiglipEncoder(EncoderParts parts, SiglipModel model, int32_t pad_id)
+      : DualEncoder(std::move(parts), shape_of(model.config(), pad_id)), model_(std::move(model)) {}
 
  private:
-  // [n, context]: all of it is looked at, so that padding is part of what a text says.
-  [[nodiscard]] Tensor padded(std::span<const TokenizedText> texts) const {
-    Tensor ids = torch::full({static_cast<int64_t>(texts.size()), info_.context}, pad_id_, at::kLong);
-    auto* out = ids.data_ptr<int64_t>();
-    for (const TokenizedText& text : texts) {
-      std::copy(text.ids.begin(), text.ids.end(), out);
-      out += info_.context;
-    }
-    return ids;
+  static DualShape shape_of(const SiglipConfig& config, int32_t pad_id) {
+    const int64_t side = config.vision.image_size / config.vision.patch_size;
+    // All of a filled text is looked at, so that padding is part of what it says.
+    return {.image_tokens = side * side,
+            .vocabulary = config.vocabulary,
+            .pad_id = pad_id,
+            .padded_to = config.positions,
+            .masked = false};
   }
 
-  EncoderInfo info_;
-  Preprocessing preprocessing_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  Weights weights_;  // before the model, whose tensors borrow from it
+  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
+    return model_.encode_images(pixels, dtype(), trace);
+  }
+  Tensor text_rows(const Tensor& ids, const Tensor&, TowerTrace* trace) const override {
+    return model_.encode_texts(ids, dtype(), trace);
+  }
+  Tensor logits(const Tensor& cosines) const override {
+    return cosines * model_.logit_scale().exp() + model_.logit_bias();
+  }
+  Status check_reference_texts(const TextInputs& texts) const override {
+    if (texts.ids.size(1) == info().context) return {};
+    return fail(ErrorCode::kMismatch, "input_ids has shape {}: SigLIP's texts are padded to {}",
+                shape_text(texts.ids.sizes().vec()), info().context);
+  }
+
   SiglipModel model_;
-  at::ScalarType dtype_;
-  int32_t pad_id_;
-  std::mutex mutex_;
 };
 
 Result<SiglipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors) {
@@ -187,11 +120,10 @@ Result<int32_t> padding_id(const Checkpoint& checkpoint, const Tokenizer* tokeni
 
 Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
                                                   const EncoderOptions& options) {
-  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
-  SACCADE_ASSIGN(Weights weights, map_weights(checkpoint));
-  SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, weights.tensors).in(where));
-  nn::TensorMap tensors = weights.tensors;
+  SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "siglip"));
+  SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));
+  nn::TensorMap tensors = parts.weights.tensors;
   if (checkpoint.layout != Layout::kHuggingFace) {
     SACCADE_ASSIGN(tensors, rename_siglip_to_hugging_face(tensors).in(where));
   }
@@ -199,26 +131,18 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
   SACCADE_ASSIGN(SiglipModel model, SiglipModel::make(config, source).in(where));
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
 
-  EncoderInfo info;
-  info.family = "siglip";
-  info.layout = std::string(layout_name(checkpoint.layout));
-  SACCADE_ASSIGN(info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
-  info.dim = config.projection;
-  info.context = config.positions;
-  for (const auto& [name, tensor] : weights.tensors) info.parameters += tensor.numel();
-  info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
-  info.logit_scale = model.logit_scale().exp().item<float>();
-
-  SACCADE_ASSIGN(const Preprocessing preprocessing, load_pictures(checkpoint, info).in(where));
-  SACCADE_ASSIGN(const TextCleanup cleanup, text_cleanup(checkpoint, preprocessing));
-  SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer,
-                 load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
-  SACCADE_ASSIGN(const int32_t pad, padding_id(checkpoint, tokenizer.get(), config.vocabulary).in(where));
-  const at::ScalarType dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
-  model.pack(dtype);
-  return std::unique_ptr<Architecture>(std::make_unique<SiglipEncoder>(std::move(info), preprocessing,
-                                                                       std::move(tokenizer), std::move(model),
-                                                                       std::move(weights), dtype, pad));
+  parts.info.dim = config.projection;
+  parts.info.context = config.positions;
+  parts.info.image_height = parts.info.image_width = static_cast<int>(config.vision.image_size);
+  parts.info.logit_scale = model.logit_scale().exp().item<float>();
+  SACCADE_ASSIGN(parts.preprocessing, load_pictures(checkpoint, parts.info).in(where));
+  SACCADE_ASSIGN(const TextCleanup cleanup, text_cleanup(checkpoint, parts.preprocessing));
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
+  SACCADE_ASSIGN(const int32_t pad,
+                 padding_id(checkpoint, parts.tokenizer.get(), config.vocabulary).in(where));
+  model.pack(parts.dtype);
+  return std::unique_ptr<Architecture>(
+      std::make_unique<SiglipEncoder>(std::move(parts), std::move(model), pad));
 }
 
 }  // namespace saccade

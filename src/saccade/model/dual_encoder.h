@@ -1,0 +1,58 @@
+// The encoder of every family that gives a picture one row and a text one row: batching, lengths, conformance
+// answers. A family adds its two towers and how its logits follow from cosines. Uses torch types: for the
+// module's own files.
+#pragma once
+
+#include <mutex>
+
+#include "saccade/model/architecture.h"
+#include "saccade/model/encoder_parts.h"
+#include "saccade/model/tower.h"
+
+namespace saccade {
+
+// What batching has to know of a family's towers.
+struct DualShape {
+  int64_t image_tokens = 1;  // what one picture costs, in tokens of a tower of transformer blocks
+  int64_t vocabulary = 0;
+  int64_t pad_id = 0;
+  int64_t padded_to = 0;  // every text is filled up to this length; 0: to the longest of its batch
+  bool masked = true;     // false: what follows a text's end is never looked at, so that no mask is needed
+};
+
+class DualEncoder : public Architecture {
+ public:
+  const EncoderInfo& info() const override { return parts_.info; }
+  const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
+  const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
+
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
+  // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs the
+  // shortcuts of the last block.
+  Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override;
+
+ protected:
+  DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
+
+  // pixels: [n, 3, height, width] float32 -> [n, dim], not normalized. Fills `trace` where it is given.
+  virtual torch::Tensor image_rows(const torch::Tensor& pixels, TowerTrace* trace) const = 0;
+  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves a token out, or undefined -> [n, dim], not
+  // normalized.
+  virtual torch::Tensor text_rows(const torch::Tensor& ids, const torch::Tensor& mask,
+                                  TowerTrace* trace) const = 0;
+  // cosines: of any shape.
+  virtual torch::Tensor logits(const torch::Tensor& cosines) const = 0;
+  // The pixels of a reference's inputs, undefined without any; what a family asks of its texts.
+  virtual Result<torch::Tensor> reference_pixels(const nn::TensorMap& inputs) const;
+  virtual Status check_reference_texts(const TextInputs& texts) const;
+
+  [[nodiscard]] at::ScalarType dtype() const { return parts_.dtype; }
+
+ private:
+  EncoderParts parts_;  // destroyed after the family's model, which borrows from the weights
+  DualShape shape_;
+  std::mutex mutex_;
+};
+
+}  // namespace saccade
