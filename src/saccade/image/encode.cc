@@ -60,4 +60,8 @@ Result<std::string> encode_jpeg(const Image& image, int quality) {
   return take_buffer(status, buffer, size, "JPEG");
 }
 
+std::string image_library_version() {
+  return fmt::format("{}.{}.{}", vips_version(0), vips_version(1), vips_version(2));
+}
+
 }  // namespace saccade

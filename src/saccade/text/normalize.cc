@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
+#include <unicode/uversion.h>
 
 #include "saccade/text/html_unescape.h"
 #include "saccade/text/tokenizer.h"
@@ -250,6 +252,12 @@ std::string clean_text(std::string_view text, TextCleanup cleanup) {
       return clean_as_lavis(text);
   }
   return std::string(text);
+}
+
+std::string unicode_library_version() {
+  UVersionInfo version{};
+  u_getVersion(version);
+  return fmt::format("{}.{}", version[0], version[1]);
 }
 
 }  // namespace saccade

@@ -27,4 +27,7 @@ std::string clean_as_openai(std::string_view text);
 // Lower case with final sigma: Python's str.lower().
 std::string lowercase_words(std::string_view text);
 
+// Of ICU, whose tables say what letters, spaces and cases are: "72.1".
+std::string unicode_library_version();
+
 }  // namespace saccade

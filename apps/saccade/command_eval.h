@@ -1,0 +1,12 @@
+// The commands below `saccade eval`, a file each.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "command.h"
+
+namespace saccade::app {
+
+void add_eval_retrieval_command(CLI::App& eval, Command& chosen);
+
+}  // namespace saccade::app

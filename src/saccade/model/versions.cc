@@ -1,0 +1,16 @@
+#include "saccade/model/versions.h"
+
+#include "saccade/image/image.h"
+#include "saccade/nn/versions.h"
+#include "saccade/text/normalize.h"
+
+namespace saccade {
+
+std::map<std::string, std::string> library_versions() {
+  std::map<std::string, std::string> versions = nn::library_versions();
+  versions["libvips"] = image_library_version();
+  versions["ICU"] = unicode_library_version();
+  return versions;
+}
+
+}  // namespace saccade
