@@ -4,35 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "saccade/core/random.h"
+
 namespace saccade {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-class SplitMix {
- public:
-  explicit SplitMix(uint64_t state) : state_(state) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-  }
-  // Below n, each as likely: multiply and shift, with rejection (Lemire, ACM TOMACS 29 (2019)).
-  uint64_t below(uint32_t n) {
-    for (;;) {
-      const uint64_t product = (next() >> 32) * n;
-      const auto low = static_cast<uint32_t>(product);
-      if (low >= n || low >= (0U - n) % n) return product >> 32;
-    }
-  }
-
- private:
-  uint64_t state_;
-};
-
 // How often each cluster is in resample `number`.
 void draw(uint64_t seed, int64_t number, std::vector<int32_t>& times) {
-  SplitMix random(SplitMix(seed ^ (static_cast<uint64_t>(number) << 32)).next());
+  SplitMix random(seed, number);
   std::ranges::fill(times, 0);
   const auto clusters = static_cast<uint32_t>(times.size());
   for (uint32_t i = 0; i < clusters; ++i) ++times[random.below(clusters)];

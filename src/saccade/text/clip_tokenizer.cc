@@ -98,6 +98,7 @@ class ClipTokenizer : public Tokenizer {
     result.dropped = static_cast<int64_t>(ids.size()) - result.used;
     result.ids.reserve(static_cast<size_t>(result.used) + 2);
     result.ids.push_back(spec_.start_id);
+    result.first = 1;
     result.ids.insert(result.ids.end(), ids.begin(), ids.begin() + result.used);
     result.ids.push_back(spec_.end_id);
     return result;

@@ -45,6 +45,8 @@ class FramedTokenizer : public Tokenizer {
     // A limit below the frame itself leaves its end.
     const auto over = std::min<int64_t>(static_cast<int64_t>(result.ids.size()) - max_tokens, frame);
     if (over > 0) result.ids.erase(result.ids.begin(), result.ids.begin() + over);
+    const int64_t before = static_cast<int64_t>(before_.size()) + std::min(kept, prompt_size_);
+    result.first = std::max<int64_t>(before - std::max<int64_t>(over, 0), 0);
     return result;
   }
   [[nodiscard]] int64_t vocabulary_size() const override { return pieces_.vocabulary_size; }

@@ -19,7 +19,13 @@ struct TokenizedText {
   // Text tokens (without start, end and padding) that `ids` holds, and those cut off behind them.
   int64_t used = 0;
   int64_t dropped = 0;
+  // Where in `ids` the text's own tokens begin: they are ids[first] .. ids[first + used - 1], between a start
+  // token (or none, or a prompt behind it) and an end token (or none).
+  int64_t first = 0;
 };
+
+// As a limit to encode: nothing is cut.
+inline constexpr int64_t kWholeText = int64_t{1} << 40;
 
 enum class TextCleanup {
   kTokenizerFile,  // what the tokenizer's own files say (transformers)

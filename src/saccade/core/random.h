@@ -1,0 +1,36 @@
+// A small random generator whose numbers are the same on every machine and with every standard library, for
+// what must come out alike from one seed.
+#pragma once
+
+#include <cstdint>
+
+namespace saccade {
+
+// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+class SplitMix {
+ public:
+  explicit SplitMix(uint64_t state) : state_(state) {}
+  // The generator of part `number` of what `seed` decides: parts are drawn in any order, by any thread.
+  SplitMix(uint64_t seed, int64_t number)
+      : SplitMix(SplitMix(seed ^ (static_cast<uint64_t>(number) << 32)).next()) {}
+
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+  }
+  // Below n > 0, each as likely: multiply and shift, with rejection (Lemire, ACM TOMACS 29 (2019)).
+  uint64_t below(uint32_t n) {
+    for (;;) {
+      const uint64_t product = (next() >> 32) * n;
+      const auto low = static_cast<uint32_t>(product);
+      if (low >= n || low >= (0U - n) % n) return product >> 32;
+    }
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,60 @@
+#include "saccade/model/long_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace saccade {
+
+std::string_view chunk_pooling_name(ChunkPooling pooling) {
+  switch (pooling) {
+    case ChunkPooling::kMean:
+      return "mean";
+    case ChunkPooling::kMaximum:
+      return "maximum";
+    case ChunkPooling::kWeighted:
+      break;
+  }
+  return "weighted";
+}
+
+std::optional<ChunkPooling> chunk_pooling_from(std::string_view name) {
+  for (const ChunkPooling pooling : kChunkPoolings) {
+    if (chunk_pooling_name(pooling) == name) return pooling;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<const int64_t> tokens,
+                                       ChunkPooling pooling) {
+  if (rows.rows() < 1 || static_cast<int64_t>(tokens.size()) != rows.rows()) {
+    return fail(ErrorCode::kInternal, "{} rows of chunks with {} counts of tokens", rows.rows(),
+                tokens.size());
+  }
+  if (rows.rows() == 1) return std::vector<float>(rows.row(0).begin(), rows.row(0).end());
+  const bool weighted =
+      pooling == ChunkPooling::kWeighted && std::accumulate(tokens.begin(), tokens.end(), int64_t{0}) > 0;
+  std::vector<double> pooled(static_cast<size_t>(rows.columns()),
+                             pooling == ChunkPooling::kMaximum ? -INFINITY : 0.0);
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    const double weight = weighted ? static_cast<double>(tokens[static_cast<size_t>(r)]) : 1.0;
+    for (size_t c = 0; c < pooled.size(); ++c) {
+      const double value = rows.row(r)[c];
+      pooled[c] = pooling == ChunkPooling::kMaximum ? std::max(pooled[c], value) : pooled[c] + weight * value;
+    }
+  }
+  double square = 0;
+  for (const double value : pooled) square += value * value;
+  const double length = std::sqrt(square);
+  // Sums and maxima of unit rows that are this short are rounding.
+  if (!(length > 1e-6)) {
+    return fail(ErrorCode::kBadData, "rows of {} chunks cancel out ({} of length {:.1e})", rows.rows(),
+                chunk_pooling_name(pooling), length);
+  }
+  std::vector<float> row;
+  row.reserve(pooled.size());
+  for (const double value : pooled) row.push_back(static_cast<float>(value / length));
+  return row;
+}
+
+}  // namespace saccade
