@@ -11,7 +11,6 @@
 #include "saccade/core/random.h"
 #include "saccade/eval/length_curve.h"
 #include "saccade/eval/length_rows.h"
-#include "saccade/eval/pair_scores.h"
 #include "saccade/eval/ranking.h"
 #include "saccade/text/sentences.h"
 
@@ -26,9 +25,10 @@ size_t place_of(Direction direction) {
 
 // A random choice of images with all their texts, and what is right among them.
 struct Subset {
-  std::vector<int64_t> images;      // ascending
-  std::vector<int64_t> texts;       // ascending
-  std::vector<int64_t> text_image;  // of each of `texts`, its place in `images`
+  std::vector<int64_t> images;         // ascending
+  std::vector<int64_t> texts;          // ascending
+  std::vector<int64_t> image_of_text;  // of each of `texts`, a place in `images`
+  Relevance relevance;                 // between the places in both
 };
 
 // One curve in the making, in both directions.
@@ -40,12 +40,11 @@ struct Hits {
 class Study {
  public:
   Study(const LengthTexts& texts, const LengthModel& model, const LengthOptions& options, ThreadPool& pool,
-        const ProgressCallback& progress, std::stop_token stop)
+        std::stop_token stop)
       : texts_(texts),
         model_(model),
         options_(options),
         pool_(pool),
-        progress_(progress),
         stop_(std::move(stop)),
         rows_(model.encode) {}
 
@@ -60,7 +59,7 @@ class Study {
  private:
   using Texts = std::vector<TokenizedText>;
 
-  [[nodiscard]] int64_t images() const { return static_cast<int64_t>(model_.images->begin.size()) - 1; }
+  [[nodiscard]] int64_t images() const { return model_.images->size(); }
 
   Status check() const {
     const LengthOptions& o = options_;
@@ -82,9 +81,11 @@ class Study {
       return fail(ErrorCode::kBadData, "{} texts and {} images: there is nothing to measure",
                   texts_.texts.size(), images());
     }
-    if (texts_.texts.size() != texts_.text_image.size()) {
-      return fail(ErrorCode::kMismatch, "{} texts, images of {}", texts_.texts.size(),
-                  texts_.text_image.size());
+    const auto count = static_cast<int64_t>(texts_.texts.size());
+    if (texts_.relevance.texts() != count || texts_.relevance.images() != images() ||
+        texts_.image_of_text.size() != texts_.texts.size()) {
+      return fail(ErrorCode::kMismatch, "{} texts and {} images, but a relation of {} with {}", count,
+                  images(), texts_.relevance.texts(), texts_.relevance.images());
     }
     return {};
   }
@@ -92,7 +93,6 @@ class Study {
   // Everything that does not depend on a length.
   Status prepare() {
     SACCADE_TRY(check());
-    SACCADE_ASSIGN(relevance_, Relevance::from_text_image(texts_.text_image, images()));
     const auto count = static_cast<int64_t>(texts_.texts.size());
     study_.images = images();
     study_.texts = count;
@@ -116,9 +116,9 @@ class Study {
     study_.token_lengths = token_lengths(own, study_.limit - study_.first);
     longest_ = study_.token_lengths.lengths.max + study_.first;
     set_lengths();
-    draw_subsets();
+    SACCADE_TRY(draw_subsets());
     if (options_.controls) SACCADE_TRY(permute());
-    total_ = static_cast<int64_t>(lengths_.size()) +
+    steps_ = static_cast<int64_t>(lengths_.size()) +
              (options_.chunking ? 2 * static_cast<int64_t>(chunk_lengths_.size()) : 0);
     return {};
   }
@@ -141,27 +141,47 @@ class Study {
     }
   }
 
-  void draw_subsets() {
-    if (options_.subsets == 0 || images() <= options_.subset_items) return;
+  Status draw_subsets() {
+    if (options_.subsets == 0 || images() <= options_.subset_items) return {};
     study_.subset_items = options_.subset_items;
     for (int64_t s = 0; s < options_.subsets; ++s) {
       SplitMix random(options_.bootstrap.seed, -1 - s);  // resamples count up from 0
       std::vector<int64_t> order(static_cast<size_t>(images()));
       std::iota(order.begin(), order.end(), 0);
-      Subset subset;
       for (size_t i = 0; i < static_cast<size_t>(options_.subset_items); ++i) {
         std::swap(order[i], order[i + random.below(static_cast<uint32_t>(order.size() - i))]);
-        subset.images.push_back(order[i]);
       }
-      std::ranges::sort(subset.images);
-      for (size_t t = 0; t < texts_.text_image.size(); ++t) {
-        const auto at = std::ranges::lower_bound(subset.images, texts_.text_image[t]);
-        if (at == subset.images.end() || *at != texts_.text_image[t]) continue;
-        subset.texts.push_back(static_cast<int64_t>(t));
-        subset.text_image.push_back(at - subset.images.begin());
-      }
+      order.resize(static_cast<size_t>(options_.subset_items));
+      std::ranges::sort(order);
+      SACCADE_ASSIGN(Subset subset, subset_of(std::move(order)));
       if (!subset.texts.empty()) subsets_.push_back(std::move(subset));
     }
+    return {};
+  }
+
+  // The images with the texts that are right for one of them.
+  [[nodiscard]] Result<Subset> subset_of(std::vector<int64_t> images) const {
+    Subset subset;
+    subset.images = std::move(images);
+    std::vector<std::pair<int64_t, int64_t>> pairs;
+    for (int64_t t = 0; t < study_.texts; ++t) {
+      const auto text = static_cast<int64_t>(subset.texts.size());
+      int64_t owner_place = -1;
+      for (const int64_t image : texts_.relevance.right(Direction::kTextToImage, t)) {
+        const auto at = std::ranges::lower_bound(subset.images, image);
+        if (at == subset.images.end() || *at != image) continue;
+        const int64_t place = at - subset.images.begin();
+        pairs.emplace_back(text, place);
+        if (owner_place < 0 || image == texts_.image_of_text[static_cast<size_t>(t)]) owner_place = place;
+      }
+      if (owner_place < 0) continue;
+      subset.texts.push_back(t);
+      subset.image_of_text.push_back(owner_place);
+    }
+    SACCADE_ASSIGN(subset.relevance,
+                   Relevance::from_pairs(static_cast<int64_t>(subset.texts.size()),
+                                         static_cast<int64_t>(subset.images.size()), std::move(pairs)));
+    return subset;
   }
 
   Status permute() {
@@ -185,8 +205,8 @@ class Study {
       table.lengths = lengths;
       for (const int64_t n : lengths) table.sample.mean_names.push_back(fmt::format("r1 at {}", n));
       int64_t queries = 0;
-      for (int64_t q = 0; q < relevance_.queries(direction); ++q) {
-        if (relevance_.right(direction, q).empty()) continue;
+      for (int64_t q = 0; q < texts_.relevance.queries(direction); ++q) {
+        if (texts_.relevance.right(direction, q).empty()) continue;
         ++queries;
         table.sample.cluster.push_back(owner(direction, q));
       }
@@ -198,9 +218,9 @@ class Study {
         SubsetHits& part = hits.subsets[place_of(direction)].emplace_back();
         part.sums = Matrix<double>(static_cast<int64_t>(subset.images.size()), columns);
         part.counts.assign(subset.images.size(), 0);
-        for (const int64_t image : subset.text_image) {
-          int64_t& of_image = part.counts[static_cast<size_t>(image)];
-          of_image = direction == Direction::kTextToImage ? of_image + 1 : 1;
+        for (int64_t q = 0; q < subset.relevance.queries(direction); ++q) {
+          if (subset.relevance.right(direction, q).empty()) continue;
+          ++part.counts[static_cast<size_t>(subset_owner(subset, direction, q))];
         }
       }
     }
@@ -208,20 +228,17 @@ class Study {
   }
 
   [[nodiscard]] int64_t owner(Direction direction, int64_t query) const {
-    return direction == Direction::kTextToImage ? texts_.text_image[static_cast<size_t>(query)] : query;
+    return direction == Direction::kTextToImage ? texts_.image_of_text[static_cast<size_t>(query)] : query;
   }
-
-  [[nodiscard]] Result<std::unique_ptr<PairScores>> scores(const RowSets& texts,
-                                                           const RowSets& images) const {
-    if (model_.late) return max_sim_scores(texts, images);
-    return dot_scores(texts.rows.view(), images.rows.view());
+  [[nodiscard]] static int64_t subset_owner(const Subset& subset, Direction direction, int64_t query) {
+    return direction == Direction::kTextToImage ? subset.image_of_text[static_cast<size_t>(query)] : query;
   }
 
   // Calls found(query, hit) for every query that has a right answer, in order.
   template <typename Found>
-  Status rank(const RowSets& texts, const RowSets& images, const Relevance& relevance, Direction direction,
-              const Found& found) {
-    SACCADE_ASSIGN(const auto pairs, scores(texts, images));
+  Status rank(const EmbeddedRows& texts, const EmbeddedRows& images, const Relevance& relevance,
+              Direction direction, const Found& found) {
+    SACCADE_ASSIGN(const auto pairs, scores_of(texts, images));
     SACCADE_ASSIGN(const QueryRanks ranks, rank_right_answers(*pairs, relevance, direction, {}, pool_));
     for (int64_t q = 0; q < ranks.queries(); ++q) {
       if (!ranks.of(q).empty()) found(q, ranks.of(q).front() <= 1);
@@ -230,27 +247,23 @@ class Study {
   }
 
   // Ranks by the texts' rows and enters column `column`.
-  Status enter(const RowSets& texts, int64_t column, Hits& hits) {
+  Status enter(const EmbeddedRows& texts, int64_t column, Hits& hits) {
     if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
     for (const Direction direction : kDirections) {
       const size_t d = place_of(direction);
       Matrix<double>& values = hits.whole[d].sample.values;
       int64_t row = 0;
-      SACCADE_TRY(rank(texts, *model_.images, relevance_, direction,
+      SACCADE_TRY(rank(texts, *model_.images, texts_.relevance, direction,
                        [&](int64_t, bool hit) { values(row++, column) = hit ? 1 : 0; }));
     }
     for (size_t s = 0; s < hits.subsets[0].size(); ++s) {
       const Subset& subset = subsets_[s];
-      const RowSets some_texts = gather_rows(texts, subset.texts);
-      const RowSets some_images = gather_rows(*model_.images, subset.images);
-      SACCADE_ASSIGN(const Relevance relevance,
-                     Relevance::from_text_image(subset.text_image, some_images.begin.size() - 1));
+      const EmbeddedRows some_texts = select_rows(texts, subset.texts);
+      const EmbeddedRows some_images = select_rows(*model_.images, subset.images);
       for (const Direction direction : kDirections) {
         SubsetHits& part = hits.subsets[place_of(direction)][s];
-        SACCADE_TRY(rank(some_texts, some_images, relevance, direction, [&](int64_t q, bool hit) {
-          const int64_t image =
-              direction == Direction::kTextToImage ? subset.text_image[static_cast<size_t>(q)] : q;
-          part.sums(image, column) += hit ? 1 : 0;
+        SACCADE_TRY(rank(some_texts, some_images, subset.relevance, direction, [&](int64_t q, bool hit) {
+          part.sums(subset_owner(subset, direction, q), column) += hit ? 1 : 0;
         }));
       }
     }
@@ -267,13 +280,8 @@ class Study {
     return curves;
   }
 
-  void tell(int64_t n) {
-    if (!progress_) return;
-    progress_({.what = "measuring lengths",
-               .done = done_++,
-               .total = total_,
-               .detail = fmt::format("{} tokens", n)});
-  }
+  // For a line of progress.
+  std::string detail(int64_t n) { return fmt::format("{} tokens, {} of {}", n, ++step_, steps_); }
 
   Status measure_curves() {
     plain_ = empty_hits(lengths_, true);
@@ -283,7 +291,6 @@ class Study {
     Hits last = controls ? empty_hits(lengths_, false) : Hits{};
     for (size_t column = 0; column < lengths_.size(); ++column) {
       const int64_t n = lengths_[column];
-      tell(n);
       const auto cut = [&](const Texts& texts, TokenizedText (*keep)(const TokenizedText&, int64_t)) {
         Texts parts;
         parts.reserve(texts.size());
@@ -294,11 +301,11 @@ class Study {
       const auto plain_places = cut(whole_, &keep_first);
       const auto permuted_places = sentences ? cut(permuted_, &keep_first) : std::vector<int64_t>();
       const auto last_places = controls ? cut(whole_, &keep_last) : std::vector<int64_t>();
-      SACCADE_TRY(rows_.finish(stop_));
+      SACCADE_TRY(rows_.finish(detail(n)));
       const auto at = static_cast<int64_t>(column);
-      SACCADE_TRY(enter(gather_rows(rows_.rows(), plain_places), at, plain_));
-      if (sentences) SACCADE_TRY(enter(gather_rows(rows_.rows(), permuted_places), at, permuted));
-      if (controls) SACCADE_TRY(enter(gather_rows(rows_.rows(), last_places), at, last));
+      SACCADE_TRY(enter(select_rows(rows_.rows(), plain_places), at, plain_));
+      if (sentences) SACCADE_TRY(enter(select_rows(rows_.rows(), permuted_places), at, permuted));
+      if (controls) SACCADE_TRY(enter(select_rows(rows_.rows(), last_places), at, last));
     }
     study_.plain = curves_of(plain_);
     if (sentences) study_.permuted = curves_of(permuted);
@@ -329,36 +336,37 @@ class Study {
   }
 
   // One row set a text from those of its chunks, which lie at `places` in rows_.
-  [[nodiscard]] Result<RowSets> pooled_rows(const Chunks& chunks, const std::vector<int64_t>& places,
-                                            std::optional<ChunkPooling> pooling) const {
-    RowSets pooled;
+  [[nodiscard]] Result<EmbeddedRows> pooled_rows(const Chunks& chunks, const std::vector<int64_t>& places,
+                                                 std::optional<ChunkPooling> pooling) const {
+    const EmbeddedRows all = select_rows(rows_.rows(), places);
+    EmbeddedRows pooled;
     if (!pooling) {
-      pooled = gather_rows(rows_.rows(), places);
-      std::vector<int64_t> begin;
-      for (const size_t chunk : chunks.begin) begin.push_back(pooled.begin[chunk]);
-      pooled.begin = std::move(begin);
+      pooled.late = true;
+      pooled.sets.rows = all.sets.rows.copy();
+      pooled.sets.begin.clear();
+      for (const size_t chunk : chunks.begin) pooled.sets.begin.push_back(all.sets.begin[chunk]);
       return pooled;
     }
-    const RowSets all = gather_rows(rows_.rows(), places);
     const auto texts = static_cast<int64_t>(chunks.begin.size()) - 1;
-    pooled.rows = Matrix<float>(texts, all.rows.columns());
+    pooled.sets.rows = Matrix<float>(texts, all.sets.rows.columns());
     for (int64_t t = 0; t < texts; ++t) {
       const size_t first = chunks.begin[static_cast<size_t>(t)];
       const size_t end = chunks.begin[static_cast<size_t>(t) + 1];
       std::vector<int64_t> tokens;
       for (size_t c = first; c < end; ++c) tokens.push_back(chunks.texts[c].used);
-      const auto rows = all.rows.view().slice(static_cast<int64_t>(first), static_cast<int64_t>(end - first));
+      const auto rows =
+          all.sets.rows.view().slice(static_cast<int64_t>(first), static_cast<int64_t>(end - first));
       SACCADE_ASSIGN(const std::vector<float> row,
                      pool_chunks(rows, tokens, *pooling).in(fmt::format("text {}", t)));
-      std::ranges::copy(row, pooled.rows.row(t).begin());
-      pooled.begin.push_back(t + 1);
+      std::ranges::copy(row, pooled.sets.rows.row(t).begin());
+      pooled.sets.begin.push_back(t + 1);
     }
     return pooled;
   }
 
   Status measure_chunks() {
     std::vector<std::optional<ChunkPooling>> poolings(kChunkPoolings.begin(), kChunkPoolings.end());
-    if (model_.late) poolings = {std::nullopt};
+    if (model_.images->late) poolings = {std::nullopt};
     std::vector<Texts> sentences;
     for (const Chunking chunking : {Chunking::kEqual, Chunking::kSentences}) {
       if (chunking == Chunking::kSentences) SACCADE_TRY(cut_sentences(sentences));
@@ -366,14 +374,13 @@ class Study {
       for (Hits& one : hits) one = empty_hits(chunk_lengths_, false);
       int64_t count = 0;
       for (size_t column = 0; column < chunk_lengths_.size(); ++column) {
-        tell(chunk_lengths_[column]);
         SACCADE_ASSIGN(const Chunks chunks, chunks_at(chunking, chunk_lengths_[column], sentences));
         count = static_cast<int64_t>(chunks.texts.size());
         rows_.begin();
         const std::vector<int64_t> places = rows_.add(chunks.texts);
-        SACCADE_TRY(rows_.finish(stop_));
+        SACCADE_TRY(rows_.finish(detail(chunk_lengths_[column])));
         for (size_t p = 0; p < poolings.size(); ++p) {
-          SACCADE_ASSIGN(const RowSets pooled, pooled_rows(chunks, places, poolings[p]));
+          SACCADE_ASSIGN(const EmbeddedRows pooled, pooled_rows(chunks, places, poolings[p]));
           SACCADE_TRY(enter(pooled, static_cast<int64_t>(column), hits[p]));
         }
       }
@@ -447,12 +454,10 @@ class Study {
   const LengthModel& model_;
   const LengthOptions& options_;
   ThreadPool& pool_;
-  const ProgressCallback& progress_;
   std::stop_token stop_;
   RowCache rows_;
 
   LengthStudy study_;
-  Relevance relevance_;
   Texts whole_;     // of each text, all of its tokens
   Texts permuted_;  // with the sentences in another order
   std::vector<Subset> subsets_;
@@ -461,13 +466,13 @@ class Study {
   int64_t longest_ = 0;    // ids of the longest text before its frame's end
   int64_t chunk_ids_ = 0;  // at most, frame included
   Hits plain_;
-  int64_t done_ = 0;
-  int64_t total_ = 0;
+  int64_t step_ = 0;
+  int64_t steps_ = 0;
 };
 
 }  // namespace
 
-Result<LengthModel> length_model(Encoder& encoder, const RowSets& images) {
+Result<LengthModel> length_model(Encoder& encoder, const EmbeddedRows& images, const EmbedOptions& options) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files, so it reads no texts");
   }
@@ -475,21 +480,17 @@ Result<LengthModel> length_model(Encoder& encoder, const RowSets& images) {
   model.tokenizer = encoder.tokenizer();
   model.context = encoder.info().context;
   model.images = &images;
-  model.late = encoder.late_interaction() != nullptr;
-  model.encode = [&encoder](std::span<const TokenizedText> texts) -> Result<RowSets> {
-    if (encoder.late_interaction() != nullptr) return encoder.late_interaction()->encode_text_rows(texts);
-    RowSets sets;
-    SACCADE_ASSIGN(sets.rows, encoder.encode_texts(texts));
-    for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-    return sets;
+  model.encode = [&encoder, options](std::span<const TokenizedText> texts, const std::string& detail) {
+    EmbedOptions one = options;
+    one.progress_detail += (one.progress_detail.empty() ? "" : ", ") + detail;
+    return embed_texts(encoder, texts, one);
   };
   return model;
 }
 
 Result<LengthStudy> study_length(const LengthTexts& texts, const LengthModel& model,
-                                 const LengthOptions& options, ThreadPool& pool,
-                                 const ProgressCallback& progress, std::stop_token stop) {
-  return Study(texts, model, options, pool, progress, std::move(stop)).run();
+                                 const LengthOptions& options, ThreadPool& pool, std::stop_token stop) {
+  return Study(texts, model, options, pool, std::move(stop)).run();
 }
 
 }  // namespace saccade

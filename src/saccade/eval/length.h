@@ -24,9 +24,9 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/data/audit.h"
+#include "saccade/eval/embed.h"
 #include "saccade/eval/relevance.h"
 #include "saccade/eval/sample.h"
 #include "saccade/model/encoder.h"
@@ -120,23 +120,24 @@ struct LengthStudy {
   int64_t encoded = 0;                // texts the encoder was given: equal ones once
 };
 
-// A dataset's texts and their images.
+// A dataset's texts and their right images.
 struct LengthTexts {
   std::vector<std::string> texts;
-  std::vector<int64_t> text_image;
+  Relevance relevance;
+  // The image each text counts as of, for the bootstrap and for subsets: RetrievalTask::image_of_text.
+  std::vector<int64_t> image_of_text;
 };
 
 // A model, and the dataset's images as it sees them.
 struct LengthModel {
   const Tokenizer* tokenizer = nullptr;
   int64_t context = 0;
-  const RowSets* images = nullptr;  // one row an image, or with late interaction any number
-  bool late = false;
-  std::function<Result<RowSets>(std::span<const TokenizedText>)> encode;
+  const EmbeddedRows* images = nullptr;
+  // Rows of texts, as embed_texts gives them. The second is for a line of progress: "20 tokens, 12 of 31".
+  std::function<Result<EmbeddedRows>(std::span<const TokenizedText>, const std::string&)> encode;
 };
-// The encoder's own texts, rows of late interaction where it has them. `encoder` and `images` are borrowed.
-// kUnsupported where it has no tokenizer.
-Result<LengthModel> length_model(Encoder& encoder, const RowSets& images);
+// The encoder's own rows of texts. `encoder` and `images` are borrowed. kUnsupported without a tokenizer.
+Result<LengthModel> length_model(Encoder& encoder, const EmbeddedRows& images, const EmbedOptions& options);
 
 struct LengthOptions {
   // The lengths to measure, those beyond the limit in chunks; empty: default_lengths up to the limit or to
@@ -155,12 +156,11 @@ struct LengthOptions {
 
 // Ties count against the model (TiePolicy::kPessimistic): texts that are equal once they are cut do not find
 // their images by luck. Deterministic: the same from the same seed, whatever the number of threads. kUsage
-// for options out of range; kBadData where there are no texts or images, and as Relevance::from_text_image;
-// the encoder's errors; kCancelled. Memory: two lengths' rows of different texts. Cost: encoding each
-// different cut text once, and for each length and control all scores twice.
+// for options out of range; kBadData where there are no texts or images, kMismatch where their numbers differ
+// from the relation's; the encoder's errors; kCancelled. Memory: two lengths' rows of different texts. Cost:
+// encoding each different cut text once, and for each length and control all scores twice.
 Result<LengthStudy> study_length(const LengthTexts& texts, const LengthModel& model,
-                                 const LengthOptions& options, ThreadPool& pool,
-                                 const ProgressCallback& progress = {}, std::stop_token stop = {});
+                                 const LengthOptions& options, ThreadPool& pool, std::stop_token stop = {});
 
 // The study as runs hold it (docs/runs.md): "t2i", "i2t", "controls", "chunking", "token_lengths".
 Json length_study_json(const LengthStudy& study, double share);

@@ -4,32 +4,30 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <stop_token>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/model/encoder.h"
+#include "saccade/eval/embed.h"
 #include "saccade/text/tokenizer.h"
 
 namespace saccade {
-
-// The items at `places`, in their order.
-RowSets gather_rows(const RowSets& from, std::span<const int64_t> places);
 
 // Works in rounds: between begin() and finish() texts are asked for; after finish() their rows are there, of
 // those with equal ids one. Texts that the round before had too are not encoded again.
 class RowCache {
  public:
-  using Encode = std::function<Result<RowSets>(std::span<const TokenizedText>)>;
+  // As LengthModel::encode.
+  using Encode = std::function<Result<EmbeddedRows>(std::span<const TokenizedText>, const std::string&)>;
   explicit RowCache(Encode encode) : encode_(std::move(encode)) {}
 
   void begin();
   // Where in rows() each text will be.
   std::vector<int64_t> add(std::span<const TokenizedText> texts);
-  // The encoder's errors, kInternal where it gave another number of rows than texts; kCancelled.
-  Status finish(const std::stop_token& stop);
-  [[nodiscard]] const RowSets& rows() const { return rows_; }
+  // The encoder's errors, kInternal where it gave another number of rows than texts. `detail`: for progress.
+  Status finish(const std::string& detail);
+  [[nodiscard]] const EmbeddedRows& rows() const { return rows_; }
   // How many texts were encoded so far.
   [[nodiscard]] int64_t encoded() const { return encoded_; }
 
@@ -43,7 +41,7 @@ class RowCache {
   Places places_;                     // of what rows_ holds
   Places wanted_;                     // of this round
   std::vector<TokenizedText> texts_;  // of this round, by place
-  RowSets rows_;
+  EmbeddedRows rows_;
   int64_t encoded_ = 0;
 };
 
