@@ -59,6 +59,8 @@ class SafeTensors {
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   // nullptr if there is none of that name.
   [[nodiscard]] const TensorView* find(std::string_view name) const;
+  // Whether the tensors' bytes are those of a mapped file, not of memory that the caller gave.
+  [[nodiscard]] bool is_mapped() const { return !file_.bytes().empty(); }
 
  private:
   MappedFile file_;

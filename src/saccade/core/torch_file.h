@@ -44,6 +44,8 @@ class TorchFile {
   static Result<TorchFile> parse(std::span<const std::byte> bytes);
 
   [[nodiscard]] const std::map<std::string, StridedTensor, std::less<>>& tensors() const { return tensors_; }
+  // Whether the tensors' bytes are those of a mapped file, not of memory that the caller gave.
+  [[nodiscard]] bool is_mapped() const { return !file_.bytes().empty(); }
 
  private:
   MappedFile file_;

@@ -58,5 +58,9 @@ Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, co
 Status outline_bert(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint, const EncoderOptions& options);
 Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
+Result<std::unique_ptr<Architecture>> load_colpali(const Checkpoint& checkpoint,
+                                                   const EncoderOptions& options);
+Status outline_colpali(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
+                       CheckpointOutline& outline);
 
 }  // namespace saccade

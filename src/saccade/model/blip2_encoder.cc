@@ -16,22 +16,6 @@ struct Parts : EncoderParts {
   Blip2Config config;
 };
 
-// Rows of n items with `each` rows, still to be written.
-RowSets equal_sets(int64_t n, int64_t each, int64_t width) {
-  RowSets sets;
-  sets.rows = Matrix<float>(n * each, width);
-  for (int64_t i = 0; i < n; ++i) sets.begin.push_back((i + 1) * each);
-  return sets;
-}
-
-// The mean of each item's rows, brought to length 1. rows: [n, each, width]; counted: undefined, or [n,
-// each], 0 leaves a row out.
-Tensor pooled(const Tensor& rows, const Tensor& counted = {}) {
-  if (!counted.defined()) return nn::normalize_rows(rows.mean(1));
-  const Tensor weights = counted.to(at::kFloat).unsqueeze(2);
-  return nn::normalize_rows((rows * weights).sum(1) / weights.sum(1).clamp_min(1));
-}
-
 // Newer processors put the picture's place before the text, one token a query; the model cuts it off again.
 nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& config) {
   const auto ids = inputs.find("input_ids");
@@ -68,7 +52,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
     Matrix<float> rows(pixels.rows(), parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
       for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
-        store_rows(pooled(model_.image_rows(look(piece), parts_.dtype)), first, rows);
+        store_rows(mean_rows(model_.image_rows(look(piece), parts_.dtype)), first, rows);
       });
     }));
     return rows;
@@ -76,7 +60,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
 
   Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
     SACCADE_TRY(check_pictures(pixels, parts_.info));
-    RowSets sets = equal_sets(pixels.rows(), config().queries, parts_.info.dim);
+    RowSets sets = equal_row_sets(pixels.rows(), config().queries, parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
       for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
         store_rows(model_.image_rows(look(piece), parts_.dtype), first * config().queries, sets.rows);
@@ -229,7 +213,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
 
   Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
     SACCADE_TRY(check_pictures(pixels, parts_.info));
-    RowSets sets = equal_sets(pixels.rows(), image_rows(), image_width(state));
+    RowSets sets = equal_row_sets(pixels.rows(), image_rows(), image_width(state));
     SACCADE_TRY(run_alone(mutex_, [&] {
       for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
         store_rows(image_states(piece, state), first * image_rows(), sets.rows);
@@ -240,19 +224,10 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
 
   Result<RowSets> text_features(std::span<const TokenizedText> texts) override {
     SACCADE_TRY(check_texts(texts, parts_.info, config().text.vocabulary));
-    RowSets sets;
-    for (const TokenizedText& text : texts) {
-      sets.begin.push_back(sets.begin.back() + static_cast<int64_t>(text.ids.size()));
-    }
-    sets.rows = Matrix<float>(sets.begin.back(), text_width());
+    RowSets sets = token_row_sets(texts, text_width());
     SACCADE_TRY(run_alone(mutex_, [&] {
       for (const TextBatch& batch : text_batches(texts, config().text.pad_id)) {
-        const Tensor states = model_.text.forward(batch.ids, batch.mask, parts_.dtype);
-        for (size_t i = 0; i < batch.items.size(); ++i) {
-          const size_t item = batch.items[i];
-          const auto length = static_cast<int64_t>(texts[item].ids.size());
-          store_rows(states[static_cast<int64_t>(i)].slice(0, 0, length), sets.begin[item], sets.rows);
-        }
+        store_token_rows(model_.text.forward(batch.ids, batch.mask, parts_.dtype), batch, sets);
       }
     }));
     return sets;
@@ -265,7 +240,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
     Matrix<float> rows(pixels.rows(), parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
       for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
-        store_rows(pooled(image_states(piece, ImageState::kProjected)), first, rows);
+        store_rows(mean_rows(image_states(piece, ImageState::kProjected)), first, rows);
       });
     }));
     return rows;
@@ -277,7 +252,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
     SACCADE_TRY(run_alone(mutex_, [&] {
       for (const TextBatch& batch : text_batches(texts, config().text.pad_id)) {
         const Tensor states = model_.text.forward(batch.ids, batch.mask, parts_.dtype);
-        store_rows(pooled(states, batch.mask), batch.items, rows);
+        store_rows(mean_rows(states, batch.mask), batch.items, rows);
       }
     }));
     return rows;
@@ -403,12 +378,8 @@ Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
   SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, tensors));
   EncoderInfo info;
   set_shape(config, info);
-  outline.dim = info.dim;
-  outline.context = info.context;
-  outline.image_height = info.image_height;
-  outline.image_width = info.image_width;
   SACCADE_ASSIGN(const Preprocessing preprocessing, blip2_preprocessing(checkpoint, info));
-  outline.preprocessing = preprocessing.describe();
+  fill_outline(info, preprocessing, outline);
   return {};
 }
 

@@ -63,6 +63,24 @@ Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout lay
               wanted[0], wanted[1], wanted[0]);
 }
 
+// An adapter's folder has no model: what it adapts lies elsewhere.
+Status refuse_adapter(const fs::path& folder) {
+  const fs::path file = folder / "adapter_config.json";
+  if (!is_there(file)) return {};
+  for (const Layout layout : {Layout::kHuggingFace, Layout::kOpenClip}) {
+    SACCADE_ASSIGN(const auto weights, find_weights(folder, layout));
+    if (!weights.empty()) return {};
+  }
+  SACCADE_ASSIGN(const Json config, read_json(file));
+  SACCADE_ASSIGN(
+      const auto base,
+      json_field_or<std::string>(config, "base_model_name_or_path", std::string()).in(file.string()));
+  return fail(ErrorCode::kUnsupported,
+              "{}: an adapter (LoRA) to \"{}\" without the weights it adapts; take a checkpoint that it is "
+              "merged into, as ColPali's are published under names that end in -merged",
+              file.string(), base.substr(0, 200));
+}
+
 // OpenAI's block names to the Hugging Face layout's, the joint attention input aside.
 const std::map<std::string, std::string, std::less<>>& block_renames() {
   static const std::map<std::string, std::string, std::less<>> kNames = {
@@ -115,6 +133,7 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   if (!fs::is_directory(folder, error)) {
     return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
   }
+  SACCADE_TRY(refuse_adapter(folder));
   Checkpoint checkpoint{.folder = folder, .layout = Layout::kHuggingFace, .config = nullptr, .files = {}};
   if (is_there(folder / "config.json")) {
     SACCADE_ASSIGN(checkpoint.config, read_json(folder / "config.json"));
@@ -141,9 +160,10 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
 
   SACCADE_ASSIGN(const auto weights, weight_names(folder, checkpoint.layout));
   std::set<std::string> names(weights.begin(), weights.end());
-  for (const char* name : {"config.json", "open_clip_config.json", "preprocessor_config.json",
-                           "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt",
-                           "special_tokens_map.json", "spiece.model", "tokenizer.model"}) {
+  for (const char* name :
+       {"config.json", "open_clip_config.json", "preprocessor_config.json", "tokenizer.json",
+        "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt", "special_tokens_map.json",
+        "spiece.model", "tokenizer.model", "processor_config.json"}) {
     if (is_there(folder / name)) names.insert(name);
   }
   for (const std::string& name : names) checkpoint.files.push_back(folder / name);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "saccade/core/threads.h"
+#include "saccade/nn/layers.h"
 
 namespace saccade {
 
@@ -101,6 +102,36 @@ void store_rows(const Tensor& rows, int64_t first, Matrix<float>& out) {
   std::memcpy(out.row(first).data(), plain.data_ptr<float>(), plain.nbytes());
 }
 
+RowSets equal_row_sets(int64_t n, int64_t each, int64_t width) {
+  RowSets sets;
+  sets.rows = Matrix<float>(n * each, width);
+  for (int64_t i = 0; i < n; ++i) sets.begin.push_back((i + 1) * each);
+  return sets;
+}
+
+RowSets token_row_sets(std::span<const TokenizedText> texts, int64_t width) {
+  RowSets sets;
+  for (const TokenizedText& text : texts) {
+    sets.begin.push_back(sets.begin.back() + static_cast<int64_t>(text.ids.size()));
+  }
+  sets.rows = Matrix<float>(sets.begin.back(), width);
+  return sets;
+}
+
+void store_token_rows(const Tensor& states, const TextBatch& batch, RowSets& sets) {
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    const size_t item = batch.items[i];
+    const int64_t length = sets.begin[item + 1] - sets.begin[item];
+    store_rows(states[static_cast<int64_t>(i)].slice(0, 0, length), sets.begin[item], sets.rows);
+  }
+}
+
+Tensor mean_rows(const Tensor& rows, const Tensor& counted) {
+  if (!counted.defined()) return nn::normalize_rows(rows.mean(1));
+  const Tensor weights = counted.to(at::kFloat).unsqueeze(2);
+  return nn::normalize_rows((rows * weights).sum(1) / weights.sum(1).clamp_min(1));
+}
+
 Result<Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderInfo& info) {
   const auto found = inputs.find("pixel_values");
   if (found == inputs.end()) return Tensor();
@@ -162,21 +193,35 @@ Json clip_mean_and_std() {
               {"image_std", {0.26862954, 0.26130258, 0.27577711}}};
 }
 
-Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
-                                                             TextCleanup cleanup, int64_t vocabulary) {
+bool has_tokenizer_files(const Checkpoint& checkpoint) {
   constexpr const char* kFiles[] = {"tokenizer.json", "vocab.json", "vocab.txt", "spiece.model",
                                     "tokenizer.model"};
-  const bool there = std::any_of(std::begin(kFiles), std::end(kFiles), [&](const char* name) {
+  return std::any_of(std::begin(kFiles), std::end(kFiles), [&](const char* name) {
     std::error_code ignored;
     return std::filesystem::exists(checkpoint.folder / name, ignored);
   });
-  if (!there) return std::unique_ptr<Tokenizer>();
+}
+
+Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
+                                                             TextCleanup cleanup, int64_t vocabulary) {
+  if (!has_tokenizer_files(checkpoint)) return std::unique_ptr<Tokenizer>();
   SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(checkpoint.folder, cleanup));
-  if (tokenizer->vocabulary_size() > vocabulary) {
-    return fail(ErrorCode::kMismatch, "checkpoint {}: the tokenizer has {} tokens, the model {}",
-                checkpoint.folder.string(), tokenizer->vocabulary_size(), vocabulary);
-  }
+  SACCADE_TRY(check_vocabulary(checkpoint, tokenizer->vocabulary_size(), vocabulary));
   return tokenizer;
+}
+
+Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, int64_t vocabulary) {
+  if (tokenizer_size <= vocabulary) return {};
+  return fail(ErrorCode::kMismatch, "checkpoint {}: the tokenizer has {} tokens, the model {}",
+              checkpoint.folder.string(), tokenizer_size, vocabulary);
+}
+
+void fill_outline(const EncoderInfo& info, const Preprocessing& preprocessing, CheckpointOutline& outline) {
+  outline.dim = info.dim;
+  outline.context = info.context;
+  outline.image_height = info.image_height;
+  outline.image_width = info.image_width;
+  outline.preprocessing = preprocessing.describe();
 }
 
 }  // namespace saccade

@@ -15,6 +15,7 @@
 #include "saccade/core/matrix.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/outline.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/torch.h"
 
@@ -88,6 +89,16 @@ std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_
 void store_rows(const torch::Tensor& rows, std::span<const size_t> items, Matrix<float>& out);
 void store_rows(const torch::Tensor& rows, int64_t first, Matrix<float>& out);
 
+// Rows of n items with `each` rows, still to be written.
+RowSets equal_row_sets(int64_t n, int64_t each, int64_t width);
+// Rows of texts with one row a token, padding aside, still to be written.
+RowSets token_row_sets(std::span<const TokenizedText> texts, int64_t width);
+// Writes the states [items, longest, width] of one batch to the rows of its texts.
+void store_token_rows(const torch::Tensor& states, const TextBatch& batch, RowSets& sets);
+// The mean of each item's rows, brought to length 1: [n, width]. rows: [n, each, width]; counted: undefined,
+// or [n, each], 0 leaves a row out.
+torch::Tensor mean_rows(const torch::Tensor& rows, const torch::Tensor& counted = {});
+
 // The inputs of an io.safetensors by their usual names, checked against the encoder; undefined where the file
 // has none. pixel_values: [n, 3, image_height, image_width] as float32.
 Result<torch::Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderInfo& info);
@@ -107,9 +118,15 @@ Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const Enc
 // "image_mean" and "image_std" of CLIP's pictures, which many families took over.
 Json clip_mean_and_std();
 
+bool has_tokenizer_files(const Checkpoint& checkpoint);
 // The folder's tokenizer, nullptr where it has no tokenizer's files; kMismatch for one with more tokens than
 // the model.
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
                                                              TextCleanup cleanup, int64_t vocabulary);
+// kMismatch for a tokenizer with more tokens than the model.
+Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, int64_t vocabulary);
+
+// Writes what the two say to an outline.
+void fill_outline(const EncoderInfo& info, const Preprocessing& preprocessing, CheckpointOutline& outline);
 
 }  // namespace saccade

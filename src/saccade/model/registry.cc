@@ -13,6 +13,8 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"blip-2", load_blip2, outline_blip2},
     {"bert", load_bert, outline_bert},
     {"align", load_align, outline_align},
+    {"colpali", load_colpali, outline_colpali},
+    {"paligemma", load_colpali, outline_colpali},  // as colpali-engine publishes ColPali
 });
 
 // OpenCLIP's layout has no "model_type": a timm tower pooled by attention ("map") is SigLIP's, all else

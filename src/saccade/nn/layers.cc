@@ -74,7 +74,8 @@ torch::Tensor weights_of(const torch::Tensor& parts, int64_t batch, const torch:
 Result<Linear> Linear::make(ParameterSource& source, const std::string& name, int64_t in, int64_t out,
                             double init_std, bool without_bias) {
   Linear layer;
-  SACCADE_ASSIGN(layer.weights_.emplace_back(), source.take(name + ".weight", {out, in}, {0, init_std}));
+  SACCADE_ASSIGN(layer.weights_.emplace_back(),
+                 source.take_stored(name + ".weight", {out, in}, {0, init_std}));
   if (!without_bias) {
     SACCADE_ASSIGN(layer.biases_.emplace_back(), source.take(name + ".bias", {out}, {}));
   }
@@ -120,6 +121,7 @@ torch::Tensor Linear::add_to(torch::Tensor residual, const torch::Tensor& x) con
 
 void Linear::pack(at::ScalarType dtype) {
   packed_ = std::make_shared<PackedLinear>(weight(), bias(), dtype);
+  for (const torch::Tensor& packed : weights_) release_borrowed(packed);
   weights_.clear();
   biases_.clear();
 }

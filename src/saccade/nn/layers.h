@@ -39,6 +39,7 @@ class Linear {
   // residual + forward(x), in float32; when packed, `residual` itself is overwritten.
   [[nodiscard]] torch::Tensor add_to(torch::Tensor residual, const torch::Tensor& x) const;
 
+  // Memory of a mapped checkpoint that was read on the way is given back.
   void pack(at::ScalarType dtype);
 
  private:

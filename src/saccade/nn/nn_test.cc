@@ -1,6 +1,9 @@
 // The fast layers against slow, obvious ones.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -418,6 +421,44 @@ TEST(TransformerBlock, GradientsMatchFiniteDifferences) {
     parameter.add_(direction, kStep);
     EXPECT_NEAR((up - down) / (2 * kStep), predicted, 0.02 * (1 + std::abs(predicted))) << name;
   }
+}
+
+// Of file-backed memory resident, in bytes.
+int64_t resident_file_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string key; status >> key;) {
+    int64_t kibibytes = 0;
+    if (key == "RssFile:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  return -1;
+}
+
+TEST(Parameters, PackingGivesMappedMemoryBack) {
+  std::string folder = (std::filesystem::temp_directory_path() / "saccade-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::filesystem::path path = std::filesystem::path(folder) / "weights.safetensors";
+  torch::manual_seed(17);
+  const Tensor weight = torch::randn({2048, 2048});  // 16 MiB
+  ASSERT_TRUE(write_safetensors(path, std::vector<NamedTensor>{{"layer.weight", view_of(weight)}}));
+  {
+    const SafeTensors file = SafeTensors::open(path).value();
+    LoadedParameters source(borrow_tensors(file));
+    Linear layer = Linear::make(source, "layer", 2048, 2048, 0, true).value();
+    const Tensor borrowed = source.take("layer.weight", {2048, 2048}, {}).value();
+    EXPECT_TRUE(torch::equal(borrowed, weight));  // all of it has been read
+    const int64_t before = resident_file_bytes();
+    layer.pack(at::kFloat);
+    EXPECT_LT(resident_file_bytes(), before - (12 << 20));
+    const Tensor x = torch::randn({3, 2048});
+    EXPECT_LT(max_difference(layer.forward(x), at::linear(x, weight)), 1e-3);
+    EXPECT_TRUE(torch::equal(borrowed, weight));  // and is read again from the file
+  }
+  std::filesystem::remove_all(folder);
+
+  // Memory of our own is never given back: it would be lost.
+  const Tensor own = weight.clone();
+  release_borrowed(own);
+  EXPECT_TRUE(torch::equal(own, weight));
 }
 
 TEST(Parameters, SeedDecidesAll) {

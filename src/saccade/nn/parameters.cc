@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "saccade/core/mapped_pages.h"
+
 namespace saccade::nn {
 namespace {
 
@@ -34,14 +36,18 @@ std::optional<at::ScalarType> scalar_type(DType dtype) {
   }
 }
 
-// The bytes as a tensor, without a copy where they are aligned.
+// What tensors over a mapped file are told by: they own nothing, and no other tensor has this for a deleter.
+void leave_mapped(void* /*context*/) {}
+
+// The bytes as a tensor, without a copy where they are aligned. `mapped`: whether they are a mapped file's.
 torch::Tensor borrowed(std::span<const std::byte> bytes, DType dtype, at::ScalarType type,
-                       const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+                       const std::vector<int64_t>& shape, const std::vector<int64_t>& strides, bool mapped) {
   if (bytes.empty()) return torch::empty(shape, type);
   const auto size = static_cast<size_t>(dtype_size(dtype));
   if (reinterpret_cast<uintptr_t>(bytes.data()) % size == 0) {
-    // torch has no tensors of const
-    return torch::from_blob(const_cast<std::byte*>(bytes.data()), shape, strides, type);
+    void* data = const_cast<std::byte*>(bytes.data());  // torch has no tensors of const
+    if (!mapped) return torch::from_blob(data, shape, strides, type);
+    return at::for_blob(data, shape).strides(strides).context(data, leave_mapped).options(type).make_tensor();
   }
   const torch::Tensor copy = torch::empty({static_cast<int64_t>(bytes.size() / size)}, type);
   std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
@@ -64,7 +70,13 @@ bool is_among(const std::string& name, std::span<const std::string_view> pattern
 }  // namespace
 
 Result<torch::Tensor> LoadedParameters::take(const std::string& name, const std::vector<int64_t>& shape,
-                                             Init) {
+                                             Init init) {
+  SACCADE_ASSIGN(const torch::Tensor stored, take_stored(name, shape, init));
+  return stored.to(at::kFloat).contiguous();
+}
+
+Result<torch::Tensor> LoadedParameters::take_stored(const std::string& name,
+                                                    const std::vector<int64_t>& shape, Init) {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     return fail(ErrorCode::kBadData, "tensor {} of shape {} is missing", name, shape_text(shape));
@@ -79,7 +91,7 @@ Result<torch::Tensor> LoadedParameters::take(const std::string& name, const std:
                 c10::toString(tensor.scalar_type()));
   }
   taken_.insert(name);
-  return tensor.to(at::kFloat).contiguous();
+  return tensor;
 }
 
 std::vector<std::string> LoadedParameters::unused() const {
@@ -122,7 +134,8 @@ TensorMap borrow_tensors(const SafeTensors& file) {
     if (const auto type = scalar_type(view.dtype)) {
       tensors.emplace(name,
                       borrowed(view.bytes, view.dtype, *type, view.shape,
-                               view.bytes.empty() ? std::vector<int64_t>() : contiguous_strides(view.shape)));
+                               view.bytes.empty() ? std::vector<int64_t>() : contiguous_strides(view.shape),
+                               file.is_mapped()));
     }
   }
   return tensors;
@@ -132,10 +145,17 @@ TensorMap borrow_tensors(const TorchFile& file) {
   TensorMap tensors;
   for (const auto& [name, view] : file.tensors()) {
     if (const auto type = scalar_type(view.dtype)) {
-      tensors.emplace(name, borrowed(view.bytes, view.dtype, *type, view.shape, view.strides));
+      tensors.emplace(name,
+                      borrowed(view.bytes, view.dtype, *type, view.shape, view.strides, file.is_mapped()));
     }
   }
   return tensors;
+}
+
+void release_borrowed(const torch::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage() || !tensor.is_non_overlapping_and_dense()) return;
+  if (tensor.storage().data_ptr().get_deleter() != leave_mapped) return;
+  release_mapped_pages({static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()});
 }
 
 TensorView view_of(const torch::Tensor& tensor) {

@@ -33,14 +33,22 @@ class ParameterSource {
   // The parameter of that name; an error if the source has none of that shape.
   virtual Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape,
                                      Init init) = 0;
+  // The same for those who convert what they use of it themselves (a layer that packs its weights, a table
+  // read by rows): of whatever floating dtype and strides it is kept in, so that nothing is copied.
+  virtual Result<torch::Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape,
+                                            Init init) {
+    return take(name, shape, init);
+  }
 };
 
-// Parameters of a checkpoint. Weights may be of any floating dtype; they are handed out as float32, and the
+// Parameters of a checkpoint. Weights may be of any floating dtype; take() hands them out as float32, and the
 // memory of contiguous float32 tensors is the caller's own (a mapped file), not copied.
 class LoadedParameters : public ParameterSource {
  public:
   explicit LoadedParameters(TensorMap tensors) : tensors_(std::move(tensors)) {}
   Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
+  Result<torch::Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape,
+                                    Init init) override;
   // Names nobody has asked for.
   [[nodiscard]] std::vector<std::string> unused() const;
   // kBadData names the first tensor nobody has asked for: it belongs to some part of a model that this one
@@ -71,6 +79,10 @@ class InitializedParameters : public ParameterSource {
 // and must not be written to. Tensors of types torch lacks (unsigned above 8 bits) are left out.
 TensorMap borrow_tensors(const SafeTensors& file);
 TensorMap borrow_tensors(const TorchFile& file);
+
+// Gives back the memory that a tensor of borrow_tensors takes where its file is mapped: it is read from the
+// file again when it is asked for again. Nothing happens to other tensors.
+void release_borrowed(const torch::Tensor& tensor);
 
 // The view write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the view.
 TensorView view_of(const torch::Tensor& tensor);
