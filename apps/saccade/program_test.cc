@@ -1,10 +1,10 @@
 #include <cstdlib>
 #include <filesystem>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/test_folder.h"
 
 #include "command.h"
 #include "console.h"
@@ -104,9 +104,8 @@ TEST(Numbers, AreReadAsWritten) {
 }
 
 TEST(Npy, IsWhatNumPyReads) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "saccade_npy_XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path path = std::filesystem::path(pattern) / "rows.npy";
+  const test::TestFolder folder;
+  const std::filesystem::path path = folder / "rows.npy";
   Matrix<float> rows(2, 3);
   rows(1, 2) = 1;
   ASSERT_TRUE(write_npy(path, rows.view()).has_value());
@@ -117,7 +116,6 @@ TEST(Npy, IsWhatNumPyReads) {
   EXPECT_EQ(bytes->substr(10, 61), "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ");
   EXPECT_EQ((*bytes)[127], '\n');
   EXPECT_EQ(bytes->substr(148), std::string("\x00\x00\x80\x3f", 4));
-  std::filesystem::remove_all(pattern);
 }
 
 }  // namespace

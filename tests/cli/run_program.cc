@@ -112,7 +112,7 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  std::vector<std::string> variables = environment_of(folder_, options);
+  std::vector<std::string> variables = environment_of(folder_.path(), options);
   std::vector<char*> environment;
   for (std::string& variable : variables) environment.push_back(variable.data());
   environment.push_back(nullptr);
@@ -130,7 +130,7 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
   }
   const pid_t child = fork();
   if (child == 0)
-    become(pointers, environment, folder_.c_str(), options, input.read, output.write, errors.write);
+    become(pointers, environment, folder_.path().c_str(), options, input.read, output.write, errors.write);
   Pipe::close_end(input.read);
   Pipe::close_end(output.write);
   Pipe::close_end(errors.write);
@@ -183,9 +183,6 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
 }
 
 void ProgramTest::SetUp() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "saccade_cli_XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  folder_ = pattern;
   const std::filesystem::path source = golden("clip-gelu");
   std::filesystem::create_directory(folder_ / "model");
   for (const char* name : {"config.json", "model.safetensors", "io.safetensors"}) {
@@ -213,20 +210,16 @@ void ProgramTest::SetUp() {
 
 void ProgramTest::TearDown() {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_, ignored)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path(), ignored)) {
     if (entry.is_directory(ignored)) {
       std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_all,
                                    std::filesystem::perm_options::add, ignored);
     }
   }
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::filesystem::path ProgramTest::write(const std::string& name, std::string_view content) const {
-  const std::filesystem::path path = folder_ / name;
-  std::filesystem::create_directories(path.parent_path());
-  EXPECT_TRUE(write_file_atomic(path, content).has_value());
-  return path;
+  return folder_.write(name, content);
 }
 
 std::filesystem::path ProgramTest::picture(const std::string& name, int red, int green, int blue) const {

@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
+
 namespace saccade::test {
 
 // A sanitizer's program is several times slower: less work, more patience.
@@ -64,7 +66,7 @@ class ProgramTest : public testing::Test {
   // before and after means untouched.
   std::string snapshot(const std::string& name) const;
 
-  std::filesystem::path folder_;
+  TestFolder folder_;
 };
 
 // One line that begins with "saccade: " and is not empty.

@@ -13,6 +13,7 @@
 #include "saccade/collection/picture.h"
 #include "saccade/collection/store.h"
 #include "saccade/collection/test_support.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -44,7 +45,7 @@ class CollectionTest : public testing::Test {
     return collection ? "opened" : collection.error().message;
   }
 
-  test::TempDir temporary_;
+  test::TestFolder temporary_;
   fs::path folder_ = temporary_.path() / "photos";
 };
 
@@ -233,7 +234,7 @@ TEST_F(CollectionTest, IsNotMadeInAFolderOfOtherThings) {
               HasSubstr("no collection here"));
   EXPECT_FALSE(fs::exists(temporary_.path() / "nowhere"));
 
-  test::TempDir other;
+  test::TestFolder other;
   folder_ = other.path() / "c";
   make();
   fs::remove(folder_ / "collection.json");
@@ -408,7 +409,7 @@ TEST_F(CollectionTest, AReadOnlyFolderCanBeSearchedAndNotWritten) {
 }
 
 TEST(CatalogPath, ResolvesFoldersAndKeepsTheName) {
-  const test::TempDir folder;
+  const test::TestFolder folder;
   fs::create_directory(folder.path() / "real");
   test::write_text(folder.path() / "real" / "a.png", "x");
   fs::create_directory_symlink(folder.path() / "real", folder.path() / "link");

@@ -11,6 +11,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/test_support.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -122,7 +123,7 @@ TEST_P(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
   int kills = 0;
   for (int step = 1; !finished; ++step) {
     SCOPED_TRACE(fmt::format("killed at step {}", step));
-    const test::TempDir temporary;
+    const test::TestFolder temporary;
     const std::filesystem::path folder = temporary.path() / "c";
     const pid_t child = ::fork();
     if (child == 0) {
@@ -153,7 +154,7 @@ TEST_P(Crash, KilledTwiceInARow) {
   const bool late = GetParam();
   for (int step = 5; step <= (late ? 28 : 20); ++step) {
     SCOPED_TRACE(step);
-    const test::TempDir temporary;
+    const test::TestFolder temporary;
     const std::filesystem::path folder = temporary.path() / "c";
     for (const int limit : {step, 3}) {
       const pid_t child = ::fork();
@@ -182,7 +183,7 @@ TEST_P(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
   for (rlim_t limit = 0; !finished; limit += limit < 1'000 ? 50 : 2'000) {
     SCOPED_TRACE(fmt::format("files of at most {} bytes", limit));
     ASSERT_LT(limit, rlim_t{1} << 20);
-    const test::TempDir temporary;
+    const test::TestFolder temporary;
     const std::filesystem::path folder = temporary.path() / "c";
     const pid_t child = ::fork();
     if (child == 0) {
@@ -207,7 +208,7 @@ TEST_P(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
 }
 
 TEST(CrashedWriter, AWriterWhoseWriteFailedRefusesMore) {
-  const test::TempDir temporary;
+  const test::TestFolder temporary;
   const std::filesystem::path folder = temporary.path() / "c";
   const pid_t child = ::fork();
   if (child == 0) {

@@ -6,6 +6,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/test_support.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -65,7 +66,7 @@ class FilterTest : public testing::Test {
     return ids;
   }
 
-  test::TempDir folder_;
+  test::TestFolder folder_;
   std::optional<Collection> collection_;
 };
 

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/test_support.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -46,7 +47,7 @@ class IngestTest : public testing::Test {
     return {row.begin(), row.end()};
   }
 
-  test::TempDir temporary_;
+  test::TestFolder temporary_;
   fs::path pictures_ = temporary_.path() / "pictures";
   fs::path folder_ = temporary_.path() / "collection";
   test::FakeEncoder encoder_;
@@ -431,6 +432,7 @@ TEST_F(IngestTest, ChildIndexes) {
   const char* folder = std::getenv("SACCADE_TEST_CHILD_FOLDER");
   const char* step = std::getenv("SACCADE_TEST_CHILD_STEP");
   if (folder != nullptr) {
+    fs::remove_all(temporary_.path());  // it may be killed before its end
     pictures_ = fs::path(folder) / "pictures";
     folder_ = fs::path(folder) / "collection";
   } else {

@@ -9,6 +9,7 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/test_support.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -39,7 +40,7 @@ class LateCollection : public testing::Test {
   void write_bytes(const std::string& name, std::string bytes) { test::write_text(folder_ / name, bytes); }
   std::string bytes_of(const std::string& name) { return read_file(folder_ / name).value(); }
 
-  test::TempDir temporary_;
+  test::TestFolder temporary_;
   fs::path pictures_ = temporary_.path() / "pictures";
   fs::path folder_ = temporary_.path() / "collection";
   test::FakeLateEncoder encoder_;

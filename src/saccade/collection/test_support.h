@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -18,6 +16,7 @@
 #include "saccade/collection/verify.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
 
@@ -28,30 +27,6 @@
   } while (false)
 
 namespace saccade::test {
-
-class TempDir {
- public:
-  TempDir() {
-    // In memory where that is possible: nothing here outlives the machine, and flushing to a disk takes most
-    // of the time.
-    const std::filesystem::path memory = "/dev/shm";
-    const bool usable = ::access(memory.c_str(), W_OK) == 0;
-    const auto parent = usable ? memory : std::filesystem::temp_directory_path();
-    std::string name = (parent / "saccade-collection-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = std::filesystem::canonical(name);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline void write_text(const std::filesystem::path& path, std::string_view text) {
   std::filesystem::create_directories(path.parent_path());

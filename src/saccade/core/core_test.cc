@@ -1,6 +1,5 @@
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <limits>
@@ -19,6 +18,7 @@
 #include "saccade/core/half.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -26,23 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "saccade-core-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  fs::path operator/(const char* name) const { return path_ / name; }
-  [[nodiscard]] size_t entries() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  fs::path path_;
-};
+size_t entries(const test::TestFolder& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
+}
 
 Result<int> number_or_error(bool good) {
   if (!good) return fail(ErrorCode::kBadData, "schema version {}, this program reads up to {}", 9, 3);
@@ -233,7 +219,7 @@ TEST(Json, LargeObjectsAreQuick) {
 }
 
 TEST(Files, ReadsWithinLimitsOnly) {
-  const Folder folder;
+  const test::TestFolder folder;
   ASSERT_TRUE(write_file_atomic(folder / "a", "hello"));
   EXPECT_EQ(read_file(folder / "a").value(), "hello");
   EXPECT_EQ(read_file(folder / "a", 5).value(), "hello");
@@ -250,7 +236,7 @@ TEST(Files, ReadsWithinLimitsOnly) {
 }
 
 TEST(Files, OnlyRegularFilesAreRead) {
-  const Folder folder;
+  const test::TestFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   ASSERT_TRUE(write_file_atomic(folder / "file", "x"));
   const auto check = [](const auto& result, ErrorCode code, const char* text) {
@@ -274,7 +260,7 @@ TEST(Files, OnlyRegularFilesAreRead) {
 }
 
 TEST(Files, MappedFilesMove) {
-  const Folder folder;
+  const test::TestFolder folder;
   ASSERT_TRUE(write_file_atomic(folder / "a", "first"));
   ASSERT_TRUE(write_file_atomic(folder / "b", "second one"));
   MappedFile a = *MappedFile::open(folder / "a");
@@ -285,37 +271,37 @@ TEST(Files, MappedFilesMove) {
 }
 
 TEST(Files, AtomicWriteReplacesAndKeepsThePermissionsOfNewFiles) {
-  const Folder folder;
+  const test::TestFolder folder;
   ASSERT_TRUE(write_file_atomic(folder / "a", "old"));
   ASSERT_TRUE(write_file_atomic(folder / "a", "new"));
   EXPECT_EQ(read_file(folder / "a").value(), "new");
-  EXPECT_EQ(folder.entries(), 1U);
+  EXPECT_EQ(entries(folder), 1U);
   const int plain = ::open((folder / "plain").c_str(), O_CREAT | O_WRONLY, 0666);
   ::close(plain);
   EXPECT_EQ(fs::status(folder / "a").permissions(), fs::status(folder / "plain").permissions());
 }
 
 TEST(Files, AbandonedAtomicFilesVanish) {
-  const Folder folder;
+  const test::TestFolder folder;
   {
     auto file = AtomicFile::create(folder / "a");
     ASSERT_TRUE(file);
     ASSERT_TRUE(file->write("half"));
     const AtomicFile moved = *std::move(file);
-    EXPECT_EQ(folder.entries(), 1U);
+    EXPECT_EQ(entries(folder), 1U);
   }
-  EXPECT_EQ(folder.entries(), 0U);
+  EXPECT_EQ(entries(folder), 0U);
   // Two at a time, of the same name: each has its own temporary file.
   auto first = AtomicFile::create(folder / "a");
   auto second = AtomicFile::create(folder / "a");
   ASSERT_TRUE(first && second && first->write("1") && second->write("2"));
   ASSERT_TRUE(second->commit() && first->commit());
   EXPECT_EQ(read_file(folder / "a").value(), "1");
-  EXPECT_EQ(folder.entries(), 1U);
+  EXPECT_EQ(entries(folder), 1U);
 }
 
 TEST(Files, AFailedWriteLeavesTheOldFile) {
-  const Folder folder;
+  const test::TestFolder folder;
   ASSERT_TRUE(write_file_atomic(folder / "a", "old"));
   EXPECT_EQ(write_file_atomic(folder / "missing" / "a", "x").error().code, ErrorCode::kNotFound);
   fs::create_directory(folder / "taken");
@@ -336,7 +322,7 @@ TEST(Files, AFailedWriteLeavesTheOldFile) {
   EXPECT_EQ(status.error().code, ErrorCode::kIo);
   EXPECT_THAT(status.error().message, HasSubstr("a: write: File too large"));
   EXPECT_EQ(read_file(folder / "a").value(), "old");
-  EXPECT_EQ(folder.entries(), 2U);  // "a" and "taken"
+  EXPECT_EQ(entries(folder), 2U);  // "a" and "taken"
 }
 
 TEST(Sha256, KnownVectors) {
@@ -350,7 +336,7 @@ TEST(Sha256, KnownVectors) {
   for (size_t i = 0; i < million.size(); i += 999) pieces.update(std::string_view(million).substr(i, 999));
   Sha256 moved = std::move(pieces);
   EXPECT_EQ(moved.hex(), expected);
-  const Folder folder;
+  const test::TestFolder folder;
   ASSERT_TRUE(write_file_atomic(folder / "a", million));
   EXPECT_EQ(sha256_file(folder / "a").value(), expected);
 }

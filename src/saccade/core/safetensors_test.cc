@@ -1,7 +1,6 @@
 #include "saccade/core/safetensors.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -10,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/half.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -20,15 +20,10 @@ using testing::HasSubstr;
 
 class SafeTensorsTest : public testing::Test {
  protected:
-  SafeTensorsTest() {
-    std::string name = (fs::temp_directory_path() / "saccade-safetensors-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~SafeTensorsTest() override { fs::remove_all(folder_); }
   [[nodiscard]] fs::path path() const { return folder_ / "a.safetensors"; }
 
  private:
-  fs::path folder_;
+  test::TestFolder folder_;
 };
 
 template <typename T>

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
 #include "saccade/data/audit_images.h"
-#include "saccade/data/test_folder.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
@@ -47,7 +47,7 @@ class Audit : public testing::Test {
     return audit_datasets(datasets, options, pool, {}, {});
   }
 
-  TestFolder folder_;
+  test::TestFolder folder_;
 };
 
 TEST_F(Audit, FindsDuplicatesLeaksAndMissingFiles) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/data/test_folder.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -34,7 +34,7 @@ TEST(DatasetSource, SaysWhereAndHow) {
     ASSERT_FALSE(source) << wrong;
     EXPECT_EQ(source.error().code, ErrorCode::kUsage);
   }
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("odd#split=x", "");
   const auto odd = parse_dataset_source((folder.path() / "odd#split=x").string());
   ASSERT_TRUE(odd);
@@ -42,7 +42,7 @@ TEST(DatasetSource, SaysWhereAndHow) {
 }
 
 TEST(ReadDataset, SelectsSplitsAndCountsThem) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("all.jsonl", R"({"image": "1.png", "captions": ["a"], "split": "train"}
 {"image": "2.png", "captions": ["b"], "split": "test"}
 {"image": "3.png", "captions": ["c"], "split": "val"}
@@ -79,7 +79,7 @@ TEST(ReadDataset, SelectsSplitsAndCountsThem) {
 }
 
 TEST(ReadDataset, HashIsOfWhatWentIn) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("a.jsonl", R"({"image": "1.png", "captions": ["a", "b"], "id": "1"})");
   folder.write("elsewhere/b.jsonl",
                R"({"id": "1", "captions": ["a", "b"], "image": "../1.png", "licence": "MIT"})");
@@ -93,7 +93,7 @@ TEST(ReadDataset, HashIsOfWhatWentIn) {
 }
 
 TEST(ReadDataset, SkipsMissingImagesOnlyWhenAskedAndCounts) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("1.png", "x");
   folder.write("a.jsonl", "{\"image\": \"1.png\"}\n{\"image\": \"2.png\"}\n{\"image\": \"3.png\"}\n");
   EXPECT_EQ(read_dataset(folder.path() / "a.jsonl")->items.size(), 3U);
@@ -111,7 +111,7 @@ TEST(ReadDataset, SkipsMissingImagesOnlyWhenAskedAndCounts) {
 }
 
 TEST(ReadDataset, RefusesWhatItCannotTell) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("notes.md", "# hello\n");
   const auto unknown = read_dataset(folder.path() / "notes.md");
   ASSERT_FALSE(unknown);
@@ -124,7 +124,7 @@ TEST(ReadDataset, RefusesWhatItCannotTell) {
 }
 
 TEST(ReadImageBytes, ReadsFilesAndStretchesOfArchives) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("a.bin", "0123456789");
   const auto path = folder.path() / "a.bin";
   EXPECT_EQ(read_image_bytes({.path = path, .member = {}}).value(), "0123456789");

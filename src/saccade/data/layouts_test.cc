@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
 #include "saccade/data/dataset.h"
 #include "saccade/data/manifest.h"
-#include "saccade/data/test_folder.h"
 #include "saccade/data/test_tar.h"
 
 namespace saccade {
@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Reads folder/name#keys; converts it to a manifest and back, which must change nothing.
-Dataset read(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
+Dataset read(const test::TestFolder& folder, const std::string& name, const std::string& keys = "") {
   const auto source = parse_dataset_source((folder.path() / name).string() + keys);
   auto dataset = read_dataset(*source);
   EXPECT_TRUE(dataset) << dataset.error().message;
@@ -30,7 +30,7 @@ Dataset read(const TestFolder& folder, const std::string& name, const std::strin
   return *std::move(dataset);
 }
 
-std::string error_of(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
+std::string error_of(const test::TestFolder& folder, const std::string& name, const std::string& keys = "") {
   const auto source = parse_dataset_source((folder.path() / name).string() + keys);
   const auto dataset = read_dataset(*source);
   EXPECT_FALSE(dataset);
@@ -38,7 +38,7 @@ std::string error_of(const TestFolder& folder, const std::string& name, const st
 }
 
 // "id path-from-folder split: captions", an item.
-std::string shown(const TestFolder& folder, const DatasetItem& item) {
+std::string shown(const test::TestFolder& folder, const DatasetItem& item) {
   std::string text = item.id + " " + item.image.path.lexically_relative(folder.path()).string();
   if (item.image.in_archive()) text += ":" + item.image.member;
   text += " " + item.split + ":";
@@ -46,7 +46,7 @@ std::string shown(const TestFolder& folder, const DatasetItem& item) {
   return text;
 }
 
-std::vector<std::string> shown(const TestFolder& folder, const Dataset& dataset) {
+std::vector<std::string> shown(const test::TestFolder& folder, const Dataset& dataset) {
   std::vector<std::string> all;
   for (const DatasetItem& item : dataset.items) all.push_back(shown(folder, item));
   return all;
@@ -61,7 +61,7 @@ std::vector<std::string> excluded(const Dataset& dataset) {
 }
 
 TEST(Layouts, Karpathy) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("images/val2014/b.jpg", "x");
   folder.write("dataset.json", R"({"images": [
     {"filepath": "val2014", "filename": "a.jpg", "split": "restval", "cocoid": 1, "sentences": [{"raw": "one", "tokens": ["one"]}, {"raw": " "}]},
@@ -92,7 +92,7 @@ TEST(Layouts, Karpathy) {
 }
 
 TEST(Layouts, CocoCaptions) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("val2017/1.jpg", "x");
   folder.write("annotations/captions_val2017.json", R"({"info": {}, "licenses": [],
     "images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}],
@@ -114,7 +114,7 @@ TEST(Layouts, CocoCaptions) {
 }
 
 TEST(Layouts, FlickrToken) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("Flicker8k_Dataset/1.jpg", "x");
   folder.write("Flickr8k.token.txt", "1.jpg#0\tA dog .\n1.jpg#1\tA hound .\n2.jpg#0\tA cat .\n");
   EXPECT_THAT(shown(folder, read(folder, "Flickr8k.token.txt")),
@@ -133,7 +133,7 @@ TEST(Layouts, FlickrToken) {
 }
 
 TEST(Layouts, Tables) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("images/1.jpg", "x");
   folder.write("a.csv",
                "image_id,caption_num,caption\n1.jpg,0,\"A dog, here .\"\n2.jpg,0,A cat "
@@ -172,7 +172,7 @@ TEST(Layouts, Tables) {
 }
 
 TEST(Layouts, RocoAndFactify) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("all_data/train/radiology/images/P1.jpg", "x");
   folder.write("all_data/train/radiologytraindata.csv", "id,name,caption\nROCO_1,P1.jpg,\" A scan\n\"\n");
   folder.write("all_data/train/non-radiologytraindata.csv", "id,name,caption\nROCO_3,P3.jpg,no\n");
@@ -197,7 +197,7 @@ TEST(Layouts, RocoAndFactify) {
 }
 
 TEST(Layouts, RecordsAndShareGpt4v) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("data/coco/1.jpg", "x");
   folder.write(
       "share.json",
@@ -219,7 +219,7 @@ TEST(Layouts, RecordsAndShareGpt4v) {
 }
 
 TEST(Layouts, Compositions) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("images/ex_0_img_0.png", "x");
   folder.write(
       "data/examples.jsonl",
@@ -255,7 +255,7 @@ TEST(Layouts, Compositions) {
 }
 
 TEST(Layouts, WebDataset) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const std::string first = tar_member("s0.txt", "a dog\n\na hound\n") + tar_member("s0.jpg", "JPEG0") +
                             tar_member("s1.webp", "WEBP1") + tar_member("s2.txt", "alone") +
                             tar_member("s3.json", "{\"caption\": \"from json\", \"width\": 3}") +
@@ -287,7 +287,7 @@ TEST(Layouts, WebDataset) {
 }
 
 TEST(Layouts, FoldersAndUrban1k) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("pictures/train/10.jpg", "x");
   folder.write("pictures/train/10.txt", "ten\n\n zehn \n");
   folder.write("pictures/train/9.jpg", "x");

@@ -12,7 +12,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/data/test_folder.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/eval/test_encoder.h"
 
 namespace saccade {
@@ -65,7 +65,7 @@ class Embed : public testing::Test {
     return values(embed(encoder, options).rows);
   }
 
-  TestFolder folder_;
+  test::TestFolder folder_;
   std::vector<ImageRef> pictures_;
   EmbedOptions options_;
   ThreadPool pool_{2};

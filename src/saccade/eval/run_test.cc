@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/safetensors.h"
-#include "saccade/data/test_folder.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -88,7 +88,7 @@ std::string content(const fs::path& path) {
 }
 
 TEST(Run, WhatIsWrittenComesBack) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const RunInfo info = example_info();
   ASSERT_TRUE(write_example(folder.path() / "run", info, 5));
   const auto run = read_run(folder.path() / "run");
@@ -131,7 +131,7 @@ TEST(Run, WhatIsWrittenComesBack) {
 }
 
 TEST(Run, CompositionsComeBack) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   RunInfo info = example_info();
   info.kind = "winoground";
   RunItems items;
@@ -150,7 +150,7 @@ TEST(Run, CompositionsComeBack) {
 }
 
 TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const fs::path run = folder.path() / "run";
   ASSERT_TRUE(write_example(run, example_info(), 1));
   const std::map<std::string, std::function<void(RunInfo&)>> changes = {
@@ -206,7 +206,7 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
 
 // What is known only at the end is compared there: the run that was there stays.
 TEST(Run, ChangedPicturesAreNoticedAtTheEnd) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const fs::path run = folder.path() / "run";
   ASSERT_TRUE(write_example(run, example_info(), 1));
   RunInfo unknown = example_info();
@@ -223,7 +223,7 @@ TEST(Run, ChangedPicturesAreNoticedAtTheEnd) {
 }
 
 TEST(Run, AnUnfinishedRunIsNone) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const fs::path run = folder.path() / "run";
   {
     auto writer = RunWriter::open(run, example_info(), false);
@@ -253,7 +253,7 @@ TEST(Run, AnUnfinishedRunIsNone) {
 }
 
 TEST(Run, FilesOfTheOldRunGo) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const fs::path run = folder.path() / "run";
   ASSERT_TRUE(write_example(run, example_info(), 1));
   auto writer = RunWriter::open(run, example_info(), true);
@@ -265,7 +265,7 @@ TEST(Run, FilesOfTheOldRunGo) {
 }
 
 TEST(Run, ForeignNamesStayInTheFolder) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   RunInfo info = example_info();
   auto writer = RunWriter::open(folder.path() / "run", info, false);
   ASSERT_TRUE(writer);
@@ -284,7 +284,7 @@ TEST(Run, ForeignNamesStayInTheFolder) {
 }
 
 TEST(Run, WhatIsBrokenIsNamed) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   const fs::path run = folder.path() / "run";
   ASSERT_TRUE(write_example(run, example_info(), 1));
   const std::string good = content(run / "run.json");
@@ -345,7 +345,7 @@ TEST(Run, WhatIsBrokenIsNamed) {
 }
 
 TEST(Run, ATrainingsFolderIsNotTaken) {
-  const TestFolder folder;
+  const test::TestFolder folder;
   folder.write("run/run.json", R"({"steps": 5})");
   const Status refused = write_example(folder.path() / "run", example_info(), 1, true);
   ASSERT_FALSE(refused);

@@ -1,12 +1,12 @@
 // Names, settings, which files, hashes, addresses, and the cache's layout: all but the network.
 #include <filesystem>
 #include <map>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/hub/cache.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/content_hash.h"
@@ -27,17 +27,8 @@ const std::string kCommit = "0123456789abcdef0123456789abcdef01234567";
 
 class Folder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "saccade_hub_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  void write(const std::string& name, std::string_view content) const {
-    fs::create_directories((folder_ / name).parent_path());
-    ASSERT_TRUE(write_file_atomic(folder_ / name, content).has_value());
-  }
-  fs::path folder_;
+  void write(const std::string& name, std::string_view content) const { folder_.write(name, content); }
+  test::TestFolder folder_;
 };
 
 TEST(Name, TakesWhatHubsHave) {
@@ -193,15 +184,15 @@ TEST(Select, PrefersWeightsAsTheLoaderDoes) {
 
 TEST_F(Folder, MissingShardsAndDanglingLinksAreSeen) {
   write("config.json", "{}");
-  EXPECT_FALSE(missing_files(folder_).has_value());
+  EXPECT_FALSE(missing_files(folder_.path()).has_value());
   write("model.safetensors.index.json",
         R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
   write("one.safetensors", "x");
-  EXPECT_THAT(missing_files(folder_).value(), ElementsAre("two.safetensors"));
+  EXPECT_THAT(missing_files(folder_.path()).value(), ElementsAre("two.safetensors"));
   fs::create_symlink("nowhere", folder_ / "two.safetensors");
-  EXPECT_THAT(missing_files(folder_).value(), ElementsAre("two.safetensors"));
+  EXPECT_THAT(missing_files(folder_.path()).value(), ElementsAre("two.safetensors"));
   fs::create_symlink("nowhere", folder_ / "model.safetensors");
-  EXPECT_THAT(missing_files(folder_).value(), ElementsAre("two.safetensors"));
+  EXPECT_THAT(missing_files(folder_.path()).value(), ElementsAre("two.safetensors"));
   EXPECT_FALSE(missing_files(folder_ / "none").has_value());
 }
 
@@ -235,7 +226,7 @@ TEST(Wait, ComesFromEitherHeader) {
 
 TEST_F(Folder, ASnapshotIsFoundByRefAndByCommit) {
   const ModelName name = parse_model_name("owner/name").value();
-  const ModelFolder model(folder_, name);
+  const ModelFolder model(folder_.path(), name);
   const std::string hash = hash_of(HashKind::kGit, "{}");
   ASSERT_TRUE(model.create().has_value());
   write("models--owner--name/blobs/" + hash, "{}");
@@ -250,20 +241,20 @@ TEST_F(Folder, ASnapshotIsFoundByRefAndByCommit) {
   EXPECT_EQ(read_file(model.snapshot(kCommit) / "vocab.json").value(), "{}");
 
   // Without a ref only by commit; the error says so.
-  const auto none = find_cached(folder_, name);
+  const auto none = find_cached(folder_.path(), name);
   ASSERT_FALSE(none.has_value());
   EXPECT_THAT(none.error().message, HasSubstr("which has owner/name@" + kCommit));
-  EXPECT_EQ(find_cached(folder_, parse_model_name("owner/name@" + kCommit).value())->path,
+  EXPECT_EQ(find_cached(folder_.path(), parse_model_name("owner/name@" + kCommit).value())->path,
             model.snapshot(kCommit));
   ASSERT_TRUE(model.write_ref("main", kCommit).has_value());
   ASSERT_TRUE(model.write_ref("refs/pr/1", kCommit).has_value());
   EXPECT_EQ(read_file(folder_ / "models--owner--name/refs/main").value(), kCommit);
-  EXPECT_EQ(find_cached(folder_, name)->commit, kCommit);
-  EXPECT_EQ(find_cached(folder_, parse_model_name("owner/name@refs/pr/1").value())->commit, kCommit);
-  EXPECT_FALSE(find_cached(folder_, parse_model_name("owner/other").value()).has_value());
-  EXPECT_FALSE(find_cached(folder_, parse_model_name("owner/name@v1").value()).has_value());
+  EXPECT_EQ(find_cached(folder_.path(), name)->commit, kCommit);
+  EXPECT_EQ(find_cached(folder_.path(), parse_model_name("owner/name@refs/pr/1").value())->commit, kCommit);
+  EXPECT_FALSE(find_cached(folder_.path(), parse_model_name("owner/other").value()).has_value());
+  EXPECT_FALSE(find_cached(folder_.path(), parse_model_name("owner/name@v1").value()).has_value());
 
-  const auto all = list_cached(folder_);
+  const auto all = list_cached(folder_.path());
   ASSERT_TRUE(all.has_value());
   ASSERT_EQ(all->size(), 1U);
   EXPECT_EQ(all->front().text(), "owner/name");
@@ -277,10 +268,10 @@ TEST_F(Folder, WhatIsNoModelIsNotListed) {
   write("models--gpt2/snapshots/" + kCommit + "/config.json", "{}");
   write("datasets--a--b/snapshots/" + kCommit + "/x", "{}");
   write("version.txt", "1");
-  EXPECT_EQ(list_cached(folder_)->size(), 0U);
+  EXPECT_EQ(list_cached(folder_.path())->size(), 0U);
   EXPECT_EQ(list_cached(folder_ / "none")->size(), 0U);
   EXPECT_FALSE(list_cached(folder_ / "version.txt").has_value());
-  EXPECT_FALSE(model_of_snapshot(folder_).has_value());
+  EXPECT_FALSE(model_of_snapshot(folder_.path()).has_value());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/test_hub.h"
@@ -46,9 +47,6 @@ std::string content(size_t size, uint32_t seed) {
 class Pulling : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "saccade_pull_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     setenv("no_proxy", "127.0.0.1", 1);
     weights_ = {content(300'000, 1), true};
     hub_.models[kName] = {.commit = kCommit,
@@ -62,7 +60,6 @@ class Pulling : public testing::Test {
     options_.retry.tries = 3;
     options_.retry.first_wait = std::chrono::milliseconds(1);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   Result<PullReport> run(const std::string& name = kName, const ProgressCallback& progress = {},
                          std::stop_token stop = {}) {
@@ -93,7 +90,7 @@ class Pulling : public testing::Test {
     };
   }
 
-  fs::path folder_;
+  test::TestFolder folder_;
   HubFile weights_;
   TestHub hub_;
   PullOptions options_;

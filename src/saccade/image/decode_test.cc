@@ -1,16 +1,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <sys/stat.h>
 #include <thread>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <vips/vips.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 #include "saccade/image/svg_size.h"
 
@@ -81,22 +80,6 @@ int largest_difference(const Image& a, const Image& b) {
     largest = std::max(largest, std::abs(a.pixels[i] - b.pixels[i]));
   return largest;
 }
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "saccade-image-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct FormatCase {
   const char* suffix;
@@ -288,7 +271,7 @@ TEST(SvgSize, RewritesPhysicalUnitsOfTheRootOnly) {
 }
 
 TEST(Decode, SvgReadsNoOtherFile) {
-  const Folder folder;
+  const test::TestFolder folder;
   const auto secret = folder / "secret.png";
   const Image red{8, 8, 3, PixelMode::kRgb, [] {
                     std::vector<uint8_t> pixels;
@@ -360,7 +343,7 @@ TEST(Decode, Limits) {
 }
 
 TEST(Decode, FilesThatAreNoPictures) {
-  const Folder folder;
+  const test::TestFolder folder;
   EXPECT_EQ(decode_image_file(folder / "none.png").error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(decode_image_file(folder / "."));
   ASSERT_TRUE(write_file_atomic(folder / "empty.png", ""));

@@ -1,11 +1,10 @@
-#include <cstdlib>
 #include <filesystem>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/report/html.h"
 #include "saccade/report/search_page.h"
 
@@ -46,13 +45,6 @@ TEST(Html, UrlsHoldAnyBytes) {
 
 class SearchPage : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "saccade_report_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A square of one colour; alpha 255 all over, or 0 outside a disc.
   std::string picture(const std::string& name, uint8_t grey, bool disc, int side = 400) {
     Image image;
@@ -93,7 +85,7 @@ class SearchPage : public testing::Test {
     return html.has_value() ? *html : "";
   }
 
-  std::filesystem::path folder_;
+  test::TestFolder folder_;
 };
 
 int count(const std::string& text, std::string_view part) {

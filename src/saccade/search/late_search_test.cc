@@ -1,6 +1,5 @@
 // Searching in two stages: rows of late interaction, and a second encoder.
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 
 #include "saccade/collection/ingest.h"
 #include "saccade/core/files.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/explain.h"
 #include "saccade/search/rerank.h"
@@ -170,13 +170,7 @@ Image quarters(std::string_view colours) {
 
 class LateSearch : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "saccade_late_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    fs::create_directories(folder_ / "pictures");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_ / "pictures"); }
 
   fs::path picture(const std::string& name, const Image& image) {
     const fs::path path = folder_ / "pictures" / name;
@@ -228,7 +222,7 @@ class LateSearch : public testing::Test {
     }
   }
 
-  fs::path folder_;
+  test::TestFolder folder_;
   ColourEncoder encoder_{'1', true, false};
   ThreadPool pool_{2};
 };

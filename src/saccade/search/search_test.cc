@@ -1,7 +1,6 @@
 #include "saccade/search/search.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -11,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -104,16 +104,9 @@ class LetterEncoder : public Encoder {
 class SearchTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "saccade_search_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     auto writer = CollectionWriter::create(folder_ / "collection", {"letters", "", kFingerprint, kDim});
     ASSERT_TRUE(writer.has_value()) << writer.error().message;
     writer_ = std::make_unique<CollectionWriter>(*std::move(writer));
-  }
-  void TearDown() override {
-    writer_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   static CollectionChange::Put put(const std::string& name, std::vector<float> row, char hash = 'a') {
@@ -170,7 +163,7 @@ class SearchTest : public testing::Test {
     return result;
   }
 
-  std::filesystem::path folder_;
+  test::TestFolder folder_;
   std::unique_ptr<CollectionWriter> writer_;
   LetterEncoder encoder_;
   ThreadPool pool_{2};

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
 
@@ -13,6 +12,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/text/tokenizer.h"
 
 namespace saccade {
@@ -25,24 +25,6 @@ using testing::HasSubstr;
 const fs::path kGolden = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers";
 constexpr int64_t kAll = int64_t{1} << 40;
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "saccade-text-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  void write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-  }
-
- private:
-  fs::path path_;
-};
-
 std::string bytes_of(const std::string& name) {
   return read_file(kGolden / name).value();
 }
@@ -53,7 +35,7 @@ Json json_of(const std::string& name) {
 
 Result<std::unique_ptr<Tokenizer>> load(const std::string& model, const std::string& file, const Json& config,
                                         TextCleanup cleanup = TextCleanup::kTokenizerFile) {
-  const Folder folder;
+  const test::TestFolder folder;
   folder.write(file, model);
   folder.write("tokenizer_config.json", dump_json(config));
   return load_tokenizer(folder.path(), cleanup);

@@ -1,6 +1,5 @@
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <random>
@@ -11,6 +10,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/text/bpe.h"
 #include "saccade/text/clip_spec.h"
 #include "saccade/text/html_unescape.h"
@@ -28,33 +28,14 @@ using testing::HasSubstr;
 const fs::path kGolden = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers";
 constexpr int64_t kAll = int64_t{1} << 40;
 
-// A folder of its own for each test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "saccade-text-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  void write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-  }
-
- private:
-  fs::path path_;
-};
-
 // CLIP's vocabulary through one of the two layouts.
 std::unique_ptr<Tokenizer> load_golden(bool through_tokenizer_json, TextCleanup cleanup) {
-  const Folder folder;
+  const test::TestFolder folder;
   const std::vector<std::string> files = through_tokenizer_json
                                              ? std::vector<std::string>{"tokenizer.json"}
                                              : std::vector<std::string>{"vocab.json", "merges.txt"};
-  for (const std::string& file : files) fs::copy_file(kGolden / "clip" / file, folder.path() / file);
-  fs::copy_file(kGolden / "clip/tokenizer_config.json", folder.path() / "tokenizer_config.json");
+  for (const std::string& file : files) fs::copy_file(kGolden / "clip" / file, folder / file);
+  fs::copy_file(kGolden / "clip/tokenizer_config.json", folder / "tokenizer_config.json");
   auto tokenizer = load_tokenizer(folder.path(), cleanup);
   if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
   return *std::move(tokenizer);
@@ -568,7 +549,7 @@ TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
 }
 
 TEST_F(TokenizerFiles, SpecialTokensMapCountsOverTheConfigUnlessThatHasItsOwnList) {
-  const Folder folder;
+  const test::TestFolder folder;
   folder.write("vocab.json", dump_json(vocab_of(small_model())));
   folder.write("merges.txt", merges_text());
   const int32_t bang = small_model().vocabulary.at("!");
@@ -587,11 +568,11 @@ TEST_F(TokenizerFiles, SpecialTokensMapCountsOverTheConfigUnlessThatHasItsOwnLis
 }
 
 TEST_F(TokenizerFiles, MissingAndBrokenFilesAreNamed) {
-  const auto load = [](const Folder& folder) {
+  const auto load = [](const test::TestFolder& folder) {
     const auto tokenizer = load_tokenizer(folder.path(), TextCleanup::kTokenizerFile);
     return tokenizer ? Error{ErrorCode::kInternal, "loaded"} : tokenizer.error();
   };
-  const Folder folder;
+  const test::TestFolder folder;
   EXPECT_EQ(load(folder).code, ErrorCode::kNotFound);
   EXPECT_THAT(load(folder).message, HasSubstr("no tokenizer's files; known kinds: "));
 
@@ -617,13 +598,13 @@ TEST_F(TokenizerFiles, MissingAndBrokenFilesAreNamed) {
   folder.write("tokenizer_config.json", "{}");
   folder.write("special_tokens_map.json", R"({"pad_token": {"content": "!", "lstrip": true}})");
   EXPECT_THAT(load(folder).message, HasSubstr("pad_token: \"lstrip\": true is not supported"));
-  fs::remove(folder.path() / "special_tokens_map.json");
+  fs::remove(folder / "special_tokens_map.json");
 
   // A broken tokenizer.json is an error, not a reason to read something else.
   folder.write("tokenizer.json", "{\"model\": ");
   EXPECT_EQ(load(folder).code, ErrorCode::kBadData);
   EXPECT_THAT(load(folder).message, HasSubstr("tokenizer.json: not JSON at byte"));
-  fs::remove(folder.path() / "vocab.json");
+  fs::remove(folder / "vocab.json");
   folder.write("tokenizer.json", tokenizer_json().dump());
   EXPECT_EQ(load(folder).message, "loaded");
 }

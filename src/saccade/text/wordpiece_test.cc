@@ -11,6 +11,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/text/utf8.h"
@@ -27,21 +28,13 @@ constexpr int64_t kAll = int64_t{1} << 40;
 
 class WordPieceFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "saccade-text-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  void TearDown() override { fs::remove_all(path_); }
-  void write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary | std::ios::trunc) << content;
-  }
-  void copy(const std::string& name) const { fs::copy_file(kGolden / "bert" / name, path_ / name); }
+  void copy(const std::string& name) const { fs::copy_file(kGolden / "bert" / name, folder_ / name); }
   [[nodiscard]] Result<std::unique_ptr<Tokenizer>> load() const {
-    return load_tokenizer(path_, TextCleanup::kTokenizerFile);
+    return load_tokenizer(folder_.path(), TextCleanup::kTokenizerFile);
   }
   [[nodiscard]] Json golden(const std::string& name) const { return read_json(kGolden / name).value(); }
 
-  fs::path path_;
+  test::TestFolder folder_;
 };
 
 std::vector<int32_t> ids(const Tokenizer& tokenizer, std::string_view text) {
@@ -52,7 +45,7 @@ TEST_F(WordPieceFiles, AnswersAsTheReferenceThroughBothLayouts) {
   for (const char* file : {"tokenizer.json", "vocab.txt"}) {
     for (const bool with_config : {true, false}) {
       SCOPED_TRACE(file);
-      for (const auto& entry : fs::directory_iterator(path_)) fs::remove(entry.path());
+      for (const auto& entry : fs::directory_iterator(folder_.path())) fs::remove(entry.path());
       copy(file);
       if (with_config) copy("tokenizer_config.json");
       const auto tokenizer = load();
@@ -78,7 +71,7 @@ TEST_F(WordPieceFiles, EverySwitchAsTheReference) {
     for (const char* key : {"lowercase", "strip_accents", "handle_chinese_chars", "clean_text"}) {
       json["normalizer"][key] = variant[key];
     }
-    write("tokenizer.json", dump_json(json));
+    folder_.write("tokenizer.json", dump_json(json));
     const auto tokenizer = load();
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     for (size_t i = 0; i < cases["texts"].size(); ++i) {
@@ -96,10 +89,10 @@ TEST_F(WordPieceFiles, ConfigCountsOverTokenizerJson) {
   size_t compared = 0;
   for (const Json& variant : cases["variants"]) {
     if (variant["clean_text"] == false) continue;
-    write("tokenizer_config.json",
-          dump_json(Json{{"do_lower_case", variant["lowercase"]},
-                         {"strip_accents", variant["strip_accents"]},
-                         {"tokenize_chinese_chars", variant["handle_chinese_chars"]}}));
+    folder_.write("tokenizer_config.json",
+                  dump_json(Json{{"do_lower_case", variant["lowercase"]},
+                                 {"strip_accents", variant["strip_accents"]},
+                                 {"tokenize_chinese_chars", variant["handle_chinese_chars"]}}));
     const auto tokenizer = load();
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     for (size_t i = 0; i < cases["texts"].size(); ++i) {
@@ -177,7 +170,7 @@ TEST_F(WordPieceFiles, VocabularyOfAnyLineEnds) {
   for (const std::string end : {"\n", "\r\n", "\r"}) {
     std::string vocabulary;
     for (const char* piece : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "##b", "a"}) vocabulary += piece + end;
-    write("vocab.txt", vocabulary);
+    folder_.write("vocab.txt", vocabulary);
     const auto tokenizer = load();
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     EXPECT_THAT(ids(**tokenizer, "ab b"), ElementsAre(2, 6, 5, 1, 3));  // of two "a" the later
@@ -186,8 +179,9 @@ TEST_F(WordPieceFiles, VocabularyOfAnyLineEnds) {
 }
 
 TEST_F(WordPieceFiles, SpecialTokensMayHaveOtherNames) {
-  write("vocab.txt", "<p>\n<u>\n<s>\n</s>\na\n");
-  write("tokenizer_config.json", R"({"pad_token": "<p>", "unk_token": "<u>", "cls_token": {"content": "<s>"},
+  folder_.write("vocab.txt", "<p>\n<u>\n<s>\n</s>\na\n");
+  folder_.write("tokenizer_config.json",
+                R"({"pad_token": "<p>", "unk_token": "<u>", "cls_token": {"content": "<s>"},
                                      "sep_token": "</s>"})");
   const auto tokenizer = load();
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -248,17 +242,17 @@ TEST_F(WordPieceFiles, EveryDamageIsNamed) {
     Json json = golden("bert/tokenizer.json");
     Json config = Json::object();
     damage.apply(json, config);
-    write("tokenizer.json", dump_json(json));
-    write("tokenizer_config.json", dump_json(config));
+    folder_.write("tokenizer.json", dump_json(json));
+    folder_.write("tokenizer_config.json", dump_json(config));
     const auto tokenizer = load();
     ASSERT_FALSE(tokenizer) << damage.name;
     EXPECT_THAT(tokenizer.error().message, HasSubstr(damage.expected)) << damage.name;
   }
-  fs::remove(path_ / "tokenizer.json");
-  fs::remove(path_ / "tokenizer_config.json");
-  write("vocab.txt", "");
+  fs::remove(folder_ / "tokenizer.json");
+  fs::remove(folder_ / "tokenizer_config.json");
+  folder_.write("vocab.txt", "");
   EXPECT_THAT(load().error().message, HasSubstr("vocab.txt: has no pieces"));
-  write("vocab.txt", "[PAD]\n\xff\xfe\n");
+  folder_.write("vocab.txt", "[PAD]\n\xff\xfe\n");
   EXPECT_THAT(load().error().message, HasSubstr("vocab.txt: line 2 is not UTF-8"));
 }
 

@@ -9,6 +9,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 #include "saccade/model/conform.h"
 #include "saccade/nn/layers.h"
@@ -127,8 +128,6 @@ TEST(AdamW, ClipsTheJointNorm) {
 class SmallData {
  public:
   SmallData() {
-    std::string name = (fs::temp_directory_path() / "saccade-train-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     const std::pair<const char*, std::array<uint8_t, 3>> kColours[] = {{"red", {220, 20, 20}},
                                                                        {"green", {20, 200, 20}},
                                                                        {"blue", {20, 20, 220}},
@@ -145,8 +144,8 @@ class SmallData {
         }
       }
     }
-    std::ofstream(folder_ / "shapes.jsonl") << manifest;
-    std::ofstream(folder_ / "arch.json") << R"({
+    folder_.write("shapes.jsonl", manifest);
+    folder_.write("arch.json", R"({
       "model": {"projection_dim": 16,
         "vision_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
                           "num_attention_heads": 2, "image_size": 16, "patch_size": 4, "hidden_act": "gelu"},
@@ -155,12 +154,9 @@ class SmallData {
       "preprocessor": {"do_resize": true, "size": {"height": 16, "width": 16}, "resample": 3,
                        "do_center_crop": false, "do_rescale": true, "do_normalize": true,
                        "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
-      "tokenizer": "tokenizer"})";
+      "tokenizer": "tokenizer"})");
     write_tokenizer();
   }
-  SmallData(const SmallData&) = delete;
-  SmallData& operator=(const SmallData&) = delete;
-  ~SmallData() { fs::remove_all(folder_); }
 
   [[nodiscard]] DualTrainingOptions options(const std::string& run) const {
     DualTrainingOptions options;
@@ -177,7 +173,7 @@ class SmallData {
     options.threads = 1;  // tests run side by side
     return options;
   }
-  [[nodiscard]] const fs::path& folder() const { return folder_; }
+  [[nodiscard]] const test::TestFolder& folder() const { return folder_; }
 
  private:
   void write_picture(const std::string& file, const std::string& shape, const std::array<uint8_t, 3>& rgb,
@@ -199,7 +195,7 @@ class SmallData {
         pixel[3] = filled ? 255 : 0;
       }
     }
-    std::ofstream(folder_ / file, std::ios::binary) << encode_png(image).value();
+    folder_.write(file, encode_png(image).value());
   }
 
   // CLIP's byte symbols and no merges: every word letter by letter.
@@ -211,12 +207,11 @@ class SmallData {
     }
     vocabulary["<|startoftext|>"] = 512;
     vocabulary["<|endoftext|>"] = 513;
-    fs::create_directories(folder_ / "tokenizer");
-    std::ofstream(folder_ / "tokenizer/vocab.json") << dump_json(vocabulary);
-    std::ofstream(folder_ / "tokenizer/merges.txt") << "#version: 0.2\n";
+    folder_.write("tokenizer/vocab.json", dump_json(vocabulary));
+    folder_.write("tokenizer/merges.txt", "#version: 0.2\n");
   }
 
-  fs::path folder_;
+  test::TestFolder folder_;
 };
 
 std::string read(const fs::path& path) {

@@ -1,0 +1,59 @@
+// For tests: a folder of their own, gone with it.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace saccade::test {
+
+// Threads may share it where they write different files. A fixture holds it as a member.
+class TestFolder {
+ public:
+  TestFolder() {
+    // In memory where that is possible: nothing here outlives the machine, and flushing to a disk takes most
+    // of the time of tests that commit.
+    const std::filesystem::path memory = "/dev/shm";
+    const bool usable = ::access(memory.c_str(), W_OK) == 0;
+    std::string name =
+        ((usable ? memory : std::filesystem::temp_directory_path()) / "saccade-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      std::perror(name.c_str());
+      std::abort();
+    }
+    path_ = std::filesystem::canonical(name);
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  ~TestFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(const std::filesystem::path& name) const {
+    return path_ / name;
+  }
+
+  // Writes path()/name anew, folders on the way included, and returns its path.
+  std::filesystem::path write(const std::filesystem::path& name, std::string_view content) const {
+    std::filesystem::path file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream stream(file, std::ios::binary);
+    stream << content;
+    EXPECT_TRUE(stream.flush().good()) << file;
+    return file;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace saccade::test
