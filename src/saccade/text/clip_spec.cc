@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "saccade/text/tokenizer_json.h"
 
@@ -61,7 +60,7 @@ Result<SpecialWords> parse_pre_tokenizer(const Json& json) {
   return use_regex ? SpecialWords::kSplit : SpecialWords::kWhole;
 }
 
-// Adds a token of "added_tokens" or "added_tokens_decoder"; of two that are spelled alike the later stands.
+// Of two that are spelled alike the later stands.
 Status add_token(const Json& token, int32_t id, ClipTokenizerSpec& spec) {
   AddedToken added;
   added.id = id;
@@ -81,35 +80,9 @@ Status add_token(const Json& token, int32_t id, ClipTokenizerSpec& spec) {
   return {};
 }
 
-Status parse_added_tokens(const Json& json, ClipTokenizerSpec& spec) {
-  if (json.is_null()) return {};
-  if (!json.is_array()) return fail(ErrorCode::kBadData, "{}, not an array", json_kind(json));
-  if (json.size() > kMaxAddedTokens) {
-    return fail(ErrorCode::kLimit, "{} tokens, limit {}", json.size(), kMaxAddedTokens);
-  }
-  for (const Json& token : json) {
-    SACCADE_ASSIGN(const auto id, json_field<int32_t>(token, "id"));
-    SACCADE_TRY(add_token(token, id, spec));
-  }
-  return {};
-}
-
-// tokenizer_config.json's own list: {"49407": {"content": "<|endoftext|>", ...}}.
-Status parse_added_tokens_decoder(const Json& json, ClipTokenizerSpec& spec) {
-  if (json.is_null()) return {};
-  if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
-  if (json.size() > kMaxAddedTokens) {
-    return fail(ErrorCode::kLimit, "{} tokens, limit {}", json.size(), kMaxAddedTokens);
-  }
-  for (const auto& [key, token] : json.items()) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size()) {
-      return fail(ErrorCode::kBadData, "\"{}\" is not an id", shown(key));
-    }
-    SACCADE_TRY(add_token(token, id, spec));
-  }
-  return {};
+Status read_added_tokens(const Json& tokenizer_json, const Json& config, ClipTokenizerSpec& spec) {
+  return for_each_added_token(tokenizer_json, config, kMaxAddedTokens,
+                              [&](const Json& token, int32_t id) { return add_token(token, id, spec); });
 }
 
 // ["<|endoftext|>", 49407]
@@ -230,9 +203,7 @@ Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const 
   SACCADE_ASSIGN(spec.vocabulary, parse_vocabulary(member(model, "vocab")).in("model: vocab"));
   SACCADE_ASSIGN(spec.merges, parse_merges(member(model, "merges")).in("model"));
   SACCADE_ASSIGN(spec.suffix, json_field_or<std::string>(model, "end_of_word_suffix", "").in("model"));
-  SACCADE_TRY(parse_added_tokens(member(json, "added_tokens"), spec).in("added_tokens"));
-  SACCADE_TRY(
-      parse_added_tokens_decoder(member(config, "added_tokens_decoder"), spec).in("added_tokens_decoder"));
+  SACCADE_TRY(read_added_tokens(json, config, spec));
   SACCADE_TRY(check_ids(spec.vocabulary).in("vocabulary"));
   SACCADE_ASSIGN(const auto unknown, json_field_or<std::string>(model, "unk_token", "").in("model"));
   if (!unknown.empty()) {
@@ -261,8 +232,7 @@ Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std
                                                           const Json& config) {
   ClipTokenizerSpec spec;
   SACCADE_ASSIGN(spec.vocabulary, parse_vocabulary(vocab).in("vocab.json"));
-  SACCADE_TRY(
-      parse_added_tokens_decoder(member(config, "added_tokens_decoder"), spec).in("added_tokens_decoder"));
+  SACCADE_TRY(read_added_tokens({}, config, spec));
   SACCADE_TRY(check_ids(spec.vocabulary).in("vocab.json"));
   for (size_t line = 1; !merges.empty(); ++line) {
     const size_t size = std::min(merges.find('\n'), merges.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "saccade/text/tokenizer_json.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {
@@ -73,6 +74,20 @@ void AddedTokens::insert(const std::string& text, Token token) {
   }
   tokens_[text] = token;
   highest_id_ = std::max(highest_id_, token.id);
+}
+
+Status AddedTokens::insert_listed(const Json& token, int32_t id, size_t vocabulary, size_t limit) {
+  SACCADE_ASSIGN(const auto content, json_field<std::string>(token, "content"));
+  const std::string where = fmt::format("token \"{}\"", tokenizer_json::shown(content));
+  if (id < 0 || static_cast<size_t>(id) >= vocabulary + limit) {
+    return fail(ErrorCode::kBadData, "{} has id {} beside a vocabulary of {}", where, id, vocabulary);
+  }
+  SACCADE_TRY(tokenizer_json::require(token, "single_word", false).in(where));
+  Token entry{.id = id};
+  SACCADE_ASSIGN(entry.strips_left, json_field_or<bool>(token, "lstrip", false).in(where));
+  SACCADE_ASSIGN(entry.strips_right, json_field_or<bool>(token, "rstrip", false).in(where));
+  insert(content, entry);
+  return {};
 }
 
 int32_t AddedTokens::find(std::string_view text) const {

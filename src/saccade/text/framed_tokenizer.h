@@ -34,6 +34,9 @@ class AddedTokens {
     bool strips_right = false;
   };
   void insert(const std::string& text, Token token);
+  // One of a tokenizer file's list, beside `vocabulary` pieces: kBadData for an id past `limit` more than
+  // these, kUnsupported for one that must be a word of its own.
+  Status insert_listed(const Json& token, int32_t id, size_t vocabulary, size_t limit);
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   [[nodiscard]] int32_t highest_id() const { return highest_id_; }
   // -1 without.

@@ -1,6 +1,5 @@
 // Which tokenizer of the SentencePiece tradition a folder holds, and how its class frames texts.
 #include <algorithm>
-#include <charconv>
 
 #include "saccade/core/files.h"
 #include "saccade/text/framed_tokenizer.h"
@@ -46,60 +45,20 @@ const Convention* convention_of(std::string_view tokenizer_class) {
   return nullptr;
 }
 
-// A special token's name: text, or an object with it as "content"; "" for null.
-Result<std::string> token_name(const Json& config, const char* key, std::string_view fallback) {
-  if (!config.contains(key)) return std::string(fallback);
-  const Json& value = config[key];
-  if (value.is_null()) return std::string();
-  if (value.is_object()) return json_field<std::string>(value, "content").in(key);
-  return json_field<std::string>(config, key);
-}
-
-Status add_token(const Json& token, int32_t id, int64_t vocabulary, AddedTokens& added) {
-  SACCADE_ASSIGN(const auto content, json_field<std::string>(token, "content"));
-  if (id < 0 || id >= vocabulary + static_cast<int64_t>(kMaxAddedTokens)) {
-    return fail(ErrorCode::kBadData, "token \"{}\" has id {} beside a vocabulary of {}", shown(content), id,
-                vocabulary);
-  }
-  SACCADE_TRY(require(token, "single_word", false).in(fmt::format("token \"{}\"", shown(content))));
-  AddedTokens::Token entry{.id = id};
-  SACCADE_ASSIGN(entry.strips_left, json_field_or<bool>(token, "lstrip", false));
-  SACCADE_ASSIGN(entry.strips_right, json_field_or<bool>(token, "rstrip", false));
-  added.insert(content, entry);
-  return {};
-}
-
-// tokenizer.json's list, and tokenizer_config.json's, which stands where both describe a token.
 Status read_added_tokens(const TokenizerFiles& files, int64_t vocabulary, AddedTokens& added) {
-  const Json& list = member(files.tokenizer_json, "added_tokens");
-  const Json& decoder = member(files.config, "added_tokens_decoder");
-  if (list.size() > kMaxAddedTokens || decoder.size() > kMaxAddedTokens) {
-    return fail(ErrorCode::kLimit, "{} added tokens, limit {}", std::max(list.size(), decoder.size()),
-                kMaxAddedTokens);
-  }
-  if (list.is_array()) {
-    for (const Json& token : list) {
-      SACCADE_ASSIGN(const auto id, json_field<int32_t>(token, "id").in("added_tokens"));
-      SACCADE_TRY(add_token(token, id, vocabulary, added).in("added_tokens"));
-    }
-  }
-  if (!decoder.is_object()) return {};
-  for (const auto& [key, token] : decoder.items()) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size()) {
-      return fail(ErrorCode::kBadData, "added_tokens_decoder: \"{}\" is not an id", shown(key));
-    }
-    SACCADE_TRY(add_token(token, id, vocabulary, added).in("added_tokens_decoder"));
-  }
-  return {};
+  return for_each_added_token(
+      files.tokenizer_json, files.config, kMaxAddedTokens, [&](const Json& token, int32_t id) {
+        return added.insert_listed(token, id, static_cast<size_t>(vocabulary), kMaxAddedTokens);
+      });
 }
 
 template <typename IdOf>
 Status read_special_tokens(const TokenizerFiles& files, const Convention& convention, const IdOf& id_of_piece,
                            PieceTokenizer& result) {
   const auto id_named = [&](const char* key, std::string_view fallback, bool needed) -> Result<int32_t> {
-    SACCADE_ASSIGN(const std::string name, token_name(files.config, key, fallback));
+    // Null, unlike absence, says that there is no such token.
+    const bool without = files.config.contains(key) && files.config[key].is_null();
+    SACCADE_ASSIGN(const std::string name, token_name(files.config, key, without ? "" : fallback));
     const int32_t in_list = result.added.find(name);
     const int32_t id = name.empty() ? -1 : in_list >= 0 ? in_list : id_of_piece(name);
     if (id >= 0 || !needed) return id;

@@ -2,7 +2,6 @@
 #include "saccade/text/token_parts.h"
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -11,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
 #include "saccade/text/framed_tokenizer.h"
 #include "saccade/text/sentences.h"
 
@@ -25,12 +25,10 @@ const fs::path kGolden = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers
 
 std::unique_ptr<Tokenizer> load_piece_model(const std::string& model, const std::string& config,
                                             TextCleanup cleanup) {
-  std::string name = (fs::temp_directory_path() / "saccade-parts-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(name.data());
+  const test::TestFolder folder;
   fs::copy_file(kGolden / "sentencepiece" / model, folder / "spiece.model");
-  std::ofstream(folder / "tokenizer_config.json") << config;
-  auto tokenizer = load_tokenizer(folder, cleanup);
-  fs::remove_all(folder);
+  folder.write("tokenizer_config.json", config);
+  auto tokenizer = load_tokenizer(folder.path(), cleanup);
   return tokenizer ? *std::move(tokenizer) : nullptr;
 }
 

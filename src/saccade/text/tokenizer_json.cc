@@ -1,6 +1,7 @@
 #include "saccade/text/tokenizer_json.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace saccade::tokenizer_json {
 
@@ -78,6 +79,45 @@ Result<std::vector<BpeMerge>> parse_merges(const Json& json) {
     }
   }
   return merges;
+}
+
+Status for_each_added_token(const Json& tokenizer_json, const Json& config, size_t limit,
+                            const std::function<Status(const Json& token, int32_t id)>& add) {
+  const auto list_of = [&](const Json& object, const char* key, Json::value_t type,
+                           const char* wanted) -> Result<const Json*> {
+    const Json& list = member(object, key);
+    if (!list.is_null() && list.type() != type) {
+      return fail(ErrorCode::kBadData, "{}: {}, not {}", key, json_kind(list), wanted);
+    }
+    if (list.size() > limit) {
+      return fail(ErrorCode::kLimit, "{}: {} added tokens, limit {}", key, list.size(), limit);
+    }
+    return &list;
+  };
+  constexpr char kList[] = "added_tokens";
+  SACCADE_ASSIGN(const Json* list, list_of(tokenizer_json, kList, Json::value_t::array, "an array"));
+  for (const Json& token : *list) {
+    SACCADE_ASSIGN(const auto id, json_field<int32_t>(token, "id").in(kList));
+    SACCADE_TRY(add(token, id).in(kList));
+  }
+  constexpr char kDecoder[] = "added_tokens_decoder";
+  SACCADE_ASSIGN(const Json* decoder, list_of(config, kDecoder, Json::value_t::object, "an object"));
+  for (const auto& [key, token] : decoder->items()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size()) {
+      return fail(ErrorCode::kBadData, "{}: \"{}\" is not an id", kDecoder, shown(key));
+    }
+    SACCADE_TRY(add(token, id).in(kDecoder));
+  }
+  return {};
+}
+
+Result<std::string> token_name(const Json& config, const char* key, std::string_view otherwise) {
+  const Json& value = member(config, key);
+  if (value.is_null()) return std::string(otherwise);
+  if (value.is_object()) return json_field<std::string>(value, "content").in(key);
+  return json_field<std::string>(config, key);
 }
 
 Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,16 @@ Result<BpeMerge> parse_merge(std::string_view text, std::string place);
 
 // ["left right", ...] or [["left", "right"], ...]
 Result<std::vector<BpeMerge>> parse_merges(const Json& json);
+
+// Gives `add` each token of tokenizer.json's "added_tokens", [{"id": 49407, "content": ...}, ...], then each
+// of tokenizer_config.json's "added_tokens_decoder", {"49407": {"content": ...}, ...}: of two that are
+// spelled alike the later stands. Either list may be absent; more than `limit` tokens in one are refused.
+Status for_each_added_token(const Json& tokenizer_json, const Json& config, size_t limit,
+                            const std::function<Status(const Json& token, int32_t id)>& add);
+
+// A special token's name in tokenizer_config.json: text, or an object with it as "content"; `otherwise` where
+// it is absent or null.
+Result<std::string> token_name(const Json& config, const char* key, std::string_view otherwise);
 
 // A flag that must have one value, or be absent where `absent_is_fine` says that this means the same.
 Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine = true);

@@ -1,6 +1,5 @@
 // BERT's tokenizer from a checkpoint folder: tokenizer.json, or vocab.txt, with tokenizer_config.json.
 #include <algorithm>
-#include <charconv>
 
 #include "saccade/core/files.h"
 #include "saccade/text/framed_tokenizer.h"
@@ -68,60 +67,23 @@ Status read_config(const Json& config, Spec& spec, bool accents_follow_case) {
   return {};
 }
 
-Status add_token(const Json& token, int32_t id, Spec& spec) {
-  SACCADE_ASSIGN(const auto content, json_field<std::string>(token, "content"));
-  const std::string where = fmt::format("token \"{}\"", shown(content));
-  SACCADE_TRY(require(token, "single_word", false).in(where));
-  SACCADE_TRY(require(token, "normalized", false).in(where));
-  AddedTokens::Token entry{.id = id};
-  SACCADE_ASSIGN(entry.strips_left, json_field_or<bool>(token, "lstrip", false).in(where));
-  SACCADE_ASSIGN(entry.strips_right, json_field_or<bool>(token, "rstrip", false).in(where));
-  const auto known = spec.vocabulary.find(content);
-  if (known != spec.vocabulary.end() && known->second != id) {
-    return fail(ErrorCode::kBadData, "{} has id {}, and {} in the vocabulary", where, id, known->second);
-  }
-  if (id < 0 || static_cast<size_t>(id) > spec.vocabulary.size() + kMaxAddedTokens) {
-    return fail(ErrorCode::kBadData, "{} has id {} beside a vocabulary of {}", where, id,
-                spec.vocabulary.size());
-  }
-  spec.added.insert(content, entry);
-  return {};
-}
-
 Status read_added_tokens(const TokenizerFiles& files, Spec& spec) {
-  const Json& list = member(files.tokenizer_json, "added_tokens");
-  const Json& decoder = member(files.config, "added_tokens_decoder");
-  if (list.size() > kMaxAddedTokens || decoder.size() > kMaxAddedTokens) {
-    return fail(ErrorCode::kLimit, "{} added tokens, limit {}", std::max(list.size(), decoder.size()),
-                kMaxAddedTokens);
-  }
-  if (list.is_array()) {
-    for (const Json& token : list) {
-      SACCADE_ASSIGN(const auto id, json_field<int32_t>(token, "id").in("added_tokens"));
-      SACCADE_TRY(add_token(token, id, spec).in("added_tokens"));
+  const auto add = [&](const Json& token, int32_t id) -> Status {
+    SACCADE_ASSIGN(const auto content, json_field<std::string>(token, "content"));
+    const std::string where = fmt::format("token \"{}\"", shown(content));
+    SACCADE_TRY(require(token, "normalized", false).in(where));
+    const auto known = spec.vocabulary.find(content);
+    if (known != spec.vocabulary.end() && known->second != id) {
+      return fail(ErrorCode::kBadData, "{} has id {}, and {} in the vocabulary", where, id, known->second);
     }
-  }
-  if (!decoder.is_object()) return {};
-  for (const auto& [key, token] : decoder.items()) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size()) {
-      return fail(ErrorCode::kBadData, "added_tokens_decoder: \"{}\" is not an id", shown(key));
-    }
-    SACCADE_TRY(add_token(token, id, spec).in("added_tokens_decoder"));
-  }
-  return {};
+    return spec.added.insert_listed(token, id, spec.vocabulary.size(), kMaxAddedTokens);
+  };
+  return for_each_added_token(files.tokenizer_json, files.config, kMaxAddedTokens, add);
 }
 
 // The id of a special token by the name the config gives it; found in texts, too.
 Result<int32_t> special_token(const Json& config, const char* key, const std::string& otherwise, Spec& spec) {
-  std::string name = otherwise;
-  const Json& value = member(config, key);
-  if (value.is_object()) {
-    SACCADE_ASSIGN(name, json_field<std::string>(value, "content").in(key));
-  } else if (!value.is_null()) {
-    SACCADE_ASSIGN(name, json_field<std::string>(config, key));
-  }
+  SACCADE_ASSIGN(const std::string name, token_name(config, key, otherwise));
   if (const int32_t added = spec.added.find(name); added >= 0) return added;
   SACCADE_ASSIGN(const int32_t id, id_of(spec.vocabulary, name, key));
   spec.added.insert(name, {.id = id});
