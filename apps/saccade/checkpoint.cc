@@ -87,6 +87,13 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
       ->capture_default_str();
 }
 
+std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages) {
+  const auto measured = read_measured_lengths(loaded.id.path, loaded.id.fingerprint);
+  if (measured) return longest_measured(*measured);
+  messages.warning("what the model effectively reads is not known: " + measured.error().message);
+  return std::nullopt;
+}
+
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice) {
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named.string()));
   EncoderOptions options;

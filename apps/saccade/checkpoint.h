@@ -3,13 +3,17 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
 #include "saccade/collection/catalog.h"
 #include "saccade/core/error.h"
+#include "saccade/model/effective_length.h"
 #include "saccade/model/encoder.h"
+
+#include "console.h"
 
 namespace saccade::app {
 
@@ -48,6 +52,10 @@ struct LoadedEncoder {
   std::unique_ptr<Encoder> encoder;
   CheckpointId id;
 };
+
+// What the checkpoint has been shown to read of a text, the longest of it; a file that says so and cannot be
+// read is worth a warning, not a failure.
+std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages);
 
 // `named` as for find_checkpoint.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice);

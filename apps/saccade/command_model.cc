@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "saccade/model/conform.h"
+#include "saccade/model/effective_length.h"
 #include "saccade/model/outline.h"
 
 #include "checkpoint.h"
@@ -53,6 +54,12 @@ Json conformance_json(const ConformanceRecord& record) {
   return results;
 }
 
+Json measured_json(const std::vector<MeasuredLength>& measured) {
+  Json list = Json::array();
+  for (const MeasuredLength& length : measured) list.push_back(measured_length_json(length));
+  return list;
+}
+
 Result<int> run_show(const ModelArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
   const EncoderInfo& info = loaded.encoder->info();
@@ -60,6 +67,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
   const Tokenizer* tokenizer = loaded.encoder->tokenizer();
   SACCADE_ASSIGN(const CheckpointOutline outline, outline_checkpoint(loaded.id.path));
   const ConformanceRecord conformance = conformance_of(info.fingerprint);
+  SACCADE_ASSIGN(const auto measured, read_measured_lengths(loaded.id.path, info.fingerprint));
   std::error_code ignored;
   const bool reference =
       std::filesystem::exists(std::filesystem::path(loaded.id.path) / "io.safetensors", ignored);
@@ -80,7 +88,8 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                        {"preprocessing", info.image_width == 0 ? Json() : Json(preprocessing)},
                        {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())},
                        {"reference", reference},
-                       {"conforms", conformance_json(conformance)}};
+                       {"conforms", conformance_json(conformance)},
+                       {"effective_length", measured_json(measured)}};
     SACCADE_TRY(session.out.write_json(json));
     return kDone;
   }
@@ -99,6 +108,9 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
               : fmt::format("texts          up to {} tokens, start and end included, of a vocabulary of {}\n",
                             info.context, count_text(tokenizer->vocabulary_size()));
   text += fmt::format("logit scale    {:.4g}\n", info.logit_scale);
+  for (const MeasuredLength& length : measured) {
+    text += fmt::format("reads          {}\n", one_line(measured_length_text(length)));
+  }
   text += conformance_text(conformance, reference, arguments.checkpoint);
   SACCADE_TRY(session.out.write(text));
   return kDone;

@@ -29,6 +29,7 @@ struct SearchArguments {
   EncoderChoice encoder;
   bool all = false;
   bool json = false;
+  std::string long_query = "truncate";
   std::string rerank;  // a checkpoint's folder; empty: none
   std::string rerank_by = "strongest";
   RerankOptions rerank_options;
@@ -51,6 +52,9 @@ Result<Answer> answer_query(SearchArguments& arguments, const Collection& collec
 void warn(const Answer& answer, Session& session) {
   if (answer.tokens && answer.tokens->dropped > 0) {
     session.messages.warning("the text was cut: " + tokens_text(*answer.tokens));
+  }
+  if (const std::string note = measured_length_note(answer); !note.empty()) {
+    session.messages.warning("a long text: " + note);
   }
   if (!answer.reranking) return;
   const Reranking& reranking = *answer.reranking;
@@ -83,6 +87,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info(), arguments.checkpoint));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
+  query.long_text = arguments.long_query == "chunk" ? LongText::kChunk : LongText::kTruncate;
+  query.measured_length = measured_length_of(loaded, session.messages);
   ThreadPool pool(arguments.encoder.threads);
   SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, *loaded.encoder, pool, session));
   warn(answer, session);
@@ -110,6 +116,11 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--filter", arguments->query.filter,
                       "e.g. 'width>=640 and format=jpeg and path~\"*/birds/*\"' (docs/cli.md)");
+  command
+      ->add_option("--long-query", arguments->long_query,
+                   "a text longer than the model reads: its beginning, or all of it in chunks")
+      ->check(CLI::IsMember({"truncate", "chunk"}))
+      ->capture_default_str();
   command->add_flag("--all", arguments->all, "show near-duplicates too, not folded under the best of them");
   command
       ->add_option("--fold-above", arguments->query.duplicate_cosine,

@@ -111,9 +111,8 @@ class Study {
     }
     study_.first = nothing.first;
     study_.limit = chunk_ids_ - behind;
-    std::vector<int64_t> own;
-    for (const TokenizedText& text : whole_) own.push_back(text.used);
-    study_.token_lengths = token_lengths(own, study_.limit - study_.first);
+    for (const TokenizedText& text : whole_) study_.text_tokens.push_back(text.used);
+    study_.token_lengths = token_lengths(study_.text_tokens, study_.limit - study_.first);
     longest_ = study_.token_lengths.lengths.max + study_.first;
     set_lengths();
     SACCADE_TRY(draw_subsets());

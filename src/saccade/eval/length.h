@@ -108,10 +108,11 @@ struct LengthStudy {
   int64_t texts = 0;
   int64_t queries_t2i = 0;  // texts with an image, and images with a text
   int64_t queries_i2t = 0;
-  int64_t first = 0;  // ids in front of a text's own: an own token's place in a length
-  int64_t limit = 0;  // the largest n there is room for, by the context or by options
-  TokenLengths token_lengths;
-  int64_t subset_items = 0;  // 0: there are no more images than that, so that no subsets were drawn
+  int64_t first = 0;                 // ids in front of a text's own: an own token's place in a length
+  int64_t limit = 0;                 // the largest n there is room for, by the context or by options
+  std::vector<int64_t> text_tokens;  // own tokens of each text
+  TokenLengths token_lengths;        // of these
+  int64_t subset_items = 0;          // 0: there are no more images than that, so that no subsets were drawn
   LengthCurves plain;
   int64_t texts_of_sentences = 0;  // texts that `permuted` can change: of two sentences or more
   std::optional<LengthCurves> permuted;

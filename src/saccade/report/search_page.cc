@@ -300,6 +300,9 @@ std::string section_html(const Answer& answer, size_t number, const Thumbnail* q
     html +=
         fmt::format("<p class=\"cut\" role=\"note\">The text was cut: {}.</p>", tokens_text(*answer.tokens));
   }
+  if (const std::string note = measured_length_note(answer); !note.empty()) {
+    html += fmt::format("<p class=\"cut\" role=\"note\">A long text: {}.</p>", escape_html(note));
+  }
   html += "</div></div>\n";
   if (answer.hits.empty()) return html + "<p class=\"none\">No picture to show.</p>\n</section>\n";
 

@@ -12,7 +12,7 @@ double shortest(float value) {
 
 Json tokens_json(const std::optional<TokenCount>& tokens) {
   if (!tokens) return {};
-  return {{"used", tokens->used}, {"dropped", tokens->dropped}};
+  return {{"used", tokens->used}, {"dropped", tokens->dropped}, {"chunks", tokens->chunks}};
 }
 
 Json reranking_json(const Reranking& reranking) {
@@ -64,6 +64,19 @@ void add_stages(const Hit& hit, const Query& query, Json& json) {
   }
 }
 
+// What the encoder effectively reads, where that was measured.
+Json measured_json(const Answer& answer) {
+  if (!answer.query.measured_length || !answer.tokens) return {};
+  const MeasuredLength& measured = *answer.query.measured_length;
+  return {{"tokens", measured.tokens},
+          {"low", measured.low ? Json(*measured.low) : Json()},
+          {"high", measured.high ? Json(*measured.high) : Json()},
+          {"share", measured.share},
+          {"dataset", measured.dataset},
+          {"longer_texts", measured.longer_texts},
+          {"exceeded", beyond_measured_length(answer)}};
+}
+
 }  // namespace
 
 Json answer_json(const Answer& answer) {
@@ -74,6 +87,7 @@ Json answer_json(const Answer& answer) {
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
                    {"fold_duplicates", answer.query.fold_duplicates}};
   json["tokens"] = tokens_json(answer.tokens);
+  json["effective_length"] = measured_json(answer);
   json["searched"] = answer.searched;
   json["late"] = nullptr;
   if (answer.late_scored) {
@@ -103,9 +117,29 @@ Json answer_json(const Answer& answer) {
   return json;
 }
 
+bool beyond_measured_length(const Answer& answer) {
+  return answer.tokens && answer.query.measured_length &&
+         answer.tokens->longest_chunk > answer.query.measured_length->tokens;
+}
+
+std::string measured_length_note(const Answer& answer) {
+  if (!beyond_measured_length(answer)) return {};
+  const MeasuredLength& measured = *answer.query.measured_length;
+  const TokenCount& tokens = *answer.tokens;
+  const std::string part = tokens.chunks > 1 ? fmt::format("in a chunk of {} tokens", tokens.longest_chunk)
+                                             : fmt::format("of these {} tokens", tokens.used);
+  std::string note = fmt::format("{} the model effectively reads about the first {}: {}", part,
+                                 measured.tokens, measured_length_text(measured));
+  // Where hardly any text is longer, nobody knows what the model would make of one.
+  return note + fmt::format(", where {:.0f}% of the texts are longer", 100 * measured.longer_texts);
+}
+
 std::string tokens_text(const TokenCount& tokens) {
   const auto plural = [](int64_t count) { return count == 1 ? "token" : "tokens"; };
-  if (tokens.dropped == 0) return fmt::format("all {} {} read", tokens.used, plural(tokens.used));
+  if (tokens.dropped == 0) {
+    const std::string chunks = tokens.chunks > 1 ? fmt::format(", in {} chunks", tokens.chunks) : "";
+    return fmt::format("all {} {} read{}", tokens.used, plural(tokens.used), chunks);
+  }
   return fmt::format("first {} {} read, the other {} dropped: the model has no room for more", tokens.used,
                      plural(tokens.used), tokens.dropped);
 }

@@ -35,6 +35,7 @@ class LetterTokenizer : public Tokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
     TokenizedText result;
+    result.first = 1;
     result.ids.push_back(start_id());
     for (const char c : text) {
       if (c == ' ') continue;
@@ -259,6 +260,35 @@ TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
   for (size_t i = 0; i < 150; ++i) {
     EXPECT_EQ(again.hits[i].item.id, answer.hits[i].item.id);
     EXPECT_EQ(again.hits[i].score, answer.hits[i].score);
+  }
+}
+
+TEST_F(LateSearch, RowsOfChunksAreJoined) {
+  picture("one.png", quarters("rgbw"));
+  picture("two.png", quarters("rkkk"));
+  index();
+  Query query = words("abcabcab");
+  EXPECT_EQ(answer_to(query).tokens->dropped, 2);
+  query.long_text = LongText::kChunk;
+  query.explain = true;
+  const Answer answer = answer_to(query);
+  EXPECT_EQ(answer.tokens->used, 8);
+  EXPECT_EQ(answer.tokens->dropped, 0);
+  EXPECT_EQ(answer.tokens->chunks, 2);
+  const std::vector<TokenizedText> chunks = {encoder_.tokenizer()->encode("abca", 8),
+                                             encoder_.tokenizer()->encode("bcab", 8)};
+  const RowSets rows = encoder_.encode_text_rows(chunks).value();
+  ASSERT_EQ(rows.rows.rows(), 12);
+  for (const Hit& hit : answer.hits) {
+    const auto decoded = decode_image_file(hit.item.path).value();
+    Matrix<float> pixels(1, 48);
+    ASSERT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
+    const RowSets item = encoder_.encode_image_rows(pixels.view()).value();
+    EXPECT_NEAR(hit.score, max_sim_total(max_sim_matches_plain(rows.rows.view(), item.rows.view())), 3e-3);
+    ASSERT_EQ(hit.matches.size(), 12U);
+    EXPECT_EQ(hit.matches[5].id, 101);
+    EXPECT_EQ(hit.matches[6].id, 100);
+    EXPECT_EQ(hit.matches[7].id, 1);
   }
 }
 

@@ -32,6 +32,48 @@ Result<std::vector<float>> mean_row(const RowSets& sets) {
   return mean;
 }
 
+// The text as the query wants it read: all that fits, or all in chunks.
+Result<std::vector<TokenizedText>> query_texts(Encoder& encoder, const Query& query) {
+  SACCADE_ASSIGN(TokenizedText text, tokenize_query(encoder, query));
+  if (query.long_text == LongText::kChunk && text.dropped > 0) {
+    return chunk_text(*encoder.tokenizer(), query.text, encoder.info().context, kQueryChunking);
+  }
+  std::vector<TokenizedText> texts;
+  texts.push_back(std::move(text));
+  return texts;
+}
+
+TokenCount count_tokens(const std::vector<TokenizedText>& texts) {
+  TokenCount count;
+  count.chunks = static_cast<int64_t>(texts.size());
+  for (const TokenizedText& text : texts) {
+    count.used += text.used;
+    count.dropped += text.dropped;
+    count.longest_chunk = std::max(count.longest_chunk, text.used);
+  }
+  return count;
+}
+
+// The text's part of the query, and its rows of late interaction.
+Result<RowSets> encode_text_part(Encoder& encoder, const Query& query, bool late, EncodedQuery& encoded) {
+  SACCADE_ASSIGN(const std::vector<TokenizedText> texts, query_texts(encoder, query));
+  encoded.tokens = count_tokens(texts);
+  if (!late) {
+    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(texts));
+    std::vector<int64_t> tokens;
+    for (const TokenizedText& text : texts) tokens.push_back(text.used);
+    SACCADE_ASSIGN(encoded.row, pool_chunks(rows.view(), tokens, kQueryPooling).in("the text"));
+    return RowSets();
+  }
+  SACCADE_ASSIGN(RowSets rows, encoder.late_interaction()->encode_text_rows(texts));
+  encoded.text_rows = rows.rows.rows();
+  std::vector<int32_t> ids;
+  for (const TokenizedText& text : texts) ids.insert(ids.end(), text.ids.begin(), text.ids.end());
+  if (encoded.text_rows == static_cast<int64_t>(ids.size())) encoded.text_ids = std::move(ids);
+  SACCADE_ASSIGN(encoded.row, mean_row(rows).in("the text"));
+  return rows;
+}
+
 }  // namespace
 
 bool has_words(const Query& query) {
@@ -67,17 +109,7 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
   RowSets text_rows;
   RowSets picture_rows;
   if (has_words(query)) {
-    SACCADE_ASSIGN(const TokenizedText text, tokenize_query(encoder, query));
-    encoded.tokens = {text.used, text.dropped};
-    if (late) {
-      SACCADE_ASSIGN(text_rows, encoder.late_interaction()->encode_text_rows({&text, 1}));
-      encoded.text_rows = text_rows.rows.rows();
-      if (encoded.text_rows == static_cast<int64_t>(text.ids.size())) encoded.text_ids = text.ids;
-      SACCADE_ASSIGN(encoded.row, mean_row(text_rows).in("the text"));
-    } else {
-      SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts({&text, 1}));
-      encoded.row.assign(rows.row(0).begin(), rows.row(0).end());
-    }
+    SACCADE_ASSIGN(text_rows, encode_text_part(encoder, query, late, encoded));
   }
   if (!query.image.empty()) {
     SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));

@@ -52,7 +52,8 @@ class Scorer {
     Scorer scorer(second, method);
     if (method == RerankMethod::kMatch) {
       SACCADE_ASSIGN(scorer.text_, tokenize_query(second, query));
-      scorer.encoded_.tokens = {scorer.text_.used, scorer.text_.dropped};
+      scorer.encoded_.tokens = TokenCount{
+          .used = scorer.text_.used, .dropped = scorer.text_.dropped, .longest_chunk = scorer.text_.used};
     } else {
       SACCADE_ASSIGN(scorer.encoded_,
                      encode_query_rows(settings, second, query, method == RerankMethod::kMaxSim));

@@ -15,8 +15,11 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/model/effective_length.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/long_text.h"
 #include "saccade/search/explain.h"
+#include "saccade/text/token_parts.h"
 
 namespace saccade {
 
@@ -26,6 +29,15 @@ namespace saccade {
 // another picture that close. A better encoder tells more apart. A picture wrongly folded is still there,
 // under the hit it resembles, and fold_duplicates = false shows it.
 inline constexpr float kDuplicateCosine = 0.999F;
+
+// What becomes of a text that is longer than the encoder reads.
+enum class LongText {
+  kTruncate,  // its beginning is the query
+  kChunk,     // all of it, in chunks whose rows become one; rows of late interaction are joined
+};
+// How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
+inline constexpr Chunking kQueryChunking = Chunking::kEqual;
+inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 
 // What is searched for: a text, a picture, or both (then the sum of their two rows, made length 1 again).
 struct Query {
@@ -40,12 +52,18 @@ struct Query {
   // scored by all their rows, at least k; 0: all.
   int64_t candidates = 1000;
   bool explain = false;  // and which patches each row of the text met
+  LongText long_text = LongText::kTruncate;
+  // What the encoder has been shown to read of a text (read_measured_lengths), for the answer to say where
+  // the text is longer; it changes no hit.
+  std::optional<MeasuredLength> measured_length = {};
 };
 
 // What the text came to. `dropped` > 0: the encoder has not seen the text's end.
 struct TokenCount {
   int64_t used = 0;
   int64_t dropped = 0;
+  int64_t chunks = 1;         // that the text was read in
+  int64_t longest_chunk = 0;  // tokens of the longest of them
 };
 
 // A query as a row of the encoder's space.
@@ -131,10 +149,16 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
 // encode_query, then search_encoded.
 Result<Answer> search(const Collection& collection, Encoder& encoder, const Query& query, ThreadPool& pool);
 
+// Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
+bool beyond_measured_length(const Answer& answer);
+// "the model effectively reads about 14 of these 30 tokens: ...", "" where that is not so: for people.
+std::string measured_length_note(const Answer& answer);
+
 // The answer as `saccade search --json` prints it (docs/cli.md). Paths that are not UTF-8 get U+FFFD when
 // dumped.
 Json answer_json(const Answer& answer);
-// "6 tokens read", "75 tokens read, the last 12 dropped: ...": for people.
+// "all 6 tokens read", "first 75 tokens read, the other 12 dropped: ...", "all 87 tokens read, in 2 chunks":
+// for people.
 std::string tokens_text(const TokenCount& tokens);
 
 }  // namespace saccade

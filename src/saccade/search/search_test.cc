@@ -38,6 +38,7 @@ class LetterTokenizer : public Tokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
     TokenizedText result;
+    result.first = 1;
     result.ids.push_back(start_id());
     for (const char c : text) {
       if (c == ' ') continue;
@@ -195,6 +196,57 @@ TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
             "first 4 tokens read, the other 3 dropped: the model has no room for more");
 }
 
+TEST_F(SearchTest, LongTextsAreCutOrReadInChunks) {
+  add({put("abcd", {1, 1, 1, 1}), put("efg", {0, 0, 0, 0, 1, 1, 1}), put("b", axis(1))});
+  Query query = text_query("abcdefg");
+  const Answer cut = answer_to(query);
+  EXPECT_NEAR(cut.hits[0].score, 1, 1e-6);
+  EXPECT_NEAR(cut.hits[2].score, 0, 1e-6);  // "efg": nothing of it was read
+  query.long_text = LongText::kChunk;
+  const Answer whole = answer_to(query);
+  EXPECT_EQ(whole.tokens->used, 7);
+  EXPECT_EQ(whole.tokens->dropped, 0);
+  EXPECT_EQ(whole.tokens->chunks, 2);
+  EXPECT_EQ(tokens_text(*whole.tokens), "all 7 tokens read, in 2 chunks");
+  // "abcd" and "efg", each as a row of length 1; their mean brought to length 1.
+  EXPECT_NEAR(whole.hits[0].score, std::sqrt(0.5), 1e-6);
+  EXPECT_NEAR(whole.hits[1].score, std::sqrt(0.5), 1e-6);
+  EXPECT_NEAR(whole.hits[2].score, std::sqrt(0.5) / 2, 1e-6);
+  EXPECT_EQ(dump_json(answer_json(whole)["tokens"]), R"({"used":7,"dropped":0,"chunks":2})");
+  // A text that fits is the same either way.
+  query.text = "ab";
+  const Answer chunked = answer_to(query);
+  EXPECT_EQ(chunked.tokens->chunks, 1);
+  query.long_text = LongText::kTruncate;
+  EXPECT_EQ(dump_json(answer_json(chunked)), dump_json(answer_json(answer_to(query))));
+}
+
+TEST_F(SearchTest, SaysWhatTheModelEffectivelyReads) {
+  add({put("a", axis(0))});
+  Query query = text_query("abc");
+  EXPECT_EQ(measured_length_note(answer_to(query)), "");
+  query.measured_length =
+      MeasuredLength{.dataset = "birds", .tokens = 3, .low = 2, .high = 4, .longer_texts = 0.31};
+  const Answer within = answer_to(query);
+  EXPECT_EQ(measured_length_note(within), "");
+  EXPECT_EQ(answer_json(within)["effective_length"]["exceeded"], false);
+  query.text = "abcd";
+  const Answer beyond = answer_to(query);
+  EXPECT_EQ(measured_length_note(beyond),
+            "of these 4 tokens the model effectively reads about the first 3: 3 tokens (2 to 4) give 95% of "
+            "the best R@1, on birds, where 31% of the texts are longer");
+  EXPECT_EQ(
+      dump_json(answer_json(beyond)["effective_length"]),
+      R"({"tokens":3,"low":2,"high":4,"share":0.95,"dataset":"birds","longer_texts":0.31,"exceeded":true})");
+  // In chunks, it is the longest chunk that counts.
+  query.text = "abcdef";
+  query.long_text = LongText::kChunk;
+  EXPECT_EQ(measured_length_note(answer_to(query)), "");
+  query.text = "abcdefg";
+  EXPECT_THAT(measured_length_note(answer_to(query)),
+              testing::StartsWith("in a chunk of 4 tokens the model"));
+}
+
 TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
   std::vector<CollectionChange::Put> puts;
   for (int i = 0; i < 60; ++i) puts.push_back(put(std::to_string(i), axis(0)));
@@ -305,7 +357,8 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   const Json json = answer_json(answer_to(text_query("a", 2)));
   EXPECT_EQ(dump_json(json["query"]),
             R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true})");
-  EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0})");
+  EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
+  EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
       R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"caption":"picture a","width":10,"height":10,)"
