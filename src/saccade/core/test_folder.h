@@ -17,13 +17,12 @@ namespace saccade::test {
 // Threads may share it where they write different files. A fixture holds it as a member.
 class TestFolder {
  public:
-  TestFolder() {
-    // In memory where that is possible: nothing here outlives the machine, and flushing to a disk takes most
-    // of the time of tests that commit.
-    const std::filesystem::path memory = "/dev/shm";
-    const bool usable = ::access(memory.c_str(), W_OK) == 0;
-    std::string name =
-        ((usable ? memory : std::filesystem::temp_directory_path()) / "saccade-XXXXXX").string();
+  // In memory where that is possible: nothing here outlives the machine, and flushing to a disk takes most of
+  // the time of tests that commit.
+  TestFolder()
+      : TestFolder(::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) {}
+  explicit TestFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "saccade-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
       std::perror(name.c_str());
       std::abort();

@@ -5,16 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/nn/test_tensors.h"
 #include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 namespace {
 
+using test::max_difference;
 using torch::Tensor;
-
-double max_difference(const Tensor& a, const Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
 
 // Fills every parameter; variances stay above 0.
 void randomize(const InitializedParameters& source) {

@@ -7,16 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "saccade/nn/attention_pool.h"
+#include "saccade/nn/test_tensors.h"
 #include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 namespace {
 
+using test::max_difference;
 using torch::Tensor;
-
-double max_difference(const Tensor& a, const Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
 
 Tensor slow_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
   const int64_t heads = query.size(2);

@@ -8,21 +8,20 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
 #include "saccade/nn/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/packed_linear.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/rms_norm.h"
+#include "saccade/nn/test_tensors.h"
 #include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 namespace {
 
+using test::max_difference;
 using torch::Tensor;
-
-double max_difference(const Tensor& a, const Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
 
 // One product at a time, in double.
 Tensor slow_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -138,8 +137,7 @@ TEST(Attention, MatchesTheDefinition) {
   }
 }
 
-// --- kernels against the layers' own definition
-// --------------------------------------------------------------
+// --- kernels against the layers' own definition ---------------------------------------------------------
 
 Element element_of(at::ScalarType dtype) {
   return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
@@ -408,19 +406,7 @@ TEST(TransformerBlock, GradientsMatchFiniteDifferences) {
   const Tensor x = torch::randn({2, 4, 8});
   const Tensor weighting = torch::randn({2, 4, 8});
   const auto loss = [&] { return (block->forward(x, {}, at::kFloat) * weighting).sum(); };
-  loss().backward();
-  for (const auto& [name, parameter] : source.parameters()) {
-    const Tensor direction = torch::randn_like(parameter);
-    const double predicted = (parameter.grad() * direction).sum().item<double>();
-    constexpr double kStep = 1e-2;
-    const torch::NoGradGuard no_grad;
-    parameter.add_(direction, kStep);
-    const double up = loss().item<double>();
-    parameter.sub_(direction, 2 * kStep);
-    const double down = loss().item<double>();
-    parameter.add_(direction, kStep);
-    EXPECT_NEAR((up - down) / (2 * kStep), predicted, 0.02 * (1 + std::abs(predicted))) << name;
-  }
+  test::expect_gradients_match_finite_differences(source, loss, 1e-2, 0.02);
 }
 
 // Of file-backed memory resident, in bytes.
@@ -434,9 +420,9 @@ int64_t resident_file_bytes() {
 }
 
 TEST(Parameters, PackingGivesMappedMemoryBack) {
-  std::string folder = (std::filesystem::temp_directory_path() / "saccade-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::filesystem::path path = std::filesystem::path(folder) / "weights.safetensors";
+  // On a disk: files in memory do not count as files.
+  const test::TestFolder folder(std::filesystem::temp_directory_path());
+  const std::filesystem::path path = folder / "weights.safetensors";
   torch::manual_seed(17);
   const Tensor weight = torch::randn({2048, 2048});  // 16 MiB
   ASSERT_TRUE(write_safetensors(path, std::vector<NamedTensor>{{"layer.weight", view_of(weight)}}));
@@ -453,7 +439,6 @@ TEST(Parameters, PackingGivesMappedMemoryBack) {
     EXPECT_LT(max_difference(layer.forward(x), at::linear(x, weight)), 1e-3);
     EXPECT_TRUE(torch::equal(borrowed, weight));  // and is read again from the file
   }
-  std::filesystem::remove_all(folder);
 
   // Memory of our own is never given back: it would be lost.
   const Tensor own = weight.clone();

@@ -7,16 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/test_tensors.h"
 #include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 namespace {
 
+using test::max_difference;
 using torch::Tensor;
-
-double max_difference(const Tensor& a, const Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
-}
 
 BlockNames names() {
   BlockNames result;
@@ -142,19 +140,7 @@ TEST(PostNormBlock, GradientsMatchFiniteDifferences) {
   const Tensor x = torch::randn({2, 4, 8});
   const Tensor weighting = torch::randn({2, 4, 8});
   const auto loss = [&] { return (block->forward(x, {}, at::kFloat) * weighting).sum(); };
-  loss().backward();
-  for (const auto& [name, parameter] : source.parameters()) {
-    const Tensor direction = torch::randn_like(parameter);
-    const double predicted = (parameter.grad() * direction).sum().item<double>();
-    constexpr double kStep = 3e-3;
-    const torch::NoGradGuard no_grad;
-    parameter.add_(direction, kStep);
-    const double up = loss().item<double>();
-    parameter.sub_(direction, 2 * kStep);
-    const double down = loss().item<double>();
-    parameter.add_(direction, kStep);
-    EXPECT_NEAR((up - down) / (2 * kStep), predicted, 0.03 * (1 + std::abs(predicted))) << name;
-  }
+  test::expect_gradients_match_finite_differences(source, loss, 3e-3, 0.03);
 }
 
 TEST(PostNormCrossAttention, MatchesThePlainOperations) {

@@ -14,6 +14,7 @@
 #include "saccade/model/conform.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/test_tensors.h"
 #include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/augment.h"
@@ -24,14 +25,11 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
+using test::max_difference;
 using torch::Tensor;
 
 fs::path golden(const std::string& name) {
   return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
-}
-
-double max_difference(const Tensor& a, const Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
 TEST(InfoNce, LossAndGradientsAreTheReferences) {
