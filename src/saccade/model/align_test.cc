@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-using namespace testing_support;
+using namespace test;
 
 TEST(Align, ConformsInFp32) {
   const auto report = conform(golden("align"));
@@ -60,8 +60,8 @@ TEST(Align, PackedEqualsPlain) {
 }
 
 TEST(Align, RowsDoNotDependOnBatchOrPadding) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "align");
+  const GoldenCopy copy("align");
+  const fs::path& folder = copy.path();
   write_text(
       folder / "preprocessor_config.json",
       R"({"do_resize": true, "size": {"height": 78, "width": 78}, "resample": 2, "do_center_crop": true,

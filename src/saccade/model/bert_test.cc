@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-using namespace testing_support;
+using namespace test;
 
 TEST(Bert, ConformsInFp32) {
   const auto report = conform(golden("bert"));
@@ -112,8 +112,8 @@ TEST(Bert, RefusesWhatItCannotEncode) {
 // Other ways to keep the same weights: without the classifier, without the outer name, under the oldest
 // names.
 TEST(Bert, LayoutsOfTheWeights) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "bert");
+  const GoldenCopy copy("bert");
+  const fs::path& folder = copy.path();
   edit_config(folder, [](Json& c) { c["architectures"] = {"BertModel"}; });
   edit_weights(folder, [](nn::TensorMap& tensors) {
     nn::TensorMap renamed;
@@ -139,8 +139,8 @@ TEST(Bert, LayoutsOfTheWeights) {
 }
 
 TEST(Bert, TokenTypesCount) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "bert");
+  const GoldenCopy copy("bert");
+  const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("bert") / "io.safetensors");
   const auto answer = [&](const torch::Tensor& types) {
     nn::TensorMap tensors = nn::borrow_tensors(*io);

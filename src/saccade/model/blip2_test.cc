@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-using namespace testing_support;
+using namespace test;
 using torch::Tensor;
 
 constexpr int64_t kPixels = 3 * 56 * 56;
@@ -238,15 +238,15 @@ TEST(Blip2Config, OtherSpellingsGiveTheSameAnswers) {
          ASSERT_TRUE(save(f / "io.safetensors", io.tensors));
        }}};
   for (const auto& [name, apply] : kSpellings) {
-    const ScratchFolder scratch;
-    const fs::path folder = copy_golden(scratch, "blip2-itm");
+    const GoldenCopy copy("blip2-itm");
+    const fs::path& folder = copy.path();
     apply(folder);
     const auto report = conform(folder);
     ASSERT_TRUE(report) << name << ": " << report.error().message;
     EXPECT_TRUE(report->ok) << name;
   }
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "blip2-t5");
+  const GoldenCopy copy("blip2-t5");
+  const fs::path& folder = copy.path();
   edit_config(folder, [](Json& c) { c["architectures"] = {"Blip2Model"}; });
   edit_weights(folder, [](nn::TensorMap& t) {
     t["language_model.encoder.embed_tokens.weight"] = t["language_model.shared.weight"];
@@ -285,8 +285,8 @@ TEST(Blip2Config, PublishedRecallReadsThirtyFiveTokens) {
 
 // The two recipes through a checkpoint's own tokenizer: the same words, cleaned by one of them.
 TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "blip2-itm");
+  const GoldenCopy copy("blip2-itm");
+  const fs::path& folder = copy.path();
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
     fs::copy(golden("tokenizers") / "bert" / file, folder / file);
   }
@@ -315,8 +315,8 @@ TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
 }
 
 TEST(Blip2Retrieval, QueryKeyValueMayHaveNoBias) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "blip2-itm");
+  const GoldenCopy copy("blip2-itm");
+  const fs::path& folder = copy.path();
   const auto edit_biases = [&](const std::function<void(nn::TensorMap&, const std::string&)>& change) {
     edit_weights(folder, [&](nn::TensorMap& t) {
       for (const char* layer : {"0", "1", "2"}) {

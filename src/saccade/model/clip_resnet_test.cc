@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-using namespace testing_support;
+using namespace test;
 using testing::HasSubstr;
 
 ConformOptions bf16() {
@@ -43,8 +43,8 @@ TEST(ClipResNet, ConformsInBf16) {
 
 // The same weights as OpenAI publishes them: no config, all shapes from the tensors.
 TEST(ClipResNet, ReadsOpenAisArchive) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-resnet-openai");
+  const GoldenCopy copy("clip-resnet-openai");
+  const fs::path& folder = copy.path();
   fs::copy(golden("clip-resnet") / "io.safetensors", folder / "io.safetensors");
   const auto report = conform(folder);
   ASSERT_TRUE(report) << report.error().message;
@@ -75,8 +75,8 @@ TEST(ClipResNet, RowsDoNotDependOnTheBatch) {
 TEST(ClipResNet, WhatDoesNotFitIsNamed) {
   const Json json = read(golden("clip-resnet") / "open_clip_config.json");
   const auto message = [&](const char* key, const Json& value) {
-    const ScratchFolder scratch;
-    const fs::path folder = copy_golden(scratch, "clip-resnet");
+    const GoldenCopy copy("clip-resnet");
+    const fs::path& folder = copy.path();
     Json changed = json;
     changed["model_cfg"]["vision_cfg"][key] = value;
     write_text(folder / "open_clip_config.json", dump_json(changed));
@@ -100,8 +100,8 @@ TEST(ClipResNet, WhatDoesNotFitIsNamed) {
 
 // Two files could be the weights; a file that is none; both kinds of weights.
 TEST(TorchCheckpoint, WeightsAreFoundOrNamed) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-resnet-openai");
+  const GoldenCopy copy("clip-resnet-openai");
+  const fs::path& folder = copy.path();
   fs::copy(folder / "model.pt", folder / "other.pth");
   EXPECT_THAT(load_encoder(folder).error().message,
               HasSubstr("model.pt and other.pth could both be the weights"));
@@ -111,14 +111,15 @@ TEST(TorchCheckpoint, WeightsAreFoundOrNamed) {
   EXPECT_NE(checkpoint_fingerprint(folder).value(), one);
   EXPECT_THAT(load_encoder(folder).error().message, HasSubstr("global __main__.Tree is refused"));
 
-  const fs::path preferred = copy_golden(scratch, "clip-resnet");
+  const GoldenCopy both("clip-resnet");
+  const fs::path& preferred = both.path();
   write_text(preferred / "open_clip_model.safetensors", "not safetensors");
   EXPECT_THAT(load_encoder(preferred).error().message, HasSubstr("open_clip_model.safetensors"));
 }
 
 TEST(TorchCheckpoint, ReadsShards) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-resnet");
+  const GoldenCopy copy("clip-resnet");
+  const fs::path& folder = copy.path();
   fs::rename(folder / "open_clip_pytorch_model.bin", folder / "part.bin");
   write_text(folder / "open_clip_pytorch_model.bin.index.json",
              R"({"weight_map": {"logit_scale": "part.bin"}})");

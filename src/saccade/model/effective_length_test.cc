@@ -5,7 +5,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/test_checkpoints.h"
+#include "saccade/model/model_test_support.h"
 
 namespace saccade {
 namespace {

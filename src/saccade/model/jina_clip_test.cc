@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-using namespace testing_support;
+using namespace test;
 using testing::HasSubstr;
 
 class JinaGolden : public testing::TestWithParam<std::string> {};
@@ -145,8 +145,8 @@ TEST(JinaClip, EveryDamageIsNamed) {
 
 // Buffers that the published code has kept at times change nothing.
 TEST(JinaClip, KnownBuffersArePassedOver) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "jina-clip");
+  const GoldenCopy copy("jina-clip");
+  const fs::path& folder = copy.path();
   edit_weights(folder, [](nn::TensorMap& tensors) {
     tensors["vision_model.rope.freqs_cos"] = torch::ones({16, 16});
     tensors["vision_model.blocks.0.attn.rope.freqs_sin"] = torch::ones({16, 16});

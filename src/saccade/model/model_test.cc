@@ -17,7 +17,7 @@
 namespace saccade {
 namespace {
 
-using namespace testing_support;
+using namespace test;
 
 class Golden : public testing::TestWithParam<std::string> {};
 
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Clip, Golden,
 // Long-CLIP's own files: OpenAI's names and two position tensors, the first good for rows 0 to 19, the second
 // for the rest.
 TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
-  const ScratchFolder scratch;
+  const TestFolder scratch;
   const auto original = SafeTensors::open(golden("long-clip") / "model.safetensors");
   ASSERT_TRUE(original);
   nn::TensorMap own;
@@ -132,8 +132,8 @@ TEST(Starter, Conforms) {
 }
 
 TEST(Conform, NotesAWrongAnswer) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const GoldenCopy copy("clip-gelu");
+  const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
   ASSERT_TRUE(io);
   nn::TensorMap tensors = nn::borrow_tensors(*io);
@@ -148,8 +148,8 @@ TEST(Conform, NotesAWrongAnswer) {
 }
 
 TEST(Conform, NotesAWrongScaleInBf16) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const GoldenCopy copy("clip-gelu");
+  const fs::path& folder = copy.path();
   edit_weights(folder, [](nn::TensorMap& tensors) { tensors["logit_scale"] = tensors["logit_scale"] + 1; });
   ConformOptions options;
   options.encoder.precision = Precision::kBf16;
@@ -162,8 +162,8 @@ TEST(Conform, NotesAWrongScaleInBf16) {
 }
 
 TEST(Conform, NanFails) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const GoldenCopy copy("clip-gelu");
+  const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
   nn::TensorMap tensors = nn::borrow_tensors(*io);
   tensors["image_embeds"] = tensors["image_embeds"].clone();
@@ -178,8 +178,8 @@ TEST(Conform, NanFails) {
 // The same weights in 16 bits, and in shards: answers stay close, the loader does not care.
 TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
   for (const auto dtype : {at::kHalf, at::kBFloat16}) {
-    const ScratchFolder scratch;
-    const fs::path folder = copy_golden(scratch, "clip-quickgelu");
+    const GoldenCopy copy("clip-quickgelu");
+    const fs::path& folder = copy.path();
     const auto weights = SafeTensors::open(golden("clip-quickgelu") / "model.safetensors");
     ASSERT_TRUE(weights);
     nn::TensorMap first;
@@ -318,8 +318,8 @@ TEST(Checkpoint, EveryDamageIsNamed) {
 }
 
 TEST(Checkpoint, FingerprintFollowsEveryFile) {
-  const ScratchFolder scratch;
-  const fs::path folder = copy_golden(scratch, "clip-gelu");
+  const GoldenCopy copy("clip-gelu");
+  const fs::path& folder = copy.path();
   const std::string before = checkpoint_fingerprint(folder).value();
   EXPECT_EQ(before, checkpoint_fingerprint(golden("clip-gelu")).value());
   write_text(folder / "merges.txt", "#version: 0.2\n");

@@ -1,4 +1,4 @@
-// What the tests of the families share: goldens, folders of their own, ways to damage a checkpoint.
+// What the tests of the families share: goldens, copies of them to damage, ways to do it.
 #pragma once
 
 #include <filesystem>
@@ -11,39 +11,18 @@
 
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/torch.h"
 
-namespace saccade::testing_support {
+namespace saccade::test {
 
 namespace fs = std::filesystem;
 
 inline fs::path golden(const std::string& name) {
   return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
-}
-
-// A folder of its own, gone afterwards.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "saccade-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() { fs::remove_all(path_); }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-inline fs::path copy_golden(const ScratchFolder& scratch, const std::string& name) {
-  const fs::path to = scratch.path() / name;
-  fs::copy(golden(name), to, fs::copy_options::recursive);
-  return to;
 }
 
 inline void write_text(const fs::path& path, const std::string& text) {
@@ -64,19 +43,52 @@ inline Status save(const fs::path& path, const nn::TensorMap& tensors) {
   return write_safetensors(path, named);
 }
 
+inline void edit_json(const fs::path& path, const std::function<void(Json&)>& change) {
+  Json json = read(path);
+  change(json);
+  write_text(path, dump_json(json));
+}
+
+// Written beside the file and put in its place: what is borrowed from the old one stays.
+inline void edit_tensors(const fs::path& path, const std::function<void(nn::TensorMap&)>& change) {
+  const auto file = SafeTensors::open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  nn::TensorMap tensors = nn::borrow_tensors(*file);
+  change(tensors);
+  const fs::path changed = path.parent_path() / "changed.safetensors";
+  const Status saved = save(changed, tensors);
+  ASSERT_TRUE(saved) << saved.error().message;
+  fs::rename(changed, path);
+}
+
 inline void edit_config(const fs::path& folder, const std::function<void(Json&)>& change) {
-  Json config = read(folder / "config.json");
-  change(config);
-  write_text(folder / "config.json", dump_json(config));
+  edit_json(folder / "config.json", change);
 }
 
 inline void edit_weights(const fs::path& folder, const std::function<void(nn::TensorMap&)>& change) {
-  const auto file = SafeTensors::open(folder / "model.safetensors");
-  nn::TensorMap tensors = nn::borrow_tensors(*file);
-  change(tensors);
-  ASSERT_TRUE(save(folder / "changed.safetensors", tensors));
-  fs::rename(folder / "changed.safetensors", folder / "model.safetensors");
+  edit_tensors(folder / "model.safetensors", change);
 }
+
+// A golden checkpoint's copy in a folder of its own, gone afterwards.
+class GoldenCopy {
+ public:
+  explicit GoldenCopy(const std::string& name) : path_(folder_ / name) {
+    fs::copy(golden(name), path_, fs::copy_options::recursive);
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+  void write(const std::string& name, const std::string& text) const { write_text(path_ / name, text); }
+  void edit_json(const std::string& name, const std::function<void(Json&)>& change) const {
+    test::edit_json(path_ / name, change);
+  }
+  void edit_tensors(const std::string& name, const std::function<void(nn::TensorMap&)>& change) const {
+    test::edit_tensors(path_ / name, change);
+  }
+
+ private:
+  TestFolder folder_;
+  fs::path path_;
+};
 
 // A way to spoil a checkpoint, and what the error must say.
 struct Damage {
@@ -85,12 +97,14 @@ struct Damage {
   const char* expected;  // part of the message
 };
 
-inline void expect_refused(const std::string& golden_name, const std::vector<Damage>& damages) {
+// Each is done to a copy of its own, after what `prepare` does to it.
+inline void expect_refused(const std::string& golden_name, const std::vector<Damage>& damages,
+                           const std::function<void(const GoldenCopy&)>& prepare = {}) {
   for (const Damage& damage : damages) {
-    const ScratchFolder scratch;
-    const fs::path folder = copy_golden(scratch, golden_name);
-    damage.apply(folder);
-    const auto encoder = load_encoder(folder);
+    const GoldenCopy copy(golden_name);
+    if (prepare) prepare(copy);
+    damage.apply(copy.path());
+    const auto encoder = load_encoder(copy.path());
     ASSERT_FALSE(encoder) << damage.name;
     EXPECT_NE(encoder.error().message.find(damage.expected), std::string::npos)
         << damage.name << ": " << encoder.error().message;
@@ -98,4 +112,4 @@ inline void expect_refused(const std::string& golden_name, const std::vector<Dam
   }
 }
 
-}  // namespace saccade::testing_support
+}  // namespace saccade::test

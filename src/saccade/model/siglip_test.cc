@@ -8,14 +8,13 @@
 
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/test_checkpoints.h"
+#include "saccade/model/model_test_support.h"
 #include "saccade/nn/torch.h"
 
 namespace saccade {
 namespace {
 
-using test::golden;
-using test::GoldenCopy;
+using namespace test;
 using testing::HasSubstr;
 
 class SiglipGolden : public testing::TestWithParam<std::string> {};
@@ -79,7 +78,7 @@ TEST(OpenClipSiglip, ActivationsAreWhatTheConfigSays) {
 
 // With the tokenizer of its make: ids below the tiny model's vocabulary of 200 are all that is needed here.
 void add_tokenizer(const GoldenCopy& copy) {
-  test::fs::copy(golden("tokenizers/sentencepiece/unigram.model"), copy.path() / "spiece.model");
+  fs::copy(golden("tokenizers/sentencepiece/unigram.model"), copy.path() / "spiece.model");
 }
 
 TEST(Siglip, TextsArePaddedToTheContext) {
@@ -145,7 +144,7 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
   EXPECT_NE(big_vision->tokenizer()->encode("cat.", 16).ids, tokenizer.encode("cat.", 16).ids);
   EXPECT_EQ(big_vision->preprocessing().filter, ResizeFilter::kBilinearNoAntialias);
   EXPECT_NE(big_vision->info().fingerprint, open_clip->info().fingerprint);
-  test::fs::remove(copy.path() / "preprocessor_config.json");
+  fs::remove(copy.path() / "preprocessor_config.json");
 
   copy.edit_json("config.json", [](Json& json) { json["text_config"]["eos_token_id"] = 7; });
   EXPECT_THAT(load_encoder(copy.path()).error().message,
@@ -170,20 +169,14 @@ TEST(OpenClipSiglip, CleansTextsItsOwnWay) {
   EXPECT_EQ(tokenizer.encode("a_photo, of", 16).ids, tokenizer.encode("a photo of", 16).ids);
 }
 
-struct Damage {
-  const char* name;
-  std::function<void(const GoldenCopy&)> apply;
-  const char* expected;  // part of the message
-};
-
 TEST(Siglip, EveryDamageIsNamed) {
   const auto config = [](const std::function<void(Json&)>& change) {
-    return [change](const GoldenCopy& copy) { copy.edit_json("config.json", change); };
+    return [change](const fs::path& folder) { edit_config(folder, change); };
   };
   const auto tensors = [](const std::function<void(nn::TensorMap&)>& change) {
-    return [change](const GoldenCopy& copy) { copy.edit_tensors("model.safetensors", change); };
+    return [change](const fs::path& folder) { edit_weights(folder, change); };
   };
-  const Damage damages[] = {
+  const std::vector<Damage> damages = {
       {"activation", config([](Json& c) { c["vision_config"]["hidden_act"] = "swish7"; }),
        "vision_config: activation \"swish7\" is not known"},
       {"heads", config([](Json& c) { c["text_config"]["num_attention_heads"] = 5; }),
@@ -202,32 +195,26 @@ TEST(Siglip, EveryDamageIsNamed) {
       {"extra", tensors([](nn::TensorMap& t) { t["adapter"] = torch::zeros({2}); }),
        "tensor adapter of shape [2] has no place"},
       {"pictures",
-       [](const GoldenCopy& copy) {
-         copy.write(
-             "preprocessor_config.json",
+       [](const fs::path& folder) {
+         write_text(
+             folder / "preprocessor_config.json",
              R"({"image_processor_type": "SiglipImageProcessor", "size": {"height": 32, "width": 32}})");
        },
        "32 x 32, the model takes 64 x 64"},
   };
-  for (const Damage& damage : damages) {
-    const GoldenCopy copy("siglip");
-    damage.apply(copy);
-    const auto encoder = load_encoder(copy.path());
-    ASSERT_FALSE(encoder) << damage.name;
-    EXPECT_THAT(encoder.error().message, HasSubstr(damage.expected)) << damage.name;
-  }
+  expect_refused("siglip", damages);
 }
 
 TEST(OpenClipSiglip, EveryDamageIsNamed) {
   const auto config = [](const std::function<void(Json&)>& change) {
-    return [change](const GoldenCopy& copy) {
-      copy.edit_json("open_clip_config.json", [&](Json& json) { change(json["model_cfg"]); });
+    return [change](const fs::path& folder) {
+      edit_json(folder / "open_clip_config.json", [&](Json& json) { change(json["model_cfg"]); });
     };
   };
   const auto tensors = [](const std::function<void(nn::TensorMap&)>& change) {
-    return [change](const GoldenCopy& copy) { copy.edit_tensors("open_clip_model.safetensors", change); };
+    return [change](const fs::path& folder) { edit_tensors(folder / "open_clip_model.safetensors", change); };
   };
-  const Damage damages[] = {
+  const std::vector<Damage> damages = {
       {"tower", config([](Json& c) { c["vision_cfg"]["timm_model_name"] = "resnet50"; }),
        "timm_model_name \"resnet50\" is not known; known: vit_base_patch32_siglip_*"},
       {"pool", config([](Json& c) { c["text_cfg"]["pool_type"] = "argmax"; }),
@@ -245,13 +232,7 @@ TEST(OpenClipSiglip, EveryDamageIsNamed) {
        }),
        "tensor visual.trunk.cls_token of shape [1, 1, 48] has no place"},
   };
-  for (const Damage& damage : damages) {
-    const GoldenCopy copy("open_clip-siglip");
-    damage.apply(copy);
-    const auto encoder = load_encoder(copy.path());
-    ASSERT_FALSE(encoder) << damage.name;
-    EXPECT_THAT(encoder.error().message, HasSubstr(damage.expected)) << damage.name;
-  }
+  expect_refused("open_clip-siglip", damages);
 }
 
 }  // namespace
