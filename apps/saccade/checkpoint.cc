@@ -111,4 +111,12 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const 
   return loaded;
 }
 
+void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages) {
+  if (loaded.encoder->info().shared_space) return;
+  messages.warning(
+      fmt::format("checkpoint {}: no training has brought its pictures and texts into one space; ranking the "
+                  "ones by the others is chance",
+                  loaded.id.name));
+}
+
 }  // namespace saccade::app

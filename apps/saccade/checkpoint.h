@@ -60,4 +60,8 @@ std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Me
 // `named` as for find_checkpoint.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice);
 
+// Says so where the checkpoint's pictures and texts were never brought into one space (EncoderInfo), for
+// every command that ranks the ones by the others.
+void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages);
+
 }  // namespace saccade::app

@@ -7,6 +7,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   CLI::App* group = app.add_subcommand("eval", "Measure checkpoints");
   group->require_subcommand(1);
   add_eval_retrieval_command(*group, chosen);
+  add_eval_winoground_command(*group, chosen);
 }
 
 }  // namespace saccade::app

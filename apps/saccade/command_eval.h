@@ -8,5 +8,6 @@
 namespace saccade::app {
 
 void add_eval_retrieval_command(CLI::App& eval, Command& chosen);
+void add_eval_winoground_command(CLI::App& eval, Command& chosen);
 
 }  // namespace saccade::app

@@ -89,6 +89,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
   query.long_text = arguments.long_query == "chunk" ? LongText::kChunk : LongText::kTruncate;
   query.measured_length = measured_length_of(loaded, session.messages);
+  if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
   ThreadPool pool(arguments.encoder.threads);
   SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, *loaded.encoder, pool, session));
   warn(answer, session);

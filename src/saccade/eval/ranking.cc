@@ -144,6 +144,22 @@ std::optional<TiePolicy> tie_policy_from(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view tie_policy_words(TiePolicy policy) {
+  switch (policy) {
+    case TiePolicy::kPessimistic:
+      return "of equal scores the wrong answers come first";
+    case TiePolicy::kOptimistic:
+      return "of equal scores the right answers come first";
+    case TiePolicy::kMean:
+      return "a right answer lies halfway among the wrong ones with its score";
+    case TiePolicy::kIndex:
+      return "equal scores stay in the gallery's order";
+    case TiePolicy::kTrec:
+      return "equal scores are in descending order of ids, as trec_eval has them";
+  }
+  return {};
+}
+
 Result<std::vector<int64_t>> trec_order(std::span<const std::string> ids) {
   std::vector<int64_t> sorted(ids.size());
   std::iota(sorted.begin(), sorted.end(), 0);

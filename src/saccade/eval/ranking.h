@@ -29,6 +29,8 @@ enum class TiePolicy { kPessimistic, kOptimistic, kMean, kIndex, kTrec };
 // "pessimistic", "optimistic", "mean", "index", "trec".
 std::string_view tie_policy_name(TiePolicy policy);
 std::optional<TiePolicy> tie_policy_from(std::string_view name);
+// The policy in a clause: "of equal scores the wrong answers come first".
+std::string_view tie_policy_words(TiePolicy policy);
 
 // How equal scores are ordered. The orders are read by kTrec alone: the place of each text and image among
 // answers with equal scores, from trec_order.

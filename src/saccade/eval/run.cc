@@ -70,6 +70,20 @@ Result<std::vector<std::pair<std::string, std::string>>> parse_files(const Json&
   return files;
 }
 
+// What a writer that was killed left behind; only whoever holds the lock may look.
+void remove_debris(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> debris;
+  for (const fs::path& place : {folder, folder / "embeddings"}) {
+    fs::directory_iterator entry(place, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (name.ends_with(".part") || name.find(".tmp-") != std::string::npos) debris.push_back(entry->path());
+    }
+  }
+  for (const fs::path& path : debris) fs::remove(path, error);
+}
+
 }  // namespace
 
 // A file of lines on its way.
@@ -89,6 +103,29 @@ struct RunWriter::Lines {
   }
 };
 
+// A file that was written whole under another name, and gets its own with commit().
+struct RunWriter::Part {
+  File file;
+  fs::path path;  // what it is called until then
+  fs::path becomes;
+
+  Part(File what, fs::path from, fs::path to)
+      : file(std::move(what)), path(std::move(from)), becomes(std::move(to)) {}
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  ~Part() {
+    std::error_code ignored;
+    if (!path.empty()) fs::remove(path, ignored);
+  }
+  Status commit() {
+    std::error_code error;
+    fs::rename(path, becomes, error);
+    if (error) return fail_errno(error.value(), becomes.string() + ": rename");
+    path.clear();
+    return {};
+  }
+};
+
 Result<RunWriter> RunWriter::open(const fs::path& folder, const RunInfo& info, bool overwrite) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -97,6 +134,7 @@ Result<RunWriter> RunWriter::open(const fs::path& folder, const RunInfo& info, b
                 error ? error.message() : std::string("not a folder"));
   }
   SACCADE_ASSIGN(Descriptor lock, lock_file(folder / "lock", "writing to this run folder"));
+  remove_debris(folder);
   RunWriter writer(folder, std::move(lock));
   writer.overwrite_ = overwrite;
   const fs::path path = folder / kRunFile;
@@ -106,11 +144,11 @@ Result<RunWriter> RunWriter::open(const fs::path& folder, const RunInfo& info, b
   SACCADE_ASSIGN(const auto files, parse_files(json).in(path.string()));
   for (const auto& [name, hash] : files) writer.old_files_.push_back(name);
   writer.was_finished_ = true;
-  SACCADE_TRY(writer.check_same(info));
+  SACCADE_TRY(writer.check_inputs(info));
   return writer;
 }
 
-Status RunWriter::check_same(const RunInfo& info) const {
+Status RunWriter::check_inputs(const RunInfo& info) const {
   if (!was_finished_ || overwrite_) return {};
   const std::vector<std::string> differences = run_differences(there_, info);
   if (differences.empty()) return {};
@@ -119,13 +157,6 @@ Status RunWriter::check_same(const RunInfo& info) const {
       "{} holds a finished run of other inputs: {}{}; --overwrite replaces it, or name another folder",
       folder_.string(), differences.front(),
       differences.size() == 1 ? "" : fmt::format(" (and {} more)", differences.size() - 1));
-}
-
-Status RunWriter::begin_changes() {
-  std::error_code error;
-  fs::remove(folder_ / kRunFile, error);
-  if (error) return fail_errno(error.value(), (folder_ / kRunFile).string() + ": remove");
-  return {};
 }
 
 Status RunWriter::add_line(const std::string& name, const Json& line) {
@@ -171,12 +202,12 @@ Status RunWriter::add_embeddings(const std::string& dataset, const std::string& 
                                  MatrixView<const float> images, MatrixView<const float> texts,
                                  std::span<const int64_t> text_image,
                                  const std::map<std::string, std::string>& metadata) {
-  SACCADE_TRY(begin_changes());
   std::error_code error;
   fs::create_directories(folder_ / "embeddings", error);
   if (error) return fail_errno(error.value(), (folder_ / "embeddings").string() + ": make folder");
   std::string name = fmt::format("embeddings/{}--{}.safetensors", file_part(dataset), file_part(model));
-  for (int n = 2; std::ranges::any_of(files_, [&](const File& file) { return file.name == name; }); ++n) {
+  for (int n = 2; std::ranges::any_of(parts_, [&](const auto& part) { return part->file.name == name; });
+       ++n) {
     name = fmt::format("embeddings/{}--{}-{}.safetensors", file_part(dataset), file_part(model), n);
   }
   const auto bytes_of = [](MatrixView<const float> rows) {
@@ -186,30 +217,45 @@ Status RunWriter::add_embeddings(const std::string& dataset, const std::string& 
       {"image_embeds", {DType::kF32, {images.rows(), images.columns()}, bytes_of(images)}},
       {"text_embeds", {DType::kF32, {texts.rows(), texts.columns()}, bytes_of(texts)}},
       {"text_image", {DType::kI64, {static_cast<int64_t>(text_image.size())}, std::as_bytes(text_image)}}};
-  SACCADE_TRY(write_safetensors(folder_ / name, tensors, metadata));
-  SACCADE_ASSIGN(std::string hash, sha256_file(folder_ / name));
-  files_.push_back({name, static_cast<int64_t>(fs::file_size(folder_ / name, error)), std::move(hash)});
+  auto part = std::make_shared<Part>(File{name, 0, {}}, folder_ / (name + ".part"), folder_ / name);
+  SACCADE_TRY(write_safetensors(part->path, tensors, metadata));
+  SACCADE_ASSIGN(part->file.sha256, sha256_file(part->path));
+  part->file.bytes = static_cast<int64_t>(fs::file_size(part->path, error));
+  parts_.push_back(std::move(part));
   embeddings_.push_back({dataset, model, std::move(name)});
   return {};
 }
 
 Status RunWriter::add_file(const std::string& name, std::string_view content) {
-  SACCADE_TRY(begin_changes());
-  SACCADE_TRY(write_file_atomic(folder_ / name, content));
-  files_.push_back({name, static_cast<int64_t>(content.size()), sha256_hex(content)});
+  contents_[name] = content;
   return {};
 }
 
-Status RunWriter::finish(const RunInfo& info, const Json& metrics) {
-  SACCADE_TRY(check_same(info));
-  SACCADE_TRY(begin_changes());
+// Everything but run.json.
+Status RunWriter::write_all_files(const Json& metrics) {
+  contents_[kMetricsFile] = dump_json(metrics, 1) + "\n";
+  for (const auto& part : parts_) {
+    SACCADE_TRY(part->commit());
+    files_.push_back(part->file);
+  }
   for (const auto& [name, lines] : lines_) {
     SACCADE_TRY(lines->flush());
     SACCADE_TRY(lines->file->commit());
     files_.push_back({name, lines->bytes, lines->hash.hex()});
   }
-  lines_.clear();
-  SACCADE_TRY(add_file(kMetricsFile, dump_json(metrics, 1) + "\n"));
+  for (const auto& [name, content] : contents_) {
+    SACCADE_TRY(write_file_atomic(folder_ / name, content));
+    files_.push_back({name, static_cast<int64_t>(content.size()), sha256_hex(content)});
+  }
+  return {};
+}
+
+Status RunWriter::finish(const RunInfo& info, const Json& metrics) {
+  SACCADE_TRY(check_inputs(info));
+  std::error_code error;
+  fs::remove(folder_ / kRunFile, error);
+  if (error) return fail_errno(error.value(), (folder_ / kRunFile).string() + ": remove");
+  SACCADE_TRY(write_all_files(metrics));
   Json files = Json::array();
   for (const File& file : files_) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
@@ -224,8 +270,7 @@ Status RunWriter::finish(const RunInfo& info, const Json& metrics) {
   SACCADE_TRY(write_file_atomic(folder_ / kRunFile, dump_json(json, 1) + "\n"));
   for (const std::string& old : old_files_) {
     const bool kept = std::ranges::any_of(files_, [&](const File& file) { return file.name == old; });
-    std::error_code ignored;
-    if (!kept) fs::remove(folder_ / old, ignored);
+    if (!kept) fs::remove(folder_ / old, error);
   }
   return {};
 }

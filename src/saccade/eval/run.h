@@ -139,20 +139,20 @@ struct RunEmbeddings {
   std::string file;  // relative to the run's folder, or absolute
 };
 
-// Writes a run folder. One process at a time holds one: the folder is locked.
+// Writes a run folder. One process at a time holds one: the folder is locked. What is there stays as it is
+// until finish(); what was added lies beside it until then, and goes with the writer.
 class RunWriter {
  public:
   // Makes the folder if need be. kMismatch where it holds a finished run of other inputs (both are named) and
   // `overwrite` is false; kBadData where its run.json is no evaluation's; kIo where another process writes
-  // into it. Nothing is changed yet.
+  // into it.
   static Result<RunWriter> open(const std::filesystem::path& folder, const RunInfo& info, bool overwrite);
 
   // Appends a line to a file of JSON lines ("ranks.jsonl"); it comes into being with finish().
   Status add_line(const std::string& name, const Json& line);
   Status add_items(const std::string& dataset, const RunItems& items);
   Status add_query(const RunQuery& query) { return add_line("ranks.jsonl", run_query_json(query)); }
-  // images: [n, d], texts: [m, d]; text_image: [m], -1 for a text without a picture. From here on the folder
-  // holds no finished run until finish().
+  // images: [n, d], texts: [m, d]; text_image: [m], -1 for a text without a picture.
   Status add_embeddings(const std::string& dataset, const std::string& model, MatrixView<const float> images,
                         MatrixView<const float> texts, std::span<const int64_t> text_image,
                         const std::map<std::string, std::string>& metadata);
@@ -161,6 +161,8 @@ class RunWriter {
   // A file of the run by its name, whole.
   Status add_file(const std::string& name, std::string_view content);
 
+  // kMismatch as open(), for what has become known since.
+  [[nodiscard]] Status check_inputs(const RunInfo& info) const;
   // Writes everything, run.json last; files of the run that was there and is no more are removed. `info` is
   // what open() got, with what has become known since (hashes of pictures, counts); kMismatch as open() where
   // that tells it from the finished run that is there.
@@ -168,6 +170,7 @@ class RunWriter {
 
  private:
   struct Lines;
+  struct Part;
   struct File {
     std::string name;
     int64_t bytes = 0;
@@ -175,8 +178,7 @@ class RunWriter {
   };
   RunWriter(std::filesystem::path folder, Descriptor lock)
       : folder_(std::move(folder)), lock_(std::move(lock)) {}
-  Status check_same(const RunInfo& info) const;
-  Status begin_changes();
+  Status write_all_files(const Json& metrics);
 
   std::filesystem::path folder_;
   Descriptor lock_;
@@ -185,6 +187,8 @@ class RunWriter {
   RunInfo there_;
   std::vector<std::string> old_files_;
   std::map<std::string, std::shared_ptr<Lines>> lines_;
+  std::vector<std::shared_ptr<Part>> parts_;
+  std::map<std::string, std::string> contents_;  // of add_file
   std::vector<File> files_;
   std::vector<RunEmbeddings> embeddings_;
 };

@@ -238,18 +238,29 @@ TEST(Run, AnUnfinishedRunIsNone) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(none.error().message, HasSubstr("cut off"));
-  // Nothing of it lies about, and it can be made.
+  // Nothing of it lies about, nor of one that was killed, and it can be made.
+  std::ofstream(run / "ranks.jsonl.tmp-1-2") << "x";
   EXPECT_FALSE(fs::exists(run / "ranks.jsonl"));
   EXPECT_TRUE(write_example(run, example_info(), 1));
+  EXPECT_FALSE(fs::exists(run / "ranks.jsonl.tmp-1-2"));
 
-  // Cut off while an old one was being replaced: the old one is none any more.
+  // Cut off before it has finished, a new one leaves the old one as it was.
   {
     auto writer = RunWriter::open(run, example_info(), true);
     ASSERT_TRUE(writer);
     const Matrix<float> rows(1, 2);
     ASSERT_TRUE(writer->add_embeddings("birds-test", "starter", rows.view(), rows.view(), {}, {}));
+    ASSERT_TRUE(writer->add_line("ranks.jsonl", Json::object()));
+    ASSERT_TRUE(writer->add_file("more.json", "{}"));
   }
-  EXPECT_FALSE(read_run(run));
+  const auto old = read_run(run);
+  ASSERT_TRUE(old) << old.error().message;
+  EXPECT_TRUE(read_run_items(*old));
+  EXPECT_EQ(SafeTensors::open(old->embeddings[0].file)->find("image_embeds")->shape[0], 2);
+  for (const auto& entry : fs::recursive_directory_iterator(run)) {
+    EXPECT_NE(entry.path().extension(), ".part");
+    EXPECT_NE(entry.path().filename(), "more.json");
+  }
 }
 
 TEST(Run, FilesOfTheOldRunGo) {

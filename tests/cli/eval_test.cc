@@ -1,0 +1,215 @@
+// saccade eval, as a person runs it.
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/json.h"
+#include "saccade/core/safetensors.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class EvalCommand : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    picture("images/1.png", 200, 30, 30);
+    picture("images/2.png", 30, 200, 30);
+    picture("images/3.png", 30, 30, 200);
+    write("set.jsonl",
+          "{\"image\": \"images/1.png\", \"id\": \"one\", \"captions\": [\"red\", \"a card\"], \"split\": "
+          "\"test\"}\n"
+          "{\"image\": \"images/2.png\", \"id\": \"two\", \"captions\": [\"green\", \"a card\"], \"split\": "
+          "\"test\"}\n"
+          "{\"image\": \"images/3.png\", \"id\": \"three\", \"captions\": [\"red\"], \"split\": \"test\"}\n");
+  }
+  Outcome retrieval(std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {"-q", "eval", "retrieval", "-m", "model", "--dataset", "set.jsonl"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+};
+
+TEST_F(EvalCommand, RetrievalWritesARunAndGoesOnFromItsCache) {
+  const Outcome first = retrieval({"--json", "-o", "run", "--resamples", "50"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json answer = parse_json(first.out).value();
+  EXPECT_EQ(answer["protocol"]["captions"], "all");
+  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("50 resamples"));
+  EXPECT_EQ(answer["datasets"][0]["name"], "set");
+  EXPECT_EQ(answer["datasets"][0]["pictures_sha256"].get<std::string>().size(), 64U);
+  EXPECT_EQ(answer["checkpoints"][0]["fingerprint"].get<std::string>().size(), 64U);
+  ASSERT_EQ(answer["results"].size(), 2U);
+  EXPECT_EQ(answer["results"][0]["model"], "chance");
+  const Json& result = answer["results"][1];
+  EXPECT_EQ(result["texts"], 5);
+  EXPECT_EQ(result["texts_cut"], 0);
+  EXPECT_EQ(result["t2i"]["queries"], 5);
+  EXPECT_EQ(result["i2t"]["queries"], 3);
+  EXPECT_TRUE(result["t2i"]["r1"]["value"].is_number());
+  EXPECT_LE(result["t2i"]["r1"]["low"], result["t2i"]["r1"]["value"]);
+  EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of three pictures
+  for (const char* file :
+       {"run.json", "metrics.json", "items.jsonl", "ranks.jsonl", "embeddings/set--model.safetensors"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "home/.cache/saccade/embeddings"));
+
+  // Its own embeddings give its own figures.
+  const Outcome given =
+      run({"-q", "eval", "retrieval", "--embeddings", "run/embeddings/set--model.safetensors", "--dataset",
+           "set.jsonl", "--resamples", "50", "--json"});
+  ASSERT_EQ(given.code, 0) << given.err;
+  const Json again = parse_json(given.out).value();
+  EXPECT_EQ(again["results"][1]["t2i"], result["t2i"]);
+  EXPECT_EQ(again["results"][1]["i2t"], result["i2t"]);
+
+  // A picture that changes under the run is noticed, also with its rows in the cache; so is another protocol.
+  const std::string before = snapshot("run");
+  const Outcome other = retrieval({"-o", "run", "--resamples", "50", "--captions", "dedup"});
+  EXPECT_EQ(other.code, 1);
+  expect_one_line(other);
+  EXPECT_THAT(other.err, HasSubstr("captions: there \"all\", asked for \"dedup\""));
+  picture("images/2.png", 1, 2, 3);
+  const Outcome changed = retrieval({"-o", "run", "--resamples", "50"});
+  EXPECT_EQ(changed.code, 1);
+  EXPECT_THAT(changed.err, HasSubstr("pictures of dataset set have changed"));
+  EXPECT_EQ(snapshot("run"), before);
+  EXPECT_EQ(retrieval({"-o", "run", "--resamples", "50", "--overwrite"}).code, 0);
+  EXPECT_NE(snapshot("run"), before);
+}
+
+TEST_F(EvalCommand, RetrievalTakesPoliciesAndSeveralModels) {
+  fs::copy(folder_ / "model", folder_ / "other");
+  const Outcome outcome =
+      run({"-q", "eval", "retrieval", "-m", "model", "other", "--dataset", "set.jsonl",
+           "set.jsonl#split=test", "--captions", "one-caption", "--ties", "trec", "--no-cache"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("set: 3 pictures, 3 texts"));
+  EXPECT_THAT(outcome.out, HasSubstr("set-test: 3 pictures, 3 texts"));
+  // Equal weights: nothing tells them apart.
+  EXPECT_THAT(outcome.out,
+              HasSubstr("model - other, text to image, R@1: +0.000 [+0.000, +0.000], p 1.000: cannot be "
+                        "told apart"));
+  EXPECT_THAT(outcome.out, HasSubstr("descending order of ids"));
+  EXPECT_FALSE(fs::exists(folder_ / "home/.cache/saccade"));
+}
+
+TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
+  // A picture without captions, which a manifest may hold.
+  write("alone.jsonl",
+        "{\"image\": \"images/1.png\", \"captions\": [\"red\"]}\n{\"image\": \"images/2.png\"}\n");
+  const Outcome alone = run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "alone.jsonl"});
+  EXPECT_EQ(alone.code, 1);
+  expect_one_line(alone);
+  EXPECT_THAT(alone.err, HasSubstr("pictures without a text: 1, the first: images/2.png"));
+  const Outcome left =
+      run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "alone.jsonl", "--leave-out", "--json"});
+  ASSERT_EQ(left.code, 0) << left.err;
+  const Json answer = parse_json(left.out).value();
+  EXPECT_EQ(answer["datasets"][0]["images"], 1);
+  EXPECT_EQ(answer["datasets"][0]["excluded"][0]["reason"], "pictures without a text");
+  EXPECT_EQ(answer["datasets"][0]["excluded"][0]["count"], 1);
+
+  write("images/2.png", "no picture");
+  const Outcome unreadable = retrieval({});
+  EXPECT_EQ(unreadable.code, 1);
+  expect_one_line(unreadable);
+  EXPECT_THAT(unreadable.err, HasSubstr("1 of 3 pictures cannot be read, the first: "));
+  EXPECT_THAT(unreadable.err, HasSubstr("images/2.png"));
+  const Outcome rest = retrieval({"--leave-out"});
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  EXPECT_THAT(rest.out, HasSubstr("left out: pictures that cannot be read: 1"));
+  EXPECT_THAT(rest.out, HasSubstr("set: 2 pictures, 3 texts"));
+}
+
+TEST_F(EvalCommand, RetrievalRefusesWhatMakesNoSense) {
+  const auto refused = [&](const std::vector<std::string>& arguments, int code, const char* words) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    expect_one_line(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+    EXPECT_EQ(outcome.out, "");
+  };
+  refused({"eval", "retrieval", "-m", "model"}, 2, "name a dataset with --dataset");
+  refused({"eval", "retrieval", "-m", "model", "--dataset", "set.jsonl#split=dev"}, 2, "dev");
+  write("twice.jsonl",
+        "{\"image\": \"images/1.png\", \"id\": \"a\", \"captions\": [\"x\"]}\n"
+        "{\"image\": \"images/2.png\", \"id\": \"a\", \"captions\": [\"y\"]}\n");
+  refused({"eval", "retrieval", "-m", "model", "--dataset", "twice.jsonl"}, 1, "\"a\"");
+
+  const std::vector<float> scores = {1, 2, 3, 4};
+  const std::vector<int64_t> text_image = {0, 1};
+  const std::vector<NamedTensor> tensors = {
+      {"scores", {DType::kF32, {2, 2}, std::as_bytes(std::span(scores))}},
+      {"text_image", {DType::kI64, {2}, std::as_bytes(std::span(text_image))}}};
+  ASSERT_TRUE(write_safetensors(folder_ / "s.safetensors", tensors));
+  refused({"eval", "retrieval", "--scores", "s.safetensors", "--captions", "dedup"}, 2, "--dataset");
+  refused({"eval", "retrieval", "--scores", "s.safetensors", "--dataset", "set.jsonl"}, 1,
+          "2 pictures and 2 texts, the dataset 3 and 5");
+  refused({"eval", "retrieval", "--scores", "s.safetensors", "-m", "model"}, 2, "excludes");
+  // Text 0 with pictures 0 and 1: 1, 2; text 1: 3, 4.
+  const Outcome good = run({"-q", "eval", "retrieval", "--scores", "s.safetensors", "-o", "run", "--json"});
+  ASSERT_EQ(good.code, 0) << good.err;
+  const Json result = parse_json(good.out).value()["results"][1];
+  EXPECT_EQ(result["t2i"]["r1"]["value"], 0.5);
+  EXPECT_EQ(result["i2t"]["r1"]["value"], 0.5);
+  EXPECT_EQ(result["t2i"]["mrr"]["value"], 0.75);
+}
+
+TEST_F(EvalCommand, WinogroundJudgesPairs) {
+  write("pairs.jsonl",
+        "{\"id\": \"a\", \"kind\": \"object\", \"images\": [\"images/1.png\", \"images/2.png\"], "
+        "\"captions\": [\"red\", \"green\"]}\n"
+        "{\"id\": \"b\", \"kind\": \"relation\", \"images\": [\"images/1.png\", \"images/3.png\"], "
+        "\"captions\": [\"red\", \"blue\"]}\n");
+  // The first item right, the second tied and wrong.
+  const std::vector<float> scores = {2, 1, 0, 3, 1, 1, 1, 1};
+  ASSERT_TRUE(write_safetensors(
+      folder_ / "s.safetensors",
+      std::vector<NamedTensor>{{"scores", {DType::kF32, {2, 2, 2}, std::as_bytes(std::span(scores))}}}));
+  const Outcome given = run({"-q", "eval", "winoground", "--dataset", "pairs.jsonl", "--scores",
+                             "s.safetensors", "-o", "run", "--json"});
+  ASSERT_EQ(given.code, 0) << given.err;
+  const Json answer = parse_json(given.out).value();
+  ASSERT_EQ(answer["results"].size(), 6U);  // chance and the scores: all, and two kinds
+  EXPECT_EQ(answer["results"][0]["scores"]["image"]["value"], 0.25);
+  const Json& all = answer["results"][3];
+  EXPECT_EQ(all["model"], "s");
+  EXPECT_EQ(all["items"], 2);
+  EXPECT_EQ(all["tied"], 1);
+  EXPECT_EQ(all["scores"]["group"]["value"], 0.5);
+  EXPECT_EQ(answer["results"][4]["kind"], "object");
+  EXPECT_EQ(answer["results"][4]["scores"]["text"]["value"], 1);
+  EXPECT_TRUE(fs::exists(folder_ / "run/pairs.jsonl"));
+
+  const Outcome encoded =
+      run({"-q", "eval", "winoground", "-m", "model", "--dataset", "pairs.jsonl", "-o", "run2"});
+  ASSERT_EQ(encoded.code, 0) << encoded.err;
+  EXPECT_THAT(encoded.out, HasSubstr("pairs: 2 items"));
+  EXPECT_THAT(encoded.out, HasSubstr("A tie is wrong."));
+
+  fs::remove(folder_ / "images/3.png");
+  const Outcome gone = run({"-q", "eval", "winoground", "-m", "model", "--dataset", "pairs.jsonl"});
+  EXPECT_EQ(gone.code, 1);
+  expect_one_line(gone);
+  EXPECT_THAT(gone.err, HasSubstr("images/3.png"));
+  const Outcome left =
+      run({"-q", "eval", "winoground", "-m", "model", "--dataset", "pairs.jsonl", "--leave-out"});
+  ASSERT_EQ(left.code, 0) << left.err;
+  EXPECT_THAT(left.out, HasSubstr("pairs: 1 item\n"));
+  EXPECT_THAT(left.out, HasSubstr("left out: items with a picture that cannot be read: 1"));
+  const Outcome captions = run({"-q", "eval", "winoground", "-m", "model", "--dataset", "set.jsonl"});
+  EXPECT_EQ(captions.code, 2);
+  EXPECT_THAT(captions.err, HasSubstr("eval retrieval"));
+}
+
+}  // namespace
+}  // namespace saccade::test
