@@ -51,8 +51,7 @@ std::vector<float> normal_values(int64_t count) {
   return values;
 }
 
-// --- the products of a forward pass
-// -------------------------------------------------------------------------
+// --- the products of a forward pass ---------------------------------------------------------------------
 
 struct Product {
   int64_t rows = 0;
@@ -155,8 +154,7 @@ class BareProducts {
   std::vector<Kernel> kernels_;
 };
 
-// --- encoders
-// -----------------------------------------------------------------------------------------------
+// --- encoders -------------------------------------------------------------------------------------------
 
 // Checkpoints written so far, and the encoder opened last: one at a time, as each takes its share of memory.
 class Encoders {

@@ -42,8 +42,7 @@ namespace fs = std::filesystem;
 
 constexpr double kMemoryLimit = 1.5e9;  // for indexing 10,000 pictures
 
-// --- pictures
-// -----------------------------------------------------------------------------------------------
+// --- pictures -------------------------------------------------------------------------------------------
 
 // Soft colours with some grain: compresses about as photographs do.
 Image made_picture(int seed, int width, int height) {
@@ -150,8 +149,7 @@ FolderSource existing(const fs::path& path) {
   return [path](Inputs&) -> Result<fs::path> { return path; };
 }
 
-// --- benchmarks
-// ---------------------------------------------------------------------------------------------
+// --- benchmarks -----------------------------------------------------------------------------------------
 
 Result<IngestReport> index_into(const fs::path& folder, const fs::path& pictures, const std::string& name,
                                 const fs::path& checkpoint, Encoder& encoder) {

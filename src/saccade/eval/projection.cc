@@ -27,8 +27,7 @@ Status check_finite(MatrixView<const float> rows, std::string_view what) {
   return {};
 }
 
-// --- Principal components
-// -----------------------------------------------------------------------------------
+// --- Principal components -------------------------------------------------------------------------------
 
 double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
@@ -203,8 +202,7 @@ Matrix<double> inner_products(const Matrix<double>& rows, ThreadPool& pool) {
   return out;
 }
 
-// --- t-SNE
-// --------------------------------------------------------------------------------------------------
+// --- t-SNE ----------------------------------------------------------------------------------------------
 
 // Squared Euclidean distances of row `self` to all rows, from `products` (of self with all) and `squares`.
 void squared_distances(std::span<const float> products, std::span<const double> squares, int64_t self,

@@ -32,8 +32,7 @@ nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& conf
   return inputs;
 }
 
-// --- retrieval
-// -----------------------------------------------------------------------------------------------
+// --- retrieval ------------------------------------------------------------------------------------------
 
 class RetrievalEncoder : public Architecture, public LateInteraction, public PairScorer {
  public:
@@ -193,8 +192,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
   std::mutex mutex_;
 };
 
-// --- frozen towers
-// -------------------------------------------------------------------------------------------
+// --- frozen towers --------------------------------------------------------------------------------------
 
 class FrozenEncoder : public Architecture, public FrozenFeatures {
  public:
@@ -290,8 +288,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
   std::mutex mutex_;
 };
 
-// --- loading
-// -------------------------------------------------------------------------------------------------
+// --- loading --------------------------------------------------------------------------------------------
 
 // What older transformers saved beside the weights: 0, 1, 2, ...
 constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "*.embeddings.position_ids"};

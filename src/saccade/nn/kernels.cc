@@ -84,8 +84,7 @@ SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
   x = below ? Floats{} : p * power;
 }
 
-// --- layer normalization
-// ------------------------------------------------------------------------------------
+// --- layer normalization --------------------------------------------------------------------------------
 
 template <int W>
 SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int64_t last) {
@@ -128,8 +127,7 @@ SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int
   }
 }
 
-// --- attention
-// ----------------------------------------------------------------------------------------------
+// --- attention ------------------------------------------------------------------------------------------
 
 // out = a b for kQueries rows of a and kVectors vectors of columns of b. a: rows `a_stride` apart, depth
 // long.
@@ -299,8 +297,7 @@ SACCADE_INLINE void attend_heads_with(const AttentionTask& task, int64_t first, 
   }
 }
 
-// --- one function an instruction set
-// ------------------------------------------------------------------------
+// --- one function an instruction set --------------------------------------------------------------------
 
 void normalize_portable(const NormTask& task, int64_t first, int64_t last) {
   normalize_rows_with<4>(task, first, last);
