@@ -3,19 +3,13 @@
 
 #include <cmath>
 
+#include "saccade/model/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 
 namespace saccade {
 namespace {
 
 using torch::Tensor;
-
-Result<Json> section(const Json& config, const char* name) {
-  const auto found = config.find(name);
-  if (found == config.end() || found->is_null()) return Json(Json::object());
-  if (found->is_object()) return *found;
-  return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", name, json_kind(*found));
-}
 
 class AlignEncoder : public DualEncoder {
  public:

@@ -1,5 +1,7 @@
 #include "saccade/model/bert.h"
 
+#include "saccade/model/config_fields.h"
+
 namespace saccade {
 namespace {
 
@@ -36,11 +38,6 @@ Status refuse_other_models(const Json& config) {
   return {};
 }
 
-Status in_range(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kBadData, "\"{}\" is {}, expected {} to {}", name, value, low, high);
-}
-
 }  // namespace
 
 Result<BertConfig> bert_config_from_hugging_face(const Json& config) {
@@ -60,14 +57,14 @@ Result<BertConfig> bert_config_from_hugging_face(const Json& config) {
   SACCADE_ASSIGN(result.positions, json_field_or<int64_t>(config, "max_position_embeddings", 512));
   SACCADE_ASSIGN(result.token_types, json_field_or<int64_t>(config, "type_vocab_size", 2));
   SACCADE_ASSIGN(result.pad_id, json_field_or<int64_t>(config, "pad_token_id", 0));
-  SACCADE_TRY(in_range("hidden_size", shape.width, 1, kMaxSide));
-  SACCADE_TRY(in_range("num_hidden_layers", shape.layers, 1, 1000));
-  SACCADE_TRY(in_range("num_attention_heads", shape.heads, 1, kMaxSide));
-  SACCADE_TRY(in_range("intermediate_size", shape.mlp_width, 1, kMaxSide));
-  SACCADE_TRY(in_range("vocab_size", result.vocabulary, 1, 10'000'000));
-  SACCADE_TRY(in_range("max_position_embeddings", result.positions, 2, kMaxSide));
-  SACCADE_TRY(in_range("type_vocab_size", result.token_types, 1, 1000));
-  SACCADE_TRY(in_range("pad_token_id", result.pad_id, 0, result.vocabulary - 1));
+  SACCADE_TRY(in_range("\"hidden_size\"", shape.width, 1, kMaxSide));
+  SACCADE_TRY(in_range("\"num_hidden_layers\"", shape.layers, 1, 1000));
+  SACCADE_TRY(in_range("\"num_attention_heads\"", shape.heads, 1, kMaxSide));
+  SACCADE_TRY(in_range("\"intermediate_size\"", shape.mlp_width, 1, kMaxSide));
+  SACCADE_TRY(in_range("\"vocab_size\"", result.vocabulary, 1, 10'000'000));
+  SACCADE_TRY(in_range("\"max_position_embeddings\"", result.positions, 2, kMaxSide));
+  SACCADE_TRY(in_range("\"type_vocab_size\"", result.token_types, 1, 1000));
+  SACCADE_TRY(in_range("\"pad_token_id\"", result.pad_id, 0, result.vocabulary - 1));
   if (shape.width % shape.heads != 0) {
     return fail(ErrorCode::kBadData, "\"hidden_size\" {} is not a multiple of {} heads", shape.width,
                 shape.heads);

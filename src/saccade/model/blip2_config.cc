@@ -3,6 +3,7 @@
 #include <array>
 
 #include "saccade/model/blip2.h"
+#include "saccade/model/config_fields.h"
 
 namespace saccade {
 namespace {
@@ -10,11 +11,6 @@ namespace {
 using nn::TransformerShape;
 
 constexpr int64_t kLavisTokens = 35;  // LAVIS, blip2_retrieval: max_length where recall is measured
-
-Status in_range(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kBadData, "{} is {}, expected {} to {}", name, value, low, high);
-}
 
 Status check_tower(const TransformerShape& shape) {
   constexpr int64_t kMaxSide = 65'536;
@@ -30,15 +26,6 @@ Status check_tower(const TransformerShape& shape) {
     return fail(ErrorCode::kBadData, "\"layer_norm_eps\" is {}, expected above 0 and below 1", shape.eps);
   }
   return {};
-}
-
-// config[name], an empty object where it is missing or null.
-Result<Json> section(const Json& config, const char* name) {
-  const auto found = config.find(name);
-  if (found == config.end() || found->is_null()) return Json::object();
-  if (!found->is_object())
-    return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", name, json_kind(*found));
-  return *found;
 }
 
 // `shape` with the fields that the section gives.

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "saccade/model/clip.h"
+#include "saccade/model/config_fields.h"
 
 namespace saccade {
 namespace {
@@ -44,15 +45,9 @@ Result<ClipConfig> checked(ClipConfig config) {
 
 // One tower's section: the older "<name>_dict", where there is one, over its own fields over the defaults, as
 // transformers merges them.
-Result<Json> section(const Json& config, const std::string& name, Json defaults) {
-  for (const std::string& key : {name, name + "_dict"}) {
-    const auto found = config.find(key);
-    if (found == config.end() || found->is_null()) continue;
-    if (!found->is_object())
-      return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", key, json_kind(*found));
-    defaults.update(*found);
-  }
-  return defaults;
+Result<Json> tower_section(const Json& config, const std::string& name, Json defaults) {
+  SACCADE_ASSIGN(Json first, section(config, name, std::move(defaults)));
+  return section(config, name + "_dict", std::move(first));
 }
 
 Result<TransformerShape> hugging_face_shape(const Json& section) {
@@ -133,26 +128,26 @@ Status read_open_clip_resnet(const Json& vision, ClipConfig& result) {
 
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config) {
   if (!config.is_object()) return fail(ErrorCode::kBadData, "config is {}, not an object", json_kind(config));
-  SACCADE_ASSIGN(const Json vision, section(config, "vision_config",
-                                            {{"hidden_size", 768},
-                                             {"intermediate_size", 3072},
-                                             {"num_hidden_layers", 12},
-                                             {"num_attention_heads", 12},
-                                             {"num_channels", 3},
-                                             {"image_size", 224},
-                                             {"patch_size", 32},
-                                             {"hidden_act", "quick_gelu"},
-                                             {"layer_norm_eps", 1e-5}}));
-  SACCADE_ASSIGN(const Json text, section(config, "text_config",
-                                          {{"vocab_size", 49408},
-                                           {"hidden_size", 512},
-                                           {"intermediate_size", 2048},
-                                           {"num_hidden_layers", 12},
-                                           {"num_attention_heads", 8},
-                                           {"max_position_embeddings", 77},
-                                           {"hidden_act", "quick_gelu"},
-                                           {"layer_norm_eps", 1e-5},
-                                           {"eos_token_id", 49407}}));
+  SACCADE_ASSIGN(const Json vision, tower_section(config, "vision_config",
+                                                  {{"hidden_size", 768},
+                                                   {"intermediate_size", 3072},
+                                                   {"num_hidden_layers", 12},
+                                                   {"num_attention_heads", 12},
+                                                   {"num_channels", 3},
+                                                   {"image_size", 224},
+                                                   {"patch_size", 32},
+                                                   {"hidden_act", "quick_gelu"},
+                                                   {"layer_norm_eps", 1e-5}}));
+  SACCADE_ASSIGN(const Json text, tower_section(config, "text_config",
+                                                {{"vocab_size", 49408},
+                                                 {"hidden_size", 512},
+                                                 {"intermediate_size", 2048},
+                                                 {"num_hidden_layers", 12},
+                                                 {"num_attention_heads", 8},
+                                                 {"max_position_embeddings", 77},
+                                                 {"hidden_act", "quick_gelu"},
+                                                 {"layer_norm_eps", 1e-5},
+                                                 {"eos_token_id", 49407}}));
   ClipConfig result;
   SACCADE_ASSIGN(result.vision, hugging_face_shape(vision).in("vision_config"));
   SACCADE_ASSIGN(result.text, hugging_face_shape(text).in("text_config"));
@@ -226,15 +221,8 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
 }
 
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
-  const auto shape_of = [&](const std::string& name, size_t dimensions) -> Result<std::vector<int64_t>> {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) return fail(ErrorCode::kBadData, "tensor {} is missing", name);
-    std::vector<int64_t> shape = found->second.sizes().vec();
-    if (shape.size() != dimensions) {
-      return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected {} dimensions", name,
-                  shape_text(shape), dimensions);
-    }
-    return shape;
+  const auto shape_of = [&](const std::string& name, size_t dimensions) {
+    return tensor_shape(tensors, name, dimensions);
   };
   const auto count_layers = [&](const std::string& prefix) {
     int64_t layers = 0;

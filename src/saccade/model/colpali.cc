@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "saccade/model/config_fields.h"
+
 namespace saccade {
 
 using nn::Linear;
@@ -21,17 +23,10 @@ const Json& member(const Json& object, const char* key) {
   return found == object.end() ? kNull : *found;
 }
 
-Result<Json> section(const Json& config, const char* key) {
-  const Json& found = member(config, key);
-  if (found.is_object()) return found;
-  return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", key,
-              found.is_null() ? "not there" : json_kind(found));
-}
-
 // PaliGemma's own config: "vlm_config" of ColPali's.
 Status read_paligemma(const Json& config, ColPaliConfig& result) {
-  SACCADE_ASSIGN(const Json vision, section(config, "vision_config"));
-  SACCADE_ASSIGN(const Json text, section(config, "text_config"));
+  SACCADE_ASSIGN(const Json vision, required_section(config, "vision_config"));
+  SACCADE_ASSIGN(const Json text, required_section(config, "text_config"));
   SACCADE_ASSIGN(result.vision, siglip_vision_config(vision).in("vision_config"));
   SACCADE_ASSIGN(result.text, gemma_config_from_hugging_face(text).in("text_config"));
   for (const char* key : {"image_token_index", "image_token_id"}) {
@@ -121,7 +116,7 @@ Result<ColPaliConfig> colpali_config(const Json& config, const Json& processor,
   ColPaliConfig result;
   SACCADE_ASSIGN(const auto type, json_field<std::string>(config, "model_type"));
   if (type == "colpali") {
-    SACCADE_ASSIGN(const Json model, section(config, "vlm_config"));
+    SACCADE_ASSIGN(const Json model, required_section(config, "vlm_config"));
     SACCADE_TRY(read_paligemma(model, result).in("vlm_config"));
     SACCADE_ASSIGN(result.projection, json_field_or<int64_t>(config, "embedding_dim", result.projection));
     if (result.projection < 1 || result.projection > 65'536) {

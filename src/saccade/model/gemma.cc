@@ -3,17 +3,14 @@
 #include <cmath>
 #include <utility>
 
+#include "saccade/model/config_fields.h"
+
 namespace saccade {
 
 using nn::Linear;
 using torch::Tensor;
 
 namespace {
-
-Status in_range(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kBadData, "{} is {}, expected {} to {}", name, value, low, high);
-}
 
 Status check(const GemmaConfig& config) {
   constexpr int64_t kMaxSide = 65'536;

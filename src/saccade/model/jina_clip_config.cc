@@ -2,6 +2,7 @@
 #include <set>
 #include <string_view>
 
+#include "saccade/model/config_fields.h"
 #include "saccade/model/jina_clip.h"
 
 namespace saccade {
@@ -9,11 +10,6 @@ namespace {
 
 constexpr int64_t kMaxSide = 65'536;
 constexpr std::string_view kText = "text_model.transformer.";
-
-Status in_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kBadData, "{} is {}, expected {} to {}", name, value, low, high);
-}
 
 Status check_blocks(std::string_view tower, const nn::TransformerShape& shape) {
   SACCADE_TRY(in_range(fmt::format("{} width", tower), shape.width, 1, kMaxSide));
@@ -37,15 +33,6 @@ Status expect_plain(const Json& section, std::string_view where, const char* key
   if (found == section.end() || found->is_null() || *found == plain) return {};
   return fail(ErrorCode::kUnsupported, "{} \"{}\" is {}, known is {}", where, key, dump_json(*found),
               dump_json(plain));
-}
-
-Result<Json> section(const Json& config, const char* name) {
-  const auto found = config.find(name);
-  if (found == config.end() || !found->is_object()) {
-    return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", name,
-                found == config.end() ? "missing" : json_kind(*found));
-  }
-  return *found;
 }
 
 Result<EvaShape> read_vision(const Json& json) {
@@ -138,10 +125,7 @@ Result<JinaTextShape> read_text(const Json& json, const nn::TensorMap& tensors) 
   while (tensors.contains(fmt::format("{}encoder.layers.{}.norm1.weight", kText, shape.blocks.layers))) {
     ++shape.blocks.layers;
   }
-  Json changes = Json::object();
-  if (const auto found = json.find("hf_model_config_kwargs"); found != json.end() && !found->is_null()) {
-    SACCADE_ASSIGN(changes, section(json, "hf_model_config_kwargs"));
-  }
+  SACCADE_ASSIGN(const Json changes, section(json, "hf_model_config_kwargs"));
   static const std::set<std::string_view> kHarmless = {"use_flash_attn",
                                                        "attention_probs_dropout_prob",
                                                        "hidden_dropout_prob",
@@ -183,8 +167,8 @@ Result<JinaTextShape> read_text(const Json& json, const nn::TensorMap& tensors) 
 
 Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors) {
   if (!config.is_object()) return fail(ErrorCode::kBadData, "config is {}, not an object", json_kind(config));
-  SACCADE_ASSIGN(const Json vision, section(config, "vision_config"));
-  SACCADE_ASSIGN(const Json text, section(config, "text_config"));
+  SACCADE_ASSIGN(const Json vision, required_section(config, "vision_config"));
+  SACCADE_ASSIGN(const Json text, required_section(config, "text_config"));
   JinaClipConfig result;
   SACCADE_ASSIGN(result.vision, read_vision(vision));
   SACCADE_ASSIGN(result.text, read_text(text, tensors));

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "saccade/model/checkpoint.h"
+#include "saccade/model/config_fields.h"
 #include "saccade/model/siglip.h"
 
 namespace saccade {
@@ -12,11 +13,6 @@ namespace {
 using nn::Activation;
 using nn::TransformerShape;
 using torch::Tensor;
-
-Status in_range(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kBadData, "{} is {}, expected {} to {}", name, value, low, high);
-}
 
 Status check_vision(const SiglipVisionConfig& config) {
   SACCADE_TRY(check_tower("vision", config.shape));
@@ -36,16 +32,6 @@ Result<SiglipConfig> checked(SiglipConfig config) {
                 config.projection, config.vision.shape.width);
   }
   return config;
-}
-
-Result<Json> section(const Json& config, const char* key, Json defaults) {
-  const auto found = config.find(key);
-  if (found == config.end() || found->is_null()) return defaults;
-  if (!found->is_object()) {
-    return fail(ErrorCode::kBadData, "\"{}\" is {}, not an object", key, json_kind(*found));
-  }
-  defaults.update(*found);
-  return defaults;
 }
 
 Result<TransformerShape> hugging_face_shape(const Json& section) {
@@ -86,18 +72,6 @@ Result<TimmTower> timm_tower(const std::string& name) {
               known);
 }
 
-Result<std::vector<int64_t>> shape_of(const nn::TensorMap& tensors, const std::string& name,
-                                      size_t dimensions) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) return fail(ErrorCode::kBadData, "tensor {} is missing", name);
-  std::vector<int64_t> shape = found->second.sizes().vec();
-  if (shape.size() != dimensions) {
-    return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected {} dimensions", name,
-                shape_text(shape), dimensions);
-  }
-  return shape;
-}
-
 // Anything beside what is listed could change the answers, and is refused.
 Status expect_fields(const Json& section, const char* name, const std::set<std::string>& read,
                      const Json& wanted) {
@@ -127,8 +101,8 @@ Result<SiglipVisionConfig> open_clip_vision(const Json& vision, const nn::Tensor
   SACCADE_ASSIGN(const auto name, json_field<std::string>(vision, "timm_model_name"));
   SACCADE_ASSIGN(const TimmTower tower, timm_tower(name));
   const std::string trunk = "visual.trunk.";
-  SACCADE_ASSIGN(const auto kernel, shape_of(tensors, trunk + "patch_embed.proj.weight", 4));
-  SACCADE_ASSIGN(const auto mlp, shape_of(tensors, trunk + "blocks.0.mlp.fc1.weight", 2));
+  SACCADE_ASSIGN(const auto kernel, tensor_shape(tensors, trunk + "patch_embed.proj.weight", 4));
+  SACCADE_ASSIGN(const auto mlp, tensor_shape(tensors, trunk + "blocks.0.mlp.fc1.weight", 2));
   config.patch_size = kernel[3];
   config.shape.width = kernel[0];
   config.shape.mlp_width = mlp[0];
@@ -162,7 +136,7 @@ Status open_clip_text(const Json& text, const nn::TensorMap& tensors, SiglipConf
   SACCADE_ASSIGN(config.text.heads, json_field_or<int64_t>(text, "heads", 8));
   SACCADE_ASSIGN(config.vocabulary, json_field_or<int64_t>(text, "vocab_size", 49408));
   SACCADE_ASSIGN(config.positions, json_field_or<int64_t>(text, "context_length", 77));
-  SACCADE_ASSIGN(const auto mlp, shape_of(tensors, "text.transformer.resblocks.0.mlp.c_fc.weight", 2));
+  SACCADE_ASSIGN(const auto mlp, tensor_shape(tensors, "text.transformer.resblocks.0.mlp.c_fc.weight", 2));
   config.text.mlp_width = mlp[0];
   config.text.eps = 1e-5;
   if (text.contains("norm_kwargs")) {
@@ -199,8 +173,8 @@ Result<SiglipVisionConfig> siglip_vision_config(const Json& section) {
 
 Result<SiglipConfig> siglip_config_from_hugging_face(const Json& config) {
   if (!config.is_object()) return fail(ErrorCode::kBadData, "config is {}, not an object", json_kind(config));
-  SACCADE_ASSIGN(const Json vision, section(config, "vision_config", Json::object()));
-  SACCADE_ASSIGN(const Json text, section(config, "text_config", Json::object()));
+  SACCADE_ASSIGN(const Json vision, section(config, "vision_config"));
+  SACCADE_ASSIGN(const Json text, section(config, "text_config"));
   SiglipConfig result;
   SACCADE_ASSIGN(result.vision, siglip_vision_config(vision).in("vision_config"));
   SACCADE_ASSIGN(result.text, hugging_face_shape(text).in("text_config"));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "saccade/model/config_fields.h"
 #include "saccade/nn/post_norm.h"
 
 namespace saccade {
@@ -9,11 +10,6 @@ namespace {
 
 using nn::Linear;
 using torch::Tensor;
-
-Status in_range(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return {};
-  return fail(ErrorCode::kBadData, "{} is {}, expected {} to {}", name, value, low, high);
-}
 
 Status check(const T5Config& config) {
   constexpr int64_t kMaxSide = 65'536;

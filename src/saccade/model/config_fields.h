@@ -1,0 +1,29 @@
+// What reading any family's config takes: sections, ranges, and the shapes of tensors that stand in for a
+// config.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/nn/parameters.h"
+
+namespace saccade {
+
+// kBadData names the value and its bounds, both of which are good.
+Status in_range(std::string_view name, int64_t value, int64_t low, int64_t high);
+
+// An object's member that is an object itself, over `defaults`; these alone where it is absent or null.
+Result<Json> section(const Json& config, const std::string& key, Json defaults = Json::object());
+
+// The same of a member that must be there.
+Result<Json> required_section(const Json& config, const std::string& key);
+
+// kBadData without the tensor, or if it has another number of dimensions.
+Result<std::vector<int64_t>> tensor_shape(const nn::TensorMap& tensors, const std::string& name,
+                                          size_t dimensions);
+
+}  // namespace saccade
