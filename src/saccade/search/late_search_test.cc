@@ -14,6 +14,7 @@
 #include "saccade/search/explain.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
+#include "saccade/search/test_letters.h"
 
 namespace saccade {
 namespace {
@@ -23,37 +24,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr int64_t kDim = 8;
-
-void normalize(std::span<float> row) {
-  double square = 0;
-  for (const float value : row) square += double{value} * value;
-  for (float& value : row) value = static_cast<float>(value / std::sqrt(square));
-}
-
-// Texts are letters, one token each; the start is token 100, the end 101.
-class LetterTokenizer : public Tokenizer {
- public:
-  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
-    TokenizedText result;
-    result.first = 1;
-    result.ids.push_back(start_id());
-    for (const char c : text) {
-      if (c == ' ') continue;
-      if (static_cast<int64_t>(result.ids.size()) + 1 < max_tokens) {
-        result.ids.push_back(c - 'a');
-        ++result.used;
-      } else {
-        ++result.dropped;
-      }
-    }
-    result.ids.push_back(end_id());
-    return result;
-  }
-  [[nodiscard]] int64_t vocabulary_size() const override { return 103; }
-  [[nodiscard]] int32_t start_id() const override { return 100; }
-  [[nodiscard]] int32_t end_id() const override { return 101; }
-  [[nodiscard]] int32_t pad_id() const override { return 102; }
-};
 
 // Pictures of 4 x 4 pixels. A row is a mean colour (red axis 0, green 1, blue 2) with a little of axis 3, of
 // the whole picture, or in late interaction of each quarter, and then one of axis 7 for no place. A letter's
@@ -88,7 +58,7 @@ class ColourEncoder : public Encoder, public LateInteraction, public PairScorer 
     for (size_t t = 0; t < texts.size(); ++t) {
       const auto row = rows.row(static_cast<int64_t>(t));
       for (const int32_t id : texts[t].ids) row[axis_of(id)] += 1;
-      normalize(row);
+      test::normalize(row);
     }
     return rows;
   }
@@ -145,13 +115,13 @@ class ColourEncoder : public Encoder, public LateInteraction, public PairScorer 
       }
     }
     row[3] += 0.1F;
-    normalize(row);
+    test::normalize(row);
   }
 
   bool late_;
   bool pairs_;
   Preprocessing preprocessing_;
-  LetterTokenizer tokenizer_;
+  test::LetterTokenizer tokenizer_;
 };
 
 // The colours of four quarters: r, g, b, k (black), w.

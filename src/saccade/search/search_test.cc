@@ -11,6 +11,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/search/test_letters.h"
 
 namespace saccade {
 namespace {
@@ -21,9 +22,7 @@ constexpr int64_t kDim = 8;
 constexpr char kFingerprint[] = "1111111111111111111111111111111111111111111111111111111111111111";
 
 std::vector<float> unit(std::vector<float> row) {
-  double square = 0;
-  for (const float value : row) square += double{value} * value;
-  for (float& value : row) value = static_cast<float>(value / std::sqrt(square));
+  test::normalize(row);
   return row;
 }
 
@@ -33,32 +32,8 @@ std::vector<float> axis(int64_t which) {
   return row;
 }
 
-// Texts are letters, one token each: 'a' is axis 0, 'b' axis 1, ...; a text is the sum of its letters.
-class LetterTokenizer : public Tokenizer {
- public:
-  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
-    TokenizedText result;
-    result.first = 1;
-    result.ids.push_back(start_id());
-    for (const char c : text) {
-      if (c == ' ') continue;
-      if (static_cast<int64_t>(result.ids.size()) + 1 < max_tokens) {
-        result.ids.push_back(c - 'a');
-        ++result.used;
-      } else {
-        ++result.dropped;
-      }
-    }
-    result.ids.push_back(end_id());
-    return result;
-  }
-  [[nodiscard]] int64_t vocabulary_size() const override { return 103; }
-  [[nodiscard]] int32_t start_id() const override { return 100; }
-  [[nodiscard]] int32_t end_id() const override { return 101; }
-  [[nodiscard]] int32_t pad_id() const override { return 102; }
-};
-
-// Pictures are encoded by their mean colour: red is axis 0, green axis 1, blue axis 2.
+// Pictures are encoded by their mean colour: red is axis 0, green axis 1, blue axis 2. A text is the sum of
+// its letters: 'a' is axis 0, 'b' axis 1, ...
 class LetterEncoder : public Encoder {
  public:
   explicit LetterEncoder(bool with_tokenizer = true) {
@@ -68,7 +43,7 @@ class LetterEncoder : public Encoder {
     preprocessing_.resize_mode = ResizeMode::kSquash;
     preprocessing_.resize_height = preprocessing_.resize_width = 4;
     preprocessing_.crop = false;
-    if (with_tokenizer) tokenizer_ = std::make_unique<LetterTokenizer>();
+    if (with_tokenizer) tokenizer_ = std::make_unique<test::LetterTokenizer>();
   }
   [[nodiscard]] const EncoderInfo& info() const override { return info_; }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
