@@ -3,11 +3,12 @@
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+
+#include "saccade/core/file_lock.h"
 
 namespace saccade {
 namespace {
@@ -46,14 +47,13 @@ Descriptor::~Descriptor() {
 }
 
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing) {
-  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (lock.get() < 0) return fail_errno(errno, path.string());
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return fail_errno(errno, path.string() + ": lock");
+  SACCADE_ASSIGN(std::optional<Descriptor> taken, try_lock_file(path));
+  if (!taken) {
     const auto holder = read_file(path, 100);
     return fail(ErrorCode::kIo, "{}: process {} is {}; wait until it ends", path.parent_path().string(),
                 holder && !holder->empty() ? *holder : "(unknown)", doing);
   }
+  Descriptor lock = *std::move(taken);
   const std::string id = std::to_string(::getpid());
   if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
   SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));

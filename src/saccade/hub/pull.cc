@@ -4,9 +4,9 @@
 #include <system_error>
 #include <utility>
 
+#include "saccade/core/file_lock.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/hub/cache.h"
-#include "saccade/hub/file_lock.h"
 #include "saccade/hub/partial_file.h"
 #include "saccade/hub/select.h"
 
@@ -97,7 +97,7 @@ class Pull {
   // The blob there and linked to, by download if need be.
   Status place(const RemoteFile& file) {
     PulledFile pulled{.name = file.name, .size = file.size, .hash = file.hash, .downloaded = false};
-    SACCADE_ASSIGN(const FileLock lock, FileLock::take(folder_.lock(file.hash), stop_, [&] {
+    SACCADE_ASSIGN(const Descriptor lock, wait_for_lock_file(folder_.lock(file.hash), stop_, [&] {
                      tell(0, file.name + ": waiting for another download of it");
                    }));
     tell(0, file.name);

@@ -1,0 +1,60 @@
+#include "saccade/core/file_lock.h"
+
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/test_folder.h"
+
+namespace saccade {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(FileLock, HasOneHolderAtATime) {
+  const test::TestFolder folder;
+  auto first = try_lock_file(folder / "a");
+  ASSERT_TRUE(first && first->has_value());
+  auto second = try_lock_file(folder / "a");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_FALSE(second->has_value());
+  first->reset();
+  second = try_lock_file(folder / "a");
+  ASSERT_TRUE(second && second->has_value());
+  // The holder takes the file away: what is made anew in its place is free.
+  std::filesystem::remove(folder / "a");
+  const auto third = try_lock_file(folder / "a");
+  ASSERT_TRUE(third && third->has_value());
+  EXPECT_EQ(try_lock_file(folder / "none/a").error().code, ErrorCode::kNotFound);
+}
+
+TEST(FileLock, NamesItsHolder) {
+  const test::TestFolder folder;
+  const auto lock = lock_file(folder / "lock", "writing here");
+  ASSERT_TRUE(lock) << lock.error().message;
+  const auto again = lock_file(folder / "lock", "writing here");
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, ErrorCode::kIo);
+  EXPECT_THAT(again.error().message, HasSubstr("process " + std::to_string(::getpid()) + " is writing here"));
+}
+
+TEST(FileLock, WaitsUntilItIsFreeOrIsStopped) {
+  const test::TestFolder folder;
+  auto held = wait_for_lock_file(folder / "made/on/the/way/a", {}, {});
+  ASSERT_TRUE(held) << held.error().message;
+  int waits = 0;
+  const auto freed = wait_for_lock_file(folder / "made/on/the/way/a", {}, [&] {
+    if (++waits == 2) *held = Descriptor();
+  });
+  ASSERT_TRUE(freed) << freed.error().message;
+  EXPECT_EQ(waits, 2);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = wait_for_lock_file(folder / "made/on/the/way/a", stop.get_token(), {});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace saccade
