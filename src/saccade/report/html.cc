@@ -3,6 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <fmt/format.h>
+
+#include "saccade/core/hash.h"
+
 namespace saccade {
 namespace {
 
@@ -92,11 +96,11 @@ std::string file_url(std::string_view path) {
   return result;
 }
 
-std::string data_url(std::string_view media_type, std::string_view bytes) {
+namespace {
+
+std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result = "data:";
-  result += media_type;
-  result += ";base64,";
+  std::string result;
   result.reserve(result.size() + (bytes.size() + 2) / 3 * 4);
   for (size_t i = 0; i < bytes.size(); i += 3) {
     uint32_t group = 0;  // three bytes, zeros where there are fewer
@@ -108,6 +112,45 @@ std::string data_url(std::string_view media_type, std::string_view bytes) {
     }
   }
   return result;
+}
+
+}  // namespace
+
+std::string data_url(std::string_view media_type, std::string_view bytes) {
+  return fmt::format("data:{};base64,{}", media_type, base64(bytes));
+}
+
+std::string script_json(const Json& json) {
+  std::string result;
+  const std::string text = dump_json(json);
+  result.reserve(text.size());
+  // These occur in strings alone, where an escape means the same.
+  for (const char c : text) {
+    switch (c) {
+      case '<':
+        result += "\\u003c";
+        break;
+      case '>':
+        result += "\\u003e";
+        break;
+      case '&':
+        result += "\\u0026";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+std::string script_hash(std::string_view script) {
+  const std::string hex = sha256_hex(script);
+  std::string bytes;
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
+  }
+  return "sha256-" + base64(bytes);
 }
 
 }  // namespace saccade

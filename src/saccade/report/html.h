@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "saccade/core/json.h"
+
 namespace saccade {
 
 // For element content and for attribute values in double or single quotes. Bytes that are not UTF-8 and
@@ -16,5 +18,11 @@ std::string file_url(std::string_view path);
 
 // "data:image/png;base64,..." of any bytes.
 std::string data_url(std::string_view media_type, std::string_view bytes);
+
+// JSON that can stand inside a <script> element: nothing in it ends or opens one, or begins a comment.
+std::string script_json(const Json& json);
+
+// "sha256-..." as a Content-Security-Policy names the inline script with this text.
+std::string script_hash(std::string_view script);
 
 }  // namespace saccade

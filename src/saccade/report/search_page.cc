@@ -9,32 +9,15 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/picture.h"
-#include "saccade/image/preprocess.h"
 #include "saccade/report/html.h"
+#include "saccade/report/page_style.h"
+#include "saccade/report/thumbnail.h"
 
 namespace saccade {
 namespace {
 
-// The page's only style. Colours are named once for light and once for dark; the greys of pictures' own
-// backgrounds do not follow them, since what a transparent picture is seen on belongs to the picture.
+// Behind page_style().
 constexpr std::string_view kStyle = R"css(
-:root { color-scheme: light dark; --page: #f6f6f4; --card: #ffffff; --line: #e2e1dc; --text: #1d1d1b;
-  --soft: #63625c; --accent: #0b6b5c; --warn: #8a4b00; --warn-page: #fff3df; }
-@media (prefers-color-scheme: dark) { :root { --page: #161716; --card: #202221; --line: #343736; --text:
-  #ececea; --soft: #a5a49d; --accent: #5fc7b3; --warn: #f2c078; --warn-page: #33281a; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--text); font: 15px/1.45 system-ui, -apple-system,
-  "Segoe UI", Roboto, "Noto Sans", sans-serif; }
-main, body > header, body > footer { max-width: 1400px; margin: 0 auto; padding: 0 24px; }
-body > header { padding-top: 28px; }
-body > header h1 { margin: 0; font-size: 20px; font-weight: 650; letter-spacing: -.01em; }
-.soft, body > footer { color: var(--soft); }
-body > header p { margin: 2px 0 0; overflow-wrap: anywhere; }
-nav ul { display: flex; flex-wrap: wrap; gap: 8px; list-style: none; margin: 16px 0 0; padding: 0; }
-nav a { display: block; padding: 3px 12px; border: 1px solid var(--line); border-radius: 99px;
-  background: var(--card); color: inherit; text-decoration: none; overflow-wrap: anywhere; }
-nav a:hover, nav a:focus-visible { border-color: var(--accent); }
 section { padding-top: 32px; }
 .query { display: flex; gap: 16px; align-items: center; margin-bottom: 16px; }
 .query h2 { margin: 0; font-size: 26px; line-height: 1.2; font-weight: 650; letter-spacing: -.015em;
@@ -48,14 +31,6 @@ section { padding-top: 32px; }
   list-style: none; margin: 0; padding: 0; }
 .card { display: flex; flex-direction: column; min-width: 0; overflow: hidden; background: var(--card);
   border: 1px solid var(--line); border-radius: 12px; }
-.thumb { position: relative; display: flex; align-items: center; justify-content: center; aspect-ratio: 1; overflow: hidden;
-  background: var(--page); color: inherit; text-decoration: none; }
-.thumb img { width: 100%; height: 100%; object-fit: contain; }
-.thumb.light { background: #fff; padding: 8%; }
-.thumb.dark { background: #202020; padding: 8%; }
-.thumb span { padding: 12px; text-align: center; font-size: 13px; color: var(--soft); overflow-wrap:
-  anywhere; }
-a.thumb:focus-visible { outline: 3px solid var(--accent); outline-offset: -3px; }
 .marks { position: absolute; inset: 0; width: 100%; height: 100%; }
 .light .marks, .dark .marks { inset: 8%; width: 84%; height: 84%; }
 .marks rect { fill: none; stroke: #e0218a; vector-effect: non-scaling-stroke; stroke-width: 2; }
@@ -73,89 +48,14 @@ summary { cursor: pointer; color: var(--accent); }
 details ul { margin: 4px 0 0; padding-left: 16px; color: var(--soft); overflow-wrap: anywhere; }
 .none { padding: 32px; border: 1px dashed var(--line); border-radius: 12px; color: var(--soft);
   text-align: center; }
-body > footer { padding-top: 32px; padding-bottom: 32px; font-size: 13px; }
 @media (max-width: 520px) { main, body > header, body > footer { padding-left: 14px; padding-right:
   14px; } .grid { grid-template-columns: repeat(2, 1fr); gap: 10px; } .query h2 { font-size: 21px; } }
 @media print { .card { break-inside: avoid; } nav { display: none; } }
 )css";
 
-// A picture as the page carries it.
-struct Thumbnail {
-  std::string url;         // data:; empty if the picture could not be read
-  std::string background;  // class of what it stands on: "", "light", "dark"
-  std::string problem;     // why not, in words
-};
-
-bool is_transparent(const Image& image) {
-  if (image.channels != 2 && image.channels != 4) return false;
-  for (auto i = static_cast<size_t>(image.channels) - 1; i < image.pixels.size();
-       i += static_cast<size_t>(image.channels)) {
-    if (image.pixels[i] != 255) return true;
-  }
-  return false;
-}
-
-// Colour weighted by alpha, so that what resizing mixes in from invisible pixels has no say; and back.
-void premultiply(Image& image, bool back) {
-  const auto channels = static_cast<size_t>(image.channels);
-  for (size_t i = 0; i + channels <= image.pixels.size(); i += channels) {
-    const int alpha = image.pixels[i + channels - 1];
-    for (size_t c = 0; c + 1 < channels; ++c) {
-      const int value = image.pixels[i + c];
-      const int scaled =
-          back ? (alpha == 0 ? 0 : (value * 255 + alpha / 2) / alpha) : (value * alpha + 127) / 255;
-      image.pixels[i + c] = static_cast<uint8_t>(std::min(scaled, 255));
-    }
-  }
-}
-
-Image without_alpha(const Image& image) {
-  Image result = image;
-  result.channels = image.channels - 1;
-  result.mode = result.channels == 1 ? PixelMode::kGrey : PixelMode::kRgb;
-  result.pixels.clear();
-  const auto channels = static_cast<size_t>(image.channels);
-  for (size_t i = 0; i < image.pixels.size(); ++i) {
-    if (i % channels != channels - 1) result.pixels.push_back(image.pixels[i]);
-  }
-  return result;
-}
-
-Result<Thumbnail> make_thumbnail(const std::filesystem::path& path, const SearchPageOptions& options) {
-  DecodeOptions decode = options.limits;
-  decode.apply_orientation = true;
-  decode.vector_side = options.thumbnail_side;
-  decode.shrink_to_side = options.thumbnail_side;
-  SACCADE_ASSIGN(DecodedImage decoded, decode_image_file(path, decode));
-  Image image = std::move(decoded.image);
-  const bool transparent = is_transparent(image);
-  if (!transparent && (image.channels == 2 || image.channels == 4)) image = without_alpha(image);
-
-  Thumbnail result;
-  if (transparent) result.background = choose_background(image)[0] > 127 ? "light" : "dark";
-  const int longer = std::max(image.width, image.height);
-  if (longer > options.thumbnail_side) {
-    const double scale = static_cast<double>(options.thumbnail_side) / longer;
-    if (transparent) premultiply(image, false);
-    image = resize(image, std::max(1, static_cast<int>(image.width * scale)),
-                   std::max(1, static_cast<int>(image.height * scale)), ResizeFilter::kLanczos);
-    if (transparent) premultiply(image, true);
-  }
-  // Small drawings have few colours: PNG is sharp and no larger there.
-  const bool as_png = transparent || image.mode == PixelMode::kBilevel || longer <= 64;
-  SACCADE_ASSIGN(const std::string bytes, as_png ? encode_png(image) : encode_jpeg(image, 82));
-  result.url = data_url(as_png ? "image/png" : "image/jpeg", bytes);
-  return result;
-}
-
 // "flower.png" of "/home/me/flower.png": the place goes into the tooltip.
 std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
-}
-
-std::string picture_html(const Thumbnail& thumbnail, std::string_view alternative) {
-  if (thumbnail.url.empty()) return fmt::format("<span>{}</span>", escape_html(thumbnail.problem));
-  return fmt::format(R"(<img src="{}" alt="{}" decoding="async">)", thumbnail.url, escape_html(alternative));
 }
 
 // Frames around the patches that the text's rows met, over the picture; drawn in its own pixels' coordinates,
@@ -328,9 +228,8 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
   int64_t done = 0;
   pool.parallel_for(total, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
-      auto thumbnail = make_thumbnail(paths[static_cast<size_t>(i)], options);
-      if (!thumbnail) thumbnail = Thumbnail{"", "", "Cannot be shown: " + thumbnail.error().message};
-      thumbnails[static_cast<size_t>(i)] = *std::move(thumbnail);
+      thumbnails[static_cast<size_t>(i)] =
+          file_thumbnail(paths[static_cast<size_t>(i)], options.thumbnail_side, options.limits);
       const std::lock_guard lock(progress_mutex);
       ++done;
       if (progress) progress({"thumbnails", done, total, ""});
@@ -345,8 +244,8 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
       "style-src 'unsafe-inline'\">\n<meta name=\"generator\" content=\"Saccade\">\n<title>{}</title>\n"
-      "<style>{}</style>\n</head>\n<body>\n<header><h1>{}</h1>\n",
-      escape_html(title), kStyle, escape_html(options.title));
+      "<style>{}{}</style>\n</head>\n<body>\n<header><h1>{}</h1>\n",
+      escape_html(title), page_style(), kStyle, escape_html(options.title));
   if (!options.collection.empty()) {
     html += fmt::format("<p class=\"soft\">{} pictures in {}{}</p>\n", options.pictures,
                         escape_html(options.collection),

@@ -1,0 +1,307 @@
+// Small runs for tests of pages: figures, ranks and rows are what `eval` makes of random rows, pictures are
+// drawn.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+#include "saccade/eval/pair_scores.h"
+#include "saccade/eval/retrieval.h"
+#include "saccade/eval/run.h"
+#include "saccade/image/image.h"
+
+namespace saccade::test {
+
+inline std::filesystem::path draw_picture(const std::filesystem::path& path, int number) {
+  Image image;
+  image.width = 48;
+  image.height = 40;
+  image.channels = 3;
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
+      const bool inside = std::hypot(x - 24, y - 20) < 8 + number % 9;
+      image.pixels.push_back(static_cast<uint8_t>(inside ? 40 * (number % 6) : 230));
+      image.pixels.push_back(static_cast<uint8_t>(inside ? 70 * (number % 4) : 225));
+      image.pixels.push_back(static_cast<uint8_t>(inside ? 200 - 20 * (number % 7) : 210));
+    }
+  }
+  EXPECT_TRUE(write_file_atomic(path, *encode_png(image)).has_value());
+  return path;
+}
+
+inline RunInfo small_info(std::string kind, const std::vector<std::string>& models) {
+  RunInfo info;
+  info.kind = std::move(kind);
+  info.saccade = "0.1.0";
+  info.command = {"saccade", "eval", info.kind};
+  info.protocol = {{"words", "Every caption is a query. Ties count against the model."},
+                   {"captions", "all"},
+                   {"ties", "pessimistic"}};
+  info.seed = 3;
+  info.resamples = 200;
+  info.datasets = {{.name = "drawings",
+                    .path = "drawings.jsonl",
+                    .layout = "manifest",
+                    .sha256 = std::string(64, 'a'),
+                    .pictures_sha256 = std::string(64, 'b'),
+                    .images = 30,
+                    .texts = 60,
+                    .excluded = {{"images without captions", 2, {"x", "y"}}}}};
+  for (const std::string& model : models) {
+    info.checkpoints.push_back({.name = model,
+                                .path = model,
+                                .fingerprint = std::string(64, 'c') + model,
+                                .family = "clip",
+                                .precision = "fp32",
+                                .parameters = 1234567,
+                                .dim = 16,
+                                .context = 77,
+                                .image_height = 64,
+                                .image_width = 64});
+  }
+  info.libraries = {{"libtorch", "1.13"}};
+  info.machine = {.processor = "a processor", .threads = 2, .memory_bytes = int64_t{8} << 30};
+  return info;
+}
+
+// 30 pictures, two texts each; the rows of a model are the truth and noise, more for later models.
+// captions[i] stands in for the first texts.
+inline void write_retrieval_run(const std::filesystem::path& folder, const std::vector<std::string>& models,
+                                const std::vector<std::string>& captions = {}) {
+  constexpr int64_t kImages = 30;
+  constexpr int64_t kTexts = 60;
+  constexpr int64_t kDim = 16;
+  ThreadPool pool(2);
+  const RunInfo info = small_info("retrieval", models);
+  auto writer = RunWriter::open(folder, info, false);
+  ASSERT_TRUE(writer.has_value()) << writer.error().message;
+  const std::filesystem::path pictures = std::filesystem::absolute(folder).string() + "-pictures";
+  std::filesystem::create_directories(pictures);
+  RunItems items;
+  std::vector<int64_t> text_image;
+  std::vector<int64_t> each_image;
+  for (int64_t i = 0; i < kImages; ++i) {
+    const auto path = draw_picture(pictures / fmt::format("{}.png", i), static_cast<int>(i));
+    items.images.push_back({fmt::format("drawing {}", i), {.path = path, .member = ""}});
+    each_image.push_back(i);
+  }
+  for (int64_t t = 0; t < kTexts; ++t) {
+    const auto at = static_cast<size_t>(t);
+    items.texts.push_back(
+        {at < captions.size() ? captions[at] : fmt::format("a round thing, number {}", t), {t / 2}});
+    text_image.push_back(t / 2);
+  }
+  ASSERT_TRUE(writer->add_items("drawings", items).has_value());
+  const auto relevance = Relevance::from_text_image(text_image, kImages);
+  ASSERT_TRUE(relevance.has_value());
+
+  const std::vector<int64_t> ks = {1, 5, 10};
+  const BootstrapOptions bootstrap{.resamples = 200, .seed = 3};
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  Matrix<float> truth(kImages, kDim);
+  for (float& value : truth.values()) value = normal(random);
+  Json results = Json::array();
+  std::vector<std::map<Direction, Estimates>> all;
+  for (size_t m = 0; m < models.size(); ++m) {
+    Matrix<float> images(kImages, kDim);
+    Matrix<float> texts(kTexts, kDim);
+    const auto fill = [&](Matrix<float>& rows, bool text) {
+      for (int64_t r = 0; r < rows.rows(); ++r) {
+        double square = 0;
+        for (int64_t c = 0; c < kDim; ++c) {
+          rows(r, c) = truth(text ? r / 2 : r, c) + 0.45F * static_cast<float>(m + 1) * normal(random) +
+                       (text && c == 0 ? 2.5F : 0.0F);
+          square += rows(r, c) * rows(r, c);
+        }
+        for (int64_t c = 0; c < kDim; ++c) rows(r, c) /= static_cast<float>(std::sqrt(square));
+      }
+    };
+    fill(images, false);
+    fill(texts, true);
+    const auto scores = dot_scores(texts.view(), images.view());
+    ASSERT_TRUE(scores.has_value());
+    Json result = {{"dataset", "drawings"}, {"model", models[m]}, {"images", kImages}, {"texts", kTexts}};
+    all.emplace_back();
+    for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+      const bool by_text = direction == Direction::kTextToImage;
+      const auto ranks = rank_right_answers(**scores, *relevance, direction, {}, pool);
+      ASSERT_TRUE(ranks.has_value());
+      const ClusteredSample sample = retrieval_sample(*ranks, ks, by_text ? text_image : each_image, kImages);
+      Estimates estimates = estimate(sample, bootstrap, pool);
+      const QueryCounts counts = count_queries(*ranks);
+      Json one = {{"queries", counts.queries},
+                  {"without_answer", counts.without_answer},
+                  {"tied", counts.tied},
+                  {"several_right", counts.several_right}};
+      one.update(figures_json(figures_of(estimates, 0.95)));
+      result[std::string(direction_name(direction))] = std::move(one);
+      all.back().emplace(direction, std::move(estimates));
+      for (int64_t q = 0; q < ranks->queries(); ++q) {
+        RunQuery query;
+        query.dataset = "drawings";
+        query.model = models[m];
+        query.direction = direction;
+        query.query = q;
+        query.ranks.assign(ranks->of(q).begin(), ranks->of(q).end());
+        std::vector<RunAnswer> answers;
+        for (int64_t a = 0; a < (by_text ? kImages : kTexts); ++a) {
+          float score = 0;
+          (*scores)->score(by_text ? q : a, 1, by_text ? a : q, 1, &score, 1, 1);
+          answers.push_back({a, score, (by_text ? q : a) / 2 == (by_text ? a : q)});
+        }
+        std::ranges::stable_sort(answers,
+                                 [](const RunAnswer& a, const RunAnswer& b) { return a.score > b.score; });
+        query.top.assign(answers.begin(), answers.begin() + 5);
+        ASSERT_TRUE(writer->add_query(query).has_value());
+      }
+    }
+    results.push_back(std::move(result));
+    ASSERT_TRUE(writer->add_embeddings("drawings", models[m], images.view(), texts.view(), text_image, {})
+                    .has_value());
+  }
+  Json guess = {{"dataset", "drawings"}, {"model", "chance"}, {"images", kImages}, {"texts", kTexts}};
+  for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+    Json one = {{"queries", relevance->queries(direction)}};
+    const std::vector<double> values = chance_figures(*relevance, direction, ks);
+    const std::vector<std::string> names = retrieval_names(ks);
+    for (size_t i = 0; i < values.size(); ++i) {
+      one[names[i]] = {{"value", values[i]}, {"low", nullptr}, {"high", nullptr}};
+    }
+    guess[std::string(direction_name(direction))] = std::move(one);
+  }
+  results.push_back(std::move(guess));
+  Json comparisons = Json::array();
+  for (size_t b = 1; b < models.size(); ++b) {
+    Json comparison = {{"dataset", "drawings"}, {"a", models[0]}, {"b", models[b]}};
+    for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+      const auto differences = paired_differences(all[0].at(direction), all[b].at(direction), 0.95);
+      ASSERT_TRUE(differences.has_value());
+      comparison[std::string(direction_name(direction))] = differences_json(*differences);
+    }
+    comparisons.push_back(std::move(comparison));
+  }
+  const Status finished = writer->finish(info, {{"results", results}, {"comparisons", comparisons}});
+  ASSERT_TRUE(finished.has_value()) << finished.error().message;
+}
+
+// A run with these metrics and nothing else.
+inline void write_plain_run(const std::filesystem::path& folder, const std::string& kind,
+                            const std::vector<std::string>& models, const Json& metrics) {
+  const RunInfo info = small_info(kind, models);
+  auto writer = RunWriter::open(folder, info, false);
+  ASSERT_TRUE(writer.has_value()) << writer.error().message;
+  const Status finished = writer->finish(info, metrics);
+  ASSERT_TRUE(finished.has_value()) << finished.error().message;
+}
+
+// A curve that rises to 0.1 + height by about `knee` tokens.
+inline Json length_curve(double height, double knee) {
+  Json curve = Json::array();
+  Json effective;
+  for (const int n : {2, 4, 6, 8, 10, 14, 20, 30, 40, 60, 77}) {
+    const double value = 0.1 + height * (1 - std::exp(-n / knee));
+    curve.push_back({{"n", n},
+                     {"r1", {{"value", value}, {"low", value - 0.03}, {"high", value + 0.03}}},
+                     {"subsets", nullptr}});
+  }
+  return {{"curve", curve},
+          {"effective",
+           {{"value", std::round(3 * knee)},
+            {"low", std::round(2 * knee)},
+            {"high", std::round(4 * knee)},
+            {"share", 0.95},
+            {"at_end", false},
+            {"tokens", std::round(3 * knee) - 1},
+            {"subsets", nullptr}}}};
+}
+
+inline Json length_result(const std::string& dataset, const std::string& domain, const std::string& model,
+                          double height, double knee) {
+  const auto both = [&](double factor) {
+    return Json{{"t2i", length_curve(height * factor, knee)},
+                {"i2t", length_curve(height * factor * 0.9, knee)}};
+  };
+  Json result = {{"dataset", dataset}, {"domain", domain}, {"model", model},
+                 {"images", 30},       {"texts", 60},      {"limit", 77}};
+  result.update(both(1));
+  result["controls"] = {
+      {"texts_of_sentences", 12}, {"sentences_permuted", both(0.9)}, {"last_tokens", both(0.7)}};
+  Json chunked = {{"chunks", "equal"}, {"pooling", "mean"}, {"chunk_count", 80}};
+  chunked.update(both(1.05));
+  for (const char* direction : {"t2i", "i2t"}) {
+    chunked[direction]["difference"] = {
+        {"value", 0.01}, {"low", -0.02}, {"high", 0.04}, {"p_value", 0.4}, {"told_apart", false}};
+  }
+  result["chunking"] = Json::array({chunked});
+  result["token_lengths"] = {{"count", 60},
+                             {"min", 3},
+                             {"median", 11},
+                             {"mean", 14.5},
+                             {"p95", 40},
+                             {"max", 99},
+                             {"limit", 75},
+                             {"beyond_limit", 2},
+                             {"histogram", {{"width", 10}, {"counts", {20, 25, 8, 4, 1, 0, 0, 0, 0, 2}}}}};
+  return result;
+}
+
+inline Json winoground_metrics(const std::string& model) {
+  const auto figure = [](double value) {
+    return Json{{"value", value}, {"low", value - 0.05}, {"high", value + 0.05}};
+  };
+  return {
+      {"results",
+       Json::array({{{"dataset", "drawings"},
+                     {"model", model},
+                     {"kind", nullptr},
+                     {"items", 40},
+                     {"tied", 1},
+                     {"scores", {{"text", figure(0.3)}, {"image", figure(0.11)}, {"group", figure(0.08)}}}},
+                    {{"dataset", "drawings"},
+                     {"model", model},
+                     {"kind", "Object"},
+                     {"items", 22},
+                     {"tied", 0},
+                     {"scores", {{"text", figure(0.35)}, {"image", figure(0.14)}, {"group", figure(0.1)}}}},
+                    {{"dataset", "drawings"},
+                     {"model", "chance"},
+                     {"kind", nullptr},
+                     {"items", 40},
+                     {"tied", 0},
+                     {"scores",
+                      {{"text", {{"value", 0.25}}},
+                       {"image", {{"value", 0.25}}},
+                       {"group", {{"value", 1.0 / 6}}}}}}})},
+      {"comparisons", Json::array()}};
+}
+
+// The lines that train leaves behind.
+inline std::string training_lines() {
+  std::string lines;
+  for (int step = 100; step <= 600; step += 100) {
+    const double r1 = 0.4 * (1 - std::exp(-step / 200.0));
+    const Json recall = {{"queries", 30}, {"r1", r1}, {"r5", r1 * 1.5}, {"r10", r1 * 2}};
+    lines += dump_json({{"step", step},
+                        {"loss", 3.5 * std::exp(-step / 300.0)},
+                        {"learning_rate", 0.001},
+                        {"held_out", Json::array({{{"name", "drawings"},
+                                                   {"images", 30},
+                                                   {"text_to_image", recall},
+                                                   {"image_to_text", recall}}})}}) +
+             "\n";
+  }
+  return lines;
+}
+
+}  // namespace saccade::test
