@@ -1,0 +1,159 @@
+// Pages of runs, as the program makes them and as a browser shows them.
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/report/test_runs.h"
+
+#include "chromium.h"
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+class ReportTest : public ProgramTest {
+ protected:
+  // A folder of each kind.
+  void make_runs() const {
+    write_retrieval_run(
+        folder_ / "retrieval", {"better", "worse"},
+        {"=cmd|' /C calc'!A0", "</script><img src=x onerror=\"window.broken=1\">", "say \"hi\", you\n2"});
+    write_plain_run(folder_ / "length", "length", {"better", "other"},
+                    {{"results", Json::array({length_result("drawings", "drawings", "better", 0.4, 6),
+                                              length_result("drawings", "drawings", "other", 0.3, 30)})}});
+    write_plain_run(folder_ / "pairs", "winoground", {"better"}, winoground_metrics("better"));
+    write("training/metrics.jsonl", training_lines());
+  }
+};
+
+const std::vector<std::string> kFolders = {"retrieval", "length", "pairs", "training"};
+
+TEST_F(ReportTest, SaysWhatIsMissing) {
+  write("training/metrics.jsonl", training_lines());
+  const Outcome no_script = run({"report", "training", "-o", "page.html", "--charts", "nowhere.js"});
+  EXPECT_EQ(no_script.code, 1);
+  expect_one_line(no_script);
+  EXPECT_THAT(no_script.err, HasSubstr("nowhere.js"));
+  EXPECT_THAT(no_script.err, HasSubstr("./dev build"));
+  EXPECT_FALSE(fs::exists(folder_ / "page.html"));
+
+  const Outcome tables = run({"-q", "report", "training", "-o", "page.html", "--no-charts"});
+  EXPECT_EQ(tables.code, 0) << tables.err;
+  const auto page = read_file(folder_ / "page.html");
+  ASSERT_TRUE(page.has_value());
+  EXPECT_THAT(*page, HasSubstr("training: loss"));
+  EXPECT_THAT(*page, Not(HasSubstr("University of Washington")));
+
+  const Outcome no_run = run({"report", "nothing", "-o", "page.html", "--no-charts"});
+  EXPECT_EQ(no_run.code, 1);
+  EXPECT_THAT(no_run.err, HasSubstr("nothing"));
+}
+
+// One browser for all that it has to show: it takes seconds to start.
+TEST_F(ReportTest, ABrowserShowsThePage) {
+  make_runs();
+  std::vector<std::string> command = {"-q", "report"};
+  command.insert(command.end(), kFolders.begin(), kFolders.end());
+  command.insert(command.end(), {"-o", "page.html"});
+  const Outcome made = run(command);
+  ASSERT_EQ(made.code, 0) << made.err;
+  auto browser = Chromium::start(folder_ / "browser");
+  ASSERT_TRUE(browser.has_value()) << browser.error().message;
+  const auto value = [&](std::string_view expression) {
+    auto result = browser->evaluate(expression);
+    EXPECT_TRUE(result.has_value()) << result.error().message;
+    return result ? *result : Json();
+  };
+  const auto drawn = [&] {
+    const Status done = browser->wait_until("document.documentElement.dataset.charts === 'drawn'");
+    EXPECT_TRUE(done.has_value()) << done.error().message;
+  };
+  ASSERT_TRUE(browser->show(1200, 900, "light").has_value());
+  const Status opened = browser->open(folder_ / "page.html");
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  drawn();
+
+  // Every chart, those in closed parts too, has marks in it.
+  value("document.querySelectorAll('details').forEach((each) => { each.open = true; }), 0");
+  const std::string_view all_drawn =
+      "[...document.querySelectorAll('figure[data-chart]')].every((each) => each.dataset.drawn === 'yes')";
+  const Status every = browser->wait_until(all_drawn);
+  EXPECT_TRUE(every.has_value()) << value(
+      "[...document.querySelectorAll('figure[data-chart]')].map((each) => each.dataset.drawn + "
+      "each.innerText)");
+  // Recall, ranks and two maps of two models; curves, controls and tokens; scores; loss and recall.
+  EXPECT_EQ(value("document.querySelectorAll('figure[data-chart]').length"), 2 + 2 + 4 + 2 + 4 + 2 + 1 + 2);
+  EXPECT_EQ(value("[...document.querySelectorAll('figure[data-chart]')].filter((each) => "
+                  "each.querySelectorAll('.mark-symbol path, .mark-rect path, .mark-line path').length === 0)"
+                  ".map((each) => each.innerText)"),
+            Json::array());
+  // 30 images and 30 texts are on a map; six dots with five intervals are in the recall of two models and
+  // chance.
+  EXPECT_EQ(
+      value("document.querySelectorAll('.plot.square')[0].querySelectorAll('.mark-symbol path').length"), 60);
+  EXPECT_EQ(value("document.querySelector('.plot').querySelectorAll('.mark-symbol.role-mark path').length"),
+            9);
+  EXPECT_EQ(value("document.querySelectorAll('.scroll td').length > 100"), true);
+
+  // What captions hold is text.
+  EXPECT_EQ(value("window.broken === undefined && document.querySelector('img[src=x]') === null"), true);
+  EXPECT_EQ(value("document.body.innerText.includes('</script><img src=x onerror')"), true);
+
+  // Light, dark by the button, and dark because the reader's system is.
+  const std::string_view colours =
+      "getComputedStyle(document.body).backgroundColor + "
+      "document.querySelector('.plot .mark-symbol.role-mark path').getAttribute('fill')";
+  const Json light = value(colours);
+  value("document.getElementById('theme').click()");
+  drawn();
+  const Json dark = value(colours);
+  EXPECT_EQ(light, "rgb(246, 246, 244)#0b7a6e");
+  EXPECT_EQ(dark, "rgb(22, 23, 22)#4fc3ae");
+  value("document.getElementById('theme').click(), 0");
+  drawn();
+  EXPECT_EQ(value(colours), light);
+  value("delete document.documentElement.dataset.theme, 0");
+
+  // A phone: nothing is wider than it but what scrolls by itself; charts follow.
+  ASSERT_TRUE(browser->show(360, 740, "dark").has_value());
+  const Status narrow = browser->wait_until(
+      "[...document.querySelectorAll('.plot svg')].every((each) => each.clientWidth <= 330)");
+  EXPECT_TRUE(narrow.has_value()) << narrow.error().message;
+  drawn();
+  EXPECT_EQ(value(colours), dark);
+  EXPECT_EQ(value("[innerWidth, document.documentElement.scrollWidth]"), Json::array({360, 360}));
+
+  // Files to save, as they would be written.
+  value(
+      "window.saved = []; URL.createObjectURL = (blob) => { window.saved.push(blob.text()); return '#'; }; "
+      "const map = document.querySelector('.plot.square').closest('figure'); "
+      "map.querySelector('[data-save=csv]').click(); map.querySelector('[data-save=json]').click(); 0");
+  const Json saved = value("Promise.all(window.saved)");
+  ASSERT_EQ(saved.size(), 2U);
+  const auto csv = saved[0].get<std::string>();
+  EXPECT_THAT(csv, HasSubstr("kind,series,label,x,y\r\n"));
+  EXPECT_THAT(csv, HasSubstr("\r\ntext,s1,'=cmd|' /C calc'!A0,"));  // no formula
+  EXPECT_THAT(csv, HasSubstr("\r\ntext,s1,\"say \"\"hi\"\", you\n2\","));
+  const auto json = parse_json(saved[1].get<std::string>());
+  ASSERT_TRUE(json.has_value());
+  ASSERT_EQ(json->size(), 60U);
+  EXPECT_EQ((*json)[30]["label"], "=cmd|' /C calc'!A0");
+  EXPECT_TRUE((*json)[30]["x"].is_number());
+
+  EXPECT_THAT(browser->complaints(), IsEmpty());
+  // The page itself, and its pictures.
+  EXPECT_THAT(browser->requests(), Each(testing::AnyOf(StartsWith("file://"), StartsWith("data:image/"))));
+}
+
+}  // namespace
+}  // namespace saccade::test
