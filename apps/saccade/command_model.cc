@@ -42,18 +42,6 @@ std::string conformance_text(const ConformanceRecord& record, bool reference, co
                    : "conforms       not shown: there is no io.safetensors to compare with\n";
 }
 
-Json conformance_json(const ConformanceRecord& record) {
-  Json results = Json::array();
-  for (const ConformanceResult& result : record.results) {
-    results.push_back({{"precision", result.precision},
-                       {"reference", result.reference},
-                       {"answers", result.answers},
-                       {"max_abs", result.max_abs},
-                       {"program", result.program}});
-  }
-  return results;
-}
-
 Json measured_json(const std::vector<MeasuredLength>& measured) {
   Json list = Json::array();
   for (const MeasuredLength& length : measured) list.push_back(measured_length_json(length));
@@ -88,7 +76,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                        {"preprocessing", info.image_width == 0 ? Json() : Json(preprocessing)},
                        {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())},
                        {"reference", reference},
-                       {"conforms", conformance_json(conformance)},
+                       {"conforms", results_json(conformance)},
                        {"effective_length", measured_json(measured)}};
     SACCADE_TRY(session.out.write_json(json));
     return kDone;

@@ -9,7 +9,6 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/core/json.h"
 
 namespace saccade::app {
 namespace {
@@ -56,6 +55,17 @@ Result<ConformanceRecord> read_record(const fs::path& path) {
 }
 
 Status write_record(const fs::path& folder, const ConformanceRecord& record) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail_errno(error.value(), folder.string() + ": make folder");
+  const Json json = {
+      {"fingerprint", record.fingerprint}, {"stamps", record.stamps}, {"results", results_json(record)}};
+  return write_file_atomic(folder / (record.fingerprint + ".json"), dump_json(json, 2) + "\n");
+}
+
+}  // namespace
+
+Json results_json(const ConformanceRecord& record) {
   Json results = Json::array();
   for (const ConformanceResult& result : record.results) {
     results.push_back({{"precision", result.precision},
@@ -64,14 +74,8 @@ Status write_record(const fs::path& folder, const ConformanceRecord& record) {
                        {"max_abs", result.max_abs},
                        {"program", result.program}});
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), folder.string() + ": make folder");
-  const Json json = {{"fingerprint", record.fingerprint}, {"stamps", record.stamps}, {"results", results}};
-  return write_file_atomic(folder / (record.fingerprint + ".json"), dump_json(json, 2) + "\n");
+  return results;
 }
-
-}  // namespace
 
 std::string files_stamp(std::span<const fs::path> files) {
   Sha256 all;

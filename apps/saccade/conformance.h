@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/model/conform.h"
 
 namespace saccade::app {
@@ -43,6 +44,9 @@ std::string files_stamp(std::span<const std::filesystem::path> files);
 // `files` are the checkpoint's, `reference` the file that was compared with.
 Status remember_conformance(const ConformReport& report, std::span<const std::filesystem::path> files,
                             const std::filesystem::path& reference);
+
+// The record's "results", as files and answers have them.
+Json results_json(const ConformanceRecord& record);
 
 // What is known of one checkpoint; no results where there is no record. A record that cannot be read counts
 // as none.
