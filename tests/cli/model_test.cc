@@ -57,15 +57,15 @@ class Model : public ProgramTest {
     EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
     return json.value_or(Json());
   }
-  // The entry of `list` for one checkpoint.
-  [[nodiscard]] Json listed(const std::string& name, const std::vector<std::string>& more = {}) const {
+  // The entries of `list`, by their checkpoints' names.
+  [[nodiscard]] Json list(const std::vector<std::string>& folders = {}) const {
     std::vector<std::string> words = {"model", "list", "--json"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Json list = json_of(run(words));
-    for (const Json& entry : list.value("checkpoints", Json::array())) {
-      if (entry["checkpoint"] == name) return entry;
+    words.insert(words.end(), folders.begin(), folders.end());
+    Json entries = Json::object();
+    for (const Json& entry : json_of(run(words)).value("checkpoints", Json::array())) {
+      entries[entry["checkpoint"].get<std::string>()] = entry;
     }
-    return {};
+    return entries;
   }
 
   TestHub hub_;
@@ -163,7 +163,7 @@ TEST_F(Model, AnInterruptedPullGoesOn) {
 TEST_F(Model, ListKnowsWhatIsThere) {
   publish();
   ASSERT_EQ(ask({"model", "pull", "owner/tiny"}).code, 0);
-  const Json tiny = listed("owner/tiny");
+  const Json tiny = list()["owner/tiny"];
   ASSERT_TRUE(tiny.is_object());
   EXPECT_EQ(tiny["family"], "clip");
   EXPECT_EQ(tiny["known"], true);
@@ -183,13 +183,14 @@ TEST_F(Model, ListKnowsWhatIsThere) {
   fs::copy_file(folder_ / "model/model.safetensors", folder_ / "more/owl/model.safetensors");
   write("more/broken/config.json", "{");
   write("more/letters/a.txt", "dear");
-  const Json owl = listed("more/owl", {"more", "model"});
+  Json entries = list({"more", "model"});
+  const Json owl = entries["more/owl"];
   EXPECT_EQ(owl["family"], "owlvit");
   EXPECT_EQ(owl["known"], false);
   EXPECT_EQ(owl["parameters"], tiny["parameters"]);
   EXPECT_TRUE(owl["dim"].is_null());
-  EXPECT_THAT(listed("more/broken", {"more"})["problem"].get<std::string>(), HasSubstr("config.json"));
-  EXPECT_TRUE(listed("more/letters", {"more"}).is_null());
+  EXPECT_THAT(entries["more/broken"]["problem"].get<std::string>(), HasSubstr("config.json"));
+  EXPECT_FALSE(entries.contains("more/letters"));
   const Outcome text = run({"model", "list", "more", "model"});
   EXPECT_EQ(text.code, 0);
   EXPECT_THAT(text.out, HasSubstr("owlvit"));
@@ -199,21 +200,21 @@ TEST_F(Model, ListKnowsWhatIsThere) {
 
   // A snapshot that other tools have left without its weights.
   fs::remove(snapshot_folder() / "model.safetensors");
-  EXPECT_THAT(listed("owner/tiny")["problem"].get<std::string>(), HasSubstr("no weights"));
+  EXPECT_THAT(list()["owner/tiny"]["problem"].get<std::string>(), HasSubstr("no weights"));
   EXPECT_THAT(run({"model", "show", "owner/tiny"}).err, HasSubstr("in the cache without its weights"));
 }
 
 TEST_F(Model, ConformanceIsRememberedByFingerprint) {
   EXPECT_THAT(run({"model", "show", "model"}).out,
               HasSubstr("conforms       not shown: saccade model conform model"));
-  EXPECT_EQ(listed("model", {"model"})["conforms"], Json::array());
+  EXPECT_EQ(list({"model"})["model"]["conforms"], Json::array());
   // Tolerances of the user's own show nothing.
   ASSERT_EQ(run({"model", "conform", "model", "--tolerance", "1"}).code, 0);
-  EXPECT_EQ(listed("model", {"model"})["conforms"], Json::array());
+  EXPECT_EQ(list({"model"})["model"]["conforms"], Json::array());
   const Outcome conforms = run({"model", "conform", "model"});
   ASSERT_EQ(conforms.code, 0);
   EXPECT_THAT(conforms.err, IsEmpty());
-  const Json entry = listed("model", {"model"});
+  const Json entry = list({"model"})["model"];
   EXPECT_EQ(entry["conforms"], Json::array({"fp32"}));
   const Json shown = json_of(run({"model", "show", "model", "--json"}));
   EXPECT_EQ(shown["fingerprint"], entry["fingerprint"]);
@@ -227,10 +228,11 @@ TEST_F(Model, ConformanceIsRememberedByFingerprint) {
   // The same checkpoint elsewhere: `show` knows it by its fingerprint, `list` does not read it all.
   fs::copy(folder_ / "model", folder_ / "copy");
   EXPECT_EQ(json_of(run({"model", "show", "copy", "--json"}))["conforms"].size(), 2U);
-  EXPECT_EQ(listed("copy", {"copy"})["conforms"], Json::array());
   // Another checkpoint in the same place is another one.
   write("model/merges.txt", "#version: 0.2\n\n");
-  EXPECT_EQ(listed("model", {"model"})["conforms"], Json::array());
+  Json entries = list({"copy", "model"});
+  EXPECT_EQ(entries["copy"]["conforms"], Json::array());
+  EXPECT_EQ(entries["model"]["conforms"], Json::array());
   EXPECT_EQ(json_of(run({"model", "show", "model", "--json"}))["conforms"].size(), 0U);
   // Nowhere to remember it: said, and no more.
   const Outcome nowhere = run({"model", "conform", "copy"}, {.environment = {"XDG_STATE_HOME=/dev/null"}});
