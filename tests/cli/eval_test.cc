@@ -1,6 +1,7 @@
 // saccade eval, as a person runs it.
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,6 +129,29 @@ TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_THAT(rest.out, HasSubstr("left out: pictures that cannot be read: 1"));
   EXPECT_THAT(rest.out, HasSubstr("set: 2 pictures, 3 texts"));
+}
+
+TEST_F(EvalCommand, CtrlCKeepsWhatWasEncoded) {
+  std::string manifest;
+  for (int i = 0; i < 400; ++i) {
+    const std::string name = fmt::format("many/{}.png", i);
+    picture(name, i % 256, 3 * i % 256, i / 256 * 16);
+    manifest += fmt::format("{{\"image\": \"{}\", \"captions\": [\"a\"]}}\n", name);
+  }
+  write("many.jsonl", manifest);
+  const Outcome stopped =
+      run({"eval", "retrieval", "-m", "model", "--dataset", "many.jsonl", "--batch", "1", "-o", "run"},
+          {.terminal_errors = true, .stop_when = [](std::string_view errors) {
+             return errors.find("encoding pictures") != std::string_view::npos;
+           }});
+  EXPECT_EQ(stopped.code, 1) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("of 400 pictures; the same command goes on from there"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/run.json"));
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "home/.cache/saccade/embeddings")) {
+    files += entry.path().extension() == ".safetensors" ? 1 : 0;
+  }
+  EXPECT_EQ(files, 1);
 }
 
 TEST_F(EvalCommand, RetrievalRefusesWhatMakesNoSense) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 
@@ -104,6 +105,31 @@ TEST_F(ColPali, FromPicturesToMatchingPatches) {
   const Json same = answer({"--image", "pictures/green.png"});
   EXPECT_THAT(same["hits"][0]["path"].get<std::string>(), HasSubstr("green.png"));
   EXPECT_NEAR(same["hits"][0]["score"].get<double>(), static_cast<double>(kRows), 0.05);
+
+  // An evaluation ranks by the same scores (the collection's rows are rounded to fp16), also from its cache.
+  std::string manifest;
+  for (const Json& hit : all["hits"]) {
+    manifest += dump_json({{"image", hit["path"]}, {"captions", {"a cat"}}}) + "\n";
+  }
+  write("set.jsonl", manifest);
+  std::string first;
+  for (int time = 0; time < 2; ++time) {
+    const Outcome evaluated =
+        run({"-q", "eval", "retrieval", "-m", "colpali", "--dataset", "set.jsonl", "-o", "run"});
+    ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+    const std::string ranks = read_file(folder_ / "run/ranks.jsonl").value_or("");
+    const Json query = parse_json(ranks.substr(0, ranks.find('\n'))).value_or(Json());
+    ASSERT_EQ(query["top"].size(), 5U);
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_NEAR(query["top"][i]["score"].get<double>(), all["hits"][i]["score"].get<double>(), 2e-2);
+    }
+    if (time == 0) first = ranks;
+    EXPECT_EQ(ranks, first);
+  }
+  const auto rows = SafeTensors::open(folder_ / "run/embeddings/set--colpali.safetensors");
+  ASSERT_TRUE(rows) << rows.error().message;
+  EXPECT_EQ(rows->metadata().at("rows"), "mean");
+  EXPECT_EQ(rows->find("image_embeds")->shape[0], 8);
 }
 
 }  // namespace

@@ -61,11 +61,13 @@ Result<Dataset> read_folder(const Candidate& candidate, const DatasetOptions& /*
     item.id = name;
     item.image.path = candidate.path / name;
     item.split = split_of(name);
-    const std::string text = without_ending(name) + ".txt";
-    if (texts.contains(text)) {
+    // As indexing has it: "1.txt" before "1.jpg.txt".
+    for (const std::string& text : {without_ending(name) + ".txt", name + ".txt"}) {
+      if (!texts.contains(text)) continue;
       used.insert(text);
       SACCADE_ASSIGN(const std::string content, read_file(candidate.path / text, kMaxText));
       SACCADE_TRY(add_caption_lines(content, item).in(text));
+      break;
     }
     dataset.items.push_back(std::move(item));
   }
@@ -113,6 +115,6 @@ Result<Dataset> read_urban1k(const Candidate& candidate, const DatasetOptions& o
 }  // namespace
 
 const Reader kUrban1k = {"urban1k", "Urban1k: image/N.jpg and caption/N.txt", is_urban1k, read_urban1k};
-const Reader kFolder = {"folder", "pictures with .txt beside them, a caption a line", is_folder, read_folder};
+const Reader kFolder = {"folder", "pictures with .txt or .jpg.txt beside them, a caption a line", is_folder, read_folder};
 
 }  // namespace saccade::data

@@ -291,7 +291,7 @@ TEST(Layouts, FoldersAndUrban1k) {
   folder.write("pictures/train/10.jpg", "x");
   folder.write("pictures/train/10.txt", "ten\n\n zehn \n");
   folder.write("pictures/train/9.jpg", "x");
-  folder.write("pictures/train/9.txt", "nine");
+  folder.write("pictures/train/9.jpg.txt", "nine");
   folder.write("pictures/2.png", "x");
   folder.write("pictures/notes/readme.txt", "hello");
   folder.write("pictures/.hidden/1.jpg", "x");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 
 namespace saccade {
@@ -25,6 +26,24 @@ void blank_beyond(int64_t gallery, Json& figures) {
       for (auto& [key, value] : figures[fmt::format("{}{}", name, k)].items()) value = nullptr;
     }
   }
+}
+
+// The numbers of the `count` largest scores, in their order; of equal ones the smaller number first. count is
+// small: nearly every score is only compared with the last of the best.
+std::vector<int64_t> best_of(std::span<const float> scores, int64_t count) {
+  std::vector<int64_t> best;
+  best.reserve(static_cast<size_t>(count) + 1);
+  float last = -std::numeric_limits<float>::infinity();
+  const auto wanted = static_cast<size_t>(count);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (best.size() == wanted && !(scores[i] > last)) continue;
+    auto place = best.end();
+    while (place != best.begin() && scores[i] > scores[static_cast<size_t>(place[-1])]) --place;
+    best.insert(place, static_cast<int64_t>(i));
+    if (best.size() > wanted) best.pop_back();
+    last = scores[static_cast<size_t>(best.back())];
+  }
+  return best;
 }
 
 Json direction_json(const QueryCounts& counts, std::span<const Figure> figures, int64_t gallery) {
@@ -83,15 +102,9 @@ std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const 
     } else {
       scores.score(0, gallery, begin, end - begin, rows.data(), 1, gallery);
     }
-    std::vector<int64_t> order(static_cast<size_t>(gallery));
     for (int64_t q = begin; q < end; ++q) {
       const std::span<const float> row = std::as_const(rows).row(q - begin);
-      std::iota(order.begin(), order.end(), 0);
-      std::ranges::partial_sort(order, order.begin() + kept, [&](int64_t a, int64_t b) {
-        const float left = row[static_cast<size_t>(a)];
-        const float right = row[static_cast<size_t>(b)];
-        return left != right ? left > right : a < b;
-      });
+      const std::vector<int64_t> order = best_of(row, kept);
       const auto right = relevance.right(direction, q);
       for (int64_t k = 0; k < kept; ++k) {
         const int64_t answer = order[static_cast<size_t>(k)];
