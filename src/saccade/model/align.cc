@@ -165,11 +165,12 @@ Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap&, Checkpo
   SACCADE_ASSIGN(const AlignConfig config, align_config_from_hugging_face(checkpoint.config));
   SACCADE_ASSIGN(const Preprocessing preprocessing,
                  align_preprocessing(checkpoint, config.vision.pooling_window));
-  outline.dim = config.projection;
-  outline.context = config.text.positions;
-  outline.image_height = preprocessing.output_height();
-  outline.image_width = preprocessing.output_width();
-  outline.preprocessing = preprocessing.describe();
+  EncoderInfo info;
+  info.dim = config.projection;
+  info.context = config.text.positions;
+  info.image_height = preprocessing.output_height();
+  info.image_width = preprocessing.output_width();
+  fill_outline(info, preprocessing, outline);
   return {};
 }
 

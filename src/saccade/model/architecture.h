@@ -34,7 +34,7 @@ using OutlineFunction = Status (*)(const Checkpoint& checkpoint, const nn::Tenso
 struct Family {
   std::string_view model_type;
   ArchitectureFactory factory;
-  OutlineFunction outline = nullptr;  // nullptr: `model list` then says less
+  OutlineFunction outline;
 };
 
 // The checkpoint's own "model_type"; OpenCLIP's and OpenAI's layouts are CLIP's.
@@ -50,8 +50,11 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
 Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoint,
                                                      const EncoderOptions& options);
+Status outline_jina_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
+                         CheckpointOutline& outline);
 Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
                                                   const EncoderOptions& options);
+Status outline_siglip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint, const EncoderOptions& options);
 Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, const EncoderOptions& options);

@@ -79,6 +79,13 @@ Result<ClipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap
   return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
 }
 
+// What the config alone says.
+void set_shape(const ClipConfig& config, EncoderInfo& info) {
+  info.dim = config.projection;
+  info.context = config.positions;
+  info.image_height = info.image_width = static_cast<int>(config.image_size);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, const EncoderOptions& options) {
@@ -94,9 +101,7 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   SACCADE_ASSIGN(ClipModel model, ClipModel::make(config, source).in(where));
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
 
-  parts.info.dim = config.projection;
-  parts.info.context = config.positions;
-  parts.info.image_height = parts.info.image_width = static_cast<int>(config.image_size);
+  set_shape(config, parts.info);
   parts.info.logit_scale = model.logit_scale().exp().item<float>();
   SACCADE_ASSIGN(parts.preprocessing, clip_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
@@ -109,13 +114,9 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
 Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {
   SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, tensors));
   EncoderInfo info;
-  info.image_height = info.image_width = static_cast<int>(config.image_size);
+  set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, clip_preprocessing(checkpoint, info));
-  outline.dim = config.projection;
-  outline.context = config.positions;
-  outline.image_height = info.image_height;
-  outline.image_width = info.image_width;
-  outline.preprocessing = preprocessing.describe();
+  fill_outline(info, preprocessing, outline);
   return {};
 }
 

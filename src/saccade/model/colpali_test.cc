@@ -287,18 +287,6 @@ TEST(ColPali, EveryPublishedLayoutConforms) {
   EXPECT_EQ(load_encoder(engine.path()).value()->info().family, "colpali");
 }
 
-TEST(ColPali, OutlineSaysWhatLoadingWould) {
-  const auto outline = outline_checkpoint(golden("colpali"));
-  ASSERT_TRUE(outline) << outline.error().message;
-  const auto encoder = load_encoder(golden("colpali")).value();
-  EXPECT_EQ(outline->dim, encoder->info().dim);
-  EXPECT_EQ(outline->context, encoder->info().context);
-  EXPECT_EQ(outline->image_height, kSide);
-  EXPECT_EQ(outline->image_width, kSide);
-  EXPECT_EQ(outline->parameters, encoder->info().parameters);
-  EXPECT_EQ(outline->preprocessing, encoder->preprocessing().describe());
-}
-
 // Weights are used as they are stored: those kept in bfloat16 give what their float32 copies do.
 TEST(ColPali, StoredPrecisionChangesNothing) {
   const GoldenCopy half("colpali");

@@ -46,6 +46,8 @@ struct JinaClipConfig {
   // What the published code cuts texts to. The model itself has no limit: attention's memory grows with the
   // square.
   int64_t context = 512;
+
+  [[nodiscard]] int64_t dim() const { return projection > 0 ? projection : width; }
 };
 
 // From config.json and the tensors' shapes; kUnsupported names a field whose value would change the answers
@@ -99,8 +101,6 @@ class JinaClipModel {
 
   [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const JinaClipConfig& config() const { return config_; }
-  [[nodiscard]] int64_t dim() const { return config_.projection > 0 ? config_.projection : config_.width; }
-
   void pack(at::ScalarType dtype);
 
  private:

@@ -55,6 +55,13 @@ Result<Preprocessing> jina_preprocessing(const Checkpoint& checkpoint, const Enc
   return preprocessing;
 }
 
+// What the config alone says.
+void set_shape(const JinaClipConfig& config, EncoderInfo& info) {
+  info.dim = config.dim();
+  info.context = config.context;
+  info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoint,
@@ -67,15 +74,23 @@ Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoin
   SACCADE_ASSIGN(JinaClipModel model, JinaClipModel::make(config, source).in(where));
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
 
-  parts.info.dim = model.dim();
-  parts.info.context = config.context;
-  parts.info.image_height = parts.info.image_width = static_cast<int>(config.vision.image_size);
+  set_shape(config, parts.info);
   parts.info.logit_scale = model.logit_scale().exp().item<float>();
   SACCADE_ASSIGN(parts.preprocessing, jina_preprocessing(checkpoint, parts.info));
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, config.text.vocabulary));
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<JinaClipEncoder>(std::move(parts), std::move(model)));
+}
+
+Status outline_jina_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
+                         CheckpointOutline& outline) {
+  SACCADE_ASSIGN(const JinaClipConfig config, jina_clip_config(checkpoint.config, tensors));
+  EncoderInfo info;
+  set_shape(config, info);
+  SACCADE_ASSIGN(const Preprocessing preprocessing, jina_preprocessing(checkpoint, info));
+  fill_outline(info, preprocessing, outline);
+  return {};
 }
 
 }  // namespace saccade

@@ -25,10 +25,8 @@ Result<CheckpointOutline> outline_checkpoint(const std::filesystem::path& folder
       return outline;
     }
     outline.known = true;
-    if (family->outline != nullptr) {
-      SACCADE_TRY(family->outline(checkpoint, weights.tensors, outline)
-                      .in(fmt::format("checkpoint {}", folder.string())));
-    }
+    SACCADE_TRY(family->outline(checkpoint, weights.tensors, outline)
+                    .in(fmt::format("checkpoint {}", folder.string())));
   } catch (const std::exception& error) {  // libtorch's
     const std::string_view text = error.what();
     return fail(ErrorCode::kInternal, "checkpoint {}: {}", folder.string(), text.substr(0, text.find('\n')));

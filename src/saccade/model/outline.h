@@ -16,7 +16,7 @@ struct CheckpointOutline {
   std::string layout;
   int64_t parameters = 0;
   int64_t bytes = 0;  // of the files below
-  // 0 and empty where the family is unknown, or does not say without being loaded.
+  // 0 and empty where the family is unknown; without pictures, the last three.
   int64_t dim = 0;
   int64_t context = 0;
   int image_height = 0;

@@ -8,8 +8,8 @@ namespace {
 
 constexpr auto kFamilies = std::to_array<Family>({
     {"clip", load_clip, outline_clip},
-    {"jina_clip", load_jina_clip, nullptr},
-    {"siglip", load_siglip},
+    {"jina_clip", load_jina_clip, outline_jina_clip},
+    {"siglip", load_siglip, outline_siglip},
     {"blip-2", load_blip2, outline_blip2},
     {"bert", load_bert, outline_bert},
     {"align", load_align, outline_align},

@@ -116,6 +116,13 @@ Result<int32_t> padding_id(const Checkpoint& checkpoint, const Tokenizer* tokeni
   return pad;
 }
 
+// What the config alone says.
+void set_shape(const SiglipConfig& config, EncoderInfo& info) {
+  info.dim = config.projection;
+  info.context = config.positions;
+  info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
@@ -131,9 +138,7 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
   SACCADE_ASSIGN(SiglipModel model, SiglipModel::make(config, source).in(where));
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
 
-  parts.info.dim = config.projection;
-  parts.info.context = config.positions;
-  parts.info.image_height = parts.info.image_width = static_cast<int>(config.vision.image_size);
+  set_shape(config, parts.info);
   parts.info.logit_scale = model.logit_scale().exp().item<float>();
   SACCADE_ASSIGN(parts.preprocessing, load_pictures(checkpoint, parts.info).in(where));
   SACCADE_ASSIGN(const TextCleanup cleanup, text_cleanup(checkpoint, parts.preprocessing));
@@ -143,6 +148,16 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(
       std::make_unique<SiglipEncoder>(std::move(parts), std::move(model), pad));
+}
+
+Status outline_siglip(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
+                      CheckpointOutline& outline) {
+  SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, tensors));
+  EncoderInfo info;
+  set_shape(config, info);
+  SACCADE_ASSIGN(const Preprocessing preprocessing, load_pictures(checkpoint, info));
+  fill_outline(info, preprocessing, outline);
+  return {};
 }
 
 }  // namespace saccade

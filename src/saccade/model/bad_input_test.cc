@@ -1,0 +1,271 @@
+// What is wrong with a checkpoint or a text, over all families: each an error that names it, never another
+// embedding.
+#include <cmath>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/model/encoder.h"
+#include "saccade/model/model_test_support.h"
+#include "saccade/model/outline.h"
+#include "saccade/nn/torch.h"
+
+namespace saccade {
+namespace {
+
+using test::golden;
+using test::GoldenCopy;
+using testing::HasSubstr;
+using torch::Tensor;
+
+// A family's small golden, and what the tests have to know of its files.
+struct Family {
+  const char* golden;
+  const char* weights = "model.safetensors";
+  const char* config = "config.json";
+  // Where the config names an activation; "" where it names none.
+  const char* activation = "/text_config/hidden_act";
+  // The table of words, where the config says how many there are ("": the tensors do), and a tokenizer of its
+  // kind.
+  const char* table = "text_model.embeddings.token_embedding.weight";
+  const char* vocabulary = "/text_config/vocab_size";
+  std::vector<std::pair<const char*, const char*>> tokenizer;  // from, below tests/golden/tokenizers; to
+};
+
+using Files = std::vector<std::pair<const char*, const char*>>;
+const Files kClipWords = {{"clip/vocab.json", "vocab.json"}, {"clip/merges.txt", "merges.txt"}};
+const Files kBertWords = {{"bert/tokenizer.json", "tokenizer.json"},
+                          {"bert/tokenizer_config.json", "tokenizer_config.json"}};
+const Files kPieces = {{"sentencepiece/unigram.model", "spiece.model"}};
+const Files kGemmaWords = {{"gemma/tokenizer.json", "tokenizer.json"},
+                           {"gemma/tokenizer_config.json", "tokenizer_config.json"}};
+
+std::vector<Family> families() {
+  return {
+      {.golden = "clip-gelu", .tokenizer = kClipWords},
+      {.golden = "long-clip", .tokenizer = kClipWords},
+      {.golden = "open_clip-gelu",
+       .weights = "open_clip_model.safetensors",
+       .config = "open_clip_config.json",
+       .activation = "",
+       .table = "token_embedding.weight",
+       .vocabulary = "/model_cfg/text_cfg/vocab_size",
+       .tokenizer = kClipWords},
+      {.golden = "siglip", .tokenizer = kPieces},
+      {.golden = "open_clip-siglip",
+       .weights = "open_clip_model.safetensors",
+       .config = "open_clip_config.json",
+       .activation = "",
+       .table = "text.token_embedding.weight",
+       .vocabulary = "/model_cfg/text_cfg/vocab_size",
+       .tokenizer = kPieces},
+      {.golden = "align",
+       .activation = "/vision_config/hidden_act",
+       .table = "text_model.embeddings.word_embeddings.weight",
+       .tokenizer = kBertWords},
+      {.golden = "bert",
+       .activation = "/hidden_act",
+       .table = "bert.embeddings.word_embeddings.weight",
+       .vocabulary = "/vocab_size",
+       .tokenizer = kBertWords},
+      {.golden = "blip2-itm",
+       .activation = "/qformer_config/hidden_act",
+       .table = "embeddings.word_embeddings.weight",
+       .vocabulary = "/qformer_config/vocab_size",
+       .tokenizer = kBertWords},
+      {.golden = "blip2-t5",
+       .activation = "/text_config/feed_forward_proj",
+       .table = "language_model.shared.weight",
+       .vocabulary = "/text_config/vocab_size",
+       .tokenizer = kPieces},
+      {.golden = "jina-clip",
+       .activation = "",
+       .table = "text_model.transformer.embeddings.word_embeddings.weight",
+       .vocabulary = "",
+       .tokenizer = kBertWords},
+      {.golden = "colpali",
+       .activation = "/vlm_config/text_config/hidden_act",
+       .table = "vlm.language_model.model.embed_tokens.weight",
+       .vocabulary = "/vlm_config/text_config/vocab_size",
+       .tokenizer = kGemmaWords},
+  };
+}
+
+class EveryFamily : public testing::TestWithParam<Family> {
+ protected:
+  // What loading says after the tensors were changed; "" where it worked.
+  static std::string error_after(const std::function<void(nn::TensorMap&)>& change) {
+    const GoldenCopy copy(GetParam().golden);
+    copy.edit_tensors(GetParam().weights, change);
+    return error_of(copy);
+  }
+  static std::string error_of(const GoldenCopy& copy) {
+    const auto encoder = load_encoder(copy.path());
+    if (encoder) return "";
+    EXPECT_EQ(encoder.error().message.find('\n'), std::string::npos) << encoder.error().message;
+    return encoder.error().message;
+  }
+  // Names spread over the file, of matrices and larger: those a model cannot do without. (T5's decoder, which
+  // writes text, is passed over when a checkpoint is read.)
+  static std::vector<std::string> some_matrices() {
+    const SafeTensors file = SafeTensors::open(golden(GetParam().golden) / GetParam().weights).value();
+    std::vector<std::string> names;
+    for (const auto& [name, view] : file.tensors()) {
+      const bool writes = name.find("language_model.decoder.") != std::string::npos ||
+                          name.find("lm_head") != std::string::npos;
+      if (view.shape.size() >= 2 && !writes && view.dtype == DType::kF32) names.push_back(name);
+    }
+    std::vector<std::string> some;
+    constexpr size_t kSome = 3;
+    for (size_t i = 0; i < kSome; ++i) some.push_back(names[i * (names.size() - 1) / (kSome - 1)]);
+    return some;
+  }
+  // The golden with a tokenizer, and a table that has all of its words.
+  static void add_words(const GoldenCopy& copy) {
+    const Family& family = GetParam();
+    for (const auto& [from, to] : family.tokenizer) {
+      test::fs::copy_file(golden("tokenizers") / from, copy.path() / to);
+    }
+    const std::string too_small = error_of(copy);
+    EXPECT_THAT(too_small, HasSubstr("the tokenizer has ")) << "unlike words must be noticed";
+    const size_t at = too_small.find("the tokenizer has ");
+    ASSERT_NE(at, std::string::npos);
+    const int64_t words = std::stoll(too_small.substr(at + 18));
+    copy.edit_json(family.config, [&](Json& json) {
+      if (*family.vocabulary != 0) json[Json::json_pointer(family.vocabulary)] = words;
+      // Special tokens as the tokenizers have them.
+      for (const char* section : {"/text_config", "/qformer_config", ""}) {
+        const Json::json_pointer pointer(section);
+        if (!json.contains(pointer) || !json[pointer].is_object()) continue;
+        for (const char* id : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+          if (std::string_view(family.golden) != "colpali") json[pointer].erase(id);
+        }
+      }
+      if (json.contains("vlm_config")) json["vlm_config"]["image_token_index"] = 560;
+    });
+    copy.edit_tensors(family.weights, [&](nn::TensorMap& tensors) {
+      torch::manual_seed(5);
+      Tensor& table = tensors[family.table];
+      table = torch::cat({table, torch::randn({words - table.size(0), table.size(1)}) * 0.1});
+    });
+  }
+};
+
+// `model list` says of a checkpoint what loading it would.
+TEST_P(EveryFamily, OutlineSaysWhatLoadingWould) {
+  const auto outline = outline_checkpoint(golden(GetParam().golden));
+  ASSERT_TRUE(outline) << outline.error().message;
+  const auto encoder = load_encoder(golden(GetParam().golden)).value();
+  const EncoderInfo& info = encoder->info();
+  EXPECT_TRUE(outline->known);
+  EXPECT_EQ(outline->layout, info.layout);
+  EXPECT_EQ(outline->dim, info.dim);
+  EXPECT_EQ(outline->context, info.context);
+  EXPECT_EQ(outline->image_height, info.image_height);
+  EXPECT_EQ(outline->image_width, info.image_width);
+  EXPECT_EQ(outline->preprocessing, info.image_height > 0 ? encoder->preprocessing().describe() : "");
+}
+
+TEST_P(EveryFamily, NamesATensorThatIsMissing) {
+  for (const std::string& name : some_matrices()) {
+    const std::string error = error_after([&](nn::TensorMap& tensors) { tensors.erase(name); });
+    EXPECT_THAT(error, HasSubstr("tensor ")) << name;
+    // Other layouts' names are brought to the Hugging Face one's first, ColPali's to one of its many.
+    if (GetParam().config == std::string_view("config.json") &&
+        GetParam().golden != std::string_view("colpali")) {
+      EXPECT_THAT(error, HasSubstr(name));
+    }
+  }
+}
+
+TEST_P(EveryFamily, NamesATensorTooMany) {
+  const std::string error = error_after([](nn::TensorMap& tensors) {
+    tensors["vision_model.encoder.layers.0.adapter.weight"] = torch::zeros({3, 2});
+  });
+  EXPECT_THAT(error, HasSubstr("adapter.weight"));
+  EXPECT_THAT(error, HasSubstr("[3, 2]"));
+}
+
+TEST_P(EveryFamily, NamesAShapeThatIsWrong) {
+  for (const std::string& name : some_matrices()) {
+    const std::string error = error_after([&](nn::TensorMap& tensors) {
+      Tensor& tensor = tensors.at(name);
+      tensor = torch::cat({tensor, tensor.slice(tensor.dim() - 1, 0, 1)}, tensor.dim() - 1);
+    });
+    EXPECT_THAT(error, HasSubstr("tensor ")) << name;
+    EXPECT_THAT(error, HasSubstr("shape [")) << name;
+  }
+}
+
+TEST_P(EveryFamily, TakesFloatingPointAlone) {
+  for (const std::string& name : some_matrices()) {
+    const std::string error = error_after(
+        [&](nn::TensorMap& tensors) { tensors.at(name) = tensors.at(name).to(at::kInt).contiguous(); });
+    EXPECT_THAT(error, HasSubstr("floating point is expected")) << name;
+  }
+}
+
+TEST_P(EveryFamily, NamesAnUnknownActivation) {
+  if (*GetParam().activation == 0) return;  // OpenCLIP's names none: its config's own tests have the switches
+  const GoldenCopy copy(GetParam().golden);
+  copy.edit_json(GetParam().config,
+                 [](Json& json) { json[Json::json_pointer(GetParam().activation)] = "swish7"; });
+  EXPECT_THAT(error_of(copy), HasSubstr("\"swish7\" is not known"));
+}
+
+// A text of any bytes has a row of length 1, the same every time.
+TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
+  const GoldenCopy copy(GetParam().golden);
+  add_words(copy);
+  const auto encoder = load_encoder(copy.path());
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  std::string letters;
+  for (int i = 0; letters.size() < (1U << 20); ++i) letters += fmt::format("word{} ", i % 1000);
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
+  const std::vector<std::pair<const char*, std::string>> texts = {
+      {"empty", ""},
+      {"white space", " \t\r\n "},
+      {"zeros", std::string("\0\0", 2)},
+      {"every byte", bytes},
+      {"cut UTF-8", "caf\xc3"},
+      {"overlong", "\xc0\xaf\xe0\x80\x80"},
+      {"surrogates", "\xed\xa0\x80\xed\xb0\x80"},
+      {"only emoji", "\xf0\x9f\x90\xb6\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x9a\x80"},
+      {"a megabyte", letters},
+      {"one long word", std::string(1U << 16, 'a')},
+      {"special tokens", "<pad></s><bos><image>[CLS]<|endoftext|><|startoftext|>"},
+  };
+  std::vector<TokenizedText> tokens;
+  for (const auto& [name, text] : texts) {
+    tokens.push_back((*encoder)->tokenizer()->encode(text, (*encoder)->info().context));
+    EXPECT_LE(static_cast<int64_t>(tokens.back().ids.size()), (*encoder)->info().context) << name;
+    EXPECT_GE(tokens.back().used, 0) << name;
+  }
+  EXPECT_GT((*encoder)->tokenizer()->encode(letters, (*encoder)->info().context).dropped, 100'000);
+  const auto rows = (*encoder)->encode_texts(tokens);
+  ASSERT_TRUE(rows) << rows.error().message;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    double square = 0;
+    for (const float value : rows->row(static_cast<int64_t>(i))) square += double{value} * value;
+    EXPECT_NEAR(square, 1, 1e-4) << texts[i].first;
+  }
+  // Ids from elsewhere are checked too.
+  TokenizedText foreign = tokens.front();
+  foreign.ids = {1'000'000};
+  EXPECT_EQ((*encoder)->encode_texts({&foreign, 1}).error().code, ErrorCode::kMismatch);
+  foreign.ids.assign(static_cast<size_t>((*encoder)->info().context) + 1, 3);
+  EXPECT_EQ((*encoder)->encode_texts({&foreign, 1}).error().code, ErrorCode::kUsage);
+  // And pictures of another size.
+  EXPECT_EQ((*encoder)->encode_images(Matrix<float>(1, 7).view()).has_value(), false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, testing::ValuesIn(families()), [](const auto& test) {
+  std::string name = test.param.golden;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace saccade
