@@ -24,6 +24,28 @@ find_package(Torch REQUIRED)
 add_library(saccade_torch INTERFACE)
 target_link_libraries(saccade_torch INTERFACE ${TORCH_LIBRARIES})
 
+# Arrow reads Parquet datasets. Debian 12 does not have it, and nothing else needs it.
+set(SACCADE_PARQUET AUTO CACHE STRING "Read Parquet datasets, with Arrow: AUTO (where it is found), ON or OFF")
+set_property(CACHE SACCADE_PARQUET PROPERTY STRINGS AUTO ON OFF)
+set(SACCADE_HAS_PARQUET FALSE)
+set(SACCADE_PARQUET_LIBRARIES "")
+if(SACCADE_PARQUET)
+  find_package(Parquet CONFIG QUIET)  # it finds its Arrow; its version file would take one major version only
+  if(Parquet_FOUND AND Parquet_VERSION VERSION_GREATER_EQUAL 15
+     AND TARGET Parquet::parquet_shared AND TARGET Arrow::arrow_shared)
+    set(SACCADE_HAS_PARQUET TRUE)
+    set(SACCADE_PARQUET_LIBRARIES Parquet::parquet_shared Arrow::arrow_shared)
+    message(STATUS "Parquet datasets: read, with Arrow ${Parquet_VERSION}")
+  elseif(SACCADE_PARQUET STREQUAL "AUTO")
+    message(STATUS "Parquet datasets: not read, no Arrow (libarrow-dev, libparquet-dev) is here")
+  else()
+    message(FATAL_ERROR "SACCADE_PARQUET is ${SACCADE_PARQUET}, but no Arrow 15 or later with Parquet is found; "
+                        "install libarrow-dev and libparquet-dev, or name their place in CMAKE_PREFIX_PATH")
+  endif()
+else()
+  message(STATUS "Parquet datasets: not read, SACCADE_PARQUET is ${SACCADE_PARQUET}")
+endif()
+
 if(SACCADE_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/core/files.h"
 #include "saccade/data/audit.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/core/files.h"
 #include "saccade/core/safetensors.h"

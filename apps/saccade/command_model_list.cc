@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"

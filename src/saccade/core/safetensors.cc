@@ -8,6 +8,8 @@
 #include <set>
 #include <type_traits>
 
+#include <fmt/ranges.h>
+
 #include "saccade/core/half.h"
 #include "saccade/core/json.h"
 

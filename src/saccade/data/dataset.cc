@@ -9,6 +9,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/data/parquet.h"
 #include "saccade/data/reader.h"
 
 namespace saccade {
@@ -192,6 +193,7 @@ Status check_columns(const DatasetOptions& options) {
 }  // namespace
 
 std::string ImageRef::name() const {
+  if (!column.empty()) return fmt::format("{}: {} of {}", path.string(), member, column);
   return in_archive() ? fmt::format("{}: {}", path.string(), member) : path.string();
 }
 
@@ -213,7 +215,11 @@ void Dataset::exclude(const Exclusion& exclusion) {
 
 std::vector<DatasetLayout> dataset_layouts() {
   std::vector<DatasetLayout> layouts;
-  for (const data::Reader* reader : data::readers()) layouts.push_back({reader->name, reader->what});
+  for (const data::Reader* reader : data::readers()) {
+    const bool absent = reader == &data::kParquet && !data::has_parquet();
+    layouts.push_back(
+        {reader->name, absent ? "Parquet shards; not in this build, which has no Arrow" : reader->what});
+  }
   return layouts;
 }
 
@@ -261,6 +267,7 @@ Result<Dataset> read_dataset(const DatasetSource& source) {
 
 Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes) {
   if (!image.in_archive()) return read_file(image.path, max_bytes);
+  if (!image.column.empty()) return data::read_parquet_image(image, max_bytes);
   if (image.size > max_bytes) {
     return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", image.name(), image.size, max_bytes);
   }

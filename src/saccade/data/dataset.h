@@ -20,15 +20,19 @@
 
 namespace saccade {
 
-// Where a picture's bytes are: a file, or a stretch of an archive that is read in place.
+// Where a picture's bytes are: a file, a stretch of an archive, or a cell of a Parquet file; the latter two
+// are read in place.
 struct ImageRef {
   std::filesystem::path path;  // absolute, or relative to the current folder
-  std::string member;          // its name in the archive `path`; empty: `path` is the picture itself
+  std::string member;          // in the archive `path`: its name; empty: `path` is the picture itself
   int64_t offset = 0;          // in bytes, of archive members only
   int64_t size = 0;
+  // Of a Parquet file `path`: its column of pictures. Then `offset` is the row, from 0, `member` "row 17",
+  // and `size` 0: it is known when the picture is read.
+  std::string column = {};
 
   [[nodiscard]] bool in_archive() const { return !member.empty(); }
-  // "path" or "path: member", for messages and for telling pictures apart.
+  // "path", "path: member" or "path: row 17 of image", for messages and for telling pictures apart.
   [[nodiscard]] std::string name() const;
   friend bool operator==(const ImageRef&, const ImageRef&) = default;
 };
@@ -125,11 +129,12 @@ struct DatasetLayout {
   std::string_view name;
   std::string_view what;
 };
-// All layouts this build reads.
+// All layouts; `what` says of one that this build cannot read what is missing.
 std::vector<DatasetLayout> dataset_layouts();
 
-// A picture's bytes, from its file or its place in an archive; kLimit above max_bytes, kBadData where an
-// archive ends before its member does. Thread-safe.
+// A picture's bytes, from its file or its place in an archive or a Parquet file; kLimit above max_bytes,
+// kBadData where an archive ends before its member does, kUnsupported for a Parquet file in a build without
+// Arrow. Thread-safe. Cost, of a Parquet file: its footer is parsed and a page decoded, for each picture.
 Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes = int64_t{256} << 20);
 
 }  // namespace saccade

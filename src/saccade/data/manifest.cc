@@ -5,6 +5,7 @@
 #include <set>
 
 #include "saccade/core/json.h"
+#include "saccade/data/parquet.h"
 #include "saccade/data/reader.h"
 
 namespace saccade {
@@ -19,7 +20,7 @@ Status check_path(std::string_view text, std::string_view field) {
   return {};
 }
 
-// A path, or a member of an archive. `name` is what stands in for a missing id.
+// A path, a member of an archive, or a row of a Parquet file. `name` is what stands in for a missing id.
 Result<ImageRef> parse_image(const Json& json, std::string_view field, const fs::path& folder,
                              std::string& name) {
   ImageRef image;
@@ -31,6 +32,15 @@ Result<ImageRef> parse_image(const Json& json, std::string_view field, const fs:
   }
   SACCADE_ASSIGN(const auto path, json_field<std::string>(json, "path"));
   SACCADE_TRY(check_path(path, "path"));
+  if (json.contains("column")) {
+    SACCADE_ASSIGN(const auto column, json_field<std::string>(json, "column"));
+    SACCADE_TRY(check_path(column, "column"));
+    SACCADE_ASSIGN(const auto row, json_field<int64_t>(json, "row"));
+    if (row < 0) return fail(ErrorCode::kBadData, "\"row\" is {}, rows count from 0", row);
+    image = data::parquet_picture(folder / path, column, row);
+    name = fmt::format("{}: {}", path, image.member);
+    return image;
+  }
   SACCADE_ASSIGN(image.member, json_field<std::string>(json, "member"));
   SACCADE_TRY(check_path(image.member, "member"));
   SACCADE_ASSIGN(image.offset, json_field<int64_t>(json, "offset"));
@@ -135,6 +145,9 @@ Result<Json> image_json(const ImageRef& image, const fs::path& folder) {
   SACCADE_ASSIGN(const fs::path path, plain_path(image.path));
   const std::string name = path_in(folder, path);
   if (!image.in_archive()) return Json(name);
+  if (!image.column.empty()) {
+    return Json{{"path", name}, {"column", image.column}, {"row", image.offset}};
+  }
   return Json{{"path", name}, {"member", image.member}, {"offset", image.offset}, {"size", image.size}};
 }
 

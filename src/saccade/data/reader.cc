@@ -31,9 +31,12 @@ Result<Dataset> read_manifest(const Candidate& candidate, const DatasetOptions& 
   return dataset;
 }
 
+// Those that are files.
 std::vector<ImageRef*> images_of(Dataset& dataset) {
   std::vector<ImageRef*> images;
-  for (DatasetItem& item : dataset.items) images.push_back(&item.image);
+  for (DatasetItem& item : dataset.items) {
+    if (!item.image.in_archive()) images.push_back(&item.image);
+  }
   for (CompositionItem& item : dataset.compositions) {
     for (ImageRef& image : item.images) images.push_back(&image);
   }
@@ -50,9 +53,10 @@ const Reader kManifest = {"manifest", "JSON Lines, one item a line: Saccade's ow
                           read_manifest};
 
 std::span<const Reader* const> readers() {
-  static constexpr std::array<const Reader*, 14> kReaders = {
-      &kKarpathy,    &kCoco, &kShareGpt4v, &kRecords, &kWinoground, &kSugarCrepe, &kManifest,
-      &kFlickrToken, &kRoco, &kFactify,    &kTable,   &kWebDataset, &kUrban1k,    &kFolder};
+  static constexpr std::array<const Reader*, 15> kReaders = {
+      &kKarpathy,   &kCoco,       &kShareGpt4v,  &kRecords, &kWinoground,
+      &kSugarCrepe, &kManifest,   &kFlickrToken, &kRoco,    &kFactify,
+      &kTable,      &kWebDataset, &kParquet,     &kUrban1k, &kFolder};
   return kReaders;
 }
 
@@ -182,6 +186,28 @@ void add_caption(Dataset& dataset, DatasetItem& item, std::string caption) {
   }
 }
 
+std::string plain_name(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') plain += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
+  }
+  return plain;
+}
+
+Status add_caption_field(Dataset& dataset, DatasetItem& item, std::string_view field) {
+  SACCADE_TRY(check_utf8(field, "the caption"));
+  if (field.starts_with("[\"")) {
+    const auto list = parse_json(field);
+    if (list && std::all_of(list->begin(), list->end(), [](const Json& each) { return each.is_string(); })) {
+      for (const Json& each : *list) add_caption(dataset, item, each.get<std::string>());
+      return {};
+    }
+  }
+  add_caption(dataset, item, std::string(field));
+  return {};
+}
+
 Status add_caption_lines(std::string_view text, DatasetItem& item) {
   SACCADE_TRY(check_utf8(text, "its text"));
   return for_each_line(text, [&](int64_t, std::string_view line) -> Status {
@@ -223,6 +249,7 @@ Result<DatasetItem*> RowCollector::item(const std::string& id, const std::string
 Status place_images(Dataset& dataset, const fs::path& folder, std::span<const std::string> hints,
                     const DatasetOptions& options) {
   const std::vector<ImageRef*> images = images_of(dataset);
+  if (images.empty()) return {};
   bool with_endings = true;
   for (const ImageRef* image : images) {
     if (image->path.native().find('\0') != std::string::npos) {

@@ -52,6 +52,7 @@ extern const Reader kRoco;
 extern const Reader kFactify;
 extern const Reader kTable;
 extern const Reader kWebDataset;
+extern const Reader kParquet;
 extern const Reader kUrban1k;
 extern const Reader kFolder;
 
@@ -76,8 +77,13 @@ bool by_number(std::string_view a, std::string_view b);
 // kBadData unless it is UTF-8.
 Status check_utf8(std::string_view text, std::string_view what);
 
+// A column's name as it is compared: lower-case, without spaces, '_', '-' and what tools leave around it.
+std::string plain_name(std::string_view name);
+
 // Adds a caption to an item; one of nothing but spaces is left out and counted.
 void add_caption(Dataset& dataset, DatasetItem& item, std::string caption);
+// A table's field: one caption, or several as a JSON array of strings. kBadData unless it is UTF-8.
+Status add_caption_field(Dataset& dataset, DatasetItem& item, std::string_view field);
 // A text's lines as captions, those of nothing but spaces passed over.
 Status add_caption_lines(std::string_view text, DatasetItem& item);
 // Leaves out, and counts, items without captions.
@@ -95,9 +101,10 @@ class RowCollector {
   std::unordered_map<std::string, size_t> places_;
 };
 
-// Image names, as the records have them in ImageRef::path, become paths. The folder they are relative to is
-// options.images, or the one of `folder`, its `hints` and the usual names below it ("images", ...) that has
-// most of the first few; names without an ending get the one that their files have there.
+// Image names, as the records have them in ImageRef::path, become paths; those in archives are ones. The
+// folder they are relative to is options.images, or the one of `folder`, its `hints` and the usual names
+// below it ("images", ...) that has most of the first few; names without an ending get the one that their
+// files have there.
 Status place_images(Dataset& dataset, const std::filesystem::path& folder, std::span<const std::string> hints,
                     const DatasetOptions& options);
 

@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <map>
 
+#include <fmt/ranges.h>
+
 #include "saccade/data/csv.h"
 #include "saccade/data/reader.h"
 
@@ -13,16 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kNone = static_cast<size_t>(-1);
-
-// A name as it is compared: lower-case, without spaces, '_', '-' and what tools leave around it.
-std::string plain_name(std::string_view name) {
-  std::string plain;
-  for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') plain += static_cast<char>(c - 'A' + 'a');
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
-  }
-  return plain;
-}
 
 char separator_of(const Candidate& candidate) {
   if (candidate.extension() == ".tsv") return '\t';
@@ -110,20 +102,6 @@ Status choose_columns(const std::vector<std::string>& header, const DatasetOptio
   return {};
 }
 
-// One caption, or several as a JSON array of strings, as some tables keep them in one field.
-Status add_captions(std::string_view field, DatasetItem& item, Dataset& dataset) {
-  SACCADE_TRY(check_utf8(field, "the caption"));
-  if (field.starts_with("[\"")) {
-    const auto list = parse_json(field);
-    if (list && std::all_of(list->begin(), list->end(), [](const Json& each) { return each.is_string(); })) {
-      for (const Json& each : *list) add_caption(dataset, item, each.get<std::string>());
-      return {};
-    }
-  }
-  add_caption(dataset, item, std::string(field));
-  return {};
-}
-
 Status add_row(const std::vector<std::string>& fields, const Columns& columns, std::string split,
                RowCollector& rows, Dataset& dataset) {
   const std::string image(trim(fields[columns.image]));
@@ -136,7 +114,7 @@ Status add_row(const std::vector<std::string>& fields, const Columns& columns, s
   const std::string id = columns.id == kNone ? image : std::string(trim(fields[columns.id]));
   SACCADE_ASSIGN(DatasetItem * item, rows.item(id, image, split));
   if (columns.group != kNone) item->group = std::string(trim(fields[columns.group]));
-  return add_captions(trim(fields[columns.caption]), *item, dataset);
+  return add_caption_field(dataset, *item, trim(fields[columns.caption]));
 }
 
 // The rows of one file, `columns` being what the layout says of its header.

@@ -23,6 +23,7 @@ Json image_json(const ImageRef& image) {
     json["member"] = image.member;
     json["offset"] = image.offset;
     json["size"] = image.size;
+    if (!image.column.empty()) json["column"] = image.column;
   }
   return json;
 }
@@ -33,6 +34,7 @@ Result<ImageRef> parse_image(const Json& json) {
   SACCADE_ASSIGN(image.member, json_field_or<std::string>(json, "member", ""));
   SACCADE_ASSIGN(image.offset, json_field_or<int64_t>(json, "offset", 0));
   SACCADE_ASSIGN(image.size, json_field_or<int64_t>(json, "size", 0));
+  SACCADE_ASSIGN(image.column, json_field_or<std::string>(json, "column", ""));
   return image;
 }
 

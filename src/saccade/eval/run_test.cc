@@ -54,8 +54,8 @@ RunInfo example_info() {
 
 RunItems example_items() {
   RunItems items;
-  items.images = {{"one", {.path = "/pictures/1.png", .member = ""}},
-                  {"two", {.path = "/shards/0.tar", .member = "2.jpg", .offset = 512, .size = 99}}};
+  items.images = {{"one", {.path = "/shards/0.tar", .member = "1.jpg", .offset = 512, .size = 99}},
+                  {"two", {.path = "/0.parquet", .member = "row 2", .offset = 2, .column = "image"}}};
   items.texts = {{"a bird", {0}}, {"two birds", {1}}, {"birds", {0, 1}}};
   return items;
 }

@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "saccade/core/file_lock.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/hub/cache.h"

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <numeric>
 
+#include <fmt/ranges.h>
+
 #include "saccade/core/threads.h"
 #include "saccade/nn/layers.h"
 
