@@ -31,15 +31,15 @@ set(SACCADE_HAS_PARQUET FALSE)
 set(SACCADE_PARQUET_LIBRARIES "")
 if(SACCADE_PARQUET)
   find_package(Parquet CONFIG QUIET)  # it finds its Arrow; its version file would take one major version only
-  if(Parquet_FOUND AND Parquet_VERSION VERSION_GREATER_EQUAL 15
+  if(Parquet_FOUND AND Parquet_VERSION VERSION_GREATER_EQUAL 25
      AND TARGET Parquet::parquet_shared AND TARGET Arrow::arrow_shared)
     set(SACCADE_HAS_PARQUET TRUE)
     set(SACCADE_PARQUET_LIBRARIES Parquet::parquet_shared Arrow::arrow_shared)
     message(STATUS "Parquet datasets: read, with Arrow ${Parquet_VERSION}")
   elseif(SACCADE_PARQUET STREQUAL "AUTO")
-    message(STATUS "Parquet datasets: not read, no Arrow (libarrow-dev, libparquet-dev) is here")
+    message(STATUS "Parquet datasets: not read, no Arrow 25 or later (libarrow-dev, libparquet-dev) is here")
   else()
-    message(FATAL_ERROR "SACCADE_PARQUET is ${SACCADE_PARQUET}, but no Arrow 15 or later with Parquet is found; "
+    message(FATAL_ERROR "SACCADE_PARQUET is ${SACCADE_PARQUET}, but no Arrow 25 or later with Parquet is found; "
                         "install libarrow-dev and libparquet-dev, or name their place in CMAKE_PREFIX_PATH")
   endif()
 else()
