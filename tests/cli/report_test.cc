@@ -32,11 +32,12 @@ class ReportTest : public ProgramTest {
                     {{"results", Json::array({length_result("drawings", "drawings", "better", 0.4, 6),
                                               length_result("drawings", "drawings", "other", 0.3, 30)})}});
     write_plain_run(folder_ / "pairs", "winoground", {"better"}, winoground_metrics("better"));
+    write_speed_run(folder_ / "speed", {"better", "worse"}, {20, 80});
     write("training/metrics.jsonl", training_lines());
   }
 };
 
-const std::vector<std::string> kFolders = {"retrieval", "length", "pairs", "training"};
+const std::vector<std::string> kFolders = {"retrieval", "length", "pairs", "speed", "training"};
 
 TEST_F(ReportTest, SaysWhatIsMissing) {
   write("training/metrics.jsonl", training_lines());
@@ -91,8 +92,9 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_TRUE(every.has_value()) << value(
       "[...document.querySelectorAll('figure[data-chart]')].map((each) => each.dataset.drawn + "
       "each.innerText)");
-  // Recall, ranks and two maps of two models; curves, controls and tokens; scores; loss and recall.
-  EXPECT_EQ(value("document.querySelectorAll('figure[data-chart]').length"), 2 + 2 + 4 + 2 + 4 + 2 + 1 + 2);
+  // Recall, ranks and two maps of two models; curves, controls and tokens; scores; speed; loss and recall.
+  EXPECT_EQ(value("document.querySelectorAll('figure[data-chart]').length"),
+            2 + 2 + 4 + 2 + 4 + 2 + 1 + 1 + 2);
   EXPECT_EQ(value("[...document.querySelectorAll('figure[data-chart]')].filter((each) => "
                   "each.querySelectorAll('.mark-symbol path, .mark-rect path, .mark-line path').length === 0)"
                   ".map((each) => each.innerText)"),

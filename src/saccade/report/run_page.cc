@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,19 +29,28 @@ std::string folder_name(const std::filesystem::path& folder) {
 // Colours are given out in the order checkpoints come in; a name that means two checkpoints gets the folder
 // of its run behind it.
 void name_series(ReportData& data) {
+  std::map<std::string, Series> by_identity;
+  const auto taken = [&](const std::string& text) {
+    return std::ranges::any_of(by_identity, [&](const auto& each) { return each.second.name == text; });
+  };
   for (const LoadedRun& run : data.runs) {
+    std::set<std::string> in_this_run;
     for (const RunCheckpoint& checkpoint : run.run->info.checkpoints) {
-      const std::string key = checkpoint_key(checkpoint);
-      if (data.series.contains(key)) continue;
-      std::string name = checkpoint.name;
-      const auto taken = [&](const std::string& text) {
-        return std::ranges::any_of(data.series, [&](const auto& each) { return each.second.name == text; });
-      };
-      if (taken(name)) name = fmt::format("{} ({})", checkpoint.name, run.name);
-      for (int i = 2; taken(name); ++i) name = fmt::format("{} ({}, {})", checkpoint.name, run.name, i);
-      const size_t place = data.series.size();
-      const size_t colour = place / kChanceColour * kSeriesColours + place % kChanceColour;
-      data.series.emplace(key, Series{name, colour});
+      std::string identity = checkpoint.fingerprint + "\n" + checkpoint.precision;
+      // Copies of one checkpoint in one run are two rows all the same.
+      if (checkpoint.fingerprint.empty() || !in_this_run.insert(identity).second) {
+        identity += "\n" + checkpoint.name;
+      }
+      auto found = by_identity.find(identity);
+      if (found == by_identity.end()) {
+        std::string name = checkpoint.name;
+        if (taken(name)) name = fmt::format("{} ({})", checkpoint.name, run.name);
+        for (int i = 2; taken(name); ++i) name = fmt::format("{} ({}, {})", checkpoint.name, run.name, i);
+        const size_t place = by_identity.size();
+        const size_t colour = place / kChanceColour * kSeriesColours + place % kChanceColour;
+        found = by_identity.emplace(identity, Series{name, colour}).first;
+      }
+      data.series.emplace(std::pair{&run, checkpoint.name}, found->second);
     }
   }
 }
@@ -77,10 +88,9 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"},       Entry{"retrieval", "Retrieval"},
-      Entry{"composition", "Composition"}, Entry{"length", "Effective length"},
-      Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
-      Entry{"training", "Training"},
+      Entry{"protocol", "Protocol"}, Entry{"retrieval", "Retrieval"},     Entry{"composition", "Composition"},
+      Entry{"speed", "Speed"},       Entry{"length", "Effective length"}, Entry{"queries", "Best and worst"},
+      Entry{"maps", "Maps"},         Entry{"training", "Training"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";
   for (const Entry& entry : kEntries) {
@@ -110,17 +120,9 @@ std::string security_policy(std::span<const std::string_view> scripts) {
 
 }  // namespace
 
-std::string checkpoint_key(const RunCheckpoint& checkpoint) {
-  return fmt::format("{}\n{}\n{}", checkpoint.name, checkpoint.fingerprint, checkpoint.precision);
-}
-
 Series ReportData::series_of(const LoadedRun& run, const std::string& model) const {
-  for (const RunCheckpoint& checkpoint : run.run->info.checkpoints) {
-    if (checkpoint.name != model) continue;
-    const auto found = series.find(checkpoint_key(checkpoint));
-    if (found != series.end()) return found->second;
-  }
-  return Series{model, kChanceColour};
+  const auto found = series.find({&run, model});
+  return found == series.end() ? Series{model, kChanceColour} : found->second;
 }
 
 std::string_view direction_words(Direction direction) {
@@ -219,6 +221,7 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   std::string body = protocol_section(data);
   body += retrieval_section(data, page);
   body += composition_section(data, page);
+  body += speed_section(data, page);
   body += length_section(data, page);
   SACCADE_ASSIGN(const std::string examples, examples_section(data, options, pool, progress, stop));
   body += examples;

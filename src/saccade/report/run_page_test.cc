@@ -235,6 +235,37 @@ TEST_F(RunPage, LengthCompositionAndTraining) {
   EXPECT_EQ(count(html, "var(--s0)\"></i>m1"), 2 * 2 + 2 + 1);
 }
 
+TEST_F(RunPage, SpeedAgainstAccuracy) {
+  test::write_retrieval_run(folder_ / "run", {"m1", "m2", "m3"});
+  test::write_speed_run(folder_ / "speed", {"m1", "m2", "m3"}, {20, 80, 40});
+  RunPageOptions options;
+  options.chart_script = ";";
+  options.map_points = 0;
+  options.examples = 0;
+  const std::string html = page({"run", "speed"}, options);
+  EXPECT_EQ(count(html, "<section id=\"speed"), 1);
+  // The checkpoints are the same, whatever the speed run calls them.
+  EXPECT_THAT(html, HasSubstr("var(--s1)\"></i>m2<"));
+  EXPECT_THAT(html, Not(HasSubstr("<td>m2-fp32")));
+  EXPECT_THAT(html, HasSubstr("80 <small>[72, 88]</small>"));
+  // m1 is right more often and slower than m2; m3 is worse than m2 at half its speed.
+  const size_t at = html.find("\"name\":\"pareto-drawings\"");
+  ASSERT_NE(at, std::string::npos);
+  const std::string text = html.substr(at - 1, html.find("</script>", at) - at + 1);
+  const auto data = parse_json(text);
+  ASSERT_TRUE(data.has_value()) << text;
+  const Json& rows = (*data)["rows"];
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(dump_json((*data)["columns"]),
+            R"(["name","series","x","x_low","x_high","y","y_low","y_high","frontier"])");
+  EXPECT_EQ(rows[0][0], "m1");
+  EXPECT_EQ(rows[0][2], 20);
+  EXPECT_EQ(rows[0][8], rows[0][5]);
+  EXPECT_EQ(rows[1][8], rows[1][5]);
+  EXPECT_GT(rows[1][5], rows[2][5]);
+  EXPECT_TRUE(rows[2][8].is_null());
+}
+
 TEST_F(RunPage, FiguresThatAreNotThere) {
   test::write_plain_run(
       folder_ / "nulls", "retrieval", {"m"},

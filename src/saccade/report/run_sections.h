@@ -27,15 +27,13 @@ struct LoadedRun {
 struct ReportData {
   std::vector<LoadedRun> runs;
   std::vector<const ReportFolder*> trainings;
-  // The colour of each checkpoint: the same name, fingerprint and precision is the same series in all runs.
-  std::map<std::string, Series> series;
+  // The colour and name of each run's checkpoints: of the same fingerprint and precision they are the same
+  // series in all runs.
+  std::map<std::pair<const LoadedRun*, std::string>, Series> series;
 
-  // Of a name in a run; "chance" is grey.
+  // Of a name in a run; "chance", and what the run does not name, is grey.
   [[nodiscard]] Series series_of(const LoadedRun& run, const std::string& model) const;
 };
-// What tells checkpoints apart.
-std::string checkpoint_key(const RunCheckpoint& checkpoint);
-
 // Pictures that a page needs; each is decoded once.
 class PictureShelf {
  public:
@@ -66,6 +64,7 @@ std::string retrieval_section(const ReportData& data, PageBuilder& page);
 Result<std::string> examples_section(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
                                      const ProgressCallback& progress, const std::stop_token& stop);
 std::string composition_section(const ReportData& data, PageBuilder& page);
+std::string speed_section(const ReportData& data, PageBuilder& page);
 std::string length_section(const ReportData& data, PageBuilder& page);
 Result<std::string> maps_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                  ThreadPool& pool, const ProgressCallback& progress,

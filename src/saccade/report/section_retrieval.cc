@@ -69,6 +69,10 @@ std::vector<Group> group_results(const ReportData& data) {
       if (!again) groups[at].entries.push_back({&run, &result});
     }
   }
+  for (Group& group : groups) {  // guessing comes last
+    std::ranges::stable_partition(
+        group.entries, [](const Entry& entry) { return json_text(*entry.result, "model") != "chance"; });
+  }
   return groups;
 }
 

@@ -205,6 +205,36 @@ inline void write_plain_run(const std::filesystem::path& folder, const std::stri
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
+// Speed of the checkpoints of small_info, under the names a speed run gives them.
+inline void write_speed_run(const std::filesystem::path& folder, const std::vector<std::string>& models,
+                            const std::vector<double>& images_per_s) {
+  RunInfo info = small_info("speed", models);
+  Json results = Json::array();
+  for (size_t i = 0; i < models.size(); ++i) {
+    info.checkpoints[i].name += "-fp32";
+    const auto spread = [](double value) {
+      return Json{{"value", value}, {"low", value * 0.9}, {"high", value * 1.1}};
+    };
+    const Json latency = {{"p50", 12.5}, {"p95", 14}, {"p99", nullptr}, {"max", 20}, {"samples", 90}};
+    results.push_back(
+        {{"dataset", "drawings"},
+         {"model", info.checkpoints[i].name},
+         {"precision", "fp32"},
+         {"batch", 32},
+         {"images_per_s", spread(images_per_s[i])},
+         {"texts_per_s", spread(images_per_s[i] * 4)},
+         {"queries_per_s", nullptr},
+         {"stages", {{"read", 0.001}, {"decode", 0.004}, {"preprocess", 0.002}, {"encode", 0.03}}},
+         {"latency_ms", {{"text", latency}, {"image", nullptr}}},
+         {"load_s", 0.4},
+         {"memory", {{"peak_bytes", int64_t{300} << 20}}}});
+  }
+  auto writer = RunWriter::open(folder, info, false);
+  ASSERT_TRUE(writer.has_value()) << writer.error().message;
+  const Status finished = writer->finish(info, {{"results", results}});
+  ASSERT_TRUE(finished.has_value()) << finished.error().message;
+}
+
 // A curve that rises to 0.1 + height by about `knee` tokens.
 inline Json length_curve(double height, double knee) {
   Json curve = Json::array();
