@@ -66,7 +66,9 @@ class RetrievalCommand {
     } else {
       SACCADE_TRY(session_.out.write(answer_text(metrics)));
     }
-    return kDone;
+    const bool some_failed =
+        std::ranges::any_of(datasets_, [](const Ranked& one) { return !one.unreadable.empty(); });
+    return some_failed ? kSomeFailed : kDone;
   }
 
  private:

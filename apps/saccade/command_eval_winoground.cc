@@ -1,4 +1,5 @@
 // saccade eval winoground: whether checkpoints tell captions of the same words apart by their pictures.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,7 +60,9 @@ class WinogroundCommand {
     } else {
       SACCADE_TRY(session_.out.write(answer_text(metrics)));
     }
-    return kDone;
+    const bool some_failed =
+        std::ranges::any_of(datasets_, [](const Judged& one) { return !one.unreadable.empty(); });
+    return some_failed ? kSomeFailed : kDone;
   }
 
  private:

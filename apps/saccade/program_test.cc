@@ -5,9 +5,12 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/eval/test_encoder.h"
 
+#include "checkpoint.h"
 #include "command.h"
 #include "console.h"
+#include "eval_options.h"
 #include "npy.h"
 #include "number.h"
 
@@ -29,6 +32,30 @@ TEST(Console, WordsForNumbers) {
   EXPECT_EQ(size_text(1'400'000), "1.4 MB");
   EXPECT_EQ(size_text(999'960), "1.0 MB");
   EXPECT_EQ(size_text(5'000'000'000'000'000), "5000.0 TB");
+}
+
+TEST(Evaluations, NamesAreUnique) {
+  std::vector<std::string> names = {"clip", "siglip", "clip", "chance", "clip"};
+  make_unique(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"clip", "siglip", "clip-2", "chance-2", "clip-3"}));
+}
+
+TEST(Checkpoints, SeparateSpacesAreSaid) {
+  auto encoder = std::make_unique<ColourEncoder>();
+  ColourEncoder& colours = *encoder;
+  LoadedEncoder loaded;
+  loaded.encoder = std::move(encoder);
+  loaded.id.name = "frozen";
+  Messages messages;
+  testing::internal::CaptureStderr();
+  warn_of_separate_spaces(loaded, messages);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  colours.mutable_info().shared_space = false;
+  testing::internal::CaptureStderr();
+  warn_of_separate_spaces(loaded, messages);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("checkpoint frozen"), std::string::npos) << said;
+  EXPECT_NE(said.find("is chance"), std::string::npos) << said;
 }
 
 TEST(Console, ProgressHasRateAndTimeLeft) {

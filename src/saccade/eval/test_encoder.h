@@ -100,6 +100,8 @@ class ColourEncoder : public Encoder, public LateInteraction {
     return sets;
   }
 
+  EncoderInfo& mutable_info() { return info_; }
+
   int64_t images = 0;  // that were encoded
   int64_t texts = 0;
   std::function<void(Matrix<float>&)> spoil;  // what it does to rows before they are given out
