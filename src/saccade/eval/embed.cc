@@ -55,9 +55,9 @@ class Gatherer {
       const auto item = static_cast<size_t>(before->second);
       const auto begin = static_cast<size_t>(begin_[item] * dim_);
       const auto end = static_cast<size_t>(begin_[item + 1] * dim_);
-      values_.reserve(values_.size() + (end - begin));
-      values_.insert(values_.end(), values_.begin() + static_cast<std::ptrdiff_t>(begin),
-                     values_.begin() + static_cast<std::ptrdiff_t>(end));
+      const size_t at = values_.size();
+      values_.resize(at + (end - begin));
+      std::copy_n(values_.data() + begin, end - begin, values_.data() + at);
       begin_.push_back(begin_.back() + before_rows(item));
       return true;
     }
