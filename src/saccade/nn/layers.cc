@@ -230,7 +230,9 @@ torch::Tensor patches(const torch::Tensor& pixels, int64_t patch) {
   const int64_t channels = pixels.size(1);
   const int64_t rows = pixels.size(2) / patch;
   const int64_t columns = pixels.size(3) / patch;
-  return pixels.reshape({batch, channels, rows, patch, columns, patch})
+  return pixels.slice(2, 0, rows * patch)
+      .slice(3, 0, columns * patch)
+      .reshape({batch, channels, rows, patch, columns, patch})
       .permute({0, 2, 4, 1, 3, 5})
       .reshape({batch, rows * columns, channels * patch * patch});
 }

@@ -115,7 +115,9 @@ torch::Tensor attention_weights(const torch::Tensor& qkv, int64_t heads, const t
 torch::Tensor causal_mask(int64_t tokens);
 
 // Pictures cut into squares of patch x patch: [batch, channels, height, width] to
-// [batch, (height / patch) * (width / patch), channels * patch * patch], rows of patches first.
+// [batch, (height / patch) * (width / patch), channels * patch * patch], rows of patches first. What is left
+// at the right and at the bottom is not looked at, as a convolution of that stride has it (384 = 27 * 14 +
+// 6).
 torch::Tensor patches(const torch::Tensor& pixels, int64_t patch);
 
 // Rows of length 1 (L2), by division with the norm.

@@ -409,6 +409,16 @@ TEST(TransformerBlock, GradientsMatchFiniteDifferences) {
   test::expect_gradients_match_finite_differences(source, loss, 1e-2, 0.02);
 }
 
+TEST(Patches, AreWhatAConvolutionSees) {
+  torch::manual_seed(18);
+  for (const int64_t side : {12, 13, 15}) {  // the last columns and rows of 13 and 15 are left over
+    const Tensor pixels = torch::randn({2, 3, side, side + 4});
+    const Tensor kernel = torch::randn({5, 3, 4, 4});
+    const Tensor expected = at::conv2d(pixels, kernel, {}, 4).flatten(2).transpose(1, 2);
+    EXPECT_LT(max_difference(at::linear(patches(pixels, 4), kernel.view({5, 48})), expected), 1e-4) << side;
+  }
+}
+
 // Of file-backed memory resident, in bytes.
 int64_t resident_file_bytes() {
   std::ifstream status("/proc/self/status");
