@@ -1,21 +1,27 @@
-// Pictures and texts a second of a whole encoder, beside what bare matrix products of the same shapes reach.
+// Pictures and texts a second of whole encoders, beside what bare matrix products of the same shapes reach.
 //
-// The encoder is a CLIP of published shape with random weights, opened from a folder as a user's would be.
-// Each iteration runs it once, then every product [m, k] x [k, n] that the linear layers of a full forward
-// pass are made of as a bare oneDNN matmul: weights packed in the same dtype, each layer's its own, no bias,
-// no activation. Both figures come from one run, so that "of_bare" (the products' time over the encoder's)
-// compares the machine with itself. The encoder may do better than 1 by leaving out products whose results
-// nobody reads.
+// The encoders are of published shapes with random weights, opened from a folder as a user's would be. Each
+// iteration runs one once, then every product [m, k] x [k, n] that the linear layers of a full forward pass
+// are made of as a bare oneDNN matmul: weights packed in the same dtype, each layer's its own as far as
+// 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare" (the products'
+// time over the encoder's) compares the machine with itself. The encoder may do better than 1 by leaving out
+// products whose results nobody reads. Memory is the most that the process had resident, mapped weights
+// included: of loading, and of a batch beside the loaded encoder. Every shape runs in a process of its own.
 //
-// SACCADE_BENCH_LARGE=1 adds ViT-L/14. The processors used are those of the process's affinity mask.
+// SACCADE_BENCH_SHAPES lists shapes by name, or "all" (gigabytes on disk and in memory); without, ViT-B/32.
+// The processors used are those of the process's affinity mask.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -63,22 +69,8 @@ struct Product {
 void add_tower(std::vector<Product>& products, const TowerShape& shape, int64_t rows) {
   products.push_back({rows, shape.width, 3 * shape.width, shape.layers});
   products.push_back({rows, shape.width, shape.width, shape.layers});
-  products.push_back({rows, shape.width, kMlpRatio * shape.width, shape.layers});
-  products.push_back({rows, kMlpRatio * shape.width, shape.width, shape.layers});
-}
-
-std::vector<Product> image_products(const ClipShape& shape, int64_t batch) {
-  const int64_t patches = (kPictureSide / shape.patch) * (kPictureSide / shape.patch);
-  std::vector<Product> products = {{batch * patches, 3 * shape.patch * shape.patch, shape.vision.width, 1},
-                                   {batch, shape.vision.width, shape.projection, 1}};
-  add_tower(products, shape.vision, batch * (patches + 1));
-  return products;
-}
-
-std::vector<Product> text_products(const ClipShape& shape, int64_t batch, int64_t tokens) {
-  std::vector<Product> products = {{batch, shape.text.width, shape.projection, 1}};
-  add_tower(products, shape.text, batch * tokens);
-  return products;
+  products.push_back({rows, shape.width, shape.mlp, shape.layers});
+  products.push_back({rows, shape.mlp, shape.width, shape.layers});
 }
 
 double operations(const std::vector<Product>& products) {
@@ -103,8 +95,12 @@ class BareProducts {
 #else
       const dnnl::matmul::primitive_desc description({source, weights, destination}, engine_);
 #endif
-      Kernel kernel{dnnl::matmul(description), filled(source), memory(destination, engine_), {}};
-      for (int64_t i = 0; i < p.times; ++i) kernel.weights.push_back(filled(description.weights_desc()));
+      Kernel kernel{dnnl::matmul(description), filled(source), memory(destination, engine_), {}, 0};
+      constexpr size_t kMostBytes = size_t{256} << 20;  // weights then come from memory, as an encoder's do
+      const size_t bytes = description.weights_desc().get_size();
+      const auto own = std::clamp<int64_t>(static_cast<int64_t>(kMostBytes / bytes), 1, p.times);
+      for (int64_t i = 0; i < own; ++i) kernel.weights.push_back(filled(description.weights_desc()));
+      kernel.times = p.times;
       kernels_.push_back(std::move(kernel));
     }
   }
@@ -113,7 +109,8 @@ class BareProducts {
   double run() {
     const auto start = std::chrono::steady_clock::now();
     for (const Kernel& kernel : kernels_) {
-      for (const memory& weights : kernel.weights) {
+      for (int64_t i = 0; i < kernel.times; ++i) {
+        const memory& weights = kernel.weights[static_cast<size_t>(i) % kernel.weights.size()];
         kernel.product.execute(
             stream_,
             {{DNNL_ARG_SRC, kernel.source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, kernel.destination}});
@@ -129,6 +126,7 @@ class BareProducts {
     memory source;
     memory destination;
     std::vector<memory> weights;
+    int64_t times = 0;
   };
 
   memory filled(const memory::desc& description) {
@@ -154,31 +152,132 @@ class BareProducts {
   std::vector<Kernel> kernels_;
 };
 
+// --- shapes ---------------------------------------------------------------------------------------------
+
+struct Subject {
+  std::string name;
+  std::function<Status(const fs::path& folder)> write;
+  int64_t side = 0;
+  int64_t vocabulary = 0;
+  std::function<std::vector<Product>(int64_t batch)> image_products;
+  std::function<std::vector<Product>(int64_t batch, int64_t tokens)> text_products;
+  std::vector<int64_t> image_batches = {1, 32};
+  std::vector<int64_t> text_tokens;
+  bool fp32 = true;
+  int64_t rounds = 5;  // of a batch
+};
+
+Subject clip(const ClipShape& shape, int64_t rounds) {
+  Subject subject;
+  subject.name = shape.name;
+  subject.write = [shape](const fs::path& folder) { return write_random_clip(folder, shape); };
+  subject.side = shape.side;
+  subject.vocabulary = kVocabulary;
+  subject.image_products = [shape](int64_t batch) {
+    std::vector<Product> products = {
+        {batch * shape.patches(), 3 * shape.patch * shape.patch, shape.vision.width, 1},
+        {batch, shape.vision.width, shape.projection, 1}};
+    add_tower(products, shape.vision, batch * (shape.patches() + 1));
+    return products;
+  };
+  subject.text_products = [shape](int64_t batch, int64_t tokens) {
+    std::vector<Product> products = {{batch, shape.text.width, shape.projection, 1}};
+    add_tower(products, shape.text, batch * tokens);
+    return products;
+  };
+  subject.text_tokens = {12, kPositions};
+  subject.rounds = rounds;
+  return subject;
+}
+
+Subject siglip(const SiglipShape& shape) {
+  Subject subject;
+  subject.name = shape.name;
+  subject.write = [shape](const fs::path& folder) { return write_random_siglip(folder, shape); };
+  subject.side = shape.side;
+  subject.vocabulary = shape.vocabulary;
+  subject.image_products = [shape](int64_t batch) {
+    const int64_t width = shape.tower.width;
+    std::vector<Product> products = {
+        {batch * shape.patches(), 3 * shape.patch * shape.patch, width, 1},
+        {batch * shape.patches(), width, 2 * width, 1}};  // the pool's keys and values
+    add_tower(products, shape.tower, batch * shape.patches());
+    return products;
+  };
+  subject.text_products = [shape](int64_t batch, int64_t /*tokens*/) {  // all are padded to the context
+    std::vector<Product> products = {{batch, shape.tower.width, shape.tower.width, 1}};
+    add_tower(products, shape.tower, batch * shape.positions);
+    return products;
+  };
+  subject.text_tokens = {12};
+  subject.rounds = 2;
+  return subject;
+}
+
+void add_gemma(std::vector<Product>& products, const ColPaliShape& shape, int64_t rows) {
+  const TowerShape& language = shape.language;
+  const int64_t inner = language.heads * shape.head_width;
+  products.push_back({rows, language.width, inner, language.layers});
+  products.push_back({rows, language.width, 2 * shape.head_width, language.layers});
+  products.push_back({rows, inner, language.width, language.layers});
+  products.push_back({rows, language.width, language.mlp, 2 * language.layers});
+  products.push_back({rows, language.mlp, language.width, language.layers});
+}
+
+Subject colpali(const ColPaliShape& shape) {
+  Subject subject;
+  subject.name = shape.name;
+  subject.write = [shape](const fs::path& folder) { return write_random_colpali(folder, shape); };
+  subject.side = shape.side;
+  subject.vocabulary = shape.vocabulary;
+  subject.image_products = [shape](int64_t batch) {
+    std::vector<Product> products = {
+        {batch * shape.patches(), 3 * shape.patch * shape.patch, shape.vision.width, 1},
+        {batch * shape.patches(), shape.vision.width, shape.language.width, 1}};
+    add_tower(products, shape.vision, batch * shape.patches());
+    add_gemma(products, shape, batch * (shape.patches() + kColPaliPrompt));
+    return products;
+  };
+  subject.text_products = [shape](int64_t batch, int64_t tokens) {
+    std::vector<Product> products;
+    add_gemma(products, shape, batch * tokens);
+    return products;
+  };
+  subject.image_batches = {1, 4};
+  subject.text_tokens = {24};  // twelve, and what is put around a query
+  subject.fp32 = false;        // 12 GB
+  subject.rounds = 1;
+  return subject;
+}
+
+std::vector<Subject> subjects() {
+  return {clip(kVitB32, 5),      clip(kVitL14, 3), clip(kVitL14At336, 2), clip(kVitH14, 2),
+          clip(kVitH14At378, 2), siglip(kSo400m),  colpali(kColPali)};
+}
+
 // --- encoders -------------------------------------------------------------------------------------------
 
-// Checkpoints written so far, and the encoder opened last: one at a time, as each takes its share of memory.
-class Encoders {
+// The checkpoint of one shape, and its encoder in one precision at a time.
+class Bench {
  public:
-  explicit Encoders(ScratchFolder scratch) : scratch_(std::move(scratch)) {}
+  Bench(Subject subject, ScratchFolder scratch)
+      : subject_(std::move(subject)), scratch_(std::move(scratch)) {}
 
-  Result<fs::path> checkpoint(const ClipShape& shape) {
-    std::string name = shape.name;
-    std::replace(name.begin(), name.end(), '/', '-');
-    const fs::path folder = scratch_.path() / name;
-    std::error_code error;
-    if (fs::exists(folder, error)) return folder;
-    if (!fs::create_directory(folder, error))
-      return fail_errno(error.value(), "make folder " + folder.string());
-    SACCADE_TRY(write_random_clip(folder, shape));
-    return folder;
+  [[nodiscard]] const Subject& subject() const { return subject_; }
+
+  Result<fs::path> checkpoint() {
+    if (!written_) {
+      SACCADE_TRY(subject_.write(scratch_.path()));
+      written_ = true;
+    }
+    return scratch_.path();
   }
 
-  Result<Encoder*> get(const ClipShape& shape, Precision precision) {
-    if (encoder_ && name_ == shape.name && precision_ == precision) return encoder_.get();
+  Result<Encoder*> get(Precision precision) {
+    if (encoder_ && precision_ == precision) return encoder_.get();
     encoder_.reset();
-    SACCADE_ASSIGN(const fs::path folder, checkpoint(shape));
+    SACCADE_ASSIGN(const fs::path folder, checkpoint());
     SACCADE_ASSIGN(encoder_, load_encoder(folder, {.precision = precision, .threads = 0}));
-    name_ = shape.name;
     precision_ = precision;
     return encoder_.get();
   }
@@ -186,9 +285,10 @@ class Encoders {
   void close() { encoder_.reset(); }
 
  private:
+  Subject subject_;
   ScratchFolder scratch_;
+  bool written_ = false;
   std::unique_ptr<Encoder> encoder_;
-  std::string name_;
   Precision precision_ = Precision::kFp32;
 };
 
@@ -200,10 +300,12 @@ std::string threads_label() {
 template <typename Encode>
 void compare(benchmark::State& state, const std::vector<Product>& products, Precision precision,
              int64_t items, const char* rate_name, const Encode& encode) {
+  reset_peak_memory();
+  if (!encode()) return state.SkipWithError("encoding failed");
+  state.counters["peak_RSS_MB"] = static_cast<double>(peak_memory()) / 1e6;  // before the products' weights
   BareProducts bare(products,
                     precision == Precision::kBf16 ? memory::data_type::bf16 : memory::data_type::f32);
   std::vector<double> encoding, multiplying;
-  if (!encode()) return state.SkipWithError("encoding failed");
   bare.run();
   for (auto unused : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -220,38 +322,38 @@ void compare(benchmark::State& state, const std::vector<Product>& products, Prec
   state.SetLabel(threads_label());
 }
 
-void encode_images(benchmark::State& state, Encoders& encoders, const ClipShape& shape, Precision precision,
-                   int64_t batch) {
-  const auto encoder = encoders.get(shape, precision);
+void encode_images(benchmark::State& state, Bench& bench, Precision precision, int64_t batch) {
+  const auto encoder = bench.get(precision);
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
-  Matrix<float> pixels(batch, 3 * kPictureSide * kPictureSide);
+  const Subject& subject = bench.subject();
+  Matrix<float> pixels(batch, 3 * subject.side * subject.side);
   const std::vector<float> values = normal_values(pixels.rows() * pixels.columns());
   std::copy(values.begin(), values.end(), pixels.data());
-  compare(state, image_products(shape, batch), precision, batch, "images/s",
+  compare(state, subject.image_products(batch), precision, batch, "images/s",
           [&] { return (*encoder)->encode_images(pixels.view()).has_value(); });
 }
 
-void encode_texts(benchmark::State& state, Encoders& encoders, const ClipShape& shape, Precision precision,
-                  int64_t batch, int64_t tokens) {
-  const auto encoder = encoders.get(shape, precision);
+void encode_texts(benchmark::State& state, Bench& bench, Precision precision, int64_t batch, int64_t tokens) {
+  const auto encoder = bench.get(precision);
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  const auto end = static_cast<int32_t>(bench.subject().vocabulary - 1);  // CLIP's end of text
   std::minstd_rand random(1);
   std::vector<TokenizedText> texts(static_cast<size_t>(batch));
   for (TokenizedText& text : texts) {
-    text.ids.push_back(kVocabulary - 2);
+    text.ids.push_back(end - 1);
     while (static_cast<int64_t>(text.ids.size()) < tokens - 1) {
-      text.ids.push_back(static_cast<int32_t>(random() % (kVocabulary - 2)));
+      text.ids.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(end - 1)));
     }
-    text.ids.push_back(kVocabulary - 1);
+    text.ids.push_back(end);
   }
-  compare(state, text_products(shape, batch, tokens), precision, batch, "texts/s",
+  compare(state, bench.subject().text_products(batch, tokens), precision, batch, "texts/s",
           [&] { return (*encoder)->encode_texts(texts).has_value(); });
 }
 
 // From a folder in the page cache to an encoder that is ready: maps, hashes, packs.
-void load(benchmark::State& state, Encoders& encoders, const ClipShape& shape, Precision precision) {
-  encoders.close();
-  const auto folder = encoders.checkpoint(shape);
+void load(benchmark::State& state, Bench& bench, Precision precision) {
+  bench.close();
+  const auto folder = bench.checkpoint();
   if (!folder) return state.SkipWithError(folder.error().message.c_str());
   reset_peak_memory();
   std::vector<double> seconds;
@@ -263,53 +365,84 @@ void load(benchmark::State& state, Encoders& encoders, const ClipShape& shape, P
     state.SetIterationTime(seconds.back());
   }
   state.counters["seconds"] = median(seconds);
-  state.counters["peak_RSS_MB"] = static_cast<double>(peak_memory()) / 1e6;  // mapped weights included
+  state.counters["peak_RSS_MB"] = static_cast<double>(peak_memory()) / 1e6;
   state.SetLabel(threads_label());
 }
 
-void register_shape(Encoders& encoders, const ClipShape& shape) {
+void register_all(Bench& bench) {
+  const Subject& subject = bench.subject();
   const auto add = [&](const std::string& name, int64_t iterations, auto body) {
-    benchmark::RegisterBenchmark((std::string(shape.name) + "/" + name).c_str(), body)
+    benchmark::RegisterBenchmark((subject.name + "/" + name).c_str(), body)
         ->Iterations(iterations)
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond);
   };
   for (const auto& [precision, dtype] :
        {std::pair{Precision::kFp32, "fp32"}, std::pair{Precision::kBf16, "bf16"}}) {
+    if (precision == Precision::kFp32 && !subject.fp32) continue;
     const std::string name = dtype;
-    add("load/" + name, 3, [&encoders, shape, precision = precision](benchmark::State& state) {
-      load(state, encoders, shape, precision);
-    });
-    for (const int64_t batch : {1, 32}) {
-      add("images/" + name + "/batch:" + std::to_string(batch), batch == 1 ? 20 : 5,
-          [&encoders, shape, batch, precision = precision](benchmark::State& state) {
-            encode_images(state, encoders, shape, precision, batch);
+    add("load/" + name, std::min<int64_t>(subject.rounds, 3),
+        [&bench, precision = precision](benchmark::State& state) { load(state, bench, precision); });
+    for (const int64_t batch : subject.image_batches) {
+      add("images/" + name + "/batch:" + std::to_string(batch),
+          batch == 1 ? subject.rounds * subject.rounds : subject.rounds,
+          [&bench, batch, precision = precision](benchmark::State& state) {
+            encode_images(state, bench, precision, batch);
           });
     }
-    for (const int64_t tokens : {int64_t{12}, kPositions}) {
-      add("texts/" + name + "/batch:32/tokens:" + std::to_string(tokens), 7,
-          [&encoders, shape, tokens, precision = precision](benchmark::State& state) {
-            encode_texts(state, encoders, shape, precision, 32, tokens);
+    for (const int64_t tokens : subject.text_tokens) {
+      add("texts/" + name + "/batch:32/tokens:" + std::to_string(tokens), subject.rounds + 2,
+          [&bench, tokens, precision = precision](benchmark::State& state) {
+            encode_texts(state, bench, precision, 32, tokens);
           });
     }
   }
 }
 
-int run(int argc, char** argv) {
+// One shape, in this process.
+int run_shape(const Subject& subject, int argc, char** argv) {
   auto scratch = ScratchFolder::make();
   if (!scratch) {
     std::fprintf(stderr, "encoder_bench: %s\n", scratch.error().message.c_str());
     return exit_code(scratch.error().code);
   }
-  Encoders encoders(*std::move(scratch));
-  register_shape(encoders, kVitB32);
-  const char* large = std::getenv("SACCADE_BENCH_LARGE");
-  if (large != nullptr && std::strcmp(large, "1") == 0) register_shape(encoders, kVitL14);
+  Bench bench(subject, *std::move(scratch));
+  register_all(bench);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;
+}
+
+bool is_wanted(const std::string& name) {
+  const char* list = std::getenv("SACCADE_BENCH_SHAPES");
+  const std::string wanted = list == nullptr ? kVitB32.name : list;
+  return wanted == "all" || ("," + wanted + ",").find("," + name + ",") != std::string::npos;
+}
+
+// Every shape in a child, forked before this process has threads.
+int run(int argc, char** argv) {
+  int worst = 0;
+  bool any = false;
+  for (const Subject& subject : subjects()) {
+    if (!is_wanted(subject.name)) continue;
+    any = true;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const int code = run_shape(subject, argc, argv);
+      std::fflush(nullptr);
+      ::_exit(code);
+    }
+    int status = 0;
+    if (child < 0 || ::waitpid(child, &status, 0) < 0 || !WIFEXITED(status)) return 1;
+    worst = std::max(worst, WEXITSTATUS(status));
+  }
+  if (any) return worst;
+  std::fprintf(stderr, "encoder_bench: SACCADE_BENCH_SHAPES names none of:");
+  for (const Subject& subject : subjects()) std::fprintf(stderr, " %s", subject.name.c_str());
+  std::fprintf(stderr, "\n");
+  return 2;
 }
 
 }  // namespace

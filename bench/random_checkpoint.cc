@@ -1,7 +1,9 @@
 #include "random_checkpoint.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <numeric>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "saccade/core/files.h"
+#include "saccade/core/half.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 
@@ -29,34 +32,36 @@ struct Parameter {
   }
 };
 
+void add_norm(std::vector<Parameter>& parameters, const std::string& name, int64_t width) {
+  parameters.push_back({name + ".weight", {width}, true});
+  parameters.push_back({name + ".bias", {width}});
+}
+
+void add_linear(std::vector<Parameter>& parameters, const std::string& name, int64_t in, int64_t out) {
+  parameters.push_back({name + ".weight", {out, in}});
+  parameters.push_back({name + ".bias", {out}});
+}
+
 void add_tower(std::vector<Parameter>& parameters, const std::string& tower, const TowerShape& shape) {
   const int64_t width = shape.width;
-  const auto add_linear = [&](const std::string& name, int64_t in, int64_t out) {
-    parameters.push_back({name + ".weight", {out, in}});
-    parameters.push_back({name + ".bias", {out}});
-  };
   for (int64_t i = 0; i < shape.layers; ++i) {
     const std::string block = fmt::format("{}.encoder.layers.{}.", tower, i);
-    for (const char* norm : {"layer_norm1", "layer_norm2"}) {
-      parameters.push_back({block + norm + ".weight", {width}, true});
-      parameters.push_back({block + norm + ".bias", {width}});
-    }
+    for (const char* norm : {"layer_norm1", "layer_norm2"}) add_norm(parameters, block + norm, width);
     for (const char* part : {"q_proj", "k_proj", "v_proj", "out_proj"}) {
-      add_linear(block + "self_attn." + part, width, width);
+      add_linear(parameters, block + "self_attn." + part, width, width);
     }
-    add_linear(block + "mlp.fc1", width, kMlpRatio * width);
-    add_linear(block + "mlp.fc2", kMlpRatio * width, width);
+    add_linear(parameters, block + "mlp.fc1", width, shape.mlp);
+    add_linear(parameters, block + "mlp.fc2", shape.mlp, width);
   }
 }
 
 std::vector<Parameter> parameters_of(const ClipShape& shape) {
   const int64_t vision = shape.vision.width;
   const int64_t text = shape.text.width;
-  const int64_t side = kPictureSide / shape.patch;
   std::vector<Parameter> parameters = {
       {"vision_model.embeddings.class_embedding", {vision}},
       {"vision_model.embeddings.patch_embedding.weight", {vision, 3, shape.patch, shape.patch}},
-      {"vision_model.embeddings.position_embedding.weight", {side * side + 1, vision}},
+      {"vision_model.embeddings.position_embedding.weight", {shape.patches() + 1, vision}},
       {"vision_model.pre_layrnorm.weight", {vision}, true},  // the published checkpoints' spelling
       {"vision_model.pre_layrnorm.bias", {vision}},
       {"vision_model.post_layernorm.weight", {vision}, true},
@@ -73,50 +78,161 @@ std::vector<Parameter> parameters_of(const ClipShape& shape) {
   return parameters;
 }
 
-Json tower_config(const TowerShape& shape) {
+// SigLIP's vision tower without its pooling.
+void add_siglip_vision(std::vector<Parameter>& parameters, const std::string& name, const TowerShape& shape,
+                       int64_t patch, int64_t patches) {
+  parameters.push_back({name + ".embeddings.patch_embedding.weight", {shape.width, 3, patch, patch}});
+  parameters.push_back({name + ".embeddings.patch_embedding.bias", {shape.width}});
+  parameters.push_back({name + ".embeddings.position_embedding.weight", {patches, shape.width}});
+  add_tower(parameters, name, shape);
+  add_norm(parameters, name + ".post_layernorm", shape.width);
+}
+
+std::vector<Parameter> parameters_of(const SiglipShape& shape) {
+  const int64_t width = shape.tower.width;
+  const std::string head = "vision_model.head.";
+  std::vector<Parameter> parameters = {
+      {head + "probe", {1, 1, width}},
+      {head + "attention.in_proj_weight", {3 * width, width}},
+      {head + "attention.in_proj_bias", {3 * width}},
+      {"text_model.embeddings.token_embedding.weight", {shape.vocabulary, width}},
+      {"text_model.embeddings.position_embedding.weight", {shape.positions, width}},
+      {"logit_scale", {1}, true},
+      {"logit_bias", {1}}};
+  add_siglip_vision(parameters, "vision_model", shape.tower, shape.patch, shape.patches());
+  add_linear(parameters, head + "attention.out_proj", width, width);
+  add_norm(parameters, head + "layernorm", width);
+  add_linear(parameters, head + "mlp.fc1", width, shape.tower.mlp);
+  add_linear(parameters, head + "mlp.fc2", shape.tower.mlp, width);
+  add_tower(parameters, "text_model", shape.tower);
+  add_norm(parameters, "text_model.final_layer_norm", width);
+  add_linear(parameters, "text_model.head", width, width);
+  return parameters;
+}
+
+std::vector<Parameter> parameters_of(const ColPaliShape& shape) {
+  const TowerShape& language = shape.language;
+  const int64_t width = language.width;
+  const int64_t inner = language.heads * shape.head_width;
+  const std::string body = "vlm.language_model.model.";
+  std::vector<Parameter> parameters = {{body + "embed_tokens.weight", {shape.vocabulary, width}},
+                                       {body + "norm.weight", {width}}};
+  for (int64_t i = 0; i < language.layers; ++i) {
+    const std::string block = fmt::format("{}layers.{}.", body, i);
+    parameters.push_back({block + "input_layernorm.weight", {width}});
+    parameters.push_back({block + "post_attention_layernorm.weight", {width}});
+    parameters.push_back({block + "self_attn.q_proj.weight", {inner, width}});
+    parameters.push_back({block + "self_attn.k_proj.weight", {shape.head_width, width}});
+    parameters.push_back({block + "self_attn.v_proj.weight", {shape.head_width, width}});
+    parameters.push_back({block + "self_attn.o_proj.weight", {width, inner}});
+    parameters.push_back({block + "mlp.gate_proj.weight", {language.mlp, width}});
+    parameters.push_back({block + "mlp.up_proj.weight", {language.mlp, width}});
+    parameters.push_back({block + "mlp.down_proj.weight", {width, language.mlp}});
+  }
+  add_siglip_vision(parameters, "vlm.vision_tower", shape.vision, shape.patch, shape.patches());
+  add_linear(parameters, "vlm.multi_modal_projector.linear", shape.vision.width, width);
+  add_linear(parameters, "embedding_proj_layer", width, shape.projection);
+  return parameters;
+}
+
+Json tower_config(const TowerShape& shape, const char* activation) {
   return Json{{"hidden_size", shape.width},
               {"num_hidden_layers", shape.layers},
               {"num_attention_heads", shape.heads},
-              {"intermediate_size", kMlpRatio * shape.width},
-              {"hidden_act", "quick_gelu"}};
+              {"intermediate_size", shape.mlp},
+              {"hidden_act", activation}};
+}
+
+// model.safetensors. All tensors are pieces of one row of values, from different places on: speed does not
+// depend on more.
+Status write_weights(const fs::path& folder, const std::vector<Parameter>& parameters, DType dtype) {
+  constexpr int64_t kPlaces = 1'000'003;
+  int64_t largest = 0;
+  int64_t largest_gain = 0;
+  for (const Parameter& parameter : parameters) {
+    int64_t& most = parameter.gain ? largest_gain : largest;
+    most = std::max(most, parameter.elements());
+  }
+  std::minstd_rand random(1);
+  std::normal_distribution<float> normal(0, 0.03F);
+  std::vector<float> some(static_cast<size_t>(std::min(largest + kPlaces, int64_t{8'000'009})));
+  for (float& value : some) value = normal(random);
+  // As bytes of the dtype, the values over again where there are not enough.
+  const auto bytes_of = [&](int64_t count, float add) {
+    const auto size = static_cast<size_t>(dtype_size(dtype));
+    std::vector<std::byte> bytes(static_cast<size_t>(count) * size);
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      const float value = some[i % some.size()] + add;
+      const uint16_t half = float_to_bf16(value);
+      std::memcpy(bytes.data() + i * size, dtype == DType::kBF16 ? static_cast<const void*>(&half) : &value,
+                  size);
+    }
+    return bytes;
+  };
+  const std::vector<std::byte> values = bytes_of(largest + kPlaces, 0);
+  const std::vector<std::byte> gains = bytes_of(largest_gain, 1);
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : parameters) {
+    const auto size = static_cast<size_t>(dtype_size(dtype));
+    const size_t place = parameter.gain ? 0 : static_cast<size_t>(random() % kPlaces);
+    const std::span<const std::byte> from = parameter.gain ? gains : values;
+    tensors.push_back({parameter.name,
+                       {dtype, parameter.shape,
+                        from.subspan(place * size, static_cast<size_t>(parameter.elements()) * size)}});
+  }
+  return write_safetensors(folder / "model.safetensors", tensors);
 }
 
 }  // namespace
 
 Status write_random_clip(const fs::path& folder, const ClipShape& shape) {
-  const std::vector<Parameter> parameters = parameters_of(shape);
-  int64_t largest = 0;
-  for (const Parameter& parameter : parameters) largest = std::max(largest, parameter.elements());
-
-  // All tensors are pieces of one row of values, from different places on: speed does not depend on more.
-  constexpr int64_t kPlaces = 1'000'003;
-  std::minstd_rand random(1);
-  std::normal_distribution<float> normal(0, 0.03F);
-  std::vector<float> values(static_cast<size_t>(largest + kPlaces));
-  for (float& value : values) value = normal(random);
-  std::vector<float> gains(values.begin(), values.begin() + kPlaces);
-  for (float& gain : gains) gain += 1;
-
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : parameters) {
-    const auto place = static_cast<size_t>(random() % kPlaces);
-    const auto elements = static_cast<size_t>(parameter.elements());
-    const std::span<const float> piece = parameter.gain
-                                             ? std::span<const float>(gains).first(elements)
-                                             : std::span<const float>(values).subspan(place, elements);
-    tensors.push_back({parameter.name, {DType::kF32, parameter.shape, std::as_bytes(piece)}});
-  }
-  SACCADE_TRY(write_safetensors(folder / "model.safetensors", tensors));
-
+  SACCADE_TRY(write_weights(folder, parameters_of(shape), DType::kF32));
   Json config{{"model_type", "clip"}, {"projection_dim", shape.projection}};
-  config["vision_config"] = tower_config(shape.vision);
-  config["vision_config"]["image_size"] = kPictureSide;
+  config["vision_config"] = tower_config(shape.vision, "quick_gelu");
+  config["vision_config"]["image_size"] = shape.side;
   config["vision_config"]["patch_size"] = shape.patch;
-  config["text_config"] = tower_config(shape.text);
+  config["text_config"] = tower_config(shape.text, "quick_gelu");
   config["text_config"]["vocab_size"] = kVocabulary;
   config["text_config"]["max_position_embeddings"] = kPositions;
   config["text_config"]["eos_token_id"] = kVocabulary - 1;
   return write_file_atomic(folder / "config.json", dump_json(config, 2));
+}
+
+Status write_random_siglip(const fs::path& folder, const SiglipShape& shape) {
+  SACCADE_TRY(write_weights(folder, parameters_of(shape), DType::kF32));
+  Json config{{"model_type", "siglip"}};
+  config["vision_config"] = tower_config(shape.tower, "gelu_pytorch_tanh");
+  config["vision_config"]["image_size"] = shape.side;
+  config["vision_config"]["patch_size"] = shape.patch;
+  config["text_config"] = tower_config(shape.tower, "gelu_pytorch_tanh");
+  config["text_config"]["vocab_size"] = shape.vocabulary;
+  config["text_config"]["max_position_embeddings"] = shape.positions;
+  return write_file_atomic(folder / "config.json", dump_json(config, 2));
+}
+
+Status write_random_colpali(const fs::path& folder, const ColPaliShape& shape) {
+  SACCADE_TRY(write_weights(folder, parameters_of(shape), DType::kBF16));
+  Json config{{"model_type", "colpali"}, {"embedding_dim", shape.projection}};
+  Json& model = config["vlm_config"];
+  model["image_token_index"] = 560;  // of the small tokenizer below
+  model["vision_config"] = tower_config(shape.vision, "gelu_pytorch_tanh");
+  model["vision_config"]["image_size"] = shape.side;
+  model["vision_config"]["patch_size"] = shape.patch;
+  model["text_config"] = tower_config(shape.language, "gelu_pytorch_tanh");
+  model["text_config"]["num_key_value_heads"] = 1;
+  model["text_config"]["head_dim"] = shape.head_width;
+  model["text_config"]["vocab_size"] = shape.vocabulary;
+  SACCADE_TRY(write_file_atomic(folder / "config.json", dump_json(config, 2)));
+  // A prompt that the small tokenizer makes as many tokens of as the published one of its own.
+  SACCADE_TRY(write_file_atomic(folder / "processor_config.json",
+                                dump_json(Json{{"visual_prompt_prefix", "a cat a cat"}})));
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    std::error_code error;
+    const fs::path from = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers/gemma" / name;
+    fs::copy_file(from, folder / name, error);
+    if (error) return fail_errno(error.value(), "copy " + from.string());
+  }
+  return {};
 }
 
 Result<ScratchFolder> ScratchFolder::make() {
