@@ -18,12 +18,6 @@ constexpr size_t kTextBatch = 256;
 // Bump when pictures are decoded or texts encoded otherwise, so that old rows are not found.
 constexpr int kSpaceVersion = 1;
 
-DecodeOptions decode_options(const Preprocessing& preprocessing) {
-  DecodeOptions decode;
-  decode.vector_side = 2 * std::max(preprocessing.output_height(), preprocessing.output_width());
-  return decode;
-}
-
 std::string space_of(Encoder& encoder, const EmbedOptions& options, std::string_view what) {
   std::string space =
       fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
@@ -121,7 +115,7 @@ class PictureBatch {
   PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, ThreadPool& pool)
       : encoder_(encoder),
         preprocessing_(preprocessing),
-        decode_(decode_options(preprocessing)),
+        decode_(evaluation_decode_options(preprocessing)),
         pool_(pool) {}
 
   // Appends all to `result` and `gatherer`.
@@ -242,6 +236,12 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
     result.background = {255, 255, 255};
   }
   return result;
+}
+
+DecodeOptions evaluation_decode_options(const Preprocessing& preprocessing) {
+  DecodeOptions decode;
+  decode.vector_side = 2 * std::max(preprocessing.output_height(), preprocessing.output_width());
+  return decode;
 }
 
 Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageRef> pictures,

@@ -17,6 +17,7 @@
 #include "saccade/data/dataset.h"
 #include "saccade/eval/embedding_cache.h"
 #include "saccade/eval/pair_scores.h"
+#include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -29,6 +30,8 @@ enum class Transparency {
 std::string_view transparency_name(Transparency transparency);  // "white", "checkpoint"
 // The encoder's preprocessing with that done.
 Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency transparency);
+// How evaluations decode pictures: the whole picture, vector ones at twice the encoder's size.
+DecodeOptions evaluation_decode_options(const Preprocessing& preprocessing);
 
 struct EmbedOptions {
   Precision precision = Precision::kFp32;  // that the encoder was loaded with

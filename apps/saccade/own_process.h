@@ -1,0 +1,21 @@
+// This program once more, in a process of its own.
+#pragma once
+
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "saccade/core/error.h"
+
+namespace saccade::app {
+
+struct OwnProcess {
+  int code = 0;     // its exit code, or 128 + the signal that ended it
+  std::string out;  // what it wrote to stdout
+};
+
+// Runs the program with these arguments (its name not among them); its stderr is ours. Asked to stop, it is
+// sent SIGTERM, once, and waited for: Ctrl-C does not reach it otherwise. kIo where it cannot be started.
+Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const std::stop_token& stop);
+
+}  // namespace saccade::app
