@@ -12,12 +12,15 @@
 #include "saccade/eval/length_curve.h"
 #include "saccade/eval/length_rows.h"
 #include "saccade/eval/ranking.h"
+#include "saccade/eval/retrieval.h"
 #include "saccade/text/sentences.h"
 
 namespace saccade {
 namespace {
 
 constexpr std::array kDirections = {Direction::kTextToImage, Direction::kImageToText};
+
+constexpr std::array<int64_t, 1> kFirst = {1};
 
 size_t place_of(Direction direction) {
   return direction == Direction::kTextToImage ? 0 : 1;
@@ -210,6 +213,7 @@ class Study {
         table.sample.cluster.push_back(owner(direction, q));
       }
       table.sample.clusters = images();
+      table.chance = chance_figures(texts_.relevance, direction, kFirst).front();
       table.sample.values = Matrix<double>(queries, columns);
       (direction == Direction::kTextToImage ? study_.queries_t2i : study_.queries_i2t) = queries;
       if (!with_subsets) continue;
@@ -421,6 +425,7 @@ class Study {
                                       long_ones.sample.mean_names.end());
       joined.sample.cluster = short_ones.sample.cluster;
       joined.sample.clusters = short_ones.sample.clusters;
+      joined.chance = short_ones.chance;
       const auto before = static_cast<int64_t>(short_ones.lengths.size());
       joined.sample.values =
           Matrix<double>(short_ones.sample.queries(), static_cast<int64_t>(joined.lengths.size()));

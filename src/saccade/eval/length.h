@@ -77,6 +77,10 @@ struct LengthCurve {
   // Of the subsets' mean curve; resampled by subset and, within each, by image.
   EffectiveLength subset_effective;
   std::vector<std::optional<int64_t>> subset_values;  // of each subset's own curve
+  // R@1 of guessing, and whether the largest R@1 is above it by an interval that allows for having picked the
+  // largest of all points (Bonferroni). Where it is not, the effective length is that of noise.
+  double chance = 0;
+  bool above_chance = false;
 };
 
 struct LengthCurves {

@@ -67,6 +67,19 @@ int64_t bin_width(int64_t largest) {
   }
 }
 
+// Whether the largest figure is above `chance` in nearly all resamples: with the confidence of each split
+// among all figures that it was picked from.
+bool is_above(double chance, const Estimates& estimates, double confidence) {
+  const auto largest = std::ranges::max_element(estimates.value);
+  if (largest == estimates.value.end() || estimates.resampled.rows() == 0) return false;
+  const int64_t column = largest - estimates.value.begin();
+  std::vector<double> drawn;
+  for (int64_t r = 0; r < estimates.resampled.rows(); ++r) drawn.push_back(estimates.resampled(r, column));
+  std::ranges::sort(drawn);
+  const double tail = (1 - confidence) / 2 / static_cast<double>(estimates.value.size());
+  return drawn[static_cast<size_t>(std::floor(tail * static_cast<double>(drawn.size() - 1)))] > chance;
+}
+
 std::optional<int64_t> length_at(std::span<const int64_t> lengths, const std::optional<size_t>& place) {
   return place ? std::optional(lengths[*place]) : std::nullopt;
 }
@@ -136,6 +149,8 @@ LengthCurve length_curve(const HitTable& table, std::span<const SubsetHits> subs
   }
   curve.effective =
       effective_length(table.lengths, estimates.value, estimates.resampled, share, options.confidence);
+  curve.chance = table.chance;
+  curve.above_chance = is_above(table.chance, estimates, options.confidence);
   if (subsets.empty()) return curve;
 
   std::vector<double> mean(table.lengths.size());

@@ -15,6 +15,7 @@ namespace saccade {
 struct HitTable {
   std::vector<int64_t> lengths;  // ascending
   ClusteredSample sample;        // values: [queries, lengths], 1 or 0
+  double chance = 0;             // R@1 of guessing
 };
 
 // The same of one subset of images, summed over each image's queries.

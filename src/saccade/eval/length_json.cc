@@ -48,7 +48,10 @@ Json curve_json(const LengthStudy& study, const LengthCurve& curve, double share
     }
     points.push_back(std::move(json));
   }
-  return {{"curve", std::move(points)}, {"effective", effective_json(study, curve, share)}};
+  return {{"curve", std::move(points)},
+          {"effective", effective_json(study, curve, share)},
+          {"chance", curve.chance},
+          {"above_chance", curve.above_chance}};
 }
 
 Json curves_json(const LengthStudy& study, const LengthCurves& curves, double share) {

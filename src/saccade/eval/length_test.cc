@@ -255,6 +255,35 @@ TEST(EffectiveLength, ItsIntervalIsOfWholeLengths) {
   EXPECT_FALSE(none.at_end);
 }
 
+TEST(LengthCurve, TellsWhatIsNoBetterThanGuessing) {
+  ThreadPool pool(1);
+  // 200 queries of 50 images, with hits at three lengths.
+  const auto curve = [&](const std::array<int, 3>& hits, double chance) {
+    HitTable table;
+    table.lengths = {2, 3, 4};
+    table.chance = chance;
+    table.sample.mean_names = {"2", "3", "4"};
+    table.sample.clusters = 50;
+    table.sample.values = Matrix<double>(200, 3);
+    for (int64_t q = 0; q < 200; ++q) {
+      table.sample.cluster.push_back(q % 50);
+      for (int64_t p = 0; p < 3; ++p) table.sample.values(q, p) = q < hits[static_cast<size_t>(p)] ? 1 : 0;
+    }
+    return length_curve(table, {}, 0.95, {}, pool);
+  };
+  const LengthCurve noise = curve({4, 7, 4}, 0.02);
+  EXPECT_THAT(noise.effective.value, Optional(3));
+  EXPECT_FALSE(noise.above_chance);
+  EXPECT_EQ(noise.chance, 0.02);
+  // Seven of 200 are more than one expects of one in a thousand.
+  EXPECT_TRUE(curve({4, 7, 4}, 0.001).above_chance);
+  EXPECT_TRUE(curve({10, 40, 38}, 0.02).above_chance);
+  // The interval of one point alone would leave out 0.0105; picked from three it does not.
+  const LengthCurve edge = curve({4, 7, 4}, 0.0105);
+  EXPECT_GT(edge.points[1].r1.low, 0.0105);
+  EXPECT_FALSE(edge.above_chance);
+}
+
 TEST(DefaultLengths, EndWithTheLast) {
   EXPECT_THAT(default_lengths(1), ElementsAre(1));
   EXPECT_THAT(default_lengths(2), ElementsAre(2));
