@@ -8,6 +8,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_eval_retrieval_command(*group, chosen);
   add_eval_winoground_command(*group, chosen);
+  add_eval_length_command(*group, chosen);
   add_eval_speed_command(*group, chosen);
   add_eval_advise_command(*group, chosen);
 }

@@ -1,0 +1,217 @@
+// saccade eval length, as a person runs it, and what search and model show make of its card.
+#include <filesystem>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class LengthCommand : public ProgramTest {
+ protected:
+  // Ten drawings that the starter, which has learned icons, finds by their names.
+  void make_shapes() const {
+    const std::map<std::string, std::string> shapes = {
+        {"circle", "<circle cx='12' cy='12' r='10'/>"},
+        {"square", "<rect x='3' y='3' width='18' height='18' rx='2'/>"},
+        {"triangle", "<path d='M12 3 L22 20 L2 20 Z'/>"},
+        {"arrow right", "<path d='M4 12 H20 M14 6 L20 12 L14 18'/>"},
+        {"arrow up", "<path d='M12 20 V4 M6 10 L12 4 L18 10'/>"},
+        {"plus", "<path d='M12 4 V20 M4 12 H20'/>"},
+        {"x", "<path d='M5 5 L19 19 M19 5 L5 19'/>"},
+        {"check", "<path d='M4 12 L10 18 L20 6'/>"},
+        {"menu", "<path d='M3 6 H21 M3 12 H21 M3 18 H21'/>"},
+        {"heart", "<path d='M12 21 C-4 10 6 -1 12 6 C18 -1 28 10 12 21 Z'/>"}};
+    std::string manifest;
+    for (const auto& [name, drawing] : shapes) {
+      write("shapes/" + name + ".svg",
+            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' width='96' height='96' fill='none' "
+            "stroke='black' stroke-width='2'>" +
+                drawing + "</svg>");
+      manifest +=
+          dump_json(Json{{"image", "shapes/" + name + ".svg"}, {"id", name}, {"captions", {name}}}) + "\n";
+    }
+    write("shapes.jsonl", manifest);
+  }
+  // Three cards of one colour, for the small checkpoint, which has learned nothing and takes 14 letters.
+  void make_cards() const {
+    picture("images/1.png", 200, 30, 30);
+    picture("images/2.png", 30, 200, 30);
+    picture("images/3.png", 30, 30, 200);
+    write("cards.jsonl",
+          "{\"image\": \"images/1.png\", \"captions\": [\"A red card. It is on a wooden table.\", \"a "
+          "card\"]}\n"
+          "{\"image\": \"images/2.png\", \"captions\": [\"green\", \"a card\"]}\n"
+          "{\"image\": \"images/3.png\", \"captions\": [\"blue\"]}\n");
+  }
+  [[nodiscard]] Json json_of(const Outcome& outcome) const {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto json = parse_json(outcome.out);
+    EXPECT_TRUE(json) << outcome.out;
+    return json.value_or(Json());
+  }
+};
+
+TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
+  make_cards();
+  const std::vector<std::string> arguments = {"-q",        "eval",        "length",   "-m",    "model",
+                                              "--dataset", "cards.jsonl", "--domain", "cards", "--resamples",
+                                              "50",        "-o",          "run",      "--json"};
+  const Json answer = json_of(run(arguments));
+  EXPECT_EQ(answer["kind"], "length");
+  EXPECT_EQ(answer["protocol"]["share"], 0.95);
+  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("Ties count against the model"));
+  ASSERT_EQ(answer["results"].size(), 1U);
+  const Json& result = answer["results"][0];
+  EXPECT_EQ(result["dataset"], "cards");
+  EXPECT_EQ(result["domain"], "cards");
+  EXPECT_EQ(result["model"], "model");
+  EXPECT_EQ(result["images"], 3);
+  EXPECT_EQ(result["texts"], 5);
+  EXPECT_EQ(result["limit"], 15);  // 16 positions, one of them the end token's
+  EXPECT_EQ(result["t2i"]["curve"].back()["n"], 15);
+  EXPECT_TRUE(result["subset_items"].is_null());
+  EXPECT_TRUE(result["t2i"]["curve"][0]["subsets"].is_null());
+  EXPECT_EQ(result["controls"]["texts_of_sentences"], 1);
+  EXPECT_EQ(result["controls"]["last_tokens"]["i2t"]["curve"].size(), result["i2t"]["curve"].size());
+  EXPECT_EQ(result["token_lengths"]["max"], 28);
+  EXPECT_EQ(result["token_lengths"]["beyond_limit"], 1);
+  ASSERT_EQ(result["chunking"].size(), 6U);
+  EXPECT_EQ(result["chunking"][0]["chunks"], "equal");
+  EXPECT_EQ(result["chunking"][0]["pooling"], "mean");
+  EXPECT_EQ(result["chunking"][0]["chunk_count"], 6);
+  EXPECT_EQ(result["chunking"][5]["t2i"]["curve"].back()["n"], 29);
+  EXPECT_TRUE(result["chunking"][5]["t2i"]["difference"]["told_apart"].is_boolean());
+  const Json metrics = read_json(folder_ / "run/metrics.json").value();
+  EXPECT_EQ(metrics["results"], answer["results"]);
+
+  // The same command gives the same run, in another protocol it is refused; rows come from the cache.
+  const Json again = json_of(run(arguments));
+  EXPECT_EQ(again["results"], answer["results"]);
+  std::vector<std::string> other = arguments;
+  other.insert(other.end(), {"--share", "0.9"});
+  const Outcome refused = run(other);
+  EXPECT_EQ(refused.code, 1);
+  expect_one_line(refused);
+  EXPECT_THAT(refused.err, HasSubstr("share"));
+  EXPECT_TRUE(fs::exists(folder_ / "home/.cache/saccade/embeddings"));
+
+  // A model that has learned nothing has nothing to put on a card.
+  const Outcome card =
+      run({"-q", "eval", "length", "-m", "model", "--dataset", "cards.jsonl", "--write-card"});
+  EXPECT_EQ(card.code, 0) << card.err;
+  EXPECT_THAT(card.err, HasSubstr("nothing is found more often than by chance"));
+  EXPECT_THAT(card.out, HasSubstr("chance"));
+  EXPECT_FALSE(fs::exists(folder_ / "model/saccade.json"));
+}
+
+TEST_F(LengthCommand, TheCardIsWhatSearchGoesBy) {
+  make_shapes();
+  fs::copy(fs::path(SACCADE_SOURCE_DIR) / "models/starter", folder_ / "starter");
+  fs::remove(folder_ / "starter/saccade.json");
+  const Outcome outcome = run({"-q", "eval", "length", "-m", "starter", "--dataset", "shapes.jsonl",
+                               "--subset-items", "6", "--subsets", "3", "--write-card", "--json"});
+  const Json result = json_of(outcome)["results"][0];
+  EXPECT_TRUE(result["t2i"]["above_chance"].get<bool>());
+  EXPECT_EQ(result["t2i"]["curve"][0]["subsets"]["values"].size(), 3U);
+  const Json& effective = result["t2i"]["effective"];
+  ASSERT_TRUE(effective["tokens"].is_number());
+  const auto tokens = effective["tokens"].get<int64_t>();
+  EXPECT_EQ(tokens + 1, effective["value"].get<int64_t>());
+  const Json card = read_json(folder_ / "starter/saccade.json").value()["effective_length"];
+  ASSERT_EQ(card.size(), 1U);
+  EXPECT_EQ(card[0]["tokens"], tokens);
+  EXPECT_EQ(card[0]["dataset"], "shapes");
+  EXPECT_EQ(card[0]["longest"], result["token_lengths"]["max"]);
+  EXPECT_THAT(read_file(folder_ / "starter/README.md").value(), HasSubstr("| shapes |"));
+
+  const Json shown = json_of(run({"model", "show", "starter", "--json"}));
+  EXPECT_EQ(shown["effective_length"], card);
+  ASSERT_EQ(run({"-q", "index", "shapes", "-c", "c", "-m", "starter"}).code, 0);
+  const std::string text = "a long arrow that points up to the right, and then a circle around a heart";
+  const Outcome note = run({"search", "-c", "c", text, "--json"});
+  const Json long_answer = json_of(note);
+  EXPECT_EQ(long_answer["effective_length"]["tokens"], tokens);
+  EXPECT_EQ(long_answer["effective_length"]["exceeded"], true);
+  EXPECT_THAT(note.err, HasSubstr("a long text: of these "));
+  EXPECT_THAT(note.err, HasSubstr("on shapes"));
+  const Outcome brief = run({"search", "-c", "c", "x", "--json"});
+  EXPECT_EQ(json_of(brief)["effective_length"]["exceeded"], false);
+  EXPECT_THAT(brief.err, Not(HasSubstr("a long text")));
+  // A file that cannot be read costs the note, not the answer.
+  write("starter/saccade.json", "{");
+  const Outcome broken = run({"search", "-c", "c", text, "--json"});
+  EXPECT_TRUE(json_of(broken)["effective_length"].is_null());
+  EXPECT_THAT(broken.err, HasSubstr("what the model effectively reads is not known"));
+}
+
+TEST_F(LengthCommand, LongQueriesAreReadInChunks) {
+  make_collection();
+  const std::string text = "a red card that lies on a table";  // 24 letters, room for 14
+  const Outcome cut = run({"search", "-c", "c", text, "--json"});
+  EXPECT_EQ(dump_json(json_of(cut)["tokens"]), R"({"used":14,"dropped":10,"chunks":1})");
+  EXPECT_TRUE(json_of(cut)["effective_length"].is_null());
+  const Outcome whole = run({"search", "-c", "c", text, "--long-query", "chunk", "--json"});
+  EXPECT_EQ(dump_json(json_of(whole)["tokens"]), R"({"used":24,"dropped":0,"chunks":2})");
+  EXPECT_THAT(whole.err, Not(HasSubstr("cut")));
+  const Outcome wrong = run({"search", "-c", "c", text, "--long-query", "both"});
+  EXPECT_EQ(wrong.code, 2);
+}
+
+TEST_F(LengthCommand, CountsTokensWithoutWeights) {
+  make_cards();
+  fs::create_directory(folder_ / "words");
+  for (const char* name : {"vocab.json", "merges.txt", "special_tokens_map.json"}) {
+    fs::copy_file(folder_ / "model" / name, folder_ / "words" / name);
+  }
+  write("words/tokenizer_config.json", R"({"model_max_length": 10})");
+  const Json answer = json_of(run(
+      {"eval", "length", "--token-lengths", "-m", "words", "model", "--dataset", "cards.jsonl", "--json"}));
+  ASSERT_EQ(answer["results"].size(), 2U);
+  const Json& words = answer["results"][0];
+  EXPECT_EQ(words["tokenizer"], "words");
+  EXPECT_EQ(words["context"], 10);
+  EXPECT_EQ(words["token_lengths"]["limit"], 8);
+  EXPECT_EQ(words["token_lengths"]["count"], 5);
+  EXPECT_EQ(words["token_lengths"]["max"], 28);
+  EXPECT_EQ(words["token_lengths"]["histogram"]["counts"][5], 3);  // "green", twice "a card"
+  EXPECT_EQ(answer["results"][1]["context"], 16);
+  const Outcome table = run({"eval", "length", "--token-lengths", "-m", "words", "--dataset", "cards.jsonl",
+                             "--join-captions", "--context", "12"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("of more than 10"));
+  EXPECT_THAT(table.out, HasSubstr(" 33 "));  // the first two captions, joined
+}
+
+TEST_F(LengthCommand, RefusesWhatMakesNoSense) {
+  make_cards();
+  const auto refused = [&](std::vector<std::string> more, int code, const char* words) {
+    std::vector<std::string> arguments = {"eval", "length", "-m", "model"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+    EXPECT_EQ(outcome.out, "");
+  };
+  refused({}, 2, "name a dataset with --dataset");
+  refused({"--dataset", "cards.jsonl", "--lengths", "5,x"}, 2, "\"x\" is not a number of tokens");
+  refused({"--dataset", "cards.jsonl", "--domain", "a", "b"}, 2, "2 of --domain for 1 of --dataset");
+  refused({"--dataset", "cards.jsonl", "--share", "0"}, 2, "--share");
+  refused({"--dataset", "cards.jsonl", "--chunk-tokens", "17"}, 2, "this model reads 1 to 16");
+  refused({"--dataset", "cards.jsonl", "--token-lengths", "--write-card"}, 2, "--write-card");
+  write("images/2.png", "no picture");
+  refused({"--dataset", "cards.jsonl"}, 1, "1 of 3 pictures cannot be read");
+}
+
+}  // namespace
+}  // namespace saccade::test
