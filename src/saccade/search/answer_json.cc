@@ -128,8 +128,13 @@ std::string measured_length_note(const Answer& answer) {
   const TokenCount& tokens = *answer.tokens;
   const std::string part = tokens.chunks > 1 ? fmt::format("in a chunk of {} tokens", tokens.longest_chunk)
                                              : fmt::format("of these {} tokens", tokens.used);
-  std::string note = fmt::format("{} the model effectively reads about the first {}: {}", part,
-                                 measured.tokens, measured_length_text(measured));
+  // A curve that rises to its end shows what the model reads at least.
+  std::string note = measured.at_end ? fmt::format(
+                                           "{} the model is known to read the first {}, and no more was "
+                                           "measured: {}",
+                                           part, measured.tokens, measured_length_text(measured))
+                                     : fmt::format("{} the model effectively reads about the first {}: {}",
+                                                   part, measured.tokens, measured_length_text(measured));
   // Where hardly any text is longer, nobody knows what the model would make of one.
   return note + fmt::format(", where {:.0f}% of the texts are longer", 100 * measured.longer_texts);
 }

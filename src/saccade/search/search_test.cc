@@ -213,6 +213,11 @@ TEST_F(SearchTest, SaysWhatTheModelEffectivelyReads) {
   EXPECT_EQ(
       dump_json(answer_json(beyond)["effective_length"]),
       R"({"tokens":3,"low":2,"high":4,"share":0.95,"dataset":"birds","longer_texts":0.31,"exceeded":true})");
+  query.measured_length->at_end = true;
+  EXPECT_THAT(
+      measured_length_note(answer_to(query)),
+      testing::StartsWith("of these 4 tokens the model is known to read the first 3, and no more was"));
+  query.measured_length->at_end = false;
   // In chunks, it is the longest chunk that counts.
   query.text = "abcdef";
   query.long_text = LongText::kChunk;
