@@ -129,12 +129,15 @@ class LengthCommand {
       for (const char* key : {"format", "command", "libraries", "machine"}) json.erase(key);
       json.update(metrics);
       SACCADE_TRY(session_.out.write_json(json));
-      return kDone;
+    } else {
+      std::string text;
+      for (const Json& result : metrics["results"]) text += result_text(result);
+      text += "protocol: " + info_.protocol["words"].get<std::string>() + "\n";
+      SACCADE_TRY(session_.out.write(text));
     }
-    std::string text;
-    for (const Json& result : metrics["results"]) text += result_text(result);
-    SACCADE_TRY(session_.out.write(text + "protocol: " + info_.protocol["words"].get<std::string>() + "\n"));
-    return kDone;
+    const bool some_failed =
+        std::ranges::any_of(datasets_, [](const Measured& one) { return !one.unreadable.empty(); });
+    return some_failed ? kSomeFailed : kDone;
   }
 
  private:
