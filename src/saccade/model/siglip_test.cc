@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/model/architecture.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
@@ -51,6 +52,24 @@ INSTANTIATE_TEST_SUITE_P(Siglip, SiglipGolden, testing::Values("siglip", "open_c
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// The golden's scale is 1 and its bias 0, which no mistake with them would change: the logits of others.
+TEST(Siglip, LogitsAreScaledAndShifted) {
+  const GoldenCopy copy("siglip");
+  copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
+    tensors["logit_scale"] = torch::full({1}, std::log(20.0F));
+    tensors["logit_bias"] = torch::full({1}, -10.0F);
+  });
+  const auto encoder = load_architecture(copy.path(), {});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  EXPECT_NEAR((*encoder)->info().logit_scale, 20, 1e-4);
+  const auto file = SafeTensors::open(golden("siglip") / "io.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file)).value();
+  const torch::Tensor expected = at::matmul(answers["image_embeds"], answers["text_embeds"].t()) * 20 - 10;
+  EXPECT_LT((answers["logits_per_image"] - expected).abs().max().item<float>(), 1e-4F);
+  EXPECT_TRUE(torch::equal(answers["logits_per_text"], answers["logits_per_image"].t()));
+}
 
 // OpenCLIP computes GELU by erf where timm's name and its own config do not say otherwise: not SigLIP's own,
 // and not the same answers.
