@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "saccade/model/architecture.h"
 #include "saccade/model/model_test_support.h"
 
 namespace saccade {
@@ -33,6 +34,21 @@ TEST(Align, ConformsInBf16) {
 }
 
 // The folded and packed layers beside convolution, normalization and activation one by one.
+// The golden's temperature is 1, which no mistake with it would change: the logits of another.
+TEST(Align, LogitsAreDividedByTheTemperature) {
+  const GoldenCopy copy("align");
+  copy.edit_tensors("model.safetensors",
+                    [](nn::TensorMap& tensors) { tensors["temperature"] = torch::tensor(0.05F); });
+  const auto encoder = load_architecture(copy.path(), {});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  EXPECT_NEAR((*encoder)->info().logit_scale, 20, 1e-4);
+  const auto file = SafeTensors::open(golden("align") / "io.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file)).value();
+  const torch::Tensor expected = at::matmul(answers["text_embeds"], answers["image_embeds"].t()) / 0.05;
+  EXPECT_LT((answers["logits_per_text"] - expected).abs().max().item<float>(), 1e-4F);
+}
+
 TEST(Align, PackedEqualsPlain) {
   const auto file = SafeTensors::open(golden("align") / "model.safetensors");
   ASSERT_TRUE(file);
