@@ -239,12 +239,11 @@ class LengthCommand {
 
   // What is measured, known once the pictures have been read; the same for every checkpoint.
   Status settle_task(const EmbeddedPictures& embedded, Measured& one) {
-    std::vector<int64_t> unreadable;
-    for (const auto& [number, error] : embedded.failed) unreadable.push_back(number);
-    if (!unreadable.empty() && !arguments_.leave_out) {
-      const RunImage& first = one.source.images[static_cast<size_t>(unreadable.front())];
-      return refuse_unreadable(embedded, first.image.name(), static_cast<int64_t>(one.source.images.size()));
-    }
+    const std::vector<RunImage>& images = one.source.images;
+    SACCADE_ASSIGN(std::vector<int64_t> unreadable,
+                   unreadable_pictures(
+                       embedded, arguments_.leave_out, static_cast<int64_t>(images.size()),
+                       [&](int64_t number) { return images[static_cast<size_t>(number)].image.name(); }));
     if (!one.task) {
       SACCADE_ASSIGN(one.task, make_retrieval_task(one.source, *caption_policy_from(arguments_.captions),
                                                    unreadable, arguments_.leave_out));
@@ -256,17 +255,11 @@ class LengthCommand {
     std::vector<std::string> hashes;
     for (const int64_t image : one.task->images)
       hashes.push_back(embedded.sha256[static_cast<size_t>(image)]);
-    std::string hash = hash_of_hashes(hashes);
-    if (unreadable != one.unreadable ||
-        (!one.described.pictures_sha256.empty() && hash != one.described.pictures_sha256)) {
+    if (unreadable != one.unreadable) {
       return fail(ErrorCode::kMismatch, "its pictures have changed while it was evaluated");
     }
-    one.described.pictures_sha256 = std::move(hash);
-    if (!writer_) return {};
-    // Refused now, not after everything has been encoded and ranked.
-    asked_.datasets[static_cast<size_t>(&one - datasets_.data())].pictures_sha256 =
-        one.described.pictures_sha256;
-    return writer_->check_inputs(asked_);
+    return settle_pictures(hashes, one.described, static_cast<size_t>(&one - datasets_.data()), asked_,
+                           writer_);
   }
 
   // For the checkpoint's card.

@@ -168,12 +168,11 @@ class RetrievalCommand {
 
   // What is ranked, known once the pictures have been read; the same for every checkpoint.
   Status settle_task(const EmbeddedPictures& embedded, Ranked& one) {
-    std::vector<int64_t> unreadable;
-    for (const auto& [number, error] : embedded.failed) unreadable.push_back(number);
-    if (!unreadable.empty() && !arguments_.leave_out) {
-      const RunImage& first = one.source.images[static_cast<size_t>(unreadable.front())];
-      return refuse_unreadable(embedded, first.image.name(), static_cast<int64_t>(one.source.images.size()));
-    }
+    const std::vector<RunImage>& images = one.source.images;
+    SACCADE_ASSIGN(std::vector<int64_t> unreadable,
+                   unreadable_pictures(
+                       embedded, arguments_.leave_out, static_cast<int64_t>(images.size()),
+                       [&](int64_t number) { return images[static_cast<size_t>(number)].image.name(); }));
     if (one.task) {
       if (unreadable != one.unreadable) {
         return fail(ErrorCode::kBadData, "{} pictures cannot be read, with the checkpoint before {}",
@@ -187,16 +186,8 @@ class RetrievalCommand {
     for (const int64_t image : one.task->images) {
       hashes.push_back(embedded.sha256[static_cast<size_t>(image)]);
     }
-    std::string hash = hash_of_hashes(hashes);
-    if (!one.described.pictures_sha256.empty() && hash != one.described.pictures_sha256) {
-      return fail(ErrorCode::kMismatch, "its pictures have changed while it was evaluated");
-    }
-    one.described.pictures_sha256 = std::move(hash);
-    if (!writer_) return {};
-    // Refused now, not after everything has been encoded and ranked.
-    asked_.datasets[static_cast<size_t>(&one - datasets_.data())].pictures_sha256 =
-        one.described.pictures_sha256;
-    return writer_->check_inputs(asked_);
+    return settle_pictures(hashes, one.described, static_cast<size_t>(&one - datasets_.data()), asked_,
+                           writer_);
   }
 
   Status make_task(std::span<const int64_t> unreadable, Ranked& one) {

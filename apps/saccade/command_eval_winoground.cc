@@ -159,12 +159,11 @@ class WinogroundCommand {
 
   // What is judged, known once the pictures have been read; the same for every checkpoint.
   Status settle_task(const EmbeddedPictures& embedded, Judged& one) {
-    std::vector<int64_t> unreadable;
-    for (const auto& [number, error] : embedded.failed) unreadable.push_back(number);
-    if (!unreadable.empty() && !arguments_.leave_out) {
-      return refuse_unreadable(embedded, one.whole.pictures[static_cast<size_t>(unreadable.front())].name(),
-                               static_cast<int64_t>(one.whole.pictures.size()));
-    }
+    const std::vector<ImageRef>& pictures = one.whole.pictures;
+    SACCADE_ASSIGN(
+        std::vector<int64_t> unreadable,
+        unreadable_pictures(embedded, arguments_.leave_out, static_cast<int64_t>(pictures.size()),
+                            [&](int64_t number) { return pictures[static_cast<size_t>(number)].name(); }));
     if (one.task && unreadable != one.unreadable) {
       return fail(ErrorCode::kBadData, "{} pictures cannot be read, with the checkpoint before {}",
                   unreadable.size(), one.unreadable.size());
@@ -173,16 +172,8 @@ class WinogroundCommand {
     for (const std::string& hash : embedded.sha256) {
       if (!hash.empty()) hashes.push_back(hash);
     }
-    std::string hash = hash_of_hashes(hashes);
-    if (!one.described.pictures_sha256.empty() && hash != one.described.pictures_sha256) {
-      return fail(ErrorCode::kMismatch, "its pictures have changed while it was evaluated");
-    }
-    one.described.pictures_sha256 = std::move(hash);
-    if (writer_) {
-      asked_.datasets[static_cast<size_t>(&one - datasets_.data())].pictures_sha256 =
-          one.described.pictures_sha256;
-      SACCADE_TRY(writer_->check_inputs(asked_));
-    }
+    SACCADE_TRY(settle_pictures(hashes, one.described, static_cast<size_t>(&one - datasets_.data()), asked_,
+                                writer_));
     one.unreadable = std::move(unreadable);
     return one.task ? Status() : take_task(one);
   }

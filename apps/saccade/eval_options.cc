@@ -196,13 +196,31 @@ Status for_each_checkpoint(
   return {};
 }
 
-Status refuse_unreadable(const EmbeddedPictures& embedded, const std::string& first, int64_t pictures) {
+Result<std::vector<int64_t>> unreadable_pictures(const EmbeddedPictures& embedded, bool leave_out,
+                                                 int64_t pictures,
+                                                 const std::function<std::string(int64_t)>& name) {
+  std::vector<int64_t> unreadable;
+  for (const auto& [number, error] : embedded.failed) unreadable.push_back(number);
+  if (unreadable.empty() || leave_out) return unreadable;
   const Error& error = embedded.failed.front().second;
+  const std::string first = name(unreadable.front());
   return fail(ErrorCode::kBadData,
               "{} of {} cannot be read, the first: {}{}; without them it would be another measurement: "
               "--leave-out leaves them out and says so",
               embedded.failed.size(), counted(pictures, "picture"),
               error.message.find(first) == std::string::npos ? first + ": " : "", error.message);
+}
+
+Status settle_pictures(std::span<const std::string> hashes, RunDataset& described, size_t dataset,
+                       RunInfo& asked, const std::optional<RunWriter>& writer) {
+  std::string hash = hash_of_hashes(hashes);
+  if (!described.pictures_sha256.empty() && hash != described.pictures_sha256) {
+    return fail(ErrorCode::kMismatch, "its pictures have changed while it was evaluated");
+  }
+  described.pictures_sha256 = std::move(hash);
+  if (!writer) return {};
+  asked.datasets[dataset].pictures_sha256 = described.pictures_sha256;
+  return writer->check_inputs(asked);
 }
 
 std::vector<TokenizedText> tokenize(Encoder& encoder, std::span<const std::string_view> texts,

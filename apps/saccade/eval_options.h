@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,9 +81,18 @@ Status for_each_checkpoint(
     std::span<const std::string> checkpoints, const EvalOptions& options, Session& session,
     const std::function<Status(LoadedEncoder& loaded, const RunCheckpoint& described)>& body);
 
-// The error for pictures that could not be read, where nobody has said to leave them out; `first` is the name
-// of the first of them.
-Status refuse_unreadable(const EmbeddedPictures& embedded, const std::string& first, int64_t pictures);
+// The numbers of the pictures that could not be read, ascending. An error where nobody has said to leave them
+// out: it names the first, as name(number) does, and how many of `pictures` they are.
+Result<std::vector<int64_t>> unreadable_pictures(const EmbeddedPictures& embedded, bool leave_out,
+                                                 int64_t pictures,
+                                                 const std::function<std::string(int64_t)>& name);
+
+// Enters the hash of a dataset's pictures, by the hashes of those that are left, in its description.
+// kMismatch where they were others with the checkpoint before. With a writer, `asked` (of the same datasets)
+// gets it too, and a folder that holds a run of other pictures is refused now, not after everything has been
+// encoded and ranked.
+Status settle_pictures(std::span<const std::string> hashes, RunDataset& described, size_t dataset,
+                       RunInfo& asked, const std::optional<RunWriter>& writer);
 
 // Tokenizes texts; how many were cut and by how many tokens is added to `cut`.
 struct CutTexts {
