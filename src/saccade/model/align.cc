@@ -66,9 +66,9 @@ Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts)
   return model;
 }
 
-// preprocessor_config.json, or what ALIGN's always says.
+// What the checkpoint says, or what ALIGN's always say.
 Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t pooling_window) {
-  Json json = {{"do_resize", true},
+  const Json usual = {{"do_resize", true},
                {"size", {{"height", 346}, {"width", 346}}},
                {"resample", 2},
                {"do_center_crop", true},
@@ -77,18 +77,14 @@ Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t 
                {"rescale_factor", 1 / 127.5},
                {"rescale_offset", true},
                {"do_normalize", false}};
-  const std::filesystem::path file = checkpoint.folder / "preprocessor_config.json";
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
-    SACCADE_ASSIGN(json, read_json(file));
-  }
+  SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
   SACCADE_ASSIGN(const Preprocessing preprocessing,
-                 preprocessing_from_hugging_face(json, 289).in(file.string()));
+                 preprocessing_from_hugging_face(said.json.is_null() ? usual : said.json, 289).in(said.where));
   // The last states are about a 32nd of a side; were they more than the pooling's window, the reference would
   // fail.
   const int64_t side = std::max(preprocessing.output_height(), preprocessing.output_width());
   if (side > 4096 || side / 32 + 1 > pooling_window) {
-    return fail(ErrorCode::kUnsupported, "{}: pictures of {} x {} are too large", file.string(),
+    return fail(ErrorCode::kUnsupported, "{}: pictures of {} x {} are too large", said.where,
                 preprocessing.output_width(), preprocessing.output_height());
   }
   return preprocessing;

@@ -170,6 +170,22 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   return checkpoint;
 }
 
+Result<PictureConfig> read_picture_config(const Checkpoint& checkpoint) {
+  const fs::path processor = checkpoint.folder / "processor_config.json";
+  if (is_there(processor)) {
+    SACCADE_ASSIGN(const Json json, read_json(processor));
+    if (json.is_object() && json.contains("image_processor")) {
+      return PictureConfig{json["image_processor"], processor.string() + ": image_processor"};
+    }
+  }
+  const fs::path file = checkpoint.folder / "preprocessor_config.json";
+  PictureConfig result{nullptr, file.string()};
+  if (is_there(file)) {
+    SACCADE_ASSIGN(result.json, read_json(file));
+  }
+  return result;
+}
+
 Result<Weights> map_weights(const Checkpoint& checkpoint) {
   SACCADE_ASSIGN(const auto names, weight_names(checkpoint.folder, checkpoint.layout));
   Weights weights;

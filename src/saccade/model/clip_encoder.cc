@@ -54,12 +54,11 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
     SACCADE_TRY(check_output_size(preprocessing, info).in(file));
     return preprocessing;
   }
-  std::error_code ignored;
-  if (checkpoint.layout != Layout::kHuggingFace &&
-      !fs::exists(checkpoint.folder / "preprocessor_config.json", ignored)) {
-    return preprocessing_from_open_clip(Json::object(), info.image_height);
+  if (checkpoint.layout != Layout::kHuggingFace) {
+    SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+    if (said.json.is_null()) return preprocessing_from_open_clip(Json::object(), info.image_height);
   }
-  // A checkpoint without the file is preprocessed as CLIP always was.
+  // A checkpoint that says nothing is preprocessed as CLIP always was.
   Json usual = {{"do_resize", true},
                 {"size", {{"shortest_edge", info.image_height}}},
                 {"resample", 3},

@@ -178,15 +178,11 @@ Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& 
 
 Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
                                          const Json& otherwise) {
-  const std::filesystem::path file = checkpoint.folder / "preprocessor_config.json";
-  Json json = otherwise;
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
-    SACCADE_ASSIGN(json, read_json(file));
-  }
+  SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+  const Json& json = said.json.is_null() ? otherwise : said.json;
   SACCADE_ASSIGN(const Preprocessing preprocessing,
-                 preprocessing_from_hugging_face(json, info.image_height).in(file.string()));
-  SACCADE_TRY(check_output_size(preprocessing, info).in(file.string()));
+                 preprocessing_from_hugging_face(json, info.image_height).in(said.where));
+  SACCADE_TRY(check_output_size(preprocessing, info).in(said.where));
   return preprocessing;
 }
 

@@ -35,23 +35,18 @@ class JinaClipEncoder : public DualEncoder {
   JinaClipModel model_;
 };
 
-// preprocessor_config.json has OpenCLIP's fields beside the names of classes; its code makes pictures RGB
-// first.
+// The checkpoint has OpenCLIP's fields beside the names of classes; its code makes pictures RGB first.
 Result<Preprocessing> jina_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
-  const fs::path file = checkpoint.folder / "preprocessor_config.json";
-  Json json = Json::object();
-  std::error_code ignored;
-  if (fs::exists(file, ignored)) {
-    SACCADE_ASSIGN(json, read_json(file));
-    for (const char* key : {"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
-                            "_valid_processor_keys"}) {
-      if (json.is_object()) json.erase(key);
-    }
+  SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+  Json json = said.json.is_null() ? Json::object() : said.json;
+  for (const char* key : {"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
+                          "_valid_processor_keys"}) {
+    if (json.is_object()) json.erase(key);
   }
   SACCADE_ASSIGN(Preprocessing preprocessing,
-                 preprocessing_from_open_clip(json, info.image_height).in(file.string()));
+                 preprocessing_from_open_clip(json, info.image_height).in(said.where));
   preprocessing.rgb_order = RgbOrder::kBeforeResize;
-  SACCADE_TRY(check_output_size(preprocessing, info).in(file.string()));
+  SACCADE_TRY(check_output_size(preprocessing, info).in(said.where));
   return preprocessing;
 }
 

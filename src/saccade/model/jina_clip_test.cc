@@ -81,6 +81,38 @@ TEST(JinaClip, TextsDoNotDependOnPadding) {
   }
 }
 
+// Jina-CLIP's texts go through BERT's word pieces; here the golden tokenizer of BERT beside the golden weights.
+TEST(JinaClip, TextsGoThroughTheFoldersTokenizer) {
+  const GoldenCopy copy("jina-clip");
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
+    fs::copy(golden("tokenizers/bert") / name, copy.path() / name);
+  }
+  EXPECT_THAT(load_encoder(copy.path()).error().message, HasSubstr("the tokenizer has 389 tokens, the model "));
+
+  copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
+    torch::Tensor& table = tensors.at("text_model.transformer.embeddings.word_embeddings.weight");
+    table = torch::cat({table, torch::ones({389 - table.size(0), table.size(1)})});
+  });
+  const auto encoder = load_encoder(copy.path());
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const int context = static_cast<int>((*encoder)->info().context);
+  std::vector<TokenizedText> texts;
+  for (const Json& known : read(golden("tokenizers/bert.json"))["cases"]) {
+    texts.push_back((*encoder)->tokenizer()->encode(known["text"].get<std::string>(), context));
+    EXPECT_EQ(texts.back().ids, known["ids"].get<std::vector<int32_t>>()) << known["text"];
+  }
+  // Each text's row is that of its ids alone, the shortest (empty) and the longest side by side.
+  const Matrix<float> together = (*encoder)->encode_texts(texts).value();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Matrix<float> alone = (*encoder)->encode_texts(std::span(texts).subspan(i, 1)).value();
+    for (int64_t c = 0; c < together.columns(); ++c) {
+      EXPECT_NEAR(together(static_cast<int64_t>(i), c), alone(0, c), 1e-5) << i;
+    }
+  }
+  const TokenizedText cut = (*encoder)->tokenizer()->encode(std::string(20'000, 'a') + " cat", 16);
+  EXPECT_LE(cut.ids.size(), 16U);
+}
+
 TEST(JinaClip, PreprocessesAsItsFileSays) {
   const auto encoder = load_encoder(golden("jina-clip"));
   ASSERT_TRUE(encoder) << encoder.error().message;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <numeric>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/model/checkpoint.h"
@@ -18,6 +19,7 @@ namespace saccade {
 namespace {
 
 using namespace test;
+using testing::HasSubstr;
 
 class Golden : public testing::TestWithParam<std::string> {};
 
@@ -315,6 +317,34 @@ TEST(Checkpoint, EveryDamageIsNamed) {
   };
   expect_refused("clip-gelu", damages);
   EXPECT_EQ(load_encoder("/nonexistent").error().code, ErrorCode::kNotFound);
+}
+
+TEST(Checkpoint, PicturesAreDescribedInEitherFile) {
+  const GoldenCopy copy("clip-gelu");
+  const auto mean = [&] { return load_encoder(copy.path()).value()->preprocessing().mean[0]; };
+  EXPECT_FLOAT_EQ(mean(), 0.48145466F);  // neither file is there
+  const Json pictures = {{"image_processor_type", "CLIPImageProcessor"},
+                         {"size", {{"shortest_edge", 64}}},
+                         {"crop_size", {{"height", 64}, {"width", 64}}},
+                         {"image_mean", {0.25, 0.5, 0.5}}};
+  copy.write("preprocessor_config.json", dump_json(pictures));
+  EXPECT_FLOAT_EQ(mean(), 0.25F);
+  // The older use of the file says nothing of pictures; the newer one is heard first, as in transformers.
+  copy.write("processor_config.json", R"({"processor_class": "CLIPProcessor"})");
+  EXPECT_FLOAT_EQ(mean(), 0.25F);
+  Json nested = pictures;
+  nested["image_mean"][0] = 0.75;
+  copy.write("processor_config.json", dump_json({{"image_processor", nested}}));
+  EXPECT_FLOAT_EQ(mean(), 0.75F);
+  fs::remove(copy.path() / "preprocessor_config.json");
+  EXPECT_FLOAT_EQ(mean(), 0.75F);
+
+  nested["crop_size"] = 32;
+  copy.write("processor_config.json", dump_json({{"image_processor", nested}}));
+  EXPECT_THAT(load_encoder(copy.path()).error().message,
+              HasSubstr("processor_config.json: image_processor: preprocessing makes pictures of 32 x 32"));
+  copy.write("processor_config.json", R"({"image_processor": "CLIPImageProcessor"})");
+  EXPECT_THAT(load_encoder(copy.path()).error().message, HasSubstr("is a string, an object wanted"));
 }
 
 TEST(Checkpoint, FingerprintFollowsEveryFile) {
