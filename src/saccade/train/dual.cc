@@ -372,14 +372,42 @@ Status check_options(const DualTrainingOptions& options) {
   return {};
 }
 
+constexpr const char* kRunFile = "run.json";
+constexpr const char* kLockFile = "lock";
+
+// That the run folder is a training's or may become one, before anything is written into it, decoded pictures
+// included. Without run.json it may hold only what a start that was cut off earlier than that left.
+Status check_run_folder(const DualTrainingOptions& options) {
+  const std::string where = fmt::format("run folder {}", options.run.string());
+  std::error_code error;
+  if (fs::exists(options.run / kRunFile, error)) {
+    SACCADE_ASSIGN(const Json there, read_json(options.run / kRunFile));
+    if (there.is_object() && there.value("kind", Json()) == kDualTrainingKind) return {};
+    return fail(ErrorCode::kMismatch, "{}: its {} is not of a training; choose another folder", where,
+                kRunFile);
+  }
+  if (!fs::exists(options.run, error)) return {};
+  // Empty where the cache is not below the run folder.
+  const fs::path cache = fs::absolute(picture_cache(options)).lexically_relative(fs::absolute(options.run));
+  for (fs::directory_iterator entry(options.run, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name == kLockFile || name.starts_with(fmt::format("{}.tmp-", kRunFile))) continue;
+    if (!cache.empty() && name == *cache.begin()) continue;
+    return fail(ErrorCode::kUsage, "{}: not a training's, and not empty (it holds \"{}\")", where, name);
+  }
+  if (error) return fail(ErrorCode::kIo, "{}: {}", where, error.message());
+  return {};
+}
+
 // Writes run.json, or checks that the one there is of the same training. No other process may train into the
 // folder while the result lives.
 Result<Descriptor> claim_run_folder(const DualTrainingOptions& options, const Json& description) {
   std::error_code error;
   fs::create_directories(options.run, error);
   if (error) return fail(ErrorCode::kIo, "run folder {}: {}", options.run.string(), error.message());
-  SACCADE_ASSIGN(Descriptor lock, lock_file(options.run / "lock", "training into this run folder"));
-  const fs::path path = options.run / "run.json";
+  SACCADE_ASSIGN(Descriptor lock, lock_file(options.run / kLockFile, "training into this run folder"));
+  const fs::path path = options.run / kRunFile;
   if (!fs::exists(path, error)) {
     SACCADE_TRY(write_file_atomic(path, dump_json(description, 2) + "\n"));
     return lock;
@@ -400,6 +428,7 @@ Result<Descriptor> claim_run_folder(const DualTrainingOptions& options, const Js
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop) {
   SACCADE_TRY(check_options(options));
+  SACCADE_TRY(check_run_folder(options));
   const int threads = options.threads > 0 ? options.threads : available_processors();
   ThreadPool pool(threads);
   try {

@@ -3,8 +3,10 @@
 // A run folder holds
 //   run.json       what was trained on what: options, hashes, versions, seed
 //   metrics.jsonl  a line every evaluation: step, loss, learning rate, held-out recall
-//   state.safetensors  weights, optimizer and position; written atomically, read to go on after a stop or a
-//   kill model/         the best checkpoint so far, in the Hugging Face layout
+//   state.safetensors  weights, optimizer and position, written atomically: what a resumed run reads
+//   model/         the best checkpoint so far, in the Hugging Face layout
+//   cache/         decoded pictures, where no other folder is given for them
+//   lock           held while a process trains into the folder
 // The same command on the same folder goes on where it was. Data order, augmentation and captions are
 // functions of seed and step alone, so a run that was stopped and resumed ends with the same weights as one
 // that was not (on the same machine with the same number of threads).
@@ -66,7 +68,8 @@ struct DualTrainingReport {
 };
 
 // Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file
-// and line or option. A folder with a run of other options or data is refused (kMismatch), not overwritten.
+// and line or option. A folder with a run of other options or data is refused (kMismatch), and so is one that
+// holds other files and no run (kUsage): nothing in it is touched.
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

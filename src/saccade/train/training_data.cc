@@ -104,8 +104,7 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, Threa
       setup.captions[i].push_back(std::move(text));
     }
   }
-  fs::path cache = options.cache.empty() ? options.run / "cache" : options.cache;
-  if (options.dry_run) cache.clear();
+  const fs::path cache = options.dry_run ? fs::path() : picture_cache(options);
   const int side = stored_side(static_cast<int>(setup.config.image_size));
   SACCADE_ASSIGN(setup.pictures, PictureStore::build(setup.items, side, cache, pool, progress, stop));
   for (size_t i = 0; i < setup.items.size(); ++i) {
@@ -124,7 +123,7 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, Threa
   }
   Sha256 passengers;
   for (const auto& [name, content] : setup.passengers) passengers.update(name + "\n" + content);
-  setup.description = Json{{"kind", "train dual"},
+  setup.description = Json{{"kind", kDualTrainingKind},
                            {"objective", "symmetric InfoNCE; every caption of an image is its positive"},
                            {"datasets", datasets},
                            {"held_out", held_out},
@@ -171,6 +170,10 @@ class ItemOrder {
 };
 
 }  // namespace
+
+fs::path picture_cache(const DualTrainingOptions& options) {
+  return options.cache.empty() ? options.run / "cache" : options.cache;
+}
 
 Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options, ThreadPool& pool,
                                           const ProgressCallback& progress, std::stop_token stop) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <stop_token>
@@ -22,6 +23,9 @@
 #include "saccade/train/picture_store.h"
 
 namespace saccade {
+
+// run.json's "kind".
+inline constexpr const char* kDualTrainingKind = "train dual";
 
 // Everything a run needs that does not change while it trains.
 struct TrainingSetup {
@@ -50,6 +54,9 @@ struct TrainingBatch {
   torch::Tensor positives;  // [n, n] bool
   torch::Tensor keep;       // [n, kept] int64, or undefined
 };
+
+// Where decoded pictures are kept.
+std::filesystem::path picture_cache(const DualTrainingOptions& options);
 
 // Reads the config, the manifests and their pictures. Errors name the file and line.
 Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options, ThreadPool& pool,
