@@ -258,7 +258,7 @@ class Trainer {
                         {"mean_loss", mean_loss_},
                         {"best_step", best_step_},
                         {"best", best},
-                        {"run", sha256_hex(dump_json(setup_.description))}};
+                        {"run", description_hash()}};
     return write_safetensors(options_.run / "state.safetensors", named,
                              {{"position", dump_json(position)}, {"metrics", metrics_}});
   }
@@ -278,24 +278,46 @@ class Trainer {
     SACCADE_ASSIGN(const std::string position_text, metadata("position"));
     SACCADE_ASSIGN(metrics_, metadata("metrics"));
     SACCADE_ASSIGN(const Json position, parse_json(position_text).in(path.string()));
-    SACCADE_ASSIGN(step_, json_field<int64_t>(position, "step"));
-    SACCADE_ASSIGN(mean_loss_, json_field<double>(position, "mean_loss"));
-    SACCADE_ASSIGN(best_step_, json_field<int64_t>(position, "best_step"));
-    SACCADE_TRY(restore_best(position));
+    SACCADE_TRY(restore_position(position).in(path.string()));
 
     nn::TensorMap expected = optimizer.state();
     for (const auto& [name, tensor] : parameters_) expected["parameter." + name] = tensor;
     for (const auto& [name, tensor] : expected) {
       const auto found = tensors.find(name);
-      if (found == tensors.end() || found->second.sizes() != tensor.sizes()) {
-        return fail(ErrorCode::kMismatch, "{}: tensor {} is missing or of another shape", path.string(),
-                    name);
+      if (found == tensors.end() || found->second.sizes() != tensor.sizes() ||
+          found->second.scalar_type() != tensor.scalar_type()) {
+        return fail(ErrorCode::kMismatch, "{}: tensor {} is missing or of another shape or type",
+                    path.string(), name);
       }
+    }
+    if (const auto updates = tensors.at("step").item<int64_t>(); updates != step_) {
+      return fail(ErrorCode::kBadData, "{}: the optimizer is at step {}, the training at {}", path.string(),
+                  updates, step_);
     }
     const torch::NoGradGuard no_grad;
     for (auto& [name, tensor] : parameters_) tensor.copy_(tensors.at("parameter." + name));
     optimizer.restore(tensors);
     return {};
+  }
+
+  // Where the training stood, checked: the file may come from anywhere.
+  Status restore_position(const Json& position) {
+    SACCADE_ASSIGN(const std::string hash, json_field<std::string>(position, "run"));
+    if (hash != description_hash()) {
+      return fail(ErrorCode::kMismatch,
+                  "the state of a training of other options or data (\"run\" is {}, here it is {})", hash,
+                  description_hash());
+    }
+    SACCADE_ASSIGN(step_, json_field<int64_t>(position, "step"));
+    if (step_ < 0 || step_ > options_.steps) {
+      return fail(ErrorCode::kBadData, "\"step\" is {}, expected 0 to {}", step_, options_.steps);
+    }
+    SACCADE_ASSIGN(mean_loss_, json_field<double>(position, "mean_loss"));
+    SACCADE_ASSIGN(best_step_, json_field<int64_t>(position, "best_step"));
+    if (best_step_ < 0 || best_step_ > step_) {
+      return fail(ErrorCode::kBadData, "\"best_step\" is {}, expected 0 to {}", best_step_, step_);
+    }
+    return restore_best(position);
   }
 
   Status restore_best(const Json& position) {
@@ -308,14 +330,14 @@ class Trainer {
       return result;
     };
     if (!position.contains("best") || !position["best"].is_array()) {
-      return fail(ErrorCode::kBadData, "state.safetensors: \"best\" is not an array");
+      return fail(ErrorCode::kBadData, "\"best\" is not an array");
     }
     for (const Json& json : position["best"]) {
       OneCaptionRecall held_out;
       SACCADE_ASSIGN(held_out.name, json_field<std::string>(json, "name"));
       SACCADE_ASSIGN(held_out.images, json_field<int64_t>(json, "images"));
       if (!json.contains("t2i") || !json.contains("i2t")) {
-        return fail(ErrorCode::kBadData, "state.safetensors: \"best\" without \"t2i\" and \"i2t\"");
+        return fail(ErrorCode::kBadData, "\"best\" without \"t2i\" and \"i2t\"");
       }
       SACCADE_ASSIGN(held_out.text_to_image, recall(json["t2i"]));
       SACCADE_ASSIGN(held_out.image_to_text, recall(json["i2t"]));
@@ -323,6 +345,9 @@ class Trainer {
     }
     return {};
   }
+
+  // Of what run.json says: two trainings with the same one go the same way.
+  [[nodiscard]] std::string description_hash() const { return sha256_hex(dump_json(setup_.description)); }
 
   const DualTrainingOptions& options_;
   const TrainingSetup& setup_;

@@ -69,7 +69,8 @@ struct DualTrainingReport {
 
 // Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file
 // and line or option. A folder with a run of other options or data is refused (kMismatch), and so is one that
-// holds other files and no run (kUsage): nothing in it is touched.
+// holds other files and no run (kUsage): nothing in it is touched. A state.safetensors that is damaged
+// (kBadData) or of another training (kMismatch) is refused.
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

@@ -1,10 +1,15 @@
 // What a run folder and the state in it may hold: a training's own goes on, anything else is refused and
 // stays.
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/safetensors.h"
+#include "saccade/nn/parameters.h"
+#include "saccade/nn/torch.h"
 #include "saccade/train/test_shapes.h"
 
 namespace saccade {
@@ -69,6 +74,97 @@ TEST(RunFolder, WithWhatACutOffStartLeftIsTaken) {
     data.folder().write(options.run / "lock", "1234567");
     data.folder().write(options.run / "run.json.tmp-1234567-0", R"({"kind")");
     EXPECT_TRUE(train(options).finished) << cache;
+  }
+}
+
+// A training of 8 steps that was stopped after 4.
+class SavedState : public testing::Test {
+ protected:
+  SavedState() : options_(data_.options("run")) {
+    options_.held_out.clear();
+    std::stop_source stop;
+    const DualTrainingReport half = train(options_, stop.get_token(), [&](const ProgressUpdate& update) {
+      if (update.what == "training" && update.done == 4) stop.request_stop();
+    });
+    EXPECT_EQ(half.steps, 4);
+    path_ = options_.run / "state.safetensors";
+  }
+
+  void change_state(const std::function<void(Json& position, nn::TensorMap& tensors)>& change) const {
+    const auto file = SafeTensors::open(path_);
+    ASSERT_TRUE(file) << file.error().message;
+    nn::TensorMap tensors = nn::borrow_tensors(*file);
+    std::map<std::string, std::string> metadata(file->metadata().begin(), file->metadata().end());
+    Json position = parse_json(metadata.at("position")).value();
+    change(position, tensors);
+    metadata["position"] = dump_json(position);
+    std::vector<NamedTensor> named;
+    for (const auto& [name, tensor] : tensors) named.push_back({name, nn::view_of(tensor)});
+    const Status written = write_safetensors(path_, named, metadata);
+    ASSERT_TRUE(written) << written.error().message;
+  }
+
+  SmallData data_;
+  DualTrainingOptions options_;
+  fs::path path_;
+};
+
+TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
+  struct Case {
+    const char* part;
+    ErrorCode code;
+    std::function<void(Json&, nn::TensorMap&)> change;
+  };
+  const std::vector<Case> cases = {
+      {"\"step\" is -1, expected 0 to 8", ErrorCode::kBadData, [](auto& p, auto&) { p["step"] = -1; }},
+      {"\"step\" is 9, expected 0 to 8", ErrorCode::kBadData, [](auto& p, auto&) { p["step"] = 9; }},
+      {"\"step\" is a number", ErrorCode::kBadData, [](auto& p, auto&) { p["step"] = 1.5; }},
+      {"\"best_step\" is 5, expected 0 to 4", ErrorCode::kBadData,
+       [](auto& p, auto&) { p["best_step"] = 5; }},
+      {"\"mean_loss\" is missing", ErrorCode::kBadData, [](auto& p, auto&) { p.erase("mean_loss"); }},
+      {"other options or data", ErrorCode::kMismatch,
+       [](auto& p, auto&) { p["run"] = std::string(64, '0'); }},
+      {"\"run\" is missing", ErrorCode::kBadData, [](auto& p, auto&) { p.erase("run"); }},
+      {"an object around it", ErrorCode::kBadData, [](auto& p, auto&) { p = Json("here"); }},
+      {"\"best\" is not an array", ErrorCode::kBadData, [](auto& p, auto&) { p["best"] = 3; }},
+      {"\"best\" without", ErrorCode::kBadData,
+       [](auto& p, auto&) {
+         p["best"].push_back(Json{{"name", "set"}, {"images", 1}});
+       }},
+      {"the optimizer is at step -5", ErrorCode::kBadData,
+       [](auto&, auto& t) { t["step"] = torch::full({}, -5, at::kLong); }},
+      {"tensor parameter.logit_scale is missing", ErrorCode::kMismatch,
+       [](auto&, auto& t) { t.erase("parameter.logit_scale"); }},
+      {"tensor first.logit_scale is", ErrorCode::kMismatch,
+       [](auto&, auto& t) { t["first.logit_scale"] = torch::zeros({2}); }},
+      {"tensor second.logit_scale is", ErrorCode::kMismatch,
+       [](auto&, auto& t) { t["second.logit_scale"] = torch::zeros({}, at::kLong); }}};
+  const std::string sound = read(path_);
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.part);
+    ASSERT_NO_FATAL_FAILURE(change_state(each.change));
+    const auto before = content_below(options_.run);
+    const Error error = refusal_of(options_);
+    EXPECT_EQ(error.code, each.code);
+    expect_in("run/state.safetensors: ", error.message);
+    expect_in(each.part, error.message);
+    EXPECT_EQ(content_below(options_.run), before);
+    data_.folder().write(path_, sound);
+  }
+  EXPECT_TRUE(train(options_).finished);
+}
+
+TEST_F(SavedState, CutAtAnyLengthIsRefused) {
+  const std::string sound = read(path_);
+  std::vector<size_t> lengths = {0, 1, 7, 8, 9, sound.size() - 1};
+  for (size_t length = 100; length < 20'000; length += 2'999) lengths.push_back(length);  // in the header
+  for (size_t length = 20'000; length < sound.size(); length += sound.size() / 12) lengths.push_back(length);
+  for (const size_t length : lengths) {
+    SCOPED_TRACE(length);
+    data_.folder().write(path_, sound.substr(0, length));
+    const Error error = refusal_of(options_);
+    EXPECT_EQ(error.code, ErrorCode::kBadData);
+    expect_in("run/state.safetensors: ", error.message);
   }
 }
 
