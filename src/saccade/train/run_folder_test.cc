@@ -80,8 +80,8 @@ TEST(RunFolder, WithWhatACutOffStartLeftIsTaken) {
 // A training of 8 steps that was stopped after 4.
 class SavedState : public testing::Test {
  protected:
-  SavedState() : options_(data_.options("run")) {
-    options_.held_out.clear();
+  explicit SavedState(bool held_out = false) : options_(data_.options("run")) {
+    if (!held_out) options_.held_out.clear();
     std::stop_source stop;
     const DualTrainingReport half = train(options_, stop.get_token(), [&](const ProgressUpdate& update) {
       if (update.what == "training" && update.done == 4) stop.request_stop();
@@ -165,6 +165,32 @@ TEST_F(SavedState, CutAtAnyLengthIsRefused) {
     const Error error = refusal_of(options_);
     EXPECT_EQ(error.code, ErrorCode::kBadData);
     expect_in("run/state.safetensors: ", error.message);
+  }
+}
+
+class EarlyBest : public SavedState {
+ protected:
+  EarlyBest() : SavedState(true) {}
+};
+
+// The first evaluation is made to have been perfect and more, then worthless: the second cannot but be worse,
+// then better.
+TEST_F(EarlyBest, StaysWhenALaterEvaluationIsWorse) {
+  const fs::path model = options_.run / "model";
+  const auto first = content_below(model);
+  const std::string state = read(path_);
+  for (const bool worse : {true, false}) {
+    SCOPED_TRACE(worse);
+    data_.folder().write(path_, state);
+    ASSERT_NO_FATAL_FAILURE(change_state([&](Json& position, auto&) {
+      ASSERT_EQ(position["best"].size(), 1U);
+      EXPECT_EQ(position["best_step"], 4);
+      for (const char* way : {"t2i", "i2t"}) position["best"][0][way]["r10"] = worse ? 2 : 0;
+    }));
+    const DualTrainingReport report = train(options_);
+    EXPECT_TRUE(report.finished);
+    EXPECT_EQ(report.best_step, worse ? 4 : 8);
+    EXPECT_EQ(content_below(model) == first, worse);
   }
 }
 

@@ -15,7 +15,6 @@
 #include "saccade/nn/test_tensors.h"
 #include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
-#include "saccade/train/augment.h"
 #include "saccade/train/dual.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/test_shapes.h"
@@ -210,6 +209,22 @@ TEST(TrainDual, SeedDecides) {
             read(train(other).model / "model.safetensors"));
 }
 
+TEST(TrainDual, TheTemperatureStaysWithinBounds) {
+  const SmallData data;
+  Json architecture = read_json(data.folder() / "arch.json").value();
+  constexpr std::pair<double, double> kStartsAndBounds[] = {{9, 100}, {-5, 1}};  // logarithm, scale
+  for (const auto& [start, bound] : kStartsAndBounds) {
+    architecture["model"]["logit_scale_init_value"] = start;
+    data.folder().write("arch.json", dump_json(architecture));
+    DualTrainingOptions options = data.options(fmt::format("bound-{}", bound));
+    options.held_out.clear();
+    options.steps = 1;
+    train(options);
+    const Json line = parse_json(read(options.run / "metrics.jsonl")).value();
+    EXPECT_NEAR(line["logit_scale"].get<double>(), bound, 1e-3);
+  }
+}
+
 TEST(TrainDual, PatchDropoutAndBf16Train) {
   const SmallData data;
   DualTrainingOptions options = data.options("bf16");
@@ -253,28 +268,6 @@ TEST(TrainDual, RefusesWhatCannotBe) {
   EXPECT_NE(
       error_of([&](auto& o) { o.held_out = {data.folder() / "broken.jsonl"}; }).message.find("missing.png"),
       std::string::npos);
-}
-
-TEST(Augment, IsAFunctionOfItsKeyAndKeepsPicturesVisible) {
-  std::vector<uint8_t> pixels(size_t{20} * 20 * 4, 0);
-  for (size_t i = 0; i < pixels.size() / 4; ++i) {
-    if (i / 20 >= 8 && i / 20 < 12) pixels[4 * i + 3] = 255;  // a black bar
-  }
-  const StoredPicture picture{.pixels = pixels.data(), .side = 20, .transparent = true, .one_colour = true};
-  std::vector<float> once(3 * 16 * 16), again(once.size());
-  for (uint64_t key = 0; key < 200; ++key) {
-    augment(picture, 16, {}, {0, 0, 0}, {1, 1, 1}, KeyedRandom(1, 2, key), once);
-    augment(picture, 16, {}, {0, 0, 0}, {1, 1, 1}, KeyedRandom(1, 2, key), again);
-    EXPECT_EQ(once, again);
-    float least = 2, most = -1;
-    for (size_t i = 0; i < 256; ++i) {
-      const float luminance = 0.2126F * once[i] + 0.7152F * once[256 + i] + 0.0722F * once[512 + i];
-      least = std::min(least, luminance);
-      most = std::max(most, luminance);
-    }
-    EXPECT_GT(most - least, 0.2F) << key;
-    EXPECT_TRUE(least >= 0 && most <= 1.001F);
-  }
 }
 
 }  // namespace
