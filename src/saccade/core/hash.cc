@@ -1,11 +1,13 @@
 #include "saccade/core/hash.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/mapped_pages.h"
 
 namespace saccade {
 
@@ -43,8 +45,16 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 }
 
 Result<std::string> sha256_file(const std::filesystem::path& path) {
+  constexpr size_t kBlock = size_t{16} << 20;
   SACCADE_ASSIGN(const MappedFile file, MappedFile::open(path));
-  return sha256_hex(file.bytes());
+  Sha256 hash;
+  for (std::span<const std::byte> rest = file.bytes(); !rest.empty();) {
+    const auto block = rest.first(std::min(kBlock, rest.size()));
+    hash.update(block);
+    release_mapped_pages(block);
+    rest = rest.subspan(block.size());
+  }
+  return hash.hex();
 }
 
 }  // namespace saccade

@@ -36,7 +36,7 @@ std::string sha256_hex(std::span<const std::byte> bytes);
 inline std::string sha256_hex(std::string_view text) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
-// Of a file, read in blocks.
+// Of a file, read in blocks: memory does not grow with it.
 Result<std::string> sha256_file(const std::filesystem::path& path);
 
 }  // namespace saccade
