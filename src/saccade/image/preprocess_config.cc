@@ -233,23 +233,41 @@ Status use_pipeline(std::string_view name, Preprocessing& p) {
   return {};
 }
 
+// One of two names.
+template <typename Choice>
+Result<Choice> read_choice(const std::string& key, const Json& value, std::pair<std::string_view, Choice> one,
+                           std::pair<std::string_view, Choice> other) {
+  SACCADE_ASSIGN(const std::string name, detail::json_as<std::string>(key, value));
+  if (name == one.first) return one.second;
+  if (name == other.first) return other.second;
+  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", known are {} and {}", key, name.substr(0, 80),
+              one.first, other.first);
+}
+
 Status read_own_fields(const Json& own, Preprocessing& p) {
   SACCADE_TRY(expect_object(own, "\"saccade\""));
+  // First, as it says several things at once, and what is said singly counts over it.
+  if (const Json* pipeline = present(own, "pipeline")) {
+    SACCADE_ASSIGN(const std::string name, detail::json_as<std::string>("pipeline", *pipeline));
+    SACCADE_TRY(use_pipeline(name, p));
+  }
   for (const auto& [key, value] : own.items()) {
     if (key == "alpha") {
-      SACCADE_ASSIGN(const std::string policy, detail::json_as<std::string>(key, value));
-      if (policy != "drop" && policy != "composite") {
-        return fail(ErrorCode::kBadData, "\"alpha\" is \"{}\", known are drop and composite", policy);
-      }
-      p.alpha = policy == "drop" ? AlphaPolicy::kDrop : AlphaPolicy::kComposite;
+      SACCADE_ASSIGN(p.alpha, read_choice<AlphaPolicy>(key, value, {"drop", AlphaPolicy::kDrop},
+                                                       {"composite", AlphaPolicy::kComposite}));
+    } else if (key == "rgb_order") {
+      SACCADE_ASSIGN(p.rgb_order,
+                     read_choice<RgbOrder>(key, value, {"before_resize", RgbOrder::kBeforeResize},
+                                           {"after_resize", RgbOrder::kAfterResize}));
+    } else if (key == "crop_rounding") {
+      SACCADE_ASSIGN(p.crop_rounding, read_choice<CropRounding>(key, value, {"floor", CropRounding::kFloor},
+                                                                {"half_even", CropRounding::kHalfEven}));
     } else if (key == "background") {
       SACCADE_ASSIGN(p.background, read_colour("background", value));
-    } else if (key == "pipeline") {
-      SACCADE_ASSIGN(const std::string name, detail::json_as<std::string>(key, value));
-      SACCADE_TRY(use_pipeline(name, p));
-    } else {
-      return fail(ErrorCode::kUnsupported, "\"saccade\" has \"{}\", known are alpha, background and pipeline",
-                  key);
+    } else if (key != "pipeline") {
+      return fail(
+          ErrorCode::kUnsupported,
+          "\"saccade\" has \"{}\", known are alpha, background, crop_rounding, pipeline and rgb_order", key);
     }
   }
   return {};

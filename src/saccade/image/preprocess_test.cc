@@ -328,6 +328,24 @@ TEST(PreprocessConfig, OwnFieldsForTransparency) {
   EXPECT_EQ(p->background, (std::array<uint8_t, 3>{1, 2, 3}));
 }
 
+// Either layout can be asked for the other's ways, one by one.
+TEST(PreprocessConfig, OwnFieldsForRgbAndCrop) {
+  const auto as_open_clip =
+      hugging_face(R"({"saccade": {"rgb_order": "after_resize", "crop_rounding": "half_even"}})");
+  ASSERT_TRUE(as_open_clip) << as_open_clip.error().message;
+  EXPECT_EQ(as_open_clip->rgb_order, RgbOrder::kAfterResize);
+  EXPECT_EQ(as_open_clip->crop_rounding, CropRounding::kHalfEven);
+  const Json own{{"saccade", {{"rgb_order", "before_resize"}, {"crop_rounding", "floor"}}}};
+  const auto as_hugging_face = preprocessing_from_open_clip(own, 224);
+  ASSERT_TRUE(as_hugging_face) << as_hugging_face.error().message;
+  EXPECT_EQ(as_hugging_face->rgb_order, RgbOrder::kBeforeResize);
+  EXPECT_EQ(as_hugging_face->crop_rounding, CropRounding::kFloor);
+  // What is said singly counts, wherever it stands.
+  const Json both{{"resize_mode", "squash"},
+                  {"saccade", {{"rgb_order", "before_resize"}, {"pipeline", "open_clip"}}}};
+  EXPECT_EQ(preprocessing_from_open_clip(both, 224)->rgb_order, RgbOrder::kBeforeResize);
+}
+
 TEST(PreprocessConfig, HuggingFaceErrorsNameTheField) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([])", "an array"},
@@ -347,6 +365,9 @@ TEST(PreprocessConfig, HuggingFaceErrorsNameTheField) {
       {R"({"include_top": true})", "include_top"},
       {R"({"image_processor_type": "NovelProcessor", "size": 224})", "image_mean"},
       {R"({"saccade": {"alpha": "keep"}})", "keep"},
+      {R"({"saccade": {"rgb_order": "bgr"}})",
+       "\"rgb_order\" is \"bgr\", known are before_resize and after_resize"},
+      {R"({"saccade": {"crop_rounding": 1}})", "crop_rounding"},
       {R"({"saccade": {"background": [1, 2, 300]}})", "300"},
       {R"({"saccade": {"colour": 1}})", "colour"}};
   for (const auto& [text, wanted] : cases) {
