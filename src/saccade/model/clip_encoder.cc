@@ -78,6 +78,14 @@ Result<ClipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap
   return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
 }
 
+// OpenAI's and OpenCLIP's programs have one tokenizer within, CLIP's, unless a config names another.
+bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipConfig& config) {
+  constexpr int64_t kPublishedVocabulary = 49408;
+  if (checkpoint.layout == Layout::kHuggingFace || config.vocabulary != kPublishedVocabulary) return false;
+  const Json::json_pointer named("/model_cfg/text_cfg/hf_tokenizer_name");
+  return !checkpoint.config.is_object() || !checkpoint.config.contains(named);
+}
+
 // What the config alone says.
 void set_shape(const ClipConfig& config, EncoderInfo& info) {
   info.dim = config.projection;
@@ -106,6 +114,9 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   const TextCleanup cleanup =
       checkpoint.layout == Layout::kHuggingFace ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi;
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
+  if (!parts.tokenizer && leaves_tokenizer_to_the_program(checkpoint, config)) {
+    SACCADE_ASSIGN(parts.tokenizer, published_clip_tokenizer());
+  }
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));
 }

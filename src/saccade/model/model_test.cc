@@ -123,6 +123,24 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   const auto report = conform(scratch.path());
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
+
+  // With CLIP's whole vocabulary its tokenizer needs no files, as Long-CLIP is published with none.
+  EXPECT_EQ(load_encoder(scratch.path()).value()->tokenizer(), nullptr);
+  own["token_embedding.weight"] =
+      torch::cat({own["token_embedding.weight"], torch::ones({49'408 - 300, 48})});
+  ASSERT_TRUE(save(scratch.path() / "model.safetensors", own));
+  open_clip["model_cfg"]["text_cfg"]["vocab_size"] = 49'408;
+  write_text(scratch.path() / "open_clip_config.json", dump_json(open_clip));
+  const auto published = load_encoder(scratch.path());
+  ASSERT_TRUE(published) << published.error().message;
+  ASSERT_NE((*published)->tokenizer(), nullptr);
+  EXPECT_EQ((*published)->tokenizer()->encode("a photo of a cat", 62).ids,
+            (std::vector<int32_t>{49406, 320, 1125, 539, 320, 2368, 49407}));
+  // A config that names a tokenizer of its own is not given another one.
+  open_clip["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "bert-base-uncased";
+  write_text(scratch.path() / "open_clip_config.json", dump_json(open_clip));
+  const auto other = load_encoder(scratch.path());
+  EXPECT_TRUE(!other || (*other)->tokenizer() == nullptr);
 }
 
 // The checkpoint that ships: its answers beside transformers', as its card says.

@@ -122,6 +122,21 @@ TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {
             "\u03bf\u03b4\u03bf\u03c2 <b>");
 }
 
+// What the program carries is what the files say.
+TEST(ClipTokenizer, PublishedNeedsNoFiles) {
+  const auto published = published_clip_tokenizer();
+  ASSERT_TRUE(published) << published.error().message;
+  EXPECT_EQ((*published)->vocabulary_size(), 49408);
+  EXPECT_EQ((*published)->start_id(), 49406);
+  EXPECT_EQ((*published)->end_id(), 49407);
+  for (const char* file : {"clip.json", "clip_openai_clean.json"}) {
+    for (const Json& one : golden(file)["cases"]) {
+      const auto text = one["text"].get<std::string>();
+      EXPECT_EQ((*published)->encode(text, kAll).ids, openai().encode(text, kAll).ids) << text;
+    }
+  }
+}
+
 TEST(ClipTokenizer, SpecialTokensInText) {
   // As they stand they are tokens, beside what surrounds them; in another case they are words like any other.
   EXPECT_THAT(text_ids(clip(), "<|endoftext|>"), ElementsAre(49407));

@@ -72,4 +72,9 @@ class Tokenizer {
 // kBadData for what is wrong in a file; messages name it.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
 
+// CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up: for
+// checkpoints of OpenAI's and OpenCLIP's, whose programs bring it along, so that they are published without
+// its files. It is in the program; an error is a fault of the build. Cost: about 0.1 s.
+Result<std::unique_ptr<Tokenizer>> published_clip_tokenizer();
+
 }  // namespace saccade
