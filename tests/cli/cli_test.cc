@@ -1,6 +1,7 @@
 // The commands at work: what they print, and that what they print agrees.
 #include <span>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,6 +130,31 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   EXPECT_EQ(gone.code, 0);
   EXPECT_THAT(gone.err, HasSubstr("1 of 4 pictures could not be re-ranked: 1 gone, 0 changed"));
   EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
+}
+
+// BLIP-2's matching head on what CLIP has found; its golden has random weights, so only that it judges is
+// shown.
+TEST_F(Cli, RerankByAMatchingHead) {
+  make_collection();
+  std::filesystem::copy(golden("blip2-itm"), folder_ / "blip2");
+  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+  for (char letter = 'a'; letter <= 'z'; ++letter) words += fmt::format("{0}\n##{0}\n", letter);
+  for (int unused = 56; unused < 200; ++unused) words += fmt::format("[unused{}]\n", unused);
+  write("blip2/vocab.txt", words);
+  write("blip2/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  const Outcome outcome = run({"search", "-c", "c", "red bird", "--all", "--json", "--rerank", "blip2"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = json_of(outcome);
+  EXPECT_EQ(json["rerank"]["method"], "match");
+  EXPECT_EQ(json["rerank"]["reranked"], 4);
+  EXPECT_EQ(json["rerank"]["tokens"]["used"], 7);  // letters
+  ASSERT_EQ(json["hits"].size(), 4U);
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_GE(json["hits"][i - 1]["score"].get<double>(), json["hits"][i]["score"].get<double>());
+  }
+  // Another text, another judgement.
+  const Json other = json_of(run({"search", "-c", "c", "a zebu", "--all", "--json", "--rerank", "blip2"}));
+  EXPECT_NE(other["hits"][0]["score"], json["hits"][0]["score"]);
 }
 
 TEST_F(Cli, CollectionCommands) {

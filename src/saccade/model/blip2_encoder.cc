@@ -138,14 +138,21 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
   const Blip2Config& config() const { return parts_.config; }
   Tensor look(const Tensor& pixels) const { return model_.vision.forward(pixels, parts_.dtype); }
 
+  // A picture as the towers see it.
+  struct Sight {
+    Tensor memory;  // [1, tokens, width]
+    Tensor rows;    // [1, queries, projection]
+  };
+
   // The picture looked at last: those who rank texts for a picture give it again and again. The same pixels
   // have the same states, so it may outlive a call.
   struct Seen {
     std::vector<float> pixels;
-    Tensor memory;  // [1, tokens, width]
+    Sight sight;
   };
 
-  // Pairs of one piece. Equal pictures one behind the other are looked at once.
+  // Pairs of one piece: LAVIS's score (compute_sim_matrix of blip2_qformer.py), the logit of "matches" plus
+  // the contrastive similarity. Equal pictures one behind the other are looked at once.
   void score(MatrixView<const float> pixels, std::span<const TokenizedText> texts,
              std::vector<float>& scores) {
     std::vector<int64_t> new_pictures;  // rows
@@ -159,29 +166,37 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
       if (!same(pixels.row(i), last)) new_pictures.push_back(i);
       which.push_back(static_cast<int64_t>(new_pictures.size()));
     }
-    std::vector<Tensor> memories = {seen_.memory};
-    for (const int64_t row : new_pictures) {
-      memories.push_back(picture_tensor(pixels.slice(row, 1), parts_.info));
-    }
+    std::vector<Sight> sights = {seen_.sight};
     if (!new_pictures.empty()) {
-      const Tensor looked = look(torch::cat(std::vector<Tensor>(memories.begin() + 1, memories.end())));
-      for (size_t i = 1; i < memories.size(); ++i) {
-        memories[i] = looked.slice(0, static_cast<int64_t>(i) - 1, static_cast<int64_t>(i));
+      std::vector<Tensor> pictures;
+      for (const int64_t row : new_pictures) {
+        pictures.push_back(picture_tensor(pixels.slice(row, 1), parts_.info));
+      }
+      const Tensor memory = look(torch::cat(pictures));
+      const Tensor rows = model_.image_rows(memory, parts_.dtype);
+      for (int64_t i = 0; i < memory.size(0); ++i) {
+        sights.push_back({memory.slice(0, i, i + 1), rows.slice(0, i, i + 1)});
       }
       const std::span<const float> last = pixels.row(new_pictures.back());
-      seen_ = {{last.begin(), last.end()}, memories.back().clone()};
+      seen_ = {{last.begin(), last.end()}, {sights.back().memory.clone(), sights.back().rows.clone()}};
     }
     Matrix<float> out(pixels.rows(), 1);
     for (const TextBatch& batch :
          text_batches(texts, config().qformer.pad_id, {.extra_tokens = config().queries})) {
-      std::vector<Tensor> chosen;
-      for (const size_t item : batch.items) chosen.push_back(memories[static_cast<size_t>(which[item])]);
-      const bool one = std::all_of(chosen.begin(), chosen.end(), [&](const Tensor& memory) {
-        return memory.data_ptr() == chosen.front().data_ptr();
+      std::vector<Tensor> memories, rows;
+      for (const size_t item : batch.items) {
+        const Sight& sight = sights[static_cast<size_t>(which[item])];
+        memories.push_back(sight.memory);
+        rows.push_back(sight.rows);
+      }
+      const bool one = std::all_of(memories.begin(), memories.end(), [&](const Tensor& memory) {
+        return memory.data_ptr() == memories.front().data_ptr();
       });
-      const Tensor memory = one ? chosen.front() : torch::cat(chosen);
+      const Tensor memory = one ? memories.front() : torch::cat(memories);
       const Tensor logits = model_.match_logits(memory, batch.ids, batch.mask, parts_.dtype);
-      store_rows(logits.slice(1, 1, 2), batch.items, out);
+      const Tensor texts_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
+      const Tensor similarity = at::bmm(torch::cat(rows), texts_rows.unsqueeze(2)).amax(1);
+      store_rows(logits.slice(1, 1, 2) + similarity, batch.items, out);
     }
     scores.insert(scores.end(), out.values().begin(), out.values().end());
   }

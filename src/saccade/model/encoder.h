@@ -65,6 +65,8 @@ class PairScorer {
  public:
   virtual ~PairScorer() = default;
   // One score a pair, pixels row i with text i: higher is a better match. Comparable within one text.
+  // BLIP-2's is the logit of its matching head plus the contrastive similarity, what its published recall is
+  // measured with.
   [[nodiscard]] virtual Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
                                                                std::span<const TokenizedText> texts) = 0;
 };

@@ -20,7 +20,7 @@ enum class RerankMethod {
   kStrongest,  // the last of these that the encoder and the query allow
   kCosine,     // of one row each
   kMaxSim,     // late interaction
-  kMatch,      // the encoder's matching head, for texts alone (BLIP-2's ITM)
+  kMatch,      // the encoder's matching head, for texts alone (BLIP-2's ITM + ITC)
 };
 std::string_view rerank_method_name(RerankMethod method);  // "strongest", "cosine", "maxsim", "match"
 // kUsage for any other name.
