@@ -9,19 +9,11 @@
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
+#include "saccade/model/outline.h"
 
 #include "number.h"
 
 namespace saccade::app {
-namespace {
-
-bool holds_checkpoint(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder / "config.json", ignored) ||
-         std::filesystem::exists(folder / "open_clip_config.json", ignored);
-}
-
-}  // namespace
 
 Result<std::filesystem::path> starter_checkpoint() {
   const char* named = std::getenv("SACCADE_STARTER");
@@ -30,17 +22,17 @@ Result<std::filesystem::path> starter_checkpoint() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) {
     const auto beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / "starter";
-    if (holds_checkpoint(beside)) return beside;
+    if (looks_like_checkpoint(beside)) return beside;
   }
   const std::filesystem::path source = SACCADE_SOURCE_STARTER;
-  if (holds_checkpoint(source)) return source;
+  if (looks_like_checkpoint(source)) return source;
   return fail(ErrorCode::kNotFound, "no starter checkpoint in {}: name a checkpoint's folder with -m",
               source.string());
 }
 
 Result<std::filesystem::path> checkpoint_of(const CollectionInfo& info, const std::filesystem::path& given) {
   if (!given.empty()) return given;
-  if (holds_checkpoint(info.checkpoint.path)) return std::filesystem::path(info.checkpoint.path);
+  if (looks_like_checkpoint(info.checkpoint.path)) return std::filesystem::path(info.checkpoint.path);
   if (info.checkpoint.name == "starter") {
     auto starter = starter_checkpoint();
     if (starter) return starter;

@@ -57,14 +57,6 @@ void look_at(Listed& listed, const Records& records) {
   listed.outline = std::move(*outline);
 }
 
-// Whether a folder means to be a checkpoint, whole or not.
-bool looks_like_checkpoint(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "config.json", ignored) ||
-         fs::exists(folder / "open_clip_config.json", ignored) ||
-         fs::exists(folder / "model.safetensors", ignored);
-}
-
 // The folder itself if it is a checkpoint, else those right below it.
 Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {
   std::error_code error;
@@ -81,7 +73,13 @@ Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {
   return found;
 }
 
-Result<std::vector<Listed>> everything(const ListArguments& arguments) {
+Result<std::vector<hub::CachedModel>> all_cached(const ListArguments& arguments) {
+  if (!arguments.cache.empty()) return hub::list_cached(arguments.cache);
+  SACCADE_ASSIGN(const fs::path cache, hub::cache_from_environment());
+  return hub::list_cached(cache);
+}
+
+Result<std::vector<Listed>> everything(const ListArguments& arguments, Messages& messages) {
   std::vector<Listed> all;
   for (const std::string& folder : arguments.folders) {
     SACCADE_ASSIGN(const std::vector<fs::path> found, checkpoints_in(folder));
@@ -91,12 +89,14 @@ Result<std::vector<Listed>> everything(const ListArguments& arguments) {
       listed.name = path.string();
     }
   }
-  fs::path cache = arguments.cache;
-  if (cache.empty()) {
-    SACCADE_ASSIGN(cache, hub::cache_from_environment());
+  auto cached = all_cached(arguments);
+  if (!cached) {
+    // Whoever names folders and no cache has asked for the folders.
+    if (arguments.folders.empty() || !arguments.cache.empty()) return fail(cached.error());
+    messages.warning(cached.error().message);
+    cached.emplace();
   }
-  SACCADE_ASSIGN(std::vector<hub::CachedModel> cached, hub::list_cached(cache));
-  for (hub::CachedModel& model : cached) {
+  for (hub::CachedModel& model : *cached) {
     Listed& listed = all.emplace_back();
     listed.name = model.text();
     listed.path = model.path;
@@ -180,7 +180,7 @@ std::string listed_line(const Listed& listed) {
 }
 
 Result<int> run_list(const ListArguments& arguments, Session& session) {
-  SACCADE_ASSIGN(const std::vector<Listed> all, everything(arguments));
+  SACCADE_ASSIGN(const std::vector<Listed> all, everything(arguments, session.messages));
   if (arguments.json) {
     Json list = Json::array();
     for (const Listed& listed : all) list.push_back(listed_json(listed));

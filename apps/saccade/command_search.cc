@@ -43,6 +43,7 @@ Result<Answer> answer_query(SearchArguments& arguments, const Collection& collec
   RerankOptions& options = arguments.rerank_options;
   options.name = second.id.name;
   SACCADE_ASSIGN(options.method, rerank_method_from_name(arguments.rerank_by));
+  if (!arguments.query.text.empty()) warn_of_separate_spaces(second, session.messages);
   ProgressLine progress(session.quiet);
   return search_and_rerank(collection, encoder, *second.encoder, arguments.query, options, pool,
                            progress.callback(), session.interrupts.stop_cleanly());

@@ -204,6 +204,29 @@ TEST_F(Model, ListKnowsWhatIsThere) {
   EXPECT_THAT(run({"model", "show", "owner/tiny"}).err, HasSubstr("in the cache without its weights"));
 }
 
+// Folders are listed where the cache is in a bad way.
+TEST_F(Model, ListsFoldersWithoutACache) {
+  const std::string setting = "HF_HUB_CACHE=" + (folder_ / "model/config.json").string();
+  const Outcome listed = run({"model", "list", "model"}, {.environment = {setting}});
+  EXPECT_EQ(listed.code, 0);
+  EXPECT_THAT(listed.out, HasSubstr(" model\n"));
+  expect_one_line(listed);
+  EXPECT_NE(run({"model", "list"}, {.environment = {setting}}).code, 0);
+  EXPECT_NE(run({"model", "list", "model", "--cache", "model/config.json"}).code, 0);
+}
+
+// OpenAI's layout is a single file of any name, and no config.
+TEST_F(Model, OpenAisArchiveIsListedAndFoundAgain) {
+  make_collection();
+  fs::create_directory(folder_ / "openai");
+  fs::copy_file(golden("clip-resnet-openai") / "model.pt", folder_ / "openai/RN50.pt");
+  EXPECT_EQ(list({"openai"})["openai"]["layout"], "openai");
+  const Outcome indexed = run({"index", "pictures", "-c", "resnet", "-m", "openai"});
+  ASSERT_EQ(indexed.code, 0) << indexed.err;
+  const Outcome found = run({"search", "-c", "resnet", "--image", "pictures/red.png"});
+  EXPECT_EQ(found.code, 0) << found.err;
+}
+
 TEST_F(Model, ConformanceIsRememberedByFingerprint) {
   EXPECT_THAT(run({"model", "show", "model"}).out,
               HasSubstr("conforms       not shown: saccade model conform model"));

@@ -6,6 +6,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/outline.h"
 
 namespace saccade {
 namespace {
@@ -126,6 +127,13 @@ std::string_view layout_name(Layout layout) {
       break;
   }
   return "openai";
+}
+
+bool looks_like_checkpoint(const fs::path& folder) {
+  if (is_there(folder / "config.json") || is_there(folder / "open_clip_config.json")) return true;
+  const auto weights = find_weights(folder, Layout::kOpenAi);
+  return !weights ||
+         !weights->empty();  // several files that could be the weights are an error of a checkpoint
 }
 
 Result<Checkpoint> open_checkpoint(const fs::path& folder) {

@@ -26,6 +26,10 @@ struct CheckpointOutline {
   std::vector<std::filesystem::path> files;
 };
 
+// Whether a folder means to be a checkpoint, whole or not: it has a config, or weights under a name that a
+// layout has for them. Looks at names alone.
+bool looks_like_checkpoint(const std::filesystem::path& folder);
+
 // Errors as load_encoder's for what is no checkpoint, or one whose files contradict themselves; an unknown
 // family is none. Maps the weights and reads their headers.
 Result<CheckpointOutline> outline_checkpoint(const std::filesystem::path& folder);
