@@ -297,6 +297,143 @@ SACCADE_INLINE void attend_heads_with(const AttentionTask& task, int64_t first, 
   }
 }
 
+// Where the parts of a head's gradient lie in scratch memory. Rows are padded to whole blocks of kQueries,
+// columns to whole vectors; the padding is 0 throughout.
+struct GradientLayout {
+  int64_t rows, columns, depth, depth_columns;
+  int64_t by_depth, by_token, square;  // floats of [rows, depth_columns], [depth, columns], [rows, columns]
+
+  explicit GradientLayout(const AttentionTask& task)
+      : rows(padded(task.tokens, kQueries)),
+        columns(padded(std::max(task.tokens, rows))),
+        depth(task.head_width),
+        depth_columns(padded(task.head_width)),
+        by_depth(rows * depth_columns),
+        by_token(depth * columns),
+        square(rows * columns) {}
+
+  [[nodiscard]] int64_t floats() const {
+    return 4 * by_depth + 2 * by_token + 4 * square + kQueries * depth_columns;
+  }
+};
+
+// [tokens, depth] of one head into rows, and into columns if these are asked for.
+template <typename T>
+SACCADE_INLINE void load_head(const T* from, int64_t token_stride, int64_t tokens, float factor,
+                              const GradientLayout& layout, float* rows, float* transposed) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T* token = from + t * token_stride;
+    float* row = rows + t * layout.depth_columns;
+    for (int64_t c = 0; c < layout.depth; ++c) row[c] = factor * read(token + c);
+    if (transposed != nullptr) {
+      for (int64_t c = 0; c < layout.depth; ++c) transposed[c * layout.columns + t] = row[c];
+    }
+  }
+}
+
+// out[t] = factor * (a b)[t] for each token: a [rows, columns], b [columns, depth_columns].
+template <int W, typename T>
+SACCADE_INLINE void store_product(const float* a, const float* b, int64_t tokens, float factor,
+                                  const GradientLayout& layout, float* block, T* out, int64_t token_stride) {
+  for (int64_t begin = 0; begin < tokens; begin += kQueries) {
+    multiply<W>(a + begin * layout.columns, layout.columns, b, layout.depth_columns, layout.depth_columns,
+                tokens, block, layout.depth_columns);
+    for (int64_t i = 0; i < std::min(kQueries, tokens - begin); ++i) {
+      T* token = out + (begin + i) * token_stride;
+      for (int64_t c = 0; c < layout.depth; ++c)
+        write(token + c, factor * block[i * layout.depth_columns + c]);
+    }
+  }
+}
+
+// With P = softmax(scale q k' + mask), out = P v: dv = P' dout, dP = dout v', dS = P (dP - rowsum(P dP)),
+// dq = scale dS k, dk = scale dS' q.
+template <int W, typename T>
+SACCADE_INLINE void attend_back_heads(const AttentionGradientTask& task, int64_t first, int64_t last,
+                                      float* scratch) {
+  const AttentionTask& forward = task.attention;
+  const GradientLayout layout(forward);
+  const int64_t tokens = forward.tokens;
+  const int64_t columns = layout.columns;
+  const int64_t part = forward.heads * forward.head_width;
+
+  float* queries = scratch;  // scaled
+  float* keys = queries + layout.by_depth;
+  float* values = keys + layout.by_depth;
+  float* out_gradient = values + layout.by_depth;
+  float* keys_across = out_gradient + layout.by_depth;
+  float* values_across = keys_across + layout.by_token;
+  float* weights = values_across + layout.by_token;
+  float* scores = weights + layout.square;  // their gradient
+  float* weights_across = scores + layout.square;
+  float* scores_across = weights_across + layout.square;
+  float* block = scores_across + layout.square;
+  std::fill(scratch, scratch + layout.floats(), 0.F);
+
+  for (int64_t pair = first; pair < last; ++pair) {
+    const int64_t entry = pair / forward.heads;
+    const int64_t head = pair % forward.heads;
+    const int64_t at = entry * tokens * 3 * part + head * forward.head_width;
+    const T* qkv = static_cast<const T*>(forward.qkv) + at;
+    load_head(qkv, 3 * part, tokens, forward.scale, layout, queries, nullptr);
+    load_head(qkv + part, 3 * part, tokens, 1.F, layout, keys, keys_across);
+    load_head(qkv + 2 * part, 3 * part, tokens, 1.F, layout, values, values_across);
+    load_head(static_cast<const T*>(task.out_gradient) + entry * tokens * part + head * forward.head_width,
+              part, tokens, 1.F, layout, out_gradient, nullptr);
+    const float* mask = nullptr;
+    if (forward.mask != nullptr) {
+      mask = forward.mask + entry * forward.mask_strides[0] + head * forward.mask_strides[1];
+    }
+
+    for (int64_t begin = 0; begin < tokens; begin += kQueries) {
+      float* block_weights = weights + begin * columns;
+      float* block_scores = scores + begin * columns;
+      multiply<W>(queries + begin * layout.depth_columns, layout.depth_columns, keys_across, columns, columns,
+                  layout.depth, block_weights, columns);
+      multiply<W>(out_gradient + begin * layout.depth_columns, layout.depth_columns, values_across, columns,
+                  columns, layout.depth, block_scores, columns);
+      for (int64_t i = 0; i < kQueries; ++i) {
+        float* p = block_weights + i * columns;
+        float* s = block_scores + i * columns;
+        const int64_t row = begin + i;
+        if (row >= tokens) {
+          std::fill(p, p + columns, 0.F);
+          std::fill(s, s + columns, 0.F);
+          continue;
+        }
+        const float factor =
+            exponents<W>(p, mask == nullptr ? nullptr : mask + row * forward.mask_strides[2], tokens);
+        float dot = 0;
+        for (int64_t t = 0; t < tokens; ++t) {
+          p[t] *= factor;
+          dot += p[t] * s[t];
+        }
+        std::fill(p + tokens, p + columns, 0.F);
+        for (int64_t t = 0; t < tokens; ++t) s[t] = p[t] * (s[t] - dot);
+        std::fill(s + tokens, s + columns, 0.F);
+        for (int64_t t = 0; t < tokens; ++t) {
+          weights_across[t * columns + row] = p[t];
+          scores_across[t * columns + row] = s[t];
+        }
+      }
+    }
+    T* gradient = static_cast<T*>(task.qkv_gradient) + at;
+    store_product<W>(scores, keys, tokens, forward.scale, layout, block, gradient, 3 * part);
+    store_product<W>(scores_across, queries, tokens, 1.F, layout, block, gradient + part, 3 * part);
+    store_product<W>(weights_across, out_gradient, tokens, 1.F, layout, block, gradient + 2 * part, 3 * part);
+  }
+}
+
+template <int W>
+SACCADE_INLINE void attend_back_with(const AttentionGradientTask& task, int64_t first, int64_t last,
+                                     float* scratch) {
+  if (task.attention.type == Element::kFloat32) {
+    attend_back_heads<W, float>(task, first, last, scratch);
+  } else {
+    attend_back_heads<W, uint16_t>(task, first, last, scratch);
+  }
+}
+
 // --- one function an instruction set --------------------------------------------------------------------
 
 void normalize_portable(const NormTask& task, int64_t first, int64_t last) {
@@ -304,6 +441,9 @@ void normalize_portable(const NormTask& task, int64_t first, int64_t last) {
 }
 void attend_portable(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
   attend_heads_with<4>(task, first, last, scratch);
+}
+void attend_back_portable(const AttentionGradientTask& task, int64_t first, int64_t last, float* scratch) {
+  attend_back_with<4>(task, first, last, scratch);
 }
 
 #if defined(__x86_64__)
@@ -316,11 +456,19 @@ SACCADE_AVX2 void normalize_avx2(const NormTask& task, int64_t first, int64_t la
 SACCADE_AVX2 void attend_avx2(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
   attend_heads_with<8>(task, first, last, scratch);
 }
+SACCADE_AVX2 void attend_back_avx2(const AttentionGradientTask& task, int64_t first, int64_t last,
+                                   float* scratch) {
+  attend_back_with<8>(task, first, last, scratch);
+}
 SACCADE_AVX512 void normalize_avx512(const NormTask& task, int64_t first, int64_t last) {
   normalize_rows_with<16>(task, first, last);
 }
 SACCADE_AVX512 void attend_avx512(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
   attend_heads_with<16>(task, first, last, scratch);
+}
+SACCADE_AVX512 void attend_back_avx512(const AttentionGradientTask& task, int64_t first, int64_t last,
+                                       float* scratch) {
+  attend_back_with<16>(task, first, last, scratch);
 }
 #endif
 
@@ -364,13 +512,17 @@ int64_t attention_scratch(const AttentionTask& task) {
          kQueries * (task.head_width + columns + depth_columns);
 }
 
+int64_t attention_gradient_scratch(const AttentionTask& task) {
+  return GradientLayout(task).floats();
+}
+
 std::span<const Kernels> kernels() {
   static constexpr Kernels kAll[] = {
 #if defined(__x86_64__)
-    {"avx512", normalize_avx512, attend_avx512},
-    {"avx2", normalize_avx2, attend_avx2},
+    {"avx512", normalize_avx512, attend_avx512, attend_back_avx512},
+    {"avx2", normalize_avx2, attend_avx2, attend_back_avx2},
 #endif
-    {"portable", normalize_portable, attend_portable},
+    {"portable", normalize_portable, attend_portable, attend_back_portable},
   };
   const std::span<const Kernels> all(kAll);
 #if defined(__x86_64__)
@@ -399,6 +551,16 @@ void attend(const AttentionTask& task) {
   in_parallel(task.batch * task.heads, 1, [&](int64_t first, int64_t last, int64_t thread) {
     fastest.attend(task, first, last, memory.data() + thread * scratch);
   });
+}
+
+void attend_back(const AttentionGradientTask& task) {
+  const Kernels& fastest = kernels().front();
+  const int64_t scratch = attention_gradient_scratch(task.attention);
+  std::vector<float> memory(static_cast<size_t>(scratch * most_threads()));
+  in_parallel(task.attention.batch * task.attention.heads, 1,
+              [&](int64_t first, int64_t last, int64_t thread) {
+                fastest.attend_back(task, first, last, memory.data() + thread * scratch);
+              });
 }
 
 }  // namespace saccade::nn

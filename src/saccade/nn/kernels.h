@@ -1,6 +1,6 @@
-// What lies between the matrix products of a transformer, for inference: layer normalization and attention,
-// each in one pass over memory, in the widest instructions the processor has. The layers of layers.h are the
-// oracle and what gradients flow through.
+// What lies between the matrix products of a transformer: layer normalization, for inference, and attention
+// with its gradient, each in one pass over memory, in the widest instructions the processor has. The composed
+// operations of layers.h are the oracle.
 //
 // All sums are float32 whatever the tensors' type. A row's (a head's) result does not depend on what it is
 // computed beside, nor on the number of threads.
@@ -41,15 +41,26 @@ struct AttentionTask {
   void* out = nullptr;  // [batch, tokens, heads, head_width]
 };
 
+// What a loss changes with qkv, from what it changes with the attention's result.
+struct AttentionGradientTask {
+  AttentionTask attention;             // `out` is not used: the weights are computed anew
+  const void* out_gradient = nullptr;  // [batch, tokens, heads, head_width]
+  void* qkv_gradient = nullptr;        // [batch, tokens, 3, heads, head_width]
+};
+
 // Rows [first, last) of a normalization; (batch, head) pairs [first, last) of an attention, counted with the
 // heads of one batch entry side by side. `scratch`: attention_scratch(task) floats for each caller at the
-// same time.
+// same time, attention_gradient_scratch(task) for the gradient.
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "portable"
   void (*normalize)(const NormTask& task, int64_t first, int64_t last) = nullptr;
   void (*attend)(const AttentionTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
+  void (*attend_back)(const AttentionGradientTask& task, int64_t first, int64_t last,
+                      float* scratch) = nullptr;
 };
 int64_t attention_scratch(const AttentionTask& task);
+// Grows with the square of the tokens.
+int64_t attention_gradient_scratch(const AttentionTask& task);
 
 // The kernels this processor can run, fastest first; the last is always "portable".
 std::span<const Kernels> kernels();
@@ -58,5 +69,6 @@ std::span<const Kernels> kernels();
 // it).
 void normalize(const NormTask& task);
 void attend(const AttentionTask& task);
+void attend_back(const AttentionGradientTask& task);
 
 }  // namespace saccade::nn

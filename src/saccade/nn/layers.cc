@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "saccade/nn/gradients.h"
 #include "saccade/nn/kernels.h"
 
 namespace saccade::nn {
@@ -22,20 +23,8 @@ torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const tor
                               double scale) {
   const torch::Tensor input = qkv.contiguous();
   AttentionTask task;
-  task.batch = input.size(0);
-  task.tokens = input.size(1);
-  task.heads = heads;
-  task.head_width = input.size(2) / 3 / heads;
-  task.type = element_of(input.scalar_type());
-  task.scale = static_cast<float>(scale);
-  task.qkv = input.data_ptr();
-  torch::Tensor added;
-  if (mask.defined()) {
-    added = mask.to(at::kFloat).contiguous().expand({task.batch, heads, task.tokens, task.tokens});
-    if (added.stride(3) != 1) added = added.contiguous();  // broadcast along the keys
-    task.mask = added.data_ptr<float>();
-    for (int i = 0; i < 3; ++i) task.mask_strides[i] = added.stride(i);
-  }
+  torch::Tensor added = mask;
+  describe_attention(input, heads, scale, added, task);
   torch::Tensor out = torch::empty({task.batch, task.tokens, input.size(2) / 3}, input.options());
   task.out = out.data_ptr();
   attend(task);
@@ -109,6 +98,9 @@ torch::Tensor Linear::bias() const {
 torch::Tensor Linear::forward(const torch::Tensor& x, Activation activation) const {
   if (packed_) return packed_->forward(x.to(packed_->dtype()).contiguous(), activation, x.scalar_type());
   const torch::Tensor b = bias();
+  if (at::GradMode::is_enabled() && takes_linear_with_gradient(x)) {
+    return activate(linear_with_gradient(x, weight(), b), activation);
+  }
   return activate(at::linear(x, weight().to(x.scalar_type()), b.defined() ? b.to(x.scalar_type()) : b),
                   activation);
 }
@@ -208,6 +200,9 @@ torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Te
                         std::optional<double> scale) {
   const double factor = scale.value_or(usual_scale(qkv, heads));
   if (takes_kernels(qkv)) return fused_attention(qkv, heads, mask, factor);
+  if (takes_attention_with_gradient(qkv) && !(mask.defined() && mask.requires_grad())) {
+    return attention_with_gradient(qkv, heads, mask, factor);
+  }
   const torch::Tensor parts = split_heads(qkv, heads);
   const torch::Tensor weights = weights_of(parts, qkv.size(0), mask, factor).to(qkv.scalar_type());
   return at::bmm(weights, parts[2])

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/test_folder.h"
+#include "saccade/nn/gradients.h"
 #include "saccade/nn/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/packed_linear.h"
@@ -227,6 +228,78 @@ TEST(Kernels, AttendAsTheDefinition) {
         }
       }
     }
+  }
+}
+
+// Against autograd through the plain operations in double, which is what runs for double.
+TEST(Gradients, AttentionAsAutograd) {
+  torch::manual_seed(13);
+  constexpr int64_t kBatch = 2, kHeads = 3;
+  for (const int64_t tokens : {1, 5, 6, 7, 17, 33, 77}) {
+    for (const int64_t head_width : {4, 20, 32}) {
+      const Tensor start = torch::randn({kBatch, tokens, 3 * kHeads * head_width});
+      const Tensor out_gradient = torch::randn({kBatch, tokens, kHeads * head_width});
+      Tensor left_out = torch::zeros({kBatch, 1, 1, tokens});
+      left_out[1].slice(2, tokens - tokens / 3).fill_(-std::numeric_limits<float>::infinity());
+      for (const Tensor& mask : {Tensor(), causal_mask(tokens), left_out + causal_mask(tokens)}) {
+        SCOPED_TRACE(std::to_string(tokens) + " tokens of " + std::to_string(head_width));
+        const auto gradient_of = [&](at::ScalarType type) {
+          Tensor qkv = start.to(type).detach().requires_grad_();
+          const Tensor out = attention(qkv, kHeads, mask);
+          out.backward(out_gradient.to(type));
+          return std::pair(out.detach(), qkv.grad());
+        };
+        const auto [expected_out, expected] = gradient_of(at::kDouble);
+        const auto [out, gradient] = gradient_of(at::kFloat);
+        EXPECT_LT(max_difference(out, expected_out), 1e-5);
+        EXPECT_LT(max_difference(gradient, expected), 2e-5);
+        EXPECT_LT(max_difference(gradient_of(at::kBFloat16).second, expected), 0.2);
+        // Every kernel, in two parts, over scratch memory with whatever was in it.
+        const Tensor input = start.contiguous();
+        AttentionGradientTask task;
+        Tensor added = mask;
+        describe_attention(input, kHeads, 1 / std::sqrt(static_cast<double>(head_width)), added,
+                           task.attention);
+        for (const Kernels& kernel : kernels()) {
+          Tensor to_qkv = torch::full_like(input, 7);
+          task.out_gradient = out_gradient.data_ptr();
+          task.qkv_gradient = to_qkv.data_ptr();
+          std::vector<float> scratch(static_cast<size_t>(attention_gradient_scratch(task.attention)),
+                                     std::nanf(""));
+          kernel.attend_back(task, 0, 2, scratch.data());
+          kernel.attend_back(task, 2, kBatch * kHeads, scratch.data());
+          EXPECT_LT(max_difference(to_qkv, expected), 2e-5) << kernel.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Gradients, LinearAsAutograd) {
+  torch::manual_seed(14);
+  for (const bool with_bias : {true, false}) {
+    const Tensor x = torch::randn({3, 7, 20});
+    const Tensor weight = torch::randn({11, 20});
+    const Tensor bias = with_bias ? torch::randn({11}) : Tensor();
+    const Tensor out_gradient = torch::randn({3, 7, 11});
+    const auto gradients_of = [&](at::ScalarType type) {
+      std::vector<Tensor> leaves;
+      for (const Tensor& tensor : {x.transpose(0, 1).contiguous().transpose(0, 1), weight, bias}) {
+        leaves.push_back(tensor.defined() ? tensor.to(type).detach().requires_grad_() : tensor);
+      }
+      const Tensor out = type == at::kFloat ? linear_with_gradient(leaves[0], leaves[1], leaves[2])
+                                            : at::linear(leaves[0], leaves[1], leaves[2]);
+      out.backward(out_gradient.to(type));
+      std::vector<Tensor> result = {out.detach()};
+      for (const Tensor& leaf : leaves) {
+        if (leaf.defined()) result.push_back(leaf.grad());
+      }
+      return result;
+    };
+    const std::vector<Tensor> expected = gradients_of(at::kDouble);
+    const std::vector<Tensor> actual = gradients_of(at::kFloat);
+    ASSERT_EQ(actual.size(), with_bias ? 4U : 3U);
+    for (size_t i = 0; i < actual.size(); ++i) EXPECT_LT(max_difference(actual[i], expected[i]), 1e-4) << i;
   }
 }
 
