@@ -16,6 +16,7 @@
 
 #include "checkpoint.h"
 #include "command.h"
+#include "number.h"
 
 namespace saccade::app {
 namespace {
@@ -353,7 +354,7 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
   audit->add_option("-m,--model", arguments->checkpoint,
                     "compare images by this checkpoint's rows, count captions in its tokens");
   audit->add_option("--near", arguments->near_cosine, "with -m: rows at least this close are near-duplicates")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(real_number(0, 1))
       ->capture_default_str();
   add_encoder_options(*audit, arguments->encoder);
 }

@@ -78,9 +78,12 @@ TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
   add_index_command(app, chosen);
   add_search_command(app, chosen);
   add_collection_command(app, chosen);
+  add_dataset_command(app, chosen);
   add_embed_command(app, chosen);
   add_model_command(app, chosen);
+  add_eval_command(app, chosen);
   add_train_command(app, chosen);
+  add_report_command(app, chosen);
   add_demo_command(app, chosen);
   const auto refuses = [](CLI::Option& option, const std::string& text) {
     option.clear();

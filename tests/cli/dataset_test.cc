@@ -46,11 +46,15 @@ TEST_F(DatasetCommand, TellsConvertsAndAudits) {
 }
 
 TEST_F(DatasetCommand, WhatItRefuses) {
-  EXPECT_EQ(run({"dataset", "info", "captions.csv", "--split", "dev"}).code, 2);
-  EXPECT_EQ(run({"dataset", "info", "captions.csv#colour=red"}).code, 2);
-  EXPECT_EQ(run({"dataset", "info", "nothing.csv"}).code, 1);
-  EXPECT_EQ(run({"dataset", "convert", "captions.csv"}).code, 2);
-  EXPECT_EQ(run({"dataset", "audit", "captions.csv", "-m", "nowhere"}).code, 1);
+  expect_failure({"dataset", "info", "captions.csv", "--split", "dev"}, 2, {"captions.csv", "\"dev\""});
+  expect_failure({"dataset", "info", "captions.csv#colour=red"}, 2, {"captions.csv#colour=red", "colour"});
+  expect_failure({"dataset", "info", "nothing.csv"}, 1, {"nothing.csv"});
+  expect_failure({"dataset", "convert", "captions.csv"}, 2, {"--output"});
+  expect_failure({"dataset", "convert", "nothing.csv", "-o", "all.jsonl"}, 1, {"nothing.csv"});
+  expect_failure({"dataset", "audit", "captions.csv", "-m", "nowhere"}, 1, {"nowhere"});
+  write("cut.parquet", "PAR1");
+  expect_failure({"dataset", "info", "cut.parquet"}, 1, {"cut.parquet"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "all.jsonl"));
 }
 
 }  // namespace

@@ -182,6 +182,16 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
   return outcome;
 }
 
+void ProgramTest::expect_failure(const std::vector<std::string>& arguments, int code,
+                                 const std::vector<std::string>& parts, const RunOptions& options) const {
+  SCOPED_TRACE(testing::PrintToString(arguments));
+  const Outcome outcome = run(arguments, options);
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  expect_one_line(outcome);
+  for (const std::string& part : parts) EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
 void ProgramTest::SetUp() {
   const std::filesystem::path source = golden("clip-gelu");
   std::filesystem::create_directory(folder_ / "model");

@@ -53,6 +53,9 @@ class ProgramTest : public testing::Test {
   // in it, and no setting of a hub comes from outside. A run of more than 60 seconds (of kSlower) is killed,
   // with code 128 + SIGALRM.
   Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) const;
+  // Runs, and expects an exit code, one line on stderr with each of `parts` in it, and nothing on stdout.
+  void expect_failure(const std::vector<std::string>& arguments, int code,
+                      const std::vector<std::string>& parts, const RunOptions& options = {}) const;
 
   // Writes a file below the test's folder, making folders as needed, and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view content) const;
