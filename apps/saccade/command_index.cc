@@ -198,8 +198,11 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   if (is_collection(arguments.collection)) {
     SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
     SACCADE_ASSIGN(checkpoint, checkpoint_of(info, arguments.checkpoint));
-  } else if (checkpoint.empty()) {
-    SACCADE_ASSIGN(checkpoint, starter_checkpoint());
+  } else {
+    SACCADE_TRY(check_any_input(inputs));  // a mistyped path is no reason to make a collection
+    if (checkpoint.empty()) {
+      SACCADE_ASSIGN(checkpoint, starter_checkpoint());
+    }
   }
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   warn_of_separate_spaces(loaded, session.messages);

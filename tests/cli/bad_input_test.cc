@@ -42,6 +42,7 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
 
 // Options for what an encoder of one row a picture does not have.
 TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
+  picture("pictures/red.png", 220, 10, 10);
   expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--rows-precision", "int8"}, 1,
                  {"--rows-precision", "one row a picture"});
   expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--pool-rows", "4"}, 1, {"--pool-rows"});
@@ -66,7 +67,10 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
     expect_failure({"collection", part, "-c", "nowhere"}, 1, {"nowhere"});
   expect_failure({"collection", "remove", "-c", "nowhere", "x"}, 1, {"nowhere"});
   expect_failure({"index", "pictures", "-c", "c", "-m", "nomodel"}, 1, {"nomodel"});
-  expect_failure({"index", "nopictures", "-c", "c", "-m", "model"}, 1, {"nopictures"});
+  expect_failure({"index", "nopictures", "-c", "c", "-m", "model"}, 1,
+                 {"index: " + (folder_ / "nopictures").string() + ": no such file or folder"});
+  expect_failure({"index", "-", "-c", "c", "-m", "model"}, 1, {"nopictures"},
+                 {.input = "nopictures\nnoneither\n"});
   expect_failure({"embed", "--images", "nopictures", "-m", "model", "-o", "x.npy"}, 1, {"nopictures"});
   expect_failure({"embed", "--texts", "notexts", "-m", "model", "-o", "x.npy"}, 1, {"notexts"});
   expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "no/x.npy"}, 1, {"no/x.npy"});
@@ -74,6 +78,22 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   expect_failure({"model", "conform", "model", "--io", "noio"}, 1, {"noio"});
   expect_failure({"index", "pictures", "-c", "c", "-m", "model", "--captions", "nolist"}, 1, {"nolist"});
   expect_failure({"demo", "nosample"}, 1, {"nosample"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "c"));  // no collection for a path that was mistyped
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "saccade-demo"));
+
+  make_collection();
+  const std::string before = snapshot("c");
+  expect_failure({"index", "nopictures", "-c", "c"}, 1, {"/nopictures: no such file or folder"});
+  expect_failure({"index", "nopictures", "-c", "c", "--prune"}, 1, {"/nopictures: no such file or folder"});
+  EXPECT_EQ(snapshot("c"), before);
+  // Of several, those that are there are taken.
+  const Outcome partly = run({"index", "nopictures", "pictures", "-c", "new", "-m", "model", "--json"});
+  EXPECT_EQ(partly.code, 3) << partly.err;
+  const auto json = parse_json(partly.out);
+  ASSERT_TRUE(json.has_value()) << partly.out;
+  EXPECT_EQ((*json)["added"], 4);
+  ASSERT_EQ((*json)["failed"].size(), 1U);
+  EXPECT_EQ((*json)["failed"][0]["path"], (folder_ / "nopictures").string());
 }
 
 TEST_F(BadInput, AFolderThatIsNoCollectionIsLeftAlone) {

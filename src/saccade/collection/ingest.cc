@@ -89,6 +89,10 @@ Result<FileState> file_state(const std::string& path) {
   return FileState{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
+Error no_such_input() {
+  return {ErrorCode::kNotFound, "no such file or folder"};
+}
+
 // Certain that nothing has this name any more; a folder we may not look into is no proof.
 bool is_gone(const std::string& path) {
   struct stat info {};
@@ -660,10 +664,10 @@ Status Run::check_inputs(const WalkResult& found) {
       }));
     }
     any = any || known;
-    if (!known) report_failure(path, Error{ErrorCode::kNotFound, "no such file or folder"});
+    if (!known) report_failure(path, no_such_input());
   }
   if (!any && !found.missing.empty()) {
-    return fail(ErrorCode::kNotFound, "{}: no such file or folder", found.missing.front());
+    return fail(no_such_input().in(found.missing.front()));
   }
   for (const auto& folder : found.unreadable) report_failure(folder.path, folder.error);
   return {};
@@ -741,6 +745,14 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
 }
 
 }  // namespace
+
+Status check_any_input(std::span<const std::filesystem::path> inputs) {
+  for (const std::filesystem::path& input : inputs) {
+    if (!is_missing(catalog_path(input))) return {};
+  }
+  if (inputs.empty()) return {};
+  return fail(no_such_input().in(catalog_path(inputs.front())).in("index"));
+}
 
 Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,

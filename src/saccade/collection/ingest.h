@@ -79,6 +79,10 @@ struct IngestReport {
   } seconds;
 };
 
+// kNotFound, in the words of ingest(), if none of `inputs` exists: to be asked before a collection is made
+// for them.
+Status check_any_input(std::span<const std::filesystem::path> inputs);
+
 // Adds or refreshes the pictures of `inputs`: folders (all below, files with an image's extension) and files
 // (tried whatever they are called). A failing file never ends the run: it is remembered and reported. What
 // does: kNotFound if none of the inputs exists, kMismatch if `encoder` is not the collection's, a failing

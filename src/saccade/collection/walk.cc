@@ -24,12 +24,10 @@ class Walker {
   void take(const fs::path& input) {
     const std::string path = catalog_path(input);
     std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (status.type() == fs::file_type::directory) {
+    if (fs::is_directory(path, error)) {
       result_.folders.push_back(path);
       take_folder(path);
-    } else if (status.type() == fs::file_type::not_found &&
-               !fs::is_symlink(fs::symlink_status(path, error))) {
+    } else if (is_missing(path)) {
       result_.missing.push_back(path);
     } else {
       add(path);
@@ -98,6 +96,12 @@ class Walker {
 };
 
 }  // namespace
+
+bool is_missing(const fs::path& path) {
+  std::error_code error;
+  return fs::status(path, error).type() == fs::file_type::not_found &&
+         !fs::is_symlink(fs::symlink_status(path, error));
+}
 
 WalkResult walk(std::span<const fs::path> inputs, const WalkOptions& options, std::stop_token stop,
                 const std::function<void(int64_t found)>& progress) {

@@ -30,6 +30,9 @@ struct WalkResult {
   std::vector<Unreadable> unreadable;  // folders that could not be listed
 };
 
+// Whether an input is not there: neither a file, a folder, nor a link that leads nowhere.
+bool is_missing(const std::filesystem::path& path);
+
 // Folders are walked below, names sorted byte by byte, taking files with an image's extension; inputs that
 // are files are taken whatever they are called. Ends early, with what it has, when asked to stop.
 WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
