@@ -16,6 +16,7 @@
 #include "answers.h"
 #include "checkpoint.h"
 #include "command.h"
+#include "ingest_report.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -47,7 +48,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, {}));
   ThreadPool pool;
-  int64_t failed = 0;
+  bool some_failed = false;
   {
     SACCADE_ASSIGN(CollectionWriter writer,
                    CollectionWriter::open_or_create(arguments.collection, loaded.id));
@@ -56,7 +57,10 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     SACCADE_ASSIGN(const IngestReport report, ingest(writer, *loaded.encoder, inputs, {}, pool,
                                                      progress.callback(), session.interrupts.stop_cleanly()));
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
-    failed = static_cast<int64_t>(report.failed.size());
+    progress.clear();
+    SACCADE_TRY(session.out.write(report_text(report, arguments.collection)));
+    warn_of_no_pictures(report, arguments.sample, session.messages);
+    some_failed = !report.failed.empty();
   }
 
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
@@ -77,7 +81,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
       write_search_page(arguments.html, answers, collection, "Saccade: a few searches", pool, session));
   SACCADE_TRY(
       session.out.write(fmt::format("\nthe same as a page of pictures: {}\n", one_line(arguments.html))));
-  return failed == 0 ? kDone : kSomeFailed;
+  return some_failed ? kSomeFailed : kDone;
 }
 
 }  // namespace

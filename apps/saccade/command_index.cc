@@ -20,6 +20,7 @@
 
 #include "checkpoint.h"
 #include "command.h"
+#include "ingest_report.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -112,34 +113,6 @@ Json report_json(const IngestReport& report, const std::string& collection) {
           {"failed", std::move(failed)}};
 }
 
-std::string report_text(const IngestReport& report, const std::string& collection) {
-  std::string text = fmt::format("{}: {} seen in {}", collection, counted(report.seen, "file"),
-                                 duration_text(report.seconds.total));
-  if (report.seconds.total > 0 && report.added + report.updated > 0) {
-    text += fmt::format(", {:.1f} pictures a second",
-                        static_cast<double>(report.added + report.updated) / report.seconds.total);
-  }
-  text += "\n";
-  const auto line = [&text](int64_t count, std::string_view what) {
-    if (count > 0) text += fmt::format("  {:>9}  {}\n", count_text(count), what);
-  };
-  line(report.added,
-       report.duplicates > 0
-           ? fmt::format("added, {} of them with the bytes of another picture", count_text(report.duplicates))
-           : "added");
-  line(report.updated, "updated: the file had changed");
-  line(report.moved, "found under another path");
-  line(report.unchanged, "unchanged");
-  line(report.removed, "removed: the file is gone");
-  line(report.missing, "kept although the file is gone (--prune removes them)");
-  line(report.skipped_failed, "skipped: failed before (--retry-failed tries again)");
-  line(static_cast<int64_t>(report.failed.size()), "failed:");
-  for (const Failure& failure : report.failed) {
-    text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
-  }
-  return text;
-}
-
 // How the rows of an encoder of many an item are kept: settled when a collection is made, as asked or by
 // default; asked otherwise of one that there is, refused.
 Status settle_late_rows(const IndexArguments& arguments, Encoder& encoder, IngestSettings& settings) {
@@ -221,11 +194,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   } else {
     SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
   }
-  if (report->seen == 0 && report->failed.empty() && !report->cancelled) {
-    session.messages.warning(
-        fmt::format("no pictures in {}: folders are searched for files with an image's ending",
-                    one_line(arguments.paths.front())));
-  }
+  warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");

@@ -263,5 +263,26 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   EXPECT_THAT(*page, HasSubstr("id=\"query-6\""));
 }
 
+TEST_F(Cli, DemoSaysWhatFailedAndWhereThereWasNothing) {
+  picture("some/good.png", 90, 90, 0);
+  write("some/broken.png", "not a picture");
+  const std::vector<std::string> demo = {"demo", "some", "-c", "c", "-m", "model", "--html", "demo.html"};
+  const Outcome failed = run(demo);
+  EXPECT_EQ(failed.code, 3) << failed.err;
+  EXPECT_THAT(failed.out, HasSubstr("        1  failed:\n"));
+  EXPECT_THAT(failed.out, HasSubstr((folder_ / "some/broken.png").string() + ": "));
+  EXPECT_THAT(failed.out, HasSubstr("1 picture in c\n"));
+  const Outcome again = run(demo);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("        1  skipped: failed before"));
+
+  std::filesystem::create_directory(folder_ / "empty");
+  const Outcome nothing = run({"demo", "empty", "-c", "none", "-m", "model", "--html", "none.html"});
+  EXPECT_EQ(nothing.code, 0);
+  expect_one_line(nothing);
+  EXPECT_THAT(nothing.err, HasSubstr("no pictures in empty"));
+  EXPECT_THAT(nothing.out, HasSubstr("0 pictures in none\n"));
+}
+
 }  // namespace
 }  // namespace saccade::test

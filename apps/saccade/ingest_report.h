@@ -1,0 +1,19 @@
+// What an ingest did, for people.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "saccade/collection/ingest.h"
+
+#include "console.h"
+
+namespace saccade::app {
+
+// Counts, and a line a failure.
+std::string report_text(const IngestReport& report, const std::string& collection);
+
+// Says so where there was nothing to take in; `input` is the first of the paths looked at.
+void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages);
+
+}  // namespace saccade::app
