@@ -96,6 +96,38 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   EXPECT_EQ((*json)["failed"][0]["path"], (folder_ / "nopictures").string());
 }
 
+TEST_F(BadInput, EmptyFilesAndFoldersAreNamed) {
+  std::filesystem::create_directory(folder_ / "empty");
+  const auto reference = read_file(folder_ / "model/io.safetensors");
+  ASSERT_TRUE(reference.has_value());
+  write("none.safetensors", "");
+  write("cut.safetensors", std::string_view(*reference).substr(0, reference->size() / 2));
+  write("foreign.safetensors", "%PDF-1.7 not a tensor in it");
+  for (const char* file : {"none.safetensors", "cut.safetensors", "foreign.safetensors", "empty"})
+    expect_failure({"model", "conform", "model", "--io", file}, 1, {file});
+  write("none.txt", "");
+  expect_failure({"embed", "--texts", "none.txt", "-m", "model", "-o", "x.npy"}, 1, {"none.txt is empty"});
+  expect_failure({"embed", "--images", "empty", "-m", "model", "-o", "x.npy"}, 1, {"no images in empty"});
+  for (const char* file : {"x.npy", "x.npy.json"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file));
+
+  // Nothing to take in is a warning, and what is made of it is searched like any other collection.
+  const Outcome indexed = run({"index", "empty", "-c", "c", "-m", "model"});
+  EXPECT_EQ(indexed.code, 0);
+  expect_one_line(indexed);
+  EXPECT_THAT(indexed.err, HasSubstr("no pictures in empty"));
+  EXPECT_EQ(run({"search", "-c", "c", "x"}).out, "no pictures in the collection\n");
+  EXPECT_EQ(run({"search", "-c", "c", "x", "--filter", "width>1"}).out, "no picture passes the filter\n");
+  const Outcome answer = run({"search", "-c", "c", "x", "--json", "--html", "page.html"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  const auto json = parse_json(answer.out);
+  ASSERT_TRUE(json.has_value()) << answer.out;
+  EXPECT_EQ((*json)["searched"], 0);
+  EXPECT_EQ((*json)["hits"], Json::array());
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "page.html"));
+  EXPECT_EQ(run({"collection", "verify", "-c", "c", "--deep"}).code, 0);
+  EXPECT_EQ(run({"collection", "compact", "-c", "c"}).code, 0);
+}
+
 TEST_F(BadInput, AFolderThatIsNoCollectionIsLeftAlone) {
   picture("pictures/red.png", 200, 0, 0);
   write("home/letter.txt", "dear");
@@ -304,6 +336,21 @@ TEST_F(BadInput, NoStandardStreamsDoNoHarm) {
   const auto info = parse_json(run({"collection", "info", "-c", "c", "--json"}).out);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ((*info)["items"], 5);
+}
+
+TEST_F(BadInput, CtrlCInEmbedWritesNothing) {
+  constexpr int kPictures = 800 / kSlower;
+  for (int i = 0; i < kPictures; ++i) picture(fmt::format("more/{}.png", i), i % 256, 7 * i % 256, 0);
+  const std::string before = snapshot("more");
+  const Outcome stopped = run({"embed", "--images", "more", "-m", "model", "-o", "x.npy", "--batch", "1"},
+                              {.terminal_errors = true, .stop_when = [](std::string_view errors) {
+                                 return errors.find("embedding ") != std::string_view::npos;
+                               }});
+  EXPECT_EQ(stopped.code, 1) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("saccade: stopped, nothing written"));
+  EXPECT_THAT(stopped.out, IsEmpty());
+  for (const char* file : {"x.npy", "x.npy.json"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file));
+  EXPECT_EQ(snapshot("more"), before);
 }
 
 TEST_F(BadInput, CtrlCStopsCleanlyAndTheSameCommandGoesOn) {

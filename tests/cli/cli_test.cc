@@ -1,5 +1,8 @@
 // The commands at work: what they print, and that what they print agrees.
+#include <algorithm>
+#include <map>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -55,6 +58,81 @@ TEST_F(Cli, IndexAddsOnceAndSaysWhatItDid) {
   EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = "more/a b.png\n"}))["added"], 1);
   const std::string list("more/a b.png\0more/c\nd.png\0", 26);
   EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = list}))["added"], 1);
+}
+
+TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
+  make_collection();
+  picture("other/large.png", 9, 9, 9);
+  std::filesystem::remove(folder_ / "pictures/red.png");
+  struct Step {
+    std::vector<std::string> words;
+    int code;
+    std::map<std::string, int> counts;
+  };
+  const std::vector<Step> steps = {
+      {{"pictures"}, 0, {{"missing", 1}, {"removed", 0}, {"unchanged", 3}}},
+      {{"other", "--prune"}, 3, {{"removed", 0}, {"added", 0}}},  // elsewhere, and too large as below
+      {{"pictures", "--prune"}, 0, {{"missing", 0}, {"removed", 1}, {"unchanged", 3}}},
+      {{"pictures", "--prune"}, 0, {{"missing", 0}, {"removed", 0}}},
+      {{"other"}, 0, {{"skipped_failed", 1}, {"added", 0}}},
+      {{"other", "--retry-failed"}, 3, {{"skipped_failed", 0}, {"added", 0}}},
+      {{"other", "--retry-failed", "--max-pixels", "5600"}, 0, {{"skipped_failed", 0}, {"added", 1}}},
+      {{"other", "--retry-failed"}, 0, {{"unchanged", 1}, {"added", 0}}}};
+  for (const Step& step : steps) {
+    std::vector<std::string> words = {"index", "-c", "c", "--json"};
+    if (std::ranges::find(step.words, "--max-pixels") == step.words.end())
+      words.insert(words.end(), {"--max-pixels", "5599"});  // pictures are 80 x 70
+    words.insert(words.end(), step.words.begin(), step.words.end());
+    SCOPED_TRACE(testing::PrintToString(words));
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, step.code) << outcome.err;
+    const Json json = json_of(outcome);
+    for (const auto& [key, count] : step.counts) EXPECT_EQ(json[key], count) << key;
+    EXPECT_EQ(json["failed"].size(), step.code == 3 ? 1U : 0U) << outcome.out;
+  }
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
+}
+
+// A TIFF of 30 x 20 grey pixels that is to be shown turned (orientation 6).
+std::string turned_tiff() {
+  constexpr uint32_t kWidth = 30, kHeight = 20, kPixels = 8;  // where they begin
+  std::string file;
+  const auto put = [&file](uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) file += static_cast<char>(value >> (8 * i) & 0xff);
+  };
+  file += "II";
+  put(42, 2);
+  put(kPixels + kWidth * kHeight, 4);
+  for (uint32_t i = 0; i < kWidth * kHeight; ++i) put(i % 251, 1);
+  // Width, height, bits, no compression, black is 0, pixels at, orientation, channels, rows a strip, bytes.
+  constexpr std::pair<uint32_t, uint32_t> kFields[] = {
+      {256, kWidth},  {257, kHeight}, {258, 8}, {259, 1},       {262, 1},
+      {273, kPixels}, {274, 6},       {277, 1}, {278, kHeight}, {279, kWidth * kHeight}};
+  put(std::size(kFields), 2);
+  for (const auto& [tag, value] : kFields) {
+    put(tag, 2);
+    put(3, 2);  // 16 bits
+    put(1, 4);
+    put(value, 4);
+  }
+  put(0, 4);
+  return file;
+}
+
+TEST_F(Cli, AsStoredIsSettledWhenACollectionIsMade) {
+  write("turned/turned.tif", turned_tiff());
+  for (const bool as_stored : {false, true}) {
+    const std::string collection = as_stored ? "stored" : "upright";
+    std::vector<std::string> words = {"index", "turned", "-c", collection, "-m", "model"};
+    if (as_stored) words.emplace_back("--as-stored");
+    const Outcome indexed = run(words);
+    ASSERT_EQ(indexed.code, 0) << indexed.out << indexed.err;
+    const Json hit = json_of(run({"search", "-c", collection, "x", "--json"}))["hits"][0];
+    EXPECT_EQ(hit["width"], as_stored ? 30 : 20);
+    EXPECT_EQ(hit["height"], as_stored ? 20 : 30);
+    const Json info = json_of(run({"collection", "info", "-c", collection, "--json"}));
+    EXPECT_EQ(info["settings"]["apply_orientation"], !as_stored);
+  }
 }
 
 TEST_F(Cli, SearchFindsAPictureByItself) {
@@ -169,6 +247,21 @@ TEST_F(Cli, CollectionCommands) {
   EXPECT_EQ(run({"collection", "verify", "-c", "c"}).code, 0);
   EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--filter", "format=png", "--json"}))["removed"],
             3);
+}
+
+TEST_F(Cli, RemoveTakesIds) {
+  make_collection();
+  const Json hits = json_of(run({"search", "-c", "c", "x", "--all", "--json"}))["hits"];
+  ASSERT_EQ(hits.size(), 4U);
+  const std::vector<std::string> ids = {hits[1]["id"].dump(), hits[3]["id"].dump(), "999999"};
+  EXPECT_EQ(
+      json_of(run({"collection", "remove", "-c", "c", "--id", ids[0], ids[1], ids[2], "--json"}))["removed"],
+      2);
+  const Json left = json_of(run({"search", "-c", "c", "x", "--all", "--json"}))["hits"];
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_EQ(left[0]["id"], hits[0]["id"]);
+  EXPECT_EQ(left[1]["id"], hits[2]["id"]);
+  EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--id", ids[0], "--json"}))["removed"], 0);
 }
 
 TEST_F(Cli, EmbedWritesRowsForOtherTools) {

@@ -77,31 +77,46 @@ class Train : public ProgramTest {
   }
 };
 
-TEST_F(Train, KilledItGoesOnAndItsCheckpointSearches) {
+TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
   constexpr int kSteps = 60 / kSlower;
   const std::vector<std::string> schedule = {
       "--steps", std::to_string(kSteps), "--evaluate-every", "5", "--checkpoint-every", "1", "--json"};
   const Outcome whole = run(command("whole", schedule));
   ASSERT_EQ(whole.code, 0) << whole.err;
 
-  const auto is_under_way = [&](std::string_view) {
-    return std::filesystem::exists(folder_ / "run/state.safetensors");
-  };
-  const Outcome killed = run(command("run", schedule), {.stop_when = is_under_way, .stop_signal = SIGKILL});
-  ASSERT_EQ(killed.code, 128 + SIGKILL) << killed.err;
-  const Outcome rest = run(command("run", schedule));
-  ASSERT_EQ(rest.code, 0) << rest.err;
-  const auto json = parse_json(rest.out);
-  ASSERT_TRUE(json.has_value()) << rest.out;
-  EXPECT_EQ((*json)["steps"], kSteps);
-  EXPECT_EQ((*json)["finished"], true);
-  EXPECT_EQ((*json)["left_out"], Json::array());
-  ASSERT_EQ((*json)["best"].size(), 1U);
-  EXPECT_EQ((*json)["best"][0]["images"], 8);
-  for (const char* file : {"metrics.jsonl", "model/model.safetensors"}) {
-    EXPECT_EQ(sha256_file(folder_ / "run" / file).value_or("a"),
-              sha256_file(folder_ / "whole" / file).value_or("b"))
-        << file;
+  for (const int signal : {SIGINT, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    const std::string folder = signal == SIGINT ? "stopped" : "run";
+    const auto is_under_way = [&](std::string_view) {
+      return std::filesystem::exists(folder_ / folder / "state.safetensors");
+    };
+    const Outcome cut = run(command(folder, schedule), {.stop_when = is_under_way, .stop_signal = signal});
+    if (signal == SIGINT) {
+      EXPECT_EQ(cut.code, 1);
+      EXPECT_THAT(cut.err,
+                  HasSubstr(fmt::format("of {} steps; the same command goes on from there", kSteps)));
+      const auto json = parse_json(cut.out);
+      ASSERT_TRUE(json.has_value()) << cut.out;
+      EXPECT_EQ((*json)["finished"], false);
+      EXPECT_GT((*json)["steps"], 0);
+      EXPECT_LT((*json)["steps"], kSteps);
+    } else {
+      ASSERT_EQ(cut.code, 128 + SIGKILL) << cut.err;
+    }
+    const Outcome rest = run(command(folder, schedule));
+    ASSERT_EQ(rest.code, 0) << rest.err;
+    const auto json = parse_json(rest.out);
+    ASSERT_TRUE(json.has_value()) << rest.out;
+    EXPECT_EQ((*json)["steps"], kSteps);
+    EXPECT_EQ((*json)["finished"], true);
+    EXPECT_EQ((*json)["left_out"], Json::array());
+    ASSERT_EQ((*json)["best"].size(), 1U);
+    EXPECT_EQ((*json)["best"][0]["images"], 8);
+    for (const char* file : {"metrics.jsonl", "model/model.safetensors"}) {
+      EXPECT_EQ(sha256_file(folder_ / folder / file).value_or("a"),
+                sha256_file(folder_ / "whole" / file).value_or("b"))
+          << file;
+    }
   }
 
   const Outcome indexed = run({"index", "data", "-c", "c", "-m", "run/model"});
@@ -125,6 +140,16 @@ TEST_F(Train, WhatItRefuses) {
   write("data/model.json", "{");
   expect_failure(command("run"), 1, {"data/model.json"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
+  write("home/model/model.safetensors", "somebody's weights");
+  const std::string before = snapshot("home");
+  std::vector<std::string> words = command("home");
+  std::erase(words, "--cache");  // decoded pictures would lie below home
+  std::erase(words, "cache");
+  expect_failure(words, 2, {"run folder home: ", "it holds \"model\""});
+  EXPECT_EQ(snapshot("home"), before);
 }
 
 TEST_F(Train, DryRunWritesNothing) {
