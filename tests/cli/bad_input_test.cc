@@ -286,6 +286,48 @@ TEST_F(BadInput, TargetsThatCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.npy"));
 }
 
+// What commands write beside a collection: where there is no room, or no right to, nothing is left half done.
+TEST_F(BadInput, OutputsThatCannotBeWritten) {
+  write("pictures/blue.txt", std::string(20'000, 'b'));  // on the page: SQLite too needs files of 32 KiB
+  make_collection();
+  write("set.jsonl",
+        "{\"image\": \"pictures/red.png\", \"captions\": [\"red\"]}\n"
+        "{\"image\": \"pictures/blue.png\", \"captions\": [\"blue\"]}\n");
+  const std::vector<std::string> evaluate = {"eval",      "retrieval",  "-m",          "model", "--dataset",
+                                             "set.jsonl", "--no-cache", "--resamples", "10",    "-o"};
+  std::vector<std::string> first = evaluate;
+  first.emplace_back("run");
+  ASSERT_EQ(run(first).code, 0);
+  struct Case {
+    std::vector<std::string> words;  // the output's name goes behind them
+    int64_t room;                    // bytes a file, below what the command writes
+    bool folder = false;             // the output is one
+  };
+  const std::vector<Case> cases = {{{"search", "-c", "c", "x", "--html"}, 40'000},
+                                   {{"dataset", "convert", "set.jsonl", "-o"}, 50},
+                                   {{"report", "run", "--no-charts", "-o"}, 4'000},
+                                   {{"embed", "--images", "pictures", "-m", "model", "-o"}, 50},
+                                   {evaluate, 50, true}};
+  const std::string before = snapshot("c") + snapshot("run");
+  std::filesystem::create_directory(folder_ / "locked");
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder_ / "locked", perms::owner_read | perms::owner_exec);
+  for (const Case& each : cases) {
+    const bool rows = each.words[0] == "embed";
+    std::vector<std::string> words = {"-q"};
+    words.insert(words.end(), each.words.begin(), each.words.end());
+    words.push_back(rows ? "locked/out.npy" : "locked/out");
+    expect_failure(words, 1, {words.back(), "ermission denied"}, {.plain_rights = true});
+    words.back() = rows ? "out.npy" : "out";
+    expect_failure(words, 1, {words.back(), "File too large"}, {.max_file_bytes = each.room});
+    EXPECT_EQ(std::filesystem::exists(folder_ / words.back()), each.folder) << words.back();
+    EXPECT_FALSE(std::filesystem::exists(folder_ / words.back() / "run.json"));
+    EXPECT_EQ(run(words).code, 0);
+    std::filesystem::remove_all(folder_ / words.back());
+  }
+  EXPECT_EQ(snapshot("c") + snapshot("run"), before);
+}
+
 TEST_F(BadInput, FoldersWithoutRights) {
   make_collection();
   const std::string before = snapshot("c");

@@ -152,6 +152,21 @@ TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
   EXPECT_EQ(snapshot("home"), before);
 }
 
+TEST_F(Train, WithoutRoomOrRightsItSaysSoAndGoesOnLater) {
+  const std::vector<std::string> words = command("run", {"--steps", "2"});
+  std::filesystem::create_directory(folder_ / "locked");
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder_ / "locked", perms::owner_read | perms::owner_exec);
+  expect_failure(command("locked/run", {"--steps", "2"}), 1, {"locked/run", "ermission denied"},
+                 {.plain_rights = true});
+  // The cache of decoded pictures fits, then not the weights, then not the state of optimizer and weights.
+  for (const int64_t room : {20'000, 300'000}) {
+    expect_failure(words, 1, {"run/", "File too large"}, {.max_file_bytes = room});
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run/state.safetensors"));
+  }
+  EXPECT_EQ(run(words).code, 0);
+}
+
 TEST_F(Train, DryRunWritesNothing) {
   const Outcome outcome = run(command("run", {"--dry-run"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
