@@ -69,17 +69,18 @@ Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts)
 // What the checkpoint says, or what ALIGN's always say.
 Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t pooling_window) {
   const Json usual = {{"do_resize", true},
-               {"size", {{"height", 346}, {"width", 346}}},
-               {"resample", 2},
-               {"do_center_crop", true},
-               {"crop_size", {{"height", 289}, {"width", 289}}},
-               {"do_rescale", true},
-               {"rescale_factor", 1 / 127.5},
-               {"rescale_offset", true},
-               {"do_normalize", false}};
+                      {"size", {{"height", 346}, {"width", 346}}},
+                      {"resample", 2},
+                      {"do_center_crop", true},
+                      {"crop_size", {{"height", 289}, {"width", 289}}},
+                      {"do_rescale", true},
+                      {"rescale_factor", 1 / 127.5},
+                      {"rescale_offset", true},
+                      {"do_normalize", false}};
   SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
-  SACCADE_ASSIGN(const Preprocessing preprocessing,
-                 preprocessing_from_hugging_face(said.json.is_null() ? usual : said.json, 289).in(said.where));
+  SACCADE_ASSIGN(
+      const Preprocessing preprocessing,
+      preprocessing_from_hugging_face(said.json.is_null() ? usual : said.json, 289).in(said.where));
   // The last states are about a 32nd of a side; were they more than the pooling's window, the reference would
   // fail.
   const int64_t side = std::max(preprocessing.output_height(), preprocessing.output_width());

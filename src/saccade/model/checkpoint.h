@@ -35,9 +35,9 @@ struct Checkpoint {
 // Recognizes the layout and reads the config. kNotFound says which files would make a checkpoint.
 Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
 
-// What the checkpoint says of bringing pictures into shape: "image_processor" of processor_config.json (as transformers 5
-// writes it) where it is there, else preprocessor_config.json; that is transformers' order too. `json` is null where
-// neither says anything; `where` is what an error about it should name, also then.
+// What the checkpoint says of bringing pictures into shape: "image_processor" of processor_config.json (as
+// transformers 5 writes it) where it is there, else preprocessor_config.json; that is transformers' order
+// too. `json` is null where neither says anything; `where` is what an error about it should name, also then.
 struct PictureConfig {
   Json json;
   std::string where;

@@ -81,13 +81,15 @@ TEST(JinaClip, TextsDoNotDependOnPadding) {
   }
 }
 
-// Jina-CLIP's texts go through BERT's word pieces; here the golden tokenizer of BERT beside the golden weights.
+// Jina-CLIP's texts go through BERT's word pieces; here the golden tokenizer of BERT beside the golden
+// weights.
 TEST(JinaClip, TextsGoThroughTheFoldersTokenizer) {
   const GoldenCopy copy("jina-clip");
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
     fs::copy(golden("tokenizers/bert") / name, copy.path() / name);
   }
-  EXPECT_THAT(load_encoder(copy.path()).error().message, HasSubstr("the tokenizer has 389 tokens, the model "));
+  EXPECT_THAT(load_encoder(copy.path()).error().message,
+              HasSubstr("the tokenizer has 389 tokens, the model "));
 
   copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
     torch::Tensor& table = tensors.at("text_model.transformer.embeddings.word_embeddings.weight");
