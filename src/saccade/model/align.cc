@@ -145,15 +145,17 @@ void AlignModel::pack(at::ScalarType dtype) {
 
 Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint,
                                                  const EncoderOptions& options) {
+  const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "align"));
-  SACCADE_ASSIGN(AlignModel model,
-                 load_model(checkpoint, parts).in(fmt::format("checkpoint {}", checkpoint.folder.string())));
+  SACCADE_ASSIGN(AlignModel model, load_model(checkpoint, parts).in(where));
   const AlignConfig& config = model.config();
   SACCADE_ASSIGN(parts.preprocessing, align_preprocessing(checkpoint, config.vision.pooling_window));
   parts.info.image_height = parts.preprocessing.output_height();
   parts.info.image_width = parts.preprocessing.output_width();
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, config.text.vocabulary));
+  SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
+  SACCADE_TRY(check_bert_ids(text, "text_config", parts.tokenizer.get()).in(where));
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<AlignEncoder>(std::move(parts), std::move(model)));
 }

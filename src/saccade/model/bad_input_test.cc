@@ -31,7 +31,31 @@ struct Family {
   const char* table = "text_model.embeddings.token_embedding.weight";
   const char* vocabulary = "/text_config/vocab_size";
   std::vector<std::pair<const char*, const char*>> tokenizer;  // from, below tests/golden/tokenizers; to
+  const char* tokenizer_config = "";                           // in the place of the tokenizer's own
+  // The tokenizer's special tokens, in "text_config", where the golden's are others.
+  Json special_ids = Json::object();
+  // Makes config and tokenizer disagree on a special token, and what is said of it; null where neither the
+  // config nor the model has any.
+  std::function<void(const GoldenCopy&)> disagree = {};
+  const char* disagreement = "";
 };
+
+// Another id in config.json.
+std::function<void(const GoldenCopy&)> set_id(const char* pointer, int id) {
+  return [=](const GoldenCopy& copy) {
+    copy.edit_json("config.json", [&](Json& json) { json[Json::json_pointer(pointer)] = id; });
+  };
+}
+
+// Of CLIP's tokens the start, not the end, becomes the highest.
+void swap_clip_ends(const GoldenCopy& copy) {
+  copy.edit_json("vocab.json", [](Json& json) {
+    json["<|startoftext|>"] = 49407;
+    json["<|endoftext|>"] = 49406;
+  });
+}
+constexpr const char* kClipEndsSwapped =
+    "texts are read at their highest id: the tokenizer's is 49407, it ends them with 49406";
 
 using Files = std::vector<std::pair<const char*, const char*>>;
 const Files kClipWords = {{"clip/vocab.json", "vocab.json"}, {"clip/merges.txt", "merges.txt"}};
@@ -43,16 +67,30 @@ const Files kGemmaWords = {{"gemma/tokenizer.json", "tokenizer.json"},
 
 std::vector<Family> families() {
   return {
-      {.golden = "clip-gelu", .tokenizer = kClipWords},
-      {.golden = "long-clip", .tokenizer = kClipWords},
+      {.golden = "clip-gelu",
+       .tokenizer = kClipWords,
+       .special_ids = {{"bos_token_id", 49406}, {"eos_token_id", 49407}},
+       .disagree = set_id("/text_config/eos_token_id", 300),
+       .disagreement = "text_config: eos_token_id is 300, the tokenizer's is 49407"},
+      // Ids of 0, 2 and 1, as configs had them before the fields meant anything.
+      {.golden = "long-clip",
+       .tokenizer = kClipWords,
+       .special_ids = {{"bos_token_id", 0}, {"eos_token_id", 2}, {"pad_token_id", 1}},
+       .disagree = set_id("/text_config/bos_token_id", 298),
+       .disagreement = "text_config: bos_token_id is 298, the tokenizer's is 49406"},
       {.golden = "open_clip-gelu",
        .weights = "open_clip_model.safetensors",
        .config = "open_clip_config.json",
        .activation = "",
        .table = "token_embedding.weight",
        .vocabulary = "/model_cfg/text_cfg/vocab_size",
-       .tokenizer = kClipWords},
-      {.golden = "siglip", .tokenizer = kPieces},
+       .tokenizer = kClipWords,
+       .disagree = swap_clip_ends,
+       .disagreement = kClipEndsSwapped},
+      {.golden = "siglip",
+       .tokenizer = kPieces,
+       .disagree = set_id("/text_config/eos_token_id", 7),
+       .disagreement = "text_config: eos_token_id is 7, the tokenizer's is 1"},
       {.golden = "open_clip-siglip",
        .weights = "open_clip_model.safetensors",
        .config = "open_clip_config.json",
@@ -63,32 +101,49 @@ std::vector<Family> families() {
       {.golden = "align",
        .activation = "/vision_config/hidden_act",
        .table = "text_model.embeddings.word_embeddings.weight",
-       .tokenizer = kBertWords},
+       .tokenizer = kBertWords,
+       .disagree = set_id("/text_config/pad_token_id", 3),
+       .disagreement = "text_config: pad_token_id is 3, the tokenizer's is 0"},
       {.golden = "bert",
        .activation = "/hidden_act",
        .table = "bert.embeddings.word_embeddings.weight",
        .vocabulary = "/vocab_size",
-       .tokenizer = kBertWords},
+       .tokenizer = kBertWords,
+       .disagree = set_id("/sep_token_id", 2),
+       .disagreement = "config.json: sep_token_id is 2, the tokenizer's is 3"},
       {.golden = "blip2-itm",
        .activation = "/qformer_config/hidden_act",
        .table = "embeddings.word_embeddings.weight",
        .vocabulary = "/qformer_config/vocab_size",
-       .tokenizer = kBertWords},
+       .tokenizer = kBertWords,
+       .disagree = set_id("/qformer_config/cls_token_id", 3),
+       .disagreement = "qformer_config: cls_token_id is 3, the tokenizer's is 2"},
       {.golden = "blip2-t5",
        .activation = "/text_config/feed_forward_proj",
        .table = "language_model.shared.weight",
        .vocabulary = "/text_config/vocab_size",
-       .tokenizer = kPieces},
+       .tokenizer = kPieces,
+       .tokenizer_config = R"({"tokenizer_class": "T5Tokenizer"})",
+       .disagree = set_id("/text_config/eos_token_id", 0),
+       .disagreement = "text_config: eos_token_id is 0, the tokenizer's is 1"},
       {.golden = "jina-clip",
        .activation = "",
        .table = "text_model.transformer.embeddings.word_embeddings.weight",
        .vocabulary = "",
-       .tokenizer = kBertWords},
+       .tokenizer = kBertWords,
+       .disagree =
+           [](const GoldenCopy& copy) {
+             set_id("/text_config/hf_model_config_kwargs/pad_token_id", 0)(copy);
+             copy.edit_json("tokenizer_config.json", [](Json& json) { json["pad_token"] = "[UNK]"; });
+           },
+       .disagreement = "hf_model_config_kwargs: pad_token_id is 0, the tokenizer's is 1"},
       {.golden = "colpali",
        .activation = "/vlm_config/text_config/hidden_act",
        .table = "vlm.language_model.model.embed_tokens.weight",
        .vocabulary = "/vlm_config/text_config/vocab_size",
-       .tokenizer = kGemmaWords},
+       .tokenizer = kGemmaWords,
+       .disagree = set_id("/vlm_config/text_config/bos_token_id", 3),
+       .disagreement = "text_config: bos_token_id is 3, the tokenizer's is 2"},
   };
 }
 
@@ -127,6 +182,7 @@ class EveryFamily : public testing::TestWithParam<Family> {
     for (const auto& [from, to] : family.tokenizer) {
       test::fs::copy_file(golden("tokenizers") / from, copy.path() / to);
     }
+    if (*family.tokenizer_config != 0) copy.write("tokenizer_config.json", family.tokenizer_config);
     const std::string too_small = error_of(copy);
     EXPECT_THAT(too_small, HasSubstr("the tokenizer has ")) << "unlike words must be noticed";
     const size_t at = too_small.find("the tokenizer has ");
@@ -134,14 +190,7 @@ class EveryFamily : public testing::TestWithParam<Family> {
     const int64_t words = std::stoll(too_small.substr(at + 18));
     copy.edit_json(family.config, [&](Json& json) {
       if (*family.vocabulary != 0) json[Json::json_pointer(family.vocabulary)] = words;
-      // Special tokens as the tokenizers have them.
-      for (const char* section : {"/text_config", "/qformer_config", ""}) {
-        const Json::json_pointer pointer(section);
-        if (!json.contains(pointer) || !json[pointer].is_object()) continue;
-        for (const char* id : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-          if (std::string_view(family.golden) != "colpali") json[pointer].erase(id);
-        }
-      }
+      if (!family.special_ids.empty()) json["text_config"].update(family.special_ids);
       if (json.contains("vlm_config")) json["vlm_config"]["image_token_index"] = 560;
     });
     copy.edit_tensors(family.weights, [&](nn::TensorMap& tensors) {
@@ -214,6 +263,17 @@ TEST_P(EveryFamily, NamesAnUnknownActivation) {
   EXPECT_THAT(error_of(copy), HasSubstr("\"swish7\" is not known"));
 }
 
+// The wrong tokens would be read, or the wrong place: another row, or the same for every text.
+TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
+  if (!GetParam().disagree)
+    return;  // OpenCLIP's SigLIP: its texts are read at their last place, padding and all
+  const GoldenCopy copy(GetParam().golden);
+  add_words(copy);
+  ASSERT_EQ(error_of(copy), "");
+  GetParam().disagree(copy);
+  EXPECT_THAT(error_of(copy), HasSubstr(GetParam().disagreement));
+}
+
 // A text of any bytes has a row of length 1, the same every time.
 TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
   const GoldenCopy copy(GetParam().golden);
@@ -236,6 +296,8 @@ TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
       {"a megabyte", letters},
       {"one long word", std::string(1U << 16, 'a')},
       {"special tokens", "<pad></s><bos><image>[CLS]<|endoftext|><|startoftext|>"},
+      {"a cat", "a photo of a cat"},
+      {"dogs", "two dogs on a beach"},
   };
   std::vector<TokenizedText> tokens;
   for (const auto& [name, text] : texts) {
@@ -251,6 +313,12 @@ TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
     for (const float value : rows->row(static_cast<int64_t>(i))) square += double{value} * value;
     EXPECT_NEAR(square, 1, 1e-4) << texts[i].first;
   }
+  // What a text says counts.
+  const auto cat = rows->row(rows->rows() - 2);
+  const auto dogs = rows->row(rows->rows() - 1);
+  float difference = 0;
+  for (size_t c = 0; c < cat.size(); ++c) difference = std::max(difference, std::abs(cat[c] - dogs[c]));
+  EXPECT_GT(difference, 1e-4F);
   // Ids from elsewhere are checked too.
   TokenizedText foreign = tokens.front();
   foreign.ids = {1'000'000};

@@ -187,6 +187,7 @@ Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, co
   parts.info.logit_scale = 1;
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile,
                                                             parts.model.config().vocabulary));
+  SACCADE_TRY(check_bert_ids(checkpoint.config, "config.json", parts.tokenizer.get()).in(where));
   parts.model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<BertEncoder>(std::move(parts)));
 }

@@ -4,6 +4,7 @@
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/blip2.h"
+#include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 
 namespace saccade {
@@ -346,7 +347,19 @@ Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const En
   return load_preprocessing(checkpoint, info, Json{{"image_processor_type", "BlipImageProcessor"}});
 }
 
-Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Status check_tokenizer(const Checkpoint& checkpoint, const Blip2Config& config, const Tokenizer* tokenizer) {
+  const bool retrieval = config.kind == Blip2Kind::kRetrieval;
+  const char* name = retrieval ? "qformer_config" : "text_config";
+  SACCADE_ASSIGN(const Json text, section(checkpoint.config, name));
+  if (retrieval) return check_bert_ids(text, name, tokenizer);
+  if (tokenizer == nullptr) return {};
+  // T5 has no start token.
+  return check_special_ids(text, name,
+                           {{"eos_token_id", tokenizer->end_id()}, {"pad_token_id", tokenizer->pad_id()}});
+}
+
+Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+                         const std::string& where) {
   Parts parts;
   SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "blip-2"));
   SACCADE_ASSIGN(parts.config, load_config(checkpoint, parts.weights.tensors));
@@ -360,6 +373,7 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& opt
       config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, cleanup, vocabulary + (config.image_token ? 1 : 0)));
+  SACCADE_TRY(check_tokenizer(checkpoint, config, parts.tokenizer.get()).in(where));
   return parts;
 }
 
@@ -380,7 +394,7 @@ Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& 
 Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint,
                                                  const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
-  SACCADE_ASSIGN(Parts parts, load_parts(checkpoint, options));
+  SACCADE_ASSIGN(Parts parts, load_parts(checkpoint, options, where));
   return parts.config.kind == Blip2Kind::kRetrieval
              ? load_kind<Blip2Retrieval, RetrievalEncoder>(std::move(parts), where)
              : load_kind<Blip2T5, FrozenEncoder>(std::move(parts), where);

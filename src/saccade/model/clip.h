@@ -36,6 +36,10 @@ struct ClipConfig {
 
 // From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config);
+// An end id of 2 marks configs written before the field meant anything: there the highest id is the end.
+constexpr int32_t kLegacyEndId = 2;
+// What such a config says of its text tower, with the defaults.
+Result<Json> clip_text_section(const Json& config);
 // From "model_cfg" of open_clip_config.json. Where it has no "mlp_ratio" the MLPs are as wide as their
 // tensors (under OpenAI's names), or four times the tower's width.
 Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors = {});

@@ -126,6 +126,19 @@ Status read_open_clip_resnet(const Json& vision, ClipConfig& result) {
 
 }  // namespace
 
+Result<Json> clip_text_section(const Json& config) {
+  return tower_section(config, "text_config",
+                       {{"vocab_size", 49408},
+                        {"hidden_size", 512},
+                        {"intermediate_size", 2048},
+                        {"num_hidden_layers", 12},
+                        {"num_attention_heads", 8},
+                        {"max_position_embeddings", 77},
+                        {"hidden_act", "quick_gelu"},
+                        {"layer_norm_eps", 1e-5},
+                        {"eos_token_id", 49407}});
+}
+
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config) {
   if (!config.is_object()) return fail(ErrorCode::kBadData, "config is {}, not an object", json_kind(config));
   SACCADE_ASSIGN(const Json vision, tower_section(config, "vision_config",
@@ -138,16 +151,7 @@ Result<ClipConfig> clip_config_from_hugging_face(const Json& config) {
                                                    {"patch_size", 32},
                                                    {"hidden_act", "quick_gelu"},
                                                    {"layer_norm_eps", 1e-5}}));
-  SACCADE_ASSIGN(const Json text, tower_section(config, "text_config",
-                                                {{"vocab_size", 49408},
-                                                 {"hidden_size", 512},
-                                                 {"intermediate_size", 2048},
-                                                 {"num_hidden_layers", 12},
-                                                 {"num_attention_heads", 8},
-                                                 {"max_position_embeddings", 77},
-                                                 {"hidden_act", "quick_gelu"},
-                                                 {"layer_norm_eps", 1e-5},
-                                                 {"eos_token_id", 49407}}));
+  SACCADE_ASSIGN(const Json text, clip_text_section(config));
   ClipConfig result;
   SACCADE_ASSIGN(result.vision, hugging_face_shape(vision).in("vision_config"));
   SACCADE_ASSIGN(result.text, hugging_face_shape(text).in("text_config"));
@@ -158,9 +162,8 @@ Result<ClipConfig> clip_config_from_hugging_face(const Json& config) {
   SACCADE_ASSIGN(result.positions, json_field<int64_t>(text, "max_position_embeddings").in("text_config"));
   SACCADE_ASSIGN(result.projection, json_field_or<int64_t>(config, "projection_dim", 512));
   SACCADE_ASSIGN(result.logit_scale_init, json_field_or<double>(config, "logit_scale_init_value", 2.6592));
-  // An end id of 2 marks configs written before the field meant anything: there the highest id is the end.
   SACCADE_ASSIGN(const int64_t end_id, json_field<int64_t>(text, "eos_token_id").in("text_config"));
-  if (end_id != 2) {
+  if (end_id != kLegacyEndId) {
     if (end_id < 0 || end_id >= result.vocabulary) {
       return fail(ErrorCode::kBadData, "text_config: eos_token_id {} is outside the vocabulary of {}", end_id,
                   result.vocabulary);

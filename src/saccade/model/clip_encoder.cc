@@ -86,6 +86,23 @@ bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipCon
   return !checkpoint.config.is_object() || !checkpoint.config.contains(named);
 }
 
+// Texts are read at their end token, by the config's id or as the highest: it must be what the tokenizer ends
+// them with. A start of 0 is from before the fields meant anything, and what pads is never looked at.
+Status check_tokenizer(const Checkpoint& checkpoint, const ClipConfig& config, const Tokenizer& tokenizer) {
+  const int64_t highest = tokenizer.vocabulary_size() - 1;
+  if (!config.end_id && tokenizer.end_id() != highest) {
+    return fail(ErrorCode::kMismatch,
+                "texts are read at their highest id{}: the tokenizer's is {}, it ends them with {}",
+                checkpoint.layout == Layout::kHuggingFace ? " (text_config: eos_token_id is 2)" : "", highest,
+                tokenizer.end_id());
+  }
+  if (checkpoint.layout != Layout::kHuggingFace) return {};
+  SACCADE_ASSIGN(const Json text, clip_text_section(checkpoint.config));
+  return check_special_ids(
+      text, "text_config",
+      {{"eos_token_id", tokenizer.end_id(), kLegacyEndId}, {"bos_token_id", tokenizer.start_id(), 0}});
+}
+
 // What the config alone says.
 void set_shape(const ClipConfig& config, EncoderInfo& info) {
   info.dim = config.projection;
@@ -116,6 +133,9 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
   if (!parts.tokenizer && leaves_tokenizer_to_the_program(checkpoint, config)) {
     SACCADE_ASSIGN(parts.tokenizer, published_clip_tokenizer());
+  }
+  if (parts.tokenizer != nullptr) {
+    SACCADE_TRY(check_tokenizer(checkpoint, config, *parts.tokenizer).in(where));
   }
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));

@@ -6,6 +6,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/model/architecture.h"
 #include "saccade/model/colpali.h"
+#include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/nn/post_norm.h"
 #include "saccade/text/framed_tokenizer.h"
@@ -175,10 +176,19 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   std::mutex mutex_;
 };
 
-// An id that both name must be one.
-Status check_id(const char* name, std::optional<int32_t> config, int32_t tokenizer) {
-  if (!config || *config == tokenizer) return {};
-  return fail(ErrorCode::kMismatch, "config.json: {} is {}, the tokenizer's is {}", name, *config, tokenizer);
+Status check_tokenizer(const Checkpoint& checkpoint, const ColPaliConfig& config,
+                       const PieceTokenizer& pieces) {
+  const Json& json = checkpoint.config;
+  SACCADE_ASSIGN(const Json model, section(json, "vlm_config", json));
+  SACCADE_ASSIGN(const Json text, section(model, "text_config"));
+  SACCADE_TRY(check_special_ids(
+      text, "text_config",
+      {{"bos_token_id", pieces.start_id}, {"eos_token_id", pieces.end_id}, {"pad_token_id", pieces.pad_id}}));
+  const int32_t image = pieces.added.find("<image>");
+  if (image < 0) return {};
+  // By the id in use, which has a default.
+  const Json used{{"image_token_index", config.image_token}};
+  return check_special_ids(used, "config.json", {{"image_token_index", image}});
 }
 
 // Empty where the folder has no tokenizer's files.
@@ -192,12 +202,8 @@ Result<Words> load_words(const Checkpoint& checkpoint, const ColPaliConfig& conf
   }
   SACCADE_ASSIGN(PieceTokenizer pieces, load_piece_tokenizer(files));
   SACCADE_TRY(check_vocabulary(checkpoint, pieces.vocabulary_size, config.text.vocabulary));
-  SACCADE_TRY(check_id("bos_token_id", config.text.start_id, pieces.start_id));
-  SACCADE_TRY(check_id("eos_token_id", config.text.end_id, pieces.end_id));
-  SACCADE_TRY(check_id("pad_token_id", config.text.pad_id, pieces.pad_id));
-  if (const int32_t image = pieces.added.find("<image>"); image >= 0) {
-    SACCADE_TRY(check_id("image_token_index", config.image_token, image));
-  }
+  SACCADE_TRY(check_tokenizer(checkpoint, config, pieces)
+                  .in(fmt::format("checkpoint {}", checkpoint.folder.string())));
   words.image_prompt = {pieces.start_id};
   for (const int32_t id : pieces.ids_of(config.image_prompt + "\n")) words.image_prompt.push_back(id);
 

@@ -214,6 +214,24 @@ Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, in
               checkpoint.folder.string(), tokenizer_size, vocabulary);
 }
 
+Status check_special_ids(const Json& section, const char* where, std::initializer_list<SpecialId> ids) {
+  for (const SpecialId& id : ids) {
+    SACCADE_ASSIGN(const auto config, json_field_or<int64_t>(section, id.key, id.tokenizer).in(where));
+    if (config == id.tokenizer || (id.unset && config == *id.unset)) continue;
+    return fail(ErrorCode::kMismatch, "{}: {} is {}, the tokenizer's is {}", where, id.key, config,
+                id.tokenizer);
+  }
+  return {};
+}
+
+Status check_bert_ids(const Json& section, const char* where, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return {};
+  return check_special_ids(section, where,
+                           {{"cls_token_id", tokenizer->start_id()},
+                            {"sep_token_id", tokenizer->end_id()},
+                            {"pad_token_id", tokenizer->pad_id()}});
+}
+
 void fill_outline(const EncoderInfo& info, const Preprocessing& preprocessing, CheckpointOutline& outline) {
   outline.dim = info.dim;
   outline.context = info.context;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -125,6 +127,19 @@ Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& c
                                                              TextCleanup cleanup, int64_t vocabulary);
 // kMismatch for a tokenizer with more tokens than the model.
 Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, int64_t vocabulary);
+
+// A special token by its field in a config, and the tokenizer's id for it.
+struct SpecialId {
+  const char* key;
+  int32_t tokenizer = 0;
+  // What configs hold that were saved with the default of another family: it says nothing.
+  std::optional<int32_t> unset = {};
+};
+// kMismatch for the first field of a config's section that has another id than the tokenizer: the field and
+// both ids. Fields that are absent or null say nothing. `where` is the section's name in messages.
+Status check_special_ids(const Json& section, const char* where, std::initializer_list<SpecialId> ids);
+// The same for the fields that families over BERT have; nothing without a tokenizer.
+Status check_bert_ids(const Json& section, const char* where, const Tokenizer* tokenizer);
 
 // Writes what the two say to an outline.
 void fill_outline(const EncoderInfo& info, const Preprocessing& preprocessing, CheckpointOutline& outline);

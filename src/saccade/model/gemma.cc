@@ -62,13 +62,6 @@ Result<double> read_theta(const Json& section, double theta) {
   return theta;
 }
 
-Result<std::optional<int32_t>> read_id(const Json& section, const char* key) {
-  const auto found = section.find(key);
-  if (found == section.end() || found->is_null()) return std::optional<int32_t>();
-  SACCADE_ASSIGN(const auto id, json_field<int32_t>(section, key));
-  return std::optional<int32_t>(id);
-}
-
 }  // namespace
 
 Result<GemmaConfig> gemma_config_from_hugging_face(const Json& section) {
@@ -99,9 +92,6 @@ Result<GemmaConfig> gemma_config_from_hugging_face(const Json& section) {
   if (bias) {
     return fail(ErrorCode::kUnsupported, "\"attention_bias\" is true; known is false");
   }
-  SACCADE_ASSIGN(config.start_id, read_id(section, "bos_token_id"));
-  SACCADE_ASSIGN(config.end_id, read_id(section, "eos_token_id"));
-  SACCADE_ASSIGN(config.pad_id, read_id(section, "pad_token_id"));
   SACCADE_TRY(check(config));
   return config;
 }

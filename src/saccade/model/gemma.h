@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,6 @@ struct GemmaConfig {
   nn::Activation activation = nn::Activation::kGeluTanh;
   double eps = 1e-6;
   double theta = 10'000;
-  std::optional<int32_t> start_id, end_id, pad_id;  // where the config names them
 };
 
 // From "text_config" of the Hugging Face layout, with its defaults; refuses impossible shapes, other models

@@ -1,4 +1,5 @@
 // A Jina-CLIP v1 checkpoint as an encoder.
+#include "saccade/model/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/jina_clip.h"
 
@@ -74,6 +75,9 @@ Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoin
   SACCADE_ASSIGN(parts.preprocessing, jina_preprocessing(checkpoint, parts.info));
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, config.text.vocabulary));
+  SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
+  SACCADE_ASSIGN(const Json changes, section(text, "hf_model_config_kwargs"));
+  SACCADE_TRY(check_bert_ids(changes, "hf_model_config_kwargs", parts.tokenizer.get()).in(where));
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<JinaClipEncoder>(std::move(parts), std::move(model)));
 }

@@ -1,4 +1,5 @@
 // A SigLIP checkpoint as an encoder.
+#include "saccade/model/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/siglip.h"
 #include "saccade/text/tokenizer_files.h"
@@ -94,22 +95,23 @@ Result<TextCleanup> text_cleanup(const Checkpoint& checkpoint, const Preprocessi
   return gemma ? TextCleanup::kLower : TextCleanup::kSiglip;
 }
 
-// The id that fills a text up to the context: the tokenizer's; without one the config's, whose default is 1.
-// An end token in the config that is not the tokenizer's is a mix-up of files, but for the default that older
-// configs copied from CLIP's (49407).
+// The id that fills a text up to the context: the tokenizer's; without one the config's. The class's defaults
+// say nothing: an end copied from CLIP's, and padding of 1, which SigLIP 2's configs kept beside a tokenizer
+// that pads with 0.
 Result<int32_t> padding_id(const Checkpoint& checkpoint, const Tokenizer* tokenizer, int64_t vocabulary) {
-  constexpr int32_t kCopiedFromClip = 49407;
-  int32_t pad = 1;
-  if (checkpoint.layout == Layout::kHuggingFace && checkpoint.config.contains("text_config")) {
-    const Json& text = checkpoint.config["text_config"];
-    SACCADE_ASSIGN(pad, json_field_or<int32_t>(text, "pad_token_id", 1).in("text_config"));
-    SACCADE_ASSIGN(const auto end, json_field_or<int32_t>(text, "eos_token_id", kCopiedFromClip));
-    if (tokenizer != nullptr && end != kCopiedFromClip && end != tokenizer->end_id()) {
-      return fail(ErrorCode::kMismatch, "config.json: eos_token_id is {}, the tokenizer ends texts with {}",
-                  end, tokenizer->end_id());
-    }
+  constexpr int32_t kDefaultEnd = 49407;
+  constexpr int32_t kDefaultPad = 1;
+  Json text = Json::object();
+  if (checkpoint.layout == Layout::kHuggingFace) {
+    SACCADE_ASSIGN(text, section(checkpoint.config, "text_config"));
   }
-  if (tokenizer != nullptr) pad = tokenizer->pad_id();
+  SACCADE_ASSIGN(auto pad, json_field_or<int32_t>(text, "pad_token_id", kDefaultPad).in("text_config"));
+  if (tokenizer != nullptr) {
+    SACCADE_TRY(check_special_ids(text, "text_config",
+                                  {{"eos_token_id", tokenizer->end_id(), kDefaultEnd},
+                                   {"pad_token_id", tokenizer->pad_id(), kDefaultPad}}));
+    pad = tokenizer->pad_id();
+  }
   if (pad < 0 || pad >= vocabulary) {
     return fail(ErrorCode::kMismatch, "padding id {} is outside the vocabulary of {}", pad, vocabulary);
   }

@@ -167,7 +167,7 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
 
   copy.edit_json("config.json", [](Json& json) { json["text_config"]["eos_token_id"] = 7; });
   EXPECT_THAT(load_encoder(copy.path()).error().message,
-              HasSubstr("eos_token_id is 7, the tokenizer ends texts with 1"));
+              HasSubstr("text_config: eos_token_id is 7, the tokenizer's is 1"));
   // What configs copied from CLIP's defaults says nothing.
   copy.edit_json("config.json", [](Json& json) { json["text_config"]["eos_token_id"] = 49407; });
   EXPECT_TRUE(load_encoder(copy.path()));
@@ -213,6 +213,8 @@ TEST(Siglip, EveryDamageIsNamed) {
        "tensor logit_bias has shape [2], the config asks for [1]"},
       {"extra", tensors([](nn::TensorMap& t) { t["adapter"] = torch::zeros({2}); }),
        "tensor adapter of shape [2] has no place"},
+      {"padding", config([](Json& c) { c["text_config"]["pad_token_id"] = 200; }),
+       "padding id 200 is outside the vocabulary of 200"},
       {"pictures",
        [](const fs::path& folder) {
          write_text(
