@@ -152,8 +152,8 @@ Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint,
   SACCADE_ASSIGN(parts.preprocessing, align_preprocessing(checkpoint, config.vision.pooling_window));
   parts.info.image_height = parts.preprocessing.output_height();
   parts.info.image_width = parts.preprocessing.output_width();
-  SACCADE_ASSIGN(parts.tokenizer,
-                 load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, config.text.vocabulary));
+  const WordTable table{"text_model.embeddings.word_embeddings.weight", config.text.vocabulary};
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
   SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
   SACCADE_TRY(check_bert_ids(text, "text_config", parts.tokenizer.get()).in(where));
   model.pack(parts.dtype);

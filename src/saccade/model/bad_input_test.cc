@@ -16,6 +16,7 @@ namespace {
 
 using test::golden;
 using test::GoldenCopy;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using torch::Tensor;
 
@@ -30,6 +31,7 @@ struct Family {
   // kind.
   const char* table = "text_model.embeddings.token_embedding.weight";
   const char* vocabulary = "/text_config/vocab_size";
+  int64_t padding = 127;                                       // rows of the table that no token needs
   std::vector<std::pair<const char*, const char*>> tokenizer;  // from, below tests/golden/tokenizers; to
   const char* tokenizer_config = "";                           // in the place of the tokenizer's own
   // The tokenizer's special tokens, in "text_config", where the golden's are others.
@@ -122,6 +124,7 @@ std::vector<Family> families() {
        .activation = "/text_config/feed_forward_proj",
        .table = "language_model.shared.weight",
        .vocabulary = "/text_config/vocab_size",
+       .padding = 127 + 100,
        .tokenizer = kPieces,
        .tokenizer_config = R"({"tokenizer_class": "T5Tokenizer"})",
        .disagree = set_id("/text_config/eos_token_id", 0),
@@ -176,8 +179,8 @@ class EveryFamily : public testing::TestWithParam<Family> {
     for (size_t i = 0; i < kSome; ++i) some.push_back(names[i * (names.size() - 1) / (kSome - 1)]);
     return some;
   }
-  // The golden with a tokenizer, and a table that has all of its words.
-  static void add_words(const GoldenCopy& copy) {
+  // The golden with a tokenizer, and a table that has all of its words and `padding` rows more.
+  static void add_words(const GoldenCopy& copy, int64_t padding = 0) {
     const Family& family = GetParam();
     for (const auto& [from, to] : family.tokenizer) {
       test::fs::copy_file(golden("tokenizers") / from, copy.path() / to);
@@ -187,7 +190,7 @@ class EveryFamily : public testing::TestWithParam<Family> {
     EXPECT_THAT(too_small, HasSubstr("the tokenizer has ")) << "unlike words must be noticed";
     const size_t at = too_small.find("the tokenizer has ");
     ASSERT_NE(at, std::string::npos);
-    const int64_t words = std::stoll(too_small.substr(at + 18));
+    const int64_t words = std::stoll(too_small.substr(at + 18)) + padding;
     copy.edit_json(family.config, [&](Json& json) {
       if (*family.vocabulary != 0) json[Json::json_pointer(family.vocabulary)] = words;
       if (!family.special_ids.empty()) json["text_config"].update(family.special_ids);
@@ -261,6 +264,17 @@ TEST_P(EveryFamily, NamesAnUnknownActivation) {
   copy.edit_json(GetParam().config,
                  [](Json& json) { json[Json::json_pointer(GetParam().activation)] = "swish7"; });
   EXPECT_THAT(error_of(copy), HasSubstr("\"swish7\" is not known"));
+}
+
+TEST_P(EveryFamily, NamesATokenizerOfAnotherSize) {
+  const GoldenCopy filled_up(GetParam().golden);
+  add_words(filled_up, GetParam().padding);
+  EXPECT_EQ(error_of(filled_up), "");
+  const GoldenCopy too_large(GetParam().golden);
+  add_words(too_large, GetParam().padding + 1);
+  EXPECT_THAT(error_of(too_large),
+              ContainsRegex("the tokenizer has [0-9]+ tokens, tensor [a-z_.]+ has [0-9]+ "
+                            "rows, for [0-9]+ to [0-9]+ tokens"));
 }
 
 // The wrong tokens would be read, or the wrong place: another row, or the same for every text.

@@ -185,8 +185,8 @@ Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, co
   SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "bert"));
   SACCADE_TRY(load_model(checkpoint.config, parts).in(where));
   parts.info.logit_scale = 1;
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile,
-                                                            parts.model.config().vocabulary));
+  const WordTable table{"embeddings.word_embeddings.weight", parts.model.config().vocabulary};
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
   SACCADE_TRY(check_bert_ids(checkpoint.config, "config.json", parts.tokenizer.get()).in(where));
   parts.model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<BertEncoder>(std::move(parts)));

@@ -347,6 +347,16 @@ Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const En
   return load_preprocessing(checkpoint, info, Json{{"image_processor_type", "BlipImageProcessor"}});
 }
 
+WordTable word_table(const Blip2Config& config) {
+  constexpr int64_t kSentinels = 100;  // of T5, which are not always among its tokenizer's tokens
+  // The place of a picture is a token beyond those that the model reads.
+  const int64_t pictures = config.image_token ? 1 : 0;
+  if (config.kind == Blip2Kind::kRetrieval) {
+    return {"embeddings.word_embeddings.weight", config.qformer.vocabulary, pictures};
+  }
+  return {"language_model.shared.weight", config.text.vocabulary, pictures, kSentinels};
+}
+
 Status check_tokenizer(const Checkpoint& checkpoint, const Blip2Config& config, const Tokenizer* tokenizer) {
   const bool retrieval = config.kind == Blip2Kind::kRetrieval;
   const char* name = retrieval ? "qformer_config" : "text_config";
@@ -364,15 +374,11 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& opt
   SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "blip-2"));
   SACCADE_ASSIGN(parts.config, load_config(checkpoint, parts.weights.tensors));
   const Blip2Config& config = parts.config;
-  const bool retrieval = config.kind == Blip2Kind::kRetrieval;
   set_shape(config, parts.info);
   SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, parts.info));
-  // The place of a picture is a token beyond those that the model reads.
-  const int64_t vocabulary = retrieval ? config.qformer.vocabulary : config.text.vocabulary;
   const TextCleanup cleanup =
       config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
-  SACCADE_ASSIGN(parts.tokenizer,
-                 load_checkpoint_tokenizer(checkpoint, cleanup, vocabulary + (config.image_token ? 1 : 0)));
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, word_table(config)));
   SACCADE_TRY(check_tokenizer(checkpoint, config, parts.tokenizer.get()).in(where));
   return parts;
 }

@@ -130,7 +130,8 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   SACCADE_ASSIGN(parts.preprocessing, clip_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
       checkpoint.layout == Layout::kHuggingFace ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi;
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
+  const WordTable table{"text_model.embeddings.token_embedding.weight", config.vocabulary};
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table));
   if (!parts.tokenizer && leaves_tokenizer_to_the_program(checkpoint, config)) {
     SACCADE_ASSIGN(parts.tokenizer, published_clip_tokenizer());
   }

@@ -201,7 +201,8 @@ Result<Words> load_words(const Checkpoint& checkpoint, const ColPaliConfig& conf
     return fail(ErrorCode::kUnsupported, "{}: its tokenizer is not Gemma's", checkpoint.folder.string());
   }
   SACCADE_ASSIGN(PieceTokenizer pieces, load_piece_tokenizer(files));
-  SACCADE_TRY(check_vocabulary(checkpoint, pieces.vocabulary_size, config.text.vocabulary));
+  SACCADE_TRY(check_vocabulary(checkpoint, pieces.vocabulary_size,
+                               {"language_model.embed_tokens.weight", config.text.vocabulary}));
   SACCADE_TRY(check_tokenizer(checkpoint, config, pieces)
                   .in(fmt::format("checkpoint {}", checkpoint.folder.string())));
   words.image_prompt = {pieces.start_id};

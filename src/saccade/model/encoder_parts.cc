@@ -201,17 +201,21 @@ bool has_tokenizer_files(const Checkpoint& checkpoint) {
 }
 
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
-                                                             TextCleanup cleanup, int64_t vocabulary) {
+                                                             TextCleanup cleanup, const WordTable& table) {
   if (!has_tokenizer_files(checkpoint)) return std::unique_ptr<Tokenizer>();
   SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(checkpoint.folder, cleanup));
-  SACCADE_TRY(check_vocabulary(checkpoint, tokenizer->vocabulary_size(), vocabulary));
+  SACCADE_TRY(check_vocabulary(checkpoint, tokenizer->vocabulary_size(), table));
   return tokenizer;
 }
 
-Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, int64_t vocabulary) {
-  if (tokenizer_size <= vocabulary) return {};
-  return fail(ErrorCode::kMismatch, "checkpoint {}: the tokenizer has {} tokens, the model {}",
-              checkpoint.folder.string(), tokenizer_size, vocabulary);
+Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, const WordTable& table) {
+  const int64_t most = table.rows + table.without_row;
+  const int64_t fewest = table.rows - table.unlisted - kMaxPaddingRows;
+  if (tokenizer_size >= fewest && tokenizer_size <= most) return {};
+  return fail(ErrorCode::kMismatch,
+              "checkpoint {}: the tokenizer has {} tokens, tensor {} has {} rows, for {} to {} tokens",
+              checkpoint.folder.string(), tokenizer_size, table.tensor, table.rows,
+              std::max<int64_t>(fewest, 1), most);
 }
 
 Status check_special_ids(const Json& section, const char* where, std::initializer_list<SpecialId> ids) {

@@ -120,13 +120,24 @@ Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const Enc
 // "image_mean" and "image_std" of CLIP's pictures, which many families took over.
 Json clip_mean_and_std();
 
+// The rows a model has for tokens.
+struct WordTable {
+  std::string_view tensor;  // its name in messages
+  int64_t rows = 0;
+  int64_t without_row = 0;  // tokens a tokenizer may have beyond the rows, as the model never reads them
+  int64_t unlisted = 0;     // rows of tokens that a tokenizer's files may leave out
+};
+// Tables are filled up to round numbers: by 28 rows in T5, 6 in Jina-CLIP, 63 in ColPali. More is another
+// tokenizer's table.
+constexpr int64_t kMaxPaddingRows = 127;
+
 bool has_tokenizer_files(const Checkpoint& checkpoint);
-// The folder's tokenizer, nullptr where it has no tokenizer's files; kMismatch for one with more tokens than
-// the model.
+// The folder's tokenizer, nullptr where it has no tokenizer's files; kMismatch for one of another size than
+// the table (check_vocabulary).
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
-                                                             TextCleanup cleanup, int64_t vocabulary);
-// kMismatch for a tokenizer with more tokens than the model.
-Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, int64_t vocabulary);
+                                                             TextCleanup cleanup, const WordTable& table);
+// kMismatch for a tokenizer with more tokens than the table has rows, or so few that the rest is no padding.
+Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, const WordTable& table);
 
 // A special token by its field in a config, and the tokenizer's id for it.
 struct SpecialId {

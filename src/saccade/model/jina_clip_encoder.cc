@@ -73,8 +73,8 @@ Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoin
   set_shape(config, parts.info);
   parts.info.logit_scale = model.logit_scale().exp().item<float>();
   SACCADE_ASSIGN(parts.preprocessing, jina_preprocessing(checkpoint, parts.info));
-  SACCADE_ASSIGN(parts.tokenizer,
-                 load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, config.text.vocabulary));
+  const WordTable table{"text_model.transformer.embeddings.word_embeddings.weight", config.text.vocabulary};
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
   SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
   SACCADE_ASSIGN(const Json changes, section(text, "hf_model_config_kwargs"));
   SACCADE_TRY(check_bert_ids(changes, "hf_model_config_kwargs", parts.tokenizer.get()).in(where));

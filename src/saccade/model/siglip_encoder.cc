@@ -144,7 +144,8 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
   parts.info.logit_scale = model.logit_scale().exp().item<float>();
   SACCADE_ASSIGN(parts.preprocessing, load_pictures(checkpoint, parts.info).in(where));
   SACCADE_ASSIGN(const TextCleanup cleanup, text_cleanup(checkpoint, parts.preprocessing));
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, config.vocabulary));
+  const WordTable table{"text_model.embeddings.token_embedding.weight", config.vocabulary};
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table));
   SACCADE_ASSIGN(const int32_t pad,
                  padding_id(checkpoint, parts.tokenizer.get(), config.vocabulary).in(where));
   model.pack(parts.dtype);
