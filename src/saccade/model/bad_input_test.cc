@@ -23,7 +23,9 @@ using torch::Tensor;
 // A family's small golden, and what the tests have to know of its files.
 struct Family {
   const char* golden;
+  const char* name = golden;  // of its tests
   const char* weights = "model.safetensors";
+  const char* torch_weights = "";  // what the golden has in the place of `weights`
   const char* config = "config.json";
   // Where the config names an activation; "" where it names none.
   const char* activation = "/text_config/hidden_act";
@@ -36,8 +38,8 @@ struct Family {
   const char* tokenizer_config = "";                           // in the place of the tokenizer's own
   // The tokenizer's special tokens, in "text_config", where the golden's are others.
   Json special_ids = Json::object();
-  // Makes config and tokenizer disagree on a special token, and what is said of it; null where neither the
-  // config nor the model has any.
+  // Makes config and tokenizer disagree on a special token, and what is said of it; null for OpenCLIP's
+  // SigLIP, whose config has none and whose texts are read at their last place, padding and all.
   std::function<void(const GoldenCopy&)> disagree = {};
   const char* disagreement = "";
 };
@@ -59,6 +61,20 @@ void swap_clip_ends(const GoldenCopy& copy) {
 constexpr const char* kClipEndsSwapped =
     "texts are read at their highest id: the tokenizer's is 49407, it ends them with 49406";
 
+// The family's golden, with weights that tests can change.
+class FamilyCopy : public GoldenCopy {
+ public:
+  explicit FamilyCopy(const Family& family) : GoldenCopy(family.golden) {
+    if (*family.torch_weights == 0) return;
+    const test::fs::path original = path() / family.torch_weights;
+    const auto file = TorchFile::open(original);
+    EXPECT_TRUE(file) << file.error().message;
+    const Status saved = test::save(path() / family.weights, nn::borrow_tensors(*file));
+    EXPECT_TRUE(saved) << saved.error().message;
+    test::fs::remove(original);
+  }
+};
+
 using Files = std::vector<std::pair<const char*, const char*>>;
 const Files kClipWords = {{"clip/vocab.json", "vocab.json"}, {"clip/merges.txt", "merges.txt"}};
 const Files kBertWords = {{"bert/tokenizer.json", "tokenizer.json"},
@@ -66,6 +82,8 @@ const Files kBertWords = {{"bert/tokenizer.json", "tokenizer.json"},
 const Files kPieces = {{"sentencepiece/unigram.model", "spiece.model"}};
 const Files kGemmaWords = {{"gemma/tokenizer.json", "tokenizer.json"},
                            {"gemma/tokenizer_config.json", "tokenizer_config.json"}};
+constexpr const char* kSiglip2Words = R"({"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>",
+  "eos_token": "<eos>", "pad_token": "<pad>", "add_bos_token": false, "add_eos_token": true})";
 
 std::vector<Family> families() {
   return {
@@ -89,10 +107,26 @@ std::vector<Family> families() {
        .tokenizer = kClipWords,
        .disagree = swap_clip_ends,
        .disagreement = kClipEndsSwapped},
+      {.golden = "clip-resnet",
+       .weights = "open_clip_model.safetensors",
+       .torch_weights = "open_clip_pytorch_model.bin",
+       .config = "open_clip_config.json",
+       .activation = "",
+       .table = "token_embedding.weight",
+       .vocabulary = "/model_cfg/text_cfg/vocab_size",
+       .tokenizer = kClipWords,
+       .disagree = swap_clip_ends,
+       .disagreement = kClipEndsSwapped},
       {.golden = "siglip",
        .tokenizer = kPieces,
        .disagree = set_id("/text_config/eos_token_id", 7),
        .disagreement = "text_config: eos_token_id is 7, the tokenizer's is 1"},
+      {.golden = "siglip",
+       .name = "siglip2",
+       .tokenizer = kGemmaWords,
+       .tokenizer_config = kSiglip2Words,
+       .disagree = set_id("/text_config/pad_token_id", 5),
+       .disagreement = "text_config: pad_token_id is 5, the tokenizer's is 0"},
       {.golden = "open_clip-siglip",
        .weights = "open_clip_model.safetensors",
        .config = "open_clip_config.json",
@@ -154,7 +188,7 @@ class EveryFamily : public testing::TestWithParam<Family> {
  protected:
   // What loading says after the tensors were changed; "" where it worked.
   static std::string error_after(const std::function<void(nn::TensorMap&)>& change) {
-    const GoldenCopy copy(GetParam().golden);
+    const FamilyCopy copy(GetParam());
     copy.edit_tensors(GetParam().weights, change);
     return error_of(copy);
   }
@@ -167,7 +201,8 @@ class EveryFamily : public testing::TestWithParam<Family> {
   // Names spread over the file, of matrices and larger: those a model cannot do without. (T5's decoder, which
   // writes text, is passed over when a checkpoint is read.)
   static std::vector<std::string> some_matrices() {
-    const SafeTensors file = SafeTensors::open(golden(GetParam().golden) / GetParam().weights).value();
+    const FamilyCopy copy(GetParam());
+    const SafeTensors file = SafeTensors::open(copy.path() / GetParam().weights).value();
     std::vector<std::string> names;
     for (const auto& [name, view] : file.tensors()) {
       const bool writes = name.find("language_model.decoder.") != std::string::npos ||
@@ -260,17 +295,17 @@ TEST_P(EveryFamily, TakesFloatingPointAlone) {
 
 TEST_P(EveryFamily, NamesAnUnknownActivation) {
   if (*GetParam().activation == 0) return;  // OpenCLIP's names none: its config's own tests have the switches
-  const GoldenCopy copy(GetParam().golden);
+  const FamilyCopy copy(GetParam());
   copy.edit_json(GetParam().config,
                  [](Json& json) { json[Json::json_pointer(GetParam().activation)] = "swish7"; });
   EXPECT_THAT(error_of(copy), HasSubstr("\"swish7\" is not known"));
 }
 
 TEST_P(EveryFamily, NamesATokenizerOfAnotherSize) {
-  const GoldenCopy filled_up(GetParam().golden);
+  const FamilyCopy filled_up(GetParam());
   add_words(filled_up, GetParam().padding);
   EXPECT_EQ(error_of(filled_up), "");
-  const GoldenCopy too_large(GetParam().golden);
+  const FamilyCopy too_large(GetParam());
   add_words(too_large, GetParam().padding + 1);
   EXPECT_THAT(error_of(too_large),
               ContainsRegex("the tokenizer has [0-9]+ tokens, tensor [a-z_.]+ has [0-9]+ "
@@ -279,9 +314,8 @@ TEST_P(EveryFamily, NamesATokenizerOfAnotherSize) {
 
 // The wrong tokens would be read, or the wrong place: another row, or the same for every text.
 TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
-  if (!GetParam().disagree)
-    return;  // OpenCLIP's SigLIP: its texts are read at their last place, padding and all
-  const GoldenCopy copy(GetParam().golden);
+  if (!GetParam().disagree) return;
+  const FamilyCopy copy(GetParam());
   add_words(copy);
   ASSERT_EQ(error_of(copy), "");
   GetParam().disagree(copy);
@@ -290,7 +324,7 @@ TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
 
 // A text of any bytes has a row of length 1, the same every time.
 TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
-  const GoldenCopy copy(GetParam().golden);
+  const FamilyCopy copy(GetParam());
   add_words(copy);
   const auto encoder = load_encoder(copy.path());
   ASSERT_TRUE(encoder) << encoder.error().message;
@@ -344,7 +378,7 @@ TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, testing::ValuesIn(families()), [](const auto& test) {
-  std::string name = test.param.golden;
+  std::string name = test.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

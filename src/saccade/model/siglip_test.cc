@@ -174,6 +174,76 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
   EXPECT_TRUE(load_encoder(copy.path()));
 }
 
+// SigLIP 2 is SigLIP with Gemma's words, as its files say; what the config says of special tokens are the
+// class's defaults.
+TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
+  const GoldenCopy copy("siglip");
+  fs::copy(golden("tokenizers/gemma/tokenizer.json"), copy.path() / "tokenizer.json");
+  copy.write("tokenizer_config.json",
+             R"({"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>", "eos_token": "<eos>",
+                 "pad_token": "<pad>", "add_bos_token": false, "add_eos_token": true, "do_lower_case": true})");
+  const Json pictures{{"image_processor_type", "SiglipImageProcessor"},
+                      {"size", {{"height", 64}, {"width", 64}}},
+                      {"resample", 2}};
+  copy.write("preprocessor_config.json", dump_json(pictures));
+  copy.edit_json("config.json", [](Json& json) {
+    json["text_config"].update(
+        {{"vocab_size", 563}, {"bos_token_id", 49406}, {"eos_token_id", 49407}, {"pad_token_id", 1}});
+  });
+  copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
+    torch::manual_seed(6);
+    torch::Tensor& table = tensors["text_model.embeddings.token_embedding.weight"];
+    table = torch::cat({table, torch::randn({363, 48})});
+  });
+  const auto loaded = load_encoder(copy.path());
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  Encoder& encoder = **loaded;
+  EXPECT_EQ(encoder.preprocessing().filter, ResizeFilter::kBilinear);
+  EXPECT_EQ(encoder.preprocessing().resize_mode, ResizeMode::kSquash);
+  EXPECT_FLOAT_EQ(encoder.preprocessing().mean[0], 0.5F);
+
+  // No start; the end stays when a text is cut. Lower case, punctuation as it is.
+  const Tokenizer& tokenizer = *encoder.tokenizer();
+  const TokenizedText text = tokenizer.encode("a photo of a cat", 16);
+  EXPECT_EQ(text.ids, (std::vector<int32_t>{311, 554, 407, 316, 547, 528, 1}));
+  EXPECT_EQ(tokenizer.encode("A Photo of a CAT", 16).ids, text.ids);
+  EXPECT_NE(tokenizer.encode("a photo of a cat!", 16).ids, text.ids);
+  EXPECT_EQ(tokenizer.encode("A photo of a CAT!", 16).ids, tokenizer.encode("a photo of a cat!", 16).ids);
+  EXPECT_EQ(tokenizer.encode("a photo of a cat", 4).ids, (std::vector<int32_t>{311, 554, 407, 1}));
+  EXPECT_EQ(tokenizer.pad_id(), 0);
+
+  // What fills a text up to the context is part of it: Gemma's padding, not the default of the config.
+  const auto filled_with = [&](int32_t id) {
+    TokenizedText whole = text;
+    whole.ids.resize(static_cast<size_t>(encoder.info().context), id);
+    return encoder.encode_texts({&whole, 1}).value();
+  };
+  const Matrix<float> row = encoder.encode_texts({&text, 1}).value();
+  const Matrix<float> zeros = filled_with(0);
+  const Matrix<float> ones = filled_with(1);
+  float from_ones = 0;
+  for (int64_t c = 0; c < row.columns(); ++c) {
+    EXPECT_NEAR(row(0, c), zeros(0, c), 1e-6);
+    from_ones = std::max(from_ones, std::abs(row(0, c) - ones(0, c)));
+  }
+  EXPECT_GT(from_ones, 1e-3F);
+
+  // The other pipelines clean texts and shrink pictures their own way.
+  const auto with = [&](const char* pipeline) {
+    Json named = pictures;
+    named["saccade"] = {{"pipeline", pipeline}};
+    copy.write("preprocessor_config.json", dump_json(named));
+    return load_encoder(copy.path()).value();
+  };
+  const auto open_clip = with("open_clip");
+  EXPECT_EQ(open_clip->tokenizer()->encode("A_photo of a CAT!", 16).ids, text.ids);
+  EXPECT_EQ(open_clip->tokenizer()->pad_id(), 0);
+  const auto big_vision = with("big_vision");
+  EXPECT_EQ(big_vision->tokenizer()->encode("A Photo of a CAT", 16).ids, text.ids);
+  EXPECT_NE(big_vision->tokenizer()->encode("a photo of a cat!", 16).ids, text.ids);
+  EXPECT_EQ(big_vision->preprocessing().filter, ResizeFilter::kBilinearNoAntialias);
+}
+
 TEST(OpenClipSiglip, CleansTextsItsOwnWay) {
   const GoldenCopy copy("open_clip-siglip");
   add_tokenizer(copy);
