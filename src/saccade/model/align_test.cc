@@ -44,7 +44,7 @@ TEST(Align, LogitsAreDividedByTheTemperature) {
   EXPECT_NEAR((*encoder)->info().logit_scale, 20, 1e-4);
   const auto file = SafeTensors::open(golden("align") / "io.safetensors");
   ASSERT_TRUE(file) << file.error().message;
-  nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file)).value();
+  nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file).value()).value();
   const torch::Tensor expected = at::matmul(answers["text_embeds"], answers["image_embeds"].t()) / 0.05;
   EXPECT_LT((answers["logits_per_text"] - expected).abs().max().item<float>(), 1e-4F);
 }
@@ -52,13 +52,13 @@ TEST(Align, LogitsAreDividedByTheTemperature) {
 TEST(Align, PackedEqualsPlain) {
   const auto file = SafeTensors::open(golden("align") / "model.safetensors");
   ASSERT_TRUE(file);
-  nn::LoadedParameters source(nn::borrow_tensors(*file));
+  nn::LoadedParameters source(nn::borrow_tensors(*file).value());
   const auto config = align_config_from_hugging_face(read(golden("align") / "config.json"));
   ASSERT_TRUE(config) << config.error().message;
   auto model = AlignModel::make(*config, source);
   ASSERT_TRUE(model) << model.error().message;
   const auto io = SafeTensors::open(golden("align") / "io.safetensors");
-  const nn::TensorMap inputs = nn::borrow_tensors(*io);
+  const nn::TensorMap inputs = nn::borrow_tensors(*io).value();
   const torch::InferenceMode inference;
   const torch::Tensor& pixels = inputs.at("pixel_values");
   const torch::Tensor plain = model->encode_images(pixels, at::kFloat);

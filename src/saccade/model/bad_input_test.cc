@@ -69,7 +69,7 @@ class FamilyCopy : public GoldenCopy {
     const test::fs::path original = path() / family.torch_weights;
     const auto file = TorchFile::open(original);
     EXPECT_TRUE(file) << file.error().message;
-    const Status saved = test::save(path() / family.weights, nn::borrow_tensors(*file));
+    const Status saved = test::save(path() / family.weights, nn::borrow_tensors(*file).value());
     EXPECT_TRUE(saved) << saved.error().message;
     test::fs::remove(original);
   }
@@ -291,6 +291,29 @@ TEST_P(EveryFamily, TakesFloatingPointAlone) {
         [&](nn::TensorMap& tensors) { tensors.at(name) = tensors.at(name).to(at::kInt).contiguous(); });
     EXPECT_THAT(error, HasSubstr("floating point is expected")) << name;
   }
+}
+
+// Dtypes that no layer reads: of a tensor that is needed, and of one too many.
+TEST_P(EveryFamily, NamesADtypeThatIsNotKnown) {
+  const auto with = [](const std::string& needed) {
+    const FamilyCopy copy(GetParam());
+    const test::fs::path path = copy.path() / GetParam().weights;
+    const SafeTensors file = SafeTensors::open(path).value();
+    const std::vector<uint16_t> two(2);
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, view] : file.tensors()) tensors.push_back({name, view});
+    for (NamedTensor& tensor : tensors) {
+      if (tensor.name == needed) tensor.tensor.dtype = DType::kU32;  // of as many bytes as float32
+    }
+    if (needed.empty()) tensors.push_back({"scales", {DType::kU16, {2}, std::as_bytes(std::span(two))}});
+    const test::fs::path changed = copy.path() / "changed.safetensors";
+    EXPECT_TRUE(write_safetensors(changed, tensors));
+    test::fs::rename(changed, path);
+    return error_of(copy);
+  };
+  const std::string needed = some_matrices().front();
+  EXPECT_THAT(with(needed), HasSubstr("tensor " + needed + " has dtype U32"));
+  EXPECT_THAT(with(""), HasSubstr("tensor scales has dtype U16"));
 }
 
 TEST_P(EveryFamily, NamesAnUnknownActivation) {

@@ -143,7 +143,7 @@ TEST(Bert, TokenTypesCount) {
   const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("bert") / "io.safetensors");
   const auto answer = [&](const torch::Tensor& types) {
-    nn::TensorMap tensors = nn::borrow_tensors(*io);
+    nn::TensorMap tensors = nn::borrow_tensors(*io).value();
     tensors["token_type_ids"] = types;
     fs::remove(folder / "io.safetensors");
     EXPECT_TRUE(save(folder / "io.safetensors", tensors));

@@ -26,7 +26,8 @@ struct Answers {
 
   explicit Answers(const std::string& name) {
     const auto file = SafeTensors::open(golden(name) / "io.safetensors");
-    for (const auto& [key, tensor] : nn::borrow_tensors(*file)) tensors[key] = tensor.clone();
+    const nn::TensorMap borrowed = nn::borrow_tensors(*file).value();
+    for (const auto& [key, tensor] : borrowed) tensors[key] = tensor.clone();
   }
   [[nodiscard]] const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
   [[nodiscard]] MatrixView<const float> pictures() const {
@@ -172,7 +173,7 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
   const Tensor rows = torch::from_blob(const_cast<float*>(queries.rows.data()), {3, kQueries, 48});
   EXPECT_LT((rows - expected["query_output"]).abs().max().item<double>(), 1e-4);
   const auto weights = SafeTensors::open(golden("blip2-t5") / "model.safetensors");
-  const nn::TensorMap tensors = nn::borrow_tensors(*weights);
+  const nn::TensorMap tensors = nn::borrow_tensors(*weights).value();
   const Tensor through = at::linear(expected["query_output"], tensors.at("language_projection.weight"),
                                     tensors.at("language_projection.bias"));
   const RowSets projected = frozen->image_features(expected.pictures(), State::kProjected).value();

@@ -202,11 +202,11 @@ Result<Weights> map_weights(const Checkpoint& checkpoint) {
     if (name.ends_with(".safetensors")) {
       SACCADE_ASSIGN(SafeTensors opened, SafeTensors::open(checkpoint.folder / name));
       weights.files.push_back(std::make_unique<SafeTensors>(std::move(opened)));
-      tensors = nn::borrow_tensors(*weights.files.back());
+      SACCADE_ASSIGN(tensors, nn::borrow_tensors(*weights.files.back()).in(name));
     } else {
       SACCADE_ASSIGN(TorchFile opened, TorchFile::open(checkpoint.folder / name));
       weights.torch_files.push_back(std::make_unique<TorchFile>(std::move(opened)));
-      tensors = nn::borrow_tensors(*weights.torch_files.back());
+      SACCADE_ASSIGN(tensors, nn::borrow_tensors(*weights.torch_files.back()).in(name));
     }
     for (auto& [tensor_name, tensor] : tensors) {
       if (!weights.tensors.emplace(tensor_name, tensor).second) {

@@ -102,7 +102,7 @@ std::vector<TokenizedText> golden_texts(const nn::TensorMap& io) {
 // its processor is a prefix, all of which looks at all of it.
 TEST(ColPali, QueriesArePrefixes) {
   const auto file = SafeTensors::open(golden("colpali") / "io.safetensors").value();
-  nn::TensorMap io = nn::borrow_tensors(file);
+  nn::TensorMap io = nn::borrow_tensors(file).value();
   const auto encoder = load_architecture(golden("colpali"), {}).value();
   const std::vector<TokenizedText> texts = golden_texts(io);
   const RowSets sets = encoder->late_interaction()->encode_text_rows(texts).value();
@@ -298,7 +298,7 @@ TEST(ColPali, StoredPrecisionChangesNothing) {
     for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kBFloat16).to(at::kFloat);
   });
   const auto file = SafeTensors::open(golden("colpali") / "io.safetensors").value();
-  const nn::TensorMap io = nn::borrow_tensors(file);
+  const nn::TensorMap io = nn::borrow_tensors(file).value();
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     const auto a = load_architecture(half.path(), {.precision = precision}).value()->answers(io).value();
     const auto b = load_architecture(whole.path(), {.precision = precision}).value()->answers(io).value();
@@ -436,7 +436,7 @@ TEST(ColPali, TokenizerAndConfigMustAgree) {
 
 TEST(ColPali, ReferenceInputsAreChecked) {
   const auto file = SafeTensors::open(golden("colpali") / "io.safetensors").value();
-  const nn::TensorMap io = nn::borrow_tensors(file);
+  const nn::TensorMap io = nn::borrow_tensors(file).value();
   const auto encoder = load_architecture(golden("colpali"), {}).value();
   const auto error_of = [&](const char* name, const Tensor& value) {
     nn::TensorMap changed = io;

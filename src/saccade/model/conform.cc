@@ -59,7 +59,7 @@ Result<ConformReport> conform(const std::filesystem::path& checkpoint, const Con
   SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(io).in("conform: reference answers"));
   SACCADE_ASSIGN(const std::unique_ptr<Architecture> architecture,
                  load_architecture(checkpoint, options.encoder));
-  const nn::TensorMap expected = nn::borrow_tensors(file);
+  SACCADE_ASSIGN(const nn::TensorMap expected, nn::borrow_tensors(file).in(io.string()));
 
   const double logit_scale = architecture->info().logit_scale;
 

@@ -65,7 +65,7 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   const auto original = SafeTensors::open(golden("long-clip") / "model.safetensors");
   ASSERT_TRUE(original);
   nn::TensorMap own;
-  const nn::TensorMap tensors = nn::borrow_tensors(*original);
+  const nn::TensorMap tensors = nn::borrow_tensors(*original).value();
   const auto rename = [](std::string name) {
     const std::pair<const char*, const char*> kRules[] = {
         {"vision_model.embeddings.class_embedding", "visual.class_embedding"},
@@ -156,7 +156,7 @@ TEST(Conform, NotesAWrongAnswer) {
   const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
   ASSERT_TRUE(io);
-  nn::TensorMap tensors = nn::borrow_tensors(*io);
+  nn::TensorMap tensors = nn::borrow_tensors(*io).value();
   tensors["text_embeds"] = tensors["text_embeds"] * 1.01;  // the same direction: only the scale is off
   fs::remove(folder / "io.safetensors");
   ASSERT_TRUE(save(folder / "io.safetensors", tensors));
@@ -185,7 +185,7 @@ TEST(Conform, NanFails) {
   const GoldenCopy copy("clip-gelu");
   const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
-  nn::TensorMap tensors = nn::borrow_tensors(*io);
+  nn::TensorMap tensors = nn::borrow_tensors(*io).value();
   tensors["image_embeds"] = tensors["image_embeds"].clone();
   tensors["image_embeds"][0][0] = std::nan("");
   fs::remove(folder / "io.safetensors");
@@ -205,7 +205,8 @@ TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
     nn::TensorMap first;
     nn::TensorMap second;
     Json map = Json::object();
-    for (const auto& [name, tensor] : nn::borrow_tensors(*weights)) {
+    const nn::TensorMap tensors = nn::borrow_tensors(*weights).value();
+    for (const auto& [name, tensor] : tensors) {
       const bool into_first = first.size() <= second.size();
       (into_first ? first : second)[name] = tensor.to(dtype);
       map[name] = into_first ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";

@@ -53,7 +53,7 @@ inline void edit_json(const fs::path& path, const std::function<void(Json&)>& ch
 inline void edit_tensors(const fs::path& path, const std::function<void(nn::TensorMap&)>& change) {
   const auto file = SafeTensors::open(path);
   ASSERT_TRUE(file) << file.error().message;
-  nn::TensorMap tensors = nn::borrow_tensors(*file);
+  nn::TensorMap tensors = nn::borrow_tensors(*file).value();
   change(tensors);
   const fs::path changed = path.parent_path() / "changed.safetensors";
   const Status saved = save(changed, tensors);

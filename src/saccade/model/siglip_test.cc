@@ -65,7 +65,7 @@ TEST(Siglip, LogitsAreScaledAndShifted) {
   EXPECT_NEAR((*encoder)->info().logit_scale, 20, 1e-4);
   const auto file = SafeTensors::open(golden("siglip") / "io.safetensors");
   ASSERT_TRUE(file) << file.error().message;
-  nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file)).value();
+  nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file).value()).value();
   const torch::Tensor expected = at::matmul(answers["image_embeds"], answers["text_embeds"].t()) * 20 - 10;
   EXPECT_LT((answers["logits_per_image"] - expected).abs().max().item<float>(), 1e-4F);
   EXPECT_TRUE(torch::equal(answers["logits_per_text"], answers["logits_per_image"].t()));

@@ -502,6 +502,29 @@ int64_t resident_file_bytes() {
   return -1;
 }
 
+// Every dtype of the format is a tensor or an error that names it.
+TEST(Parameters, DtypesThatTorchLacksAreNamed) {
+  const test::TestFolder folder;
+  const std::filesystem::path path = folder / "weights.safetensors";
+  const std::vector<int64_t> eight(1);
+  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const auto bytes = std::as_bytes(std::span(eight)).first(static_cast<size_t>(dtype_size(dtype)));
+    ASSERT_TRUE(write_safetensors(path, std::vector<NamedTensor>{{"layer.scales", {dtype, {1}, bytes}}}));
+    const SafeTensors file = SafeTensors::open(path).value();
+    const auto tensors = borrow_tensors(file);
+    const std::string name(dtype_name(dtype));
+    if (name == "U16" || name == "U32" || name == "U64") {
+      ASSERT_FALSE(tensors) << name;
+      EXPECT_EQ(tensors.error().code, ErrorCode::kUnsupported);
+      EXPECT_NE(tensors.error().message.find("tensor layer.scales has dtype " + name), std::string::npos);
+    } else {
+      ASSERT_TRUE(tensors) << name << ": " << tensors.error().message;
+      EXPECT_EQ(view_of(tensors->at("layer.scales")).dtype, dtype) << name;
+    }
+  }
+}
+
 TEST(Parameters, PackingGivesMappedMemoryBack) {
   // On a disk: files in memory do not count as files.
   const test::TestFolder folder(std::filesystem::temp_directory_path());
@@ -511,7 +534,7 @@ TEST(Parameters, PackingGivesMappedMemoryBack) {
   ASSERT_TRUE(write_safetensors(path, std::vector<NamedTensor>{{"layer.weight", view_of(weight)}}));
   {
     const SafeTensors file = SafeTensors::open(path).value();
-    LoadedParameters source(borrow_tensors(file));
+    LoadedParameters source(borrow_tensors(file).value());
     Linear layer = Linear::make(source, "layer", 2048, 2048, 0, true).value();
     const Tensor borrowed = source.take("layer.weight", {2048, 2048}, {}).value();
     EXPECT_TRUE(torch::equal(borrowed, weight));  // all of it has been read

@@ -36,6 +36,13 @@ std::optional<at::ScalarType> scalar_type(DType dtype) {
   }
 }
 
+Result<at::ScalarType> scalar_type_of(const std::string& name, DType dtype) {
+  if (const auto type = scalar_type(dtype)) return *type;
+  return fail(ErrorCode::kUnsupported,
+              "tensor {} has dtype {}, known are BOOL, U8, I8 to I64, F16, BF16, F32 and F64", name,
+              dtype_name(dtype));
+}
+
 // What tensors over a mapped file are told by: they own nothing, and no other tensor has this for a deleter.
 void leave_mapped(void* /*context*/) {}
 
@@ -128,26 +135,23 @@ Result<torch::Tensor> InitializedParameters::take(const std::string& name, const
   return tensor;
 }
 
-TensorMap borrow_tensors(const SafeTensors& file) {
+Result<TensorMap> borrow_tensors(const SafeTensors& file) {
   TensorMap tensors;
   for (const auto& [name, view] : file.tensors()) {
-    if (const auto type = scalar_type(view.dtype)) {
-      tensors.emplace(name,
-                      borrowed(view.bytes, view.dtype, *type, view.shape,
-                               view.bytes.empty() ? std::vector<int64_t>() : contiguous_strides(view.shape),
-                               file.is_mapped()));
-    }
+    SACCADE_ASSIGN(const at::ScalarType type, scalar_type_of(name, view.dtype));
+    tensors.emplace(name,
+                    borrowed(view.bytes, view.dtype, type, view.shape,
+                             view.bytes.empty() ? std::vector<int64_t>() : contiguous_strides(view.shape),
+                             file.is_mapped()));
   }
   return tensors;
 }
 
-TensorMap borrow_tensors(const TorchFile& file) {
+Result<TensorMap> borrow_tensors(const TorchFile& file) {
   TensorMap tensors;
   for (const auto& [name, view] : file.tensors()) {
-    if (const auto type = scalar_type(view.dtype)) {
-      tensors.emplace(name,
-                      borrowed(view.bytes, view.dtype, *type, view.shape, view.strides, file.is_mapped()));
-    }
+    SACCADE_ASSIGN(const at::ScalarType type, scalar_type_of(name, view.dtype));
+    tensors.emplace(name, borrowed(view.bytes, view.dtype, type, view.shape, view.strides, file.is_mapped()));
   }
   return tensors;
 }

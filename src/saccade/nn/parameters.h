@@ -76,9 +76,11 @@ class InitializedParameters : public ParameterSource {
 };
 
 // The tensors of an open file as torch sees them, sharing the file's memory: they live as long as it does,
-// and must not be written to. Tensors of types torch lacks (unsigned above 8 bits) are left out.
-TensorMap borrow_tensors(const SafeTensors& file);
-TensorMap borrow_tensors(const TorchFile& file);
+// and must not be written to. kUnsupported names the first tensor of a type torch lacks (unsigned above 8
+// bits): left out, it would be missing to those who need it, and not too many to those who have no place for
+// it.
+Result<TensorMap> borrow_tensors(const SafeTensors& file);
+Result<TensorMap> borrow_tensors(const TorchFile& file);
 
 // Gives back the memory that a tensor of borrow_tensors takes where its file is mapped: it is read from the
 // file again when it is asked for again. Nothing happens to other tensors.

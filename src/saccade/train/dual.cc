@@ -268,7 +268,7 @@ class Trainer {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) return {};
     SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    const nn::TensorMap tensors = nn::borrow_tensors(file);
+    SACCADE_ASSIGN(const nn::TensorMap tensors, nn::borrow_tensors(file).in(path.string()));
     const auto metadata = [&](const char* key) -> Result<std::string> {
       const auto found = file.metadata().find(key);
       if (found == file.metadata().end())

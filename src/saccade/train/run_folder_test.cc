@@ -93,7 +93,7 @@ class SavedState : public testing::Test {
   void change_state(const std::function<void(Json& position, nn::TensorMap& tensors)>& change) const {
     const auto file = SafeTensors::open(path_);
     ASSERT_TRUE(file) << file.error().message;
-    nn::TensorMap tensors = nn::borrow_tensors(*file);
+    nn::TensorMap tensors = nn::borrow_tensors(*file).value();
     std::map<std::string, std::string> metadata(file->metadata().begin(), file->metadata().end());
     Json position = parse_json(metadata.at("position")).value();
     change(position, tensors);

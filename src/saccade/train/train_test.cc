@@ -36,7 +36,7 @@ fs::path golden(const std::string& name) {
 TEST(InfoNce, LossAndGradientsAreTheReferences) {
   const auto file = SafeTensors::open(golden("objectives") / "io.safetensors");
   ASSERT_TRUE(file) << file.error().message;
-  const nn::TensorMap io = nn::borrow_tensors(*file);
+  const nn::TensorMap io = nn::borrow_tensors(*file).value();
   const Tensor images = io.at("images").clone().requires_grad_(true);
   const Tensor texts = io.at("texts").clone().requires_grad_(true);
   const Tensor scale = io.at("log_inverse_temperature").clone().requires_grad_(true);

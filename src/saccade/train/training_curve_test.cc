@@ -48,7 +48,7 @@ class TrainingCurve : public testing::Test {
     auto file = SafeTensors::open(golden("training") / "io.safetensors");
     ASSERT_TRUE(file) << file.error().message;
     file_.emplace(std::move(*file));
-    io_ = nn::borrow_tensors(*file_);
+    io_ = nn::borrow_tensors(*file_).value();
     auto weights = SafeTensors::open(golden("clip-gelu") / "model.safetensors");
     ASSERT_TRUE(weights) << weights.error().message;
     weights_.emplace(std::move(*weights));
@@ -69,7 +69,7 @@ class TrainingCurve : public testing::Test {
     nn::InitializedParameters source(1);
     const auto model = ClipModel::make(clip_config_from_hugging_face(config).value(), source);
     EXPECT_TRUE(model) << model.error().message;
-    const nn::TensorMap golden_weights = nn::borrow_tensors(*weights_);
+    const nn::TensorMap golden_weights = nn::borrow_tensors(*weights_).value();
     EXPECT_EQ(source.parameters().size(), golden_weights.size());
     {
       const torch::NoGradGuard no_grad;
