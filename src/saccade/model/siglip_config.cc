@@ -121,16 +121,15 @@ Result<SiglipVisionConfig> open_clip_vision(const Json& vision, const nn::Tensor
 }
 
 Status open_clip_text(const Json& text, const nn::TensorMap& tensors, SiglipConfig& config) {
-  SACCADE_TRY(
-      expect_fields(text, "text_cfg",
-                    {"context_length", "vocab_size", "width", "heads", "layers", "mlp_ratio",
-                     "hf_tokenizer_name", "tokenizer_kwargs", "tokenizer_mode", "act_kwargs", "norm_kwargs"},
-                    {{"no_causal_mask", true},
-                     {"proj_bias", true},
-                     {"pool_type", "last"},
-                     {"proj_type", "linear"},
-                     {"embed_cls", false},
-                     {"output_tokens", false}}));
+  SACCADE_TRY(expect_fields(text, "text_cfg",
+                            {"context_length", "vocab_size", "width", "heads", "layers", "mlp_ratio",
+                             "hf_tokenizer_name", "tokenizer_kwargs", "act_kwargs", "norm_kwargs"},
+                            {{"no_causal_mask", true},
+                             {"proj_bias", true},
+                             {"pool_type", "last"},
+                             {"proj_type", "linear"},
+                             {"embed_cls", false},
+                             {"output_tokens", false}}));
   SACCADE_ASSIGN(config.text.width, json_field_or<int64_t>(text, "width", 512));
   SACCADE_ASSIGN(config.text.layers, json_field_or<int64_t>(text, "layers", 12));
   SACCADE_ASSIGN(config.text.heads, json_field_or<int64_t>(text, "heads", 8));
@@ -138,21 +137,21 @@ Status open_clip_text(const Json& text, const nn::TensorMap& tensors, SiglipConf
   SACCADE_ASSIGN(config.positions, json_field_or<int64_t>(text, "context_length", 77));
   SACCADE_ASSIGN(const auto mlp, tensor_shape(tensors, "text.transformer.resblocks.0.mlp.c_fc.weight", 2));
   config.text.mlp_width = mlp[0];
-  config.text.eps = 1e-5;
-  if (text.contains("norm_kwargs")) {
-    SACCADE_ASSIGN(config.text.eps, json_field_or<double>(text["norm_kwargs"], "eps", 1e-5));
+  SACCADE_ASSIGN(const Json norm, section(text, "norm_kwargs").in("text_cfg"));
+  SACCADE_TRY(expect_fields(norm, "norm_kwargs", {"eps"}, Json::object()));
+  SACCADE_ASSIGN(config.text.eps, json_field_or<double>(norm, "eps", 1e-5).in("norm_kwargs"));
+  SACCADE_ASSIGN(const Json act, section(text, "act_kwargs").in("text_cfg"));
+  SACCADE_TRY(expect_fields(act, "act_kwargs", {"approximate"}, Json::object()));
+  SACCADE_ASSIGN(const auto approximate,
+                 json_field_or<std::string>(act, "approximate", "none").in("act_kwargs"));
+  if (approximate != "none" && approximate != "tanh") {
+    return fail(ErrorCode::kUnsupported,
+                "text_cfg act_kwargs \"approximate\" is \"{}\", known are none and tanh", approximate);
   }
-  config.text.activation = Activation::kGelu;
-  if (text.contains("act_kwargs")) {
-    SACCADE_ASSIGN(const auto approximate,
-                   json_field_or<std::string>(text["act_kwargs"], "approximate", "none"));
-    if (approximate != "none" && approximate != "tanh") {
-      return fail(ErrorCode::kUnsupported,
-                  "text_cfg act_kwargs \"approximate\" is \"{}\", known are none and tanh", approximate);
-    }
-    if (approximate == "tanh") config.text.activation = Activation::kGeluTanh;
-  }
-  return {};
+  config.text.activation = approximate == "tanh" ? Activation::kGeluTanh : Activation::kGelu;
+  // The one clean-up that texts of this layout get.
+  SACCADE_ASSIGN(const Json tokenizer, section(text, "tokenizer_kwargs").in("text_cfg"));
+  return expect_fields(tokenizer, "tokenizer_kwargs", {}, {{"clean", "canonicalize"}});
 }
 
 // timm's names below "visual.trunk." to the Hugging Face layout's; joint query-key-value tensors are split.

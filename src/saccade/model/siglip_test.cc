@@ -247,8 +247,13 @@ TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
 TEST(OpenClipSiglip, CleansTextsItsOwnWay) {
   const GoldenCopy copy("open_clip-siglip");
   add_tokenizer(copy);
-  copy.edit_json("open_clip_config.json",
-                 [](Json& json) { json["model_cfg"]["text_cfg"]["vocab_size"] = 335; });
+  copy.edit_json("open_clip_config.json", [](Json& json) {
+    Json& text = json["model_cfg"]["text_cfg"];
+    text["vocab_size"] = 335;
+    // As published.
+    text["hf_tokenizer_name"] = "timm/ViT-B-16-SigLIP";
+    text["tokenizer_kwargs"] = {{"clean", "canonicalize"}};
+  });
   copy.edit_tensors("open_clip_model.safetensors", [](nn::TensorMap& tensors) {
     torch::Tensor& table = tensors["text.token_embedding.weight"];
     table = torch::cat({table, torch::zeros({135, 48})});
@@ -317,6 +322,22 @@ TEST(OpenClipSiglip, EveryDamageIsNamed) {
        "vision_cfg \"timm_proj\""},
       {"gelu", config([](Json& c) { c["text_cfg"]["act_kwargs"]["approximate"] = "sigmoid"; }),
        "\"approximate\" is \"sigmoid\""},
+      {"norm", config([](Json& c) { c["text_cfg"]["norm_kwargs"]["elementwise_affine"] = false; }),
+       "norm_kwargs \"elementwise_affine\": false is not a switch of SigLIP"},
+      {"norm's kind", config([](Json& c) { c["text_cfg"]["norm_kwargs"] = 1e-6; }),
+       "text_cfg: \"norm_kwargs\" is a number, not an object"},
+      {"activation", config([](Json& c) { c["text_cfg"]["act_kwargs"]["inplace"] = true; }),
+       "act_kwargs \"inplace\": true is not a switch of SigLIP"},
+      {"clean-up", config([](Json& c) {
+         c["text_cfg"]["tokenizer_kwargs"] = {{"clean", "lower"}};
+       }),
+       "tokenizer_kwargs \"clean\": \"lower\" is not a switch of SigLIP"},
+      {"tokenizer", config([](Json& c) {
+         c["text_cfg"]["tokenizer_kwargs"] = {{"strip_sep_token", true}};
+       }),
+       "tokenizer_kwargs \"strip_sep_token\": true is not a switch of SigLIP"},
+      {"tokenizer's mode", config([](Json& c) { c["text_cfg"]["tokenizer_mode"] = "clips"; }),
+       "text_cfg \"tokenizer_mode\": \"clips\" is not a switch of SigLIP"},
       {"missing", tensors([](nn::TensorMap& t) { t.erase("visual.trunk.attn_pool.kv.weight"); }),
        "tensor vision_model.head.attention.in_proj_weight has shape [48, 48]"},
       {"extra", tensors([](nn::TensorMap& t) {
