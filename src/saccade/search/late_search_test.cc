@@ -334,9 +334,48 @@ TEST_F(LateSearch, ExplainsWhichPatchEachTokenMet) {
   EXPECT_EQ(dump_json(json["box"]), R"({"x":0.5,"y":0.5,"width":0.5,"height":0.5})");
 }
 
-TEST_F(LateSearch, PooledRowsStandForTheirBlocks) {
+class PooledSearch : public LateSearch, public testing::WithParamInterface<RowPrecision> {};
+
+INSTANTIATE_TEST_SUITE_P(Precisions, PooledSearch, testing::Values(RowPrecision::kFp16, RowPrecision::kInt8),
+                         [](const auto& test) { return std::string(row_precision_name(test.param)); });
+
+TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
+  random_pictures(60);
+  index(GetParam(), 2);
+  Query query = words("abc", 60);
+  query.candidates = 0;
+  query.fold_duplicates = false;
+  const Answer answer = answer_to(query);
+  ASSERT_EQ(answer.hits.size(), 60U);
+  EXPECT_EQ(answer.late_scored, 60);
+  const TokenizedText text = encoder_.tokenizer()->encode("abc", 8);
+  const RowSets text_rows = encoder_.encode_text_rows({&text, 1}).value();
+  // An int8 row is right to half a 127th of its largest value, and each of five rows meets one value.
+  const float tolerance = GetParam() == RowPrecision::kInt8 ? 5 * 0.5F / 127 : 3e-3F;
+  for (size_t i = 0; i < answer.hits.size(); ++i) {
+    const Hit& hit = answer.hits[i];
+    EXPECT_LE(hit.score, answer.hits[i == 0 ? 0 : i - 1].score);
+    const auto decoded = decode_image_file(hit.item.path).value();
+    Matrix<float> pixels(1, 48);
+    ASSERT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
+    const RowSets item = encoder_.encode_image_rows(pixels.view()).value();
+    // The upper two quarters, the lower two, and the row for no place.
+    Matrix<float> pooled(3, kDim);
+    for (int64_t half = 0; half < 2; ++half) {
+      for (int64_t c = 0; c < kDim; ++c) {
+        pooled(half, c) = item.rows(2 * half, c) + item.rows(2 * half + 1, c);
+      }
+      test::normalize(pooled.row(half));
+    }
+    for (int64_t c = 0; c < kDim; ++c) pooled(2, c) = item.rows(4, c);
+    const float expected = max_sim_total(max_sim_matches_plain(text_rows.rows.view(), pooled.view()));
+    EXPECT_NEAR(hit.score, expected, tolerance);
+  }
+}
+
+TEST_P(PooledSearch, PooledRowsStandForTheirBlocks) {
   picture("p.png", quarters("rrgg"));
-  index(RowPrecision::kFp16, 2);
+  index(GetParam(), 2);
   EXPECT_EQ(open().late_rows(0).count, 2 + 1);
   Query query = words("b");
   query.explain = true;
