@@ -1,6 +1,7 @@
 // Pulling from a hub on loopback, with everything that may go wrong on the way.
 #include "saccade/hub/pull.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -193,8 +194,22 @@ TEST_F(Pulling, GoesOnWhereItStopped) {
     range = request.header("range");
     return std::nullopt;
   });
-  const auto report = run();
+  constexpr int64_t kOthers = 2 + 22;  // the small files, which come first
+  constexpr int64_t kTotal = 300'000 + kOthers;
+  std::vector<int64_t> done;
+  const auto report = run(kName, [&](const ProgressUpdate& update) {
+    done.push_back(update.done);
+    EXPECT_EQ(update.total, kTotal);
+  });
   expect_whole(report);
+  // What was there counts as done; from there it grows, to the end.
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_EQ(done.back(), kTotal);
+  const auto between = [&](int64_t low, int64_t high) {
+    return std::count_if(done.begin(), done.end(), [&](int64_t n) { return n > low && n < high; });
+  };
+  EXPECT_EQ(between(kOthers, kOthers + 100'000), 0);
+  EXPECT_GT(between(kOthers + 100'000, kTotal), 3);
   EXPECT_EQ(range, "bytes=100000-");
   EXPECT_EQ(report->resumed_bytes, 100'000);
   EXPECT_EQ(report->downloaded_bytes, 200'000 + 2 + 22);
