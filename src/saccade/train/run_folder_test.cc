@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/hash.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/torch.h"
@@ -30,11 +31,11 @@ void expect_in(const std::string& part, const std::string& message) {
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-// Every file below `folder` and what it holds; folders with nothing.
+// Every file below `folder` and the hash of what it holds; folders with nothing.
 std::map<std::string, std::string> content_below(const fs::path& folder) {
   std::map<std::string, std::string> content;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    content[entry.path().string()] = entry.is_regular_file() ? read(entry.path()) : "";
+    content[entry.path().string()] = entry.is_regular_file() ? sha256_hex(read(entry.path())) : "";
   }
   return content;
 }
