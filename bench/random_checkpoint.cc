@@ -226,13 +226,17 @@ Status write_random_colpali(const fs::path& folder, const ColPaliShape& shape) {
   // A prompt that the small tokenizer makes as many tokens of as the published one of its own.
   SACCADE_TRY(write_file_atomic(folder / "processor_config.json",
                                 dump_json(Json{{"visual_prompt_prefix", "a cat a cat"}})));
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-    std::error_code error;
-    const fs::path from = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers/gemma" / name;
-    fs::copy_file(from, folder / name, error);
-    if (error) return fail_errno(error.value(), "copy " + from.string());
+  const fs::path words = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers/gemma";
+  std::error_code error;
+  fs::copy_file(words / "tokenizer_config.json", folder / "tokenizer_config.json", error);
+  if (error) return fail_errno(error.value(), "copy tokenizer_config.json of " + words.string());
+  SACCADE_ASSIGN(Json tokenizer, read_json(words / "tokenizer.json"));
+  constexpr int64_t kSmall = 563;  // a checkpoint's table has rows for its tokenizer's words: the rest
+  auto& vocabulary = tokenizer["model"]["vocab"].get_ref<Json::object_t&>();
+  for (int64_t id = kSmall; id < shape.vocabulary; ++id) {
+    vocabulary.emplace_back(fmt::format("<unused{}>", id), id);
   }
-  return {};
+  return write_file_atomic(folder / "tokenizer.json", dump_json(tokenizer));
 }
 
 Result<ScratchFolder> ScratchFolder::make() {
