@@ -122,8 +122,8 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
     SACCADE_ASSIGN(tensors, rename_to_hugging_face(std::move(tensors)).in(where));
   }
   nn::LoadedParameters source(std::move(tensors));
-  SACCADE_ASSIGN(ClipModel model, ClipModel::make(config, source).in(where));
-  if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
+  SACCADE_ASSIGN(ClipModel model, ClipModel::make(config, source).in(where_of_tensors(checkpoint)));
+  SACCADE_TRY(source.all_used(kBuffers).in(where_of_tensors(checkpoint)));
 
   set_shape(config, parts.info);
   parts.info.logit_scale = model.logit_scale().exp().item<float>();

@@ -191,6 +191,13 @@ Json clip_mean_and_std() {
               {"image_std", {0.26862954, 0.26130258, 0.27577711}}};
 }
 
+std::string where_of_tensors(const Checkpoint& checkpoint) {
+  return fmt::format("checkpoint {}{}", checkpoint.folder.string(),
+                     checkpoint.layout == Layout::kHuggingFace
+                         ? ""
+                         : " (its tensors by their names in the Hugging Face layout)");
+}
+
 bool has_tokenizer_files(const Checkpoint& checkpoint) {
   constexpr const char* kFiles[] = {"tokenizer.json", "vocab.json", "vocab.txt", "spiece.model",
                                     "tokenizer.model"};

@@ -120,6 +120,10 @@ Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const Enc
 // "image_mean" and "image_std" of CLIP's pictures, which many families took over.
 Json clip_mean_and_std();
 
+// What an error about a tensor begins with once tensors go by the Hugging Face layout's names: the
+// checkpoint, and that they do, where its own layout has others.
+std::string where_of_tensors(const Checkpoint& checkpoint);
+
 // The rows a model has for tokens.
 struct WordTable {
   std::string_view tensor;  // its name in messages

@@ -339,7 +339,8 @@ TEST(OpenClipSiglip, EveryDamageIsNamed) {
       {"tokenizer's mode", config([](Json& c) { c["text_cfg"]["tokenizer_mode"] = "clips"; }),
        "text_cfg \"tokenizer_mode\": \"clips\" is not a switch of SigLIP"},
       {"missing", tensors([](nn::TensorMap& t) { t.erase("visual.trunk.attn_pool.kv.weight"); }),
-       "tensor vision_model.head.attention.in_proj_weight has shape [48, 48]"},
+       "(its tensors by their names in the Hugging Face layout): tensor vision_model.head.attention."
+       "in_proj_weight has shape [48, 48]"},
       {"extra", tensors([](nn::TensorMap& t) {
          t["visual.trunk.cls_token"] = torch::zeros({1, 1, 48});
        }),
