@@ -111,4 +111,17 @@ void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages) {
                   loaded.id.name));
 }
 
+void warn_of_guessed_preprocessing(const LoadedEncoder& loaded, Messages& messages) {
+  const std::filesystem::path folder = loaded.id.path;
+  if (!hub::model_of_snapshot(folder)) return;
+  for (const char* name : {"preprocessor_config.json", "processor_config.json", "open_clip_config.json"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / name, ignored)) return;
+  }
+  messages.warning(fmt::format(
+      "checkpoint {0}: no preprocessor_config.json in the cache, so pictures are treated as its family "
+      "usually has it ({1}); `saccade model pull {0}` brings the file if the hub has it",
+      loaded.id.name, loaded.encoder->preprocessing().describe()));
+}
+
 }  // namespace saccade::app

@@ -64,4 +64,8 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const 
 // every command that ranks the ones by the others.
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages);
 
+// Says so where another tool left a snapshot in the hub's cache without the file about pictures, so that they
+// are treated as the family's usually are: for every command that encodes many.
+void warn_of_guessed_preprocessing(const LoadedEncoder& loaded, Messages& messages);
+
 }  // namespace saccade::app

@@ -179,6 +179,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   warn_of_separate_spaces(loaded, session.messages);
+  warn_of_guessed_preprocessing(loaded, session.messages);
   SACCADE_TRY(settle_late_rows(arguments, *loaded.encoder, settings));
   SACCADE_ASSIGN(CollectionWriter collection,
                  CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));

@@ -44,6 +44,7 @@ Result<Answer> answer_query(SearchArguments& arguments, const Collection& collec
   options.name = second.id.name;
   SACCADE_ASSIGN(options.method, rerank_method_from_name(arguments.rerank_by));
   if (!arguments.query.text.empty()) warn_of_separate_spaces(second, session.messages);
+  warn_of_guessed_preprocessing(second, session.messages);
   ProgressLine progress(session.quiet);
   return search_and_rerank(collection, encoder, *second.encoder, arguments.query, options, pool,
                            progress.callback(), session.interrupts.stop_cleanly());

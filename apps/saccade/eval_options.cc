@@ -187,6 +187,7 @@ Status for_each_checkpoint(
       return fail(ErrorCode::kUsage, "checkpoint {}: no tokenizer files, so no texts", loaded.id.path);
     }
     warn_of_separate_spaces(loaded, session.messages);
+    warn_of_guessed_preprocessing(loaded, session.messages);
     RunCheckpoint described = describe_checkpoint(loaded, options.encoder);
     names.push_back(described.name);
     make_unique(names);
