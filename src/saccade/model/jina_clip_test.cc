@@ -98,7 +98,8 @@ TEST(JinaClip, TextsGoThroughTheFoldersTokenizer) {
   ASSERT_TRUE(encoder) << encoder.error().message;
   const int context = static_cast<int>((*encoder)->info().context);
   std::vector<TokenizedText> texts;
-  for (const Json& known : read(golden("tokenizers/bert.json"))["cases"]) {
+  const Json cases = read(golden("tokenizers/bert.json"))["cases"];
+  for (const Json& known : cases) {
     texts.push_back((*encoder)->tokenizer()->encode(known["text"].get<std::string>(), context));
     EXPECT_EQ(texts.back().ids, known["ids"].get<std::vector<int32_t>>()) << known["text"];
   }

@@ -130,7 +130,8 @@ TEST(ClipTokenizer, PublishedNeedsNoFiles) {
   EXPECT_EQ((*published)->start_id(), 49406);
   EXPECT_EQ((*published)->end_id(), 49407);
   for (const char* file : {"clip.json", "clip_openai_clean.json"}) {
-    for (const Json& one : golden(file)["cases"]) {
+    const Json cases = golden(file)["cases"];
+    for (const Json& one : cases) {
       const auto text = one["text"].get<std::string>();
       EXPECT_EQ((*published)->encode(text, kAll).ids, openai().encode(text, kAll).ids) << text;
     }
