@@ -35,7 +35,9 @@ std::vector<uint8_t> byte_order() {
 // Bytes, bytes that end a word, what each merge makes, start and end of text.
 Json vocabulary_of(std::string_view merges) {
   Json vocabulary = Json::object();
-  const auto add = [&](std::string piece) { vocabulary.emplace(std::move(piece), vocabulary.size()); };
+  // Appended: to look 49,000 times for what is not there would take seconds.
+  auto& pieces = vocabulary.get_ref<Json::object_t&>();
+  const auto add = [&](std::string piece) { pieces.emplace_back(std::move(piece), pieces.size()); };
   for (const uint8_t byte : byte_order()) add(byte_piece(byte));
   for (const uint8_t byte : byte_order()) add(byte_piece(byte) + "</w>");
   merges.remove_prefix(merges.find('\n') + 1);  // "#version: 0.2"
