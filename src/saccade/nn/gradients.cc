@@ -4,8 +4,6 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "saccade/nn/kernels.h"
-
 namespace saccade::nn {
 namespace {
 
@@ -75,13 +73,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     context->save_for_backward({input, settings.mask});
     context->saved_data["heads"] = settings.heads;
     context->saved_data["scale"] = settings.scale;
-    AttentionTask task;
-    Tensor mask = settings.mask;
-    describe_attention(input, settings.heads, settings.scale, mask, task);
-    Tensor out = torch::empty({input.size(0), input.size(1), input.size(2) / 3}, input.options());
-    task.out = out.data_ptr();
-    attend(task);
-    return out;
+    return fused_attention(input, settings.heads, settings.mask, settings.scale);
   }
 
   static TensorList backward(AutogradContext* context, const TensorList& gradients) {
@@ -102,12 +94,27 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 
 }  // namespace
 
+bool is_for_kernels(const Tensor& x) {
+  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+Element element_of(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
+}
+
 bool takes_linear_with_gradient(const Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat;
 }
 
-bool takes_attention_with_gradient(const Tensor& qkv) {
-  return qkv.is_cpu() && (qkv.scalar_type() == at::kFloat || qkv.scalar_type() == at::kBFloat16);
+Tensor fused_attention(const Tensor& qkv, int64_t heads, const Tensor& mask, double scale) {
+  const Tensor input = qkv.contiguous();
+  AttentionTask task;
+  Tensor added = mask;
+  describe_attention(input, heads, scale, added, task);
+  Tensor out = torch::empty({task.batch, task.tokens, input.size(2) / 3}, input.options());
+  task.out = out.data_ptr();
+  attend(task);
+  return out;
 }
 
 Tensor linear_with_gradient(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -123,7 +130,7 @@ void describe_attention(const Tensor& qkv, int64_t heads, double scale, Tensor& 
   task.tokens = qkv.size(1);
   task.heads = heads;
   task.head_width = qkv.size(2) / 3 / heads;
-  task.type = qkv.scalar_type() == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
+  task.type = element_of(qkv.scalar_type());
   task.scale = static_cast<float>(scale);
   task.qkv = qkv.data_ptr();
   if (!mask.defined()) return;

@@ -11,24 +11,7 @@ namespace {
 
 // Nobody will ask for gradients, and the values are where and of the types that kernels.h works on.
 bool takes_kernels(const torch::Tensor& x) {
-  return !at::GradMode::is_enabled() && x.is_cpu() &&
-         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
-}
-
-Element element_of(at::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
-}
-
-torch::Tensor fused_attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask,
-                              double scale) {
-  const torch::Tensor input = qkv.contiguous();
-  AttentionTask task;
-  torch::Tensor added = mask;
-  describe_attention(input, heads, scale, added, task);
-  torch::Tensor out = torch::empty({task.batch, task.tokens, input.size(2) / 3}, input.options());
-  task.out = out.data_ptr();
-  attend(task);
-  return out;
+  return !at::GradMode::is_enabled() && is_for_kernels(x);
 }
 
 // 1 / sqrt(head width)
@@ -200,7 +183,7 @@ torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Te
                         std::optional<double> scale) {
   const double factor = scale.value_or(usual_scale(qkv, heads));
   if (takes_kernels(qkv)) return fused_attention(qkv, heads, mask, factor);
-  if (takes_attention_with_gradient(qkv) && !(mask.defined() && mask.requires_grad())) {
+  if (is_for_kernels(qkv) && !(mask.defined() && mask.requires_grad())) {
     return attention_with_gradient(qkv, heads, mask, factor);
   }
   const torch::Tensor parts = split_heads(qkv, heads);

@@ -140,10 +140,6 @@ TEST(Attention, MatchesTheDefinition) {
 
 // --- kernels against the layers' own definition ---------------------------------------------------------
 
-Element element_of(at::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat32;
-}
-
 NormTask norm_task(const Tensor& x, const Tensor& gain, const Tensor& bias, const Tensor& out) {
   NormTask task;
   task.width = x.size(-1);
