@@ -85,6 +85,20 @@ const Files kGemmaWords = {{"gemma/tokenizer.json", "tokenizer.json"},
 constexpr const char* kSiglip2Words = R"({"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>",
   "eos_token": "<eos>", "pad_token": "<pad>", "add_bos_token": false, "add_eos_token": true})";
 
+// A CLIP in OpenCLIP's layout.
+Family open_clip_family(const char* golden, const char* torch_weights = "") {
+  return {.golden = golden,
+          .weights = "open_clip_model.safetensors",
+          .torch_weights = torch_weights,
+          .config = "open_clip_config.json",
+          .activation = "",
+          .table = "token_embedding.weight",
+          .vocabulary = "/model_cfg/text_cfg/vocab_size",
+          .tokenizer = kClipWords,
+          .disagree = swap_clip_ends,
+          .disagreement = kClipEndsSwapped};
+}
+
 std::vector<Family> families() {
   return {
       {.golden = "clip-gelu",
@@ -98,25 +112,8 @@ std::vector<Family> families() {
        .special_ids = {{"bos_token_id", 0}, {"eos_token_id", 2}, {"pad_token_id", 1}},
        .disagree = set_id("/text_config/bos_token_id", 298),
        .disagreement = "text_config: bos_token_id is 298, the tokenizer's is 49406"},
-      {.golden = "open_clip-gelu",
-       .weights = "open_clip_model.safetensors",
-       .config = "open_clip_config.json",
-       .activation = "",
-       .table = "token_embedding.weight",
-       .vocabulary = "/model_cfg/text_cfg/vocab_size",
-       .tokenizer = kClipWords,
-       .disagree = swap_clip_ends,
-       .disagreement = kClipEndsSwapped},
-      {.golden = "clip-resnet",
-       .weights = "open_clip_model.safetensors",
-       .torch_weights = "open_clip_pytorch_model.bin",
-       .config = "open_clip_config.json",
-       .activation = "",
-       .table = "token_embedding.weight",
-       .vocabulary = "/model_cfg/text_cfg/vocab_size",
-       .tokenizer = kClipWords,
-       .disagree = swap_clip_ends,
-       .disagreement = kClipEndsSwapped},
+      open_clip_family("open_clip-gelu"),
+      open_clip_family("clip-resnet", "open_clip_pytorch_model.bin"),
       {.golden = "siglip",
        .tokenizer = kPieces,
        .disagree = set_id("/text_config/eos_token_id", 7),

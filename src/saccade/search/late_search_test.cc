@@ -148,6 +148,13 @@ class LateSearch : public testing::Test {
     EXPECT_TRUE(write_file_atomic(path, encode_png(image).value()).has_value());
     return path;
   }
+  // What the encoder makes of a hit's picture, before anything is stored.
+  RowSets rows_of(const Hit& hit) {
+    const auto decoded = decode_image_file(hit.item.path).value();
+    Matrix<float> pixels(1, 48);
+    EXPECT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
+    return encoder_.encode_image_rows(pixels.view()).value();
+  }
   void index(RowPrecision precision = RowPrecision::kFp16, int64_t pool = 1) {
     IngestSettings settings;
     if (encoder_.late_interaction() != nullptr) settings.late = LateSettings{precision, pool, {2, 2}};
@@ -216,10 +223,7 @@ TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
   for (size_t i = 0; i < answer.hits.size(); ++i) {
     const Hit& hit = answer.hits[i];
     EXPECT_LE(hit.score, answer.hits[i == 0 ? 0 : i - 1].score);
-    const auto decoded = decode_image_file(hit.item.path).value();
-    Matrix<float> pixels(1, 48);
-    ASSERT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
-    const RowSets item = encoder_.encode_image_rows(pixels.view()).value();
+    const RowSets item = rows_of(hit);
     const auto matches = max_sim_matches_plain(text_rows.rows.view(), item.rows.view());
     EXPECT_NEAR(hit.score, max_sim_total(matches), 3e-3);
     EXPECT_TRUE(hit.pooled_score.has_value());
@@ -250,10 +254,7 @@ TEST_F(LateSearch, RowsOfChunksAreJoined) {
   const RowSets rows = encoder_.encode_text_rows(chunks).value();
   ASSERT_EQ(rows.rows.rows(), 12);
   for (const Hit& hit : answer.hits) {
-    const auto decoded = decode_image_file(hit.item.path).value();
-    Matrix<float> pixels(1, 48);
-    ASSERT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
-    const RowSets item = encoder_.encode_image_rows(pixels.view()).value();
+    const RowSets item = rows_of(hit);
     EXPECT_NEAR(hit.score, max_sim_total(max_sim_matches_plain(rows.rows.view(), item.rows.view())), 3e-3);
     ASSERT_EQ(hit.matches.size(), 12U);
     EXPECT_EQ(hit.matches[5].id, 101);
@@ -355,10 +356,7 @@ TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
   for (size_t i = 0; i < answer.hits.size(); ++i) {
     const Hit& hit = answer.hits[i];
     EXPECT_LE(hit.score, answer.hits[i == 0 ? 0 : i - 1].score);
-    const auto decoded = decode_image_file(hit.item.path).value();
-    Matrix<float> pixels(1, 48);
-    ASSERT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
-    const RowSets item = encoder_.encode_image_rows(pixels.view()).value();
+    const RowSets item = rows_of(hit);
     // The upper two quarters, the lower two, and the row for no place.
     Matrix<float> pooled(3, kDim);
     for (int64_t half = 0; half < 2; ++half) {
