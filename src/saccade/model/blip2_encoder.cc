@@ -195,8 +195,8 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
       });
       const Tensor memory = one ? memories.front() : torch::cat(memories);
       const Tensor logits = model_.match_logits(memory, batch.ids, batch.mask, parts_.dtype);
-      const Tensor texts_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
-      const Tensor similarity = at::bmm(torch::cat(rows), texts_rows.unsqueeze(2)).amax(1);
+      const Tensor text_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
+      const Tensor similarity = at::bmm(torch::cat(rows), text_rows.unsqueeze(2)).amax(1);
       store_rows(logits.slice(1, 1, 2) + similarity, batch.items, out);
     }
     scores.insert(scores.end(), out.values().begin(), out.values().end());
