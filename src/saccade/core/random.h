@@ -9,13 +9,15 @@ namespace saccade {
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 class SplitMix {
  public:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15U;
+
   explicit SplitMix(uint64_t state) : state_(state) {}
   // The generator of part `number` of what `seed` decides: parts are drawn in any order, by any thread.
   SplitMix(uint64_t seed, int64_t number)
       : SplitMix(SplitMix(seed ^ (static_cast<uint64_t>(number) << 32)).next()) {}
 
   uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
+    uint64_t z = (state_ += kStep);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);

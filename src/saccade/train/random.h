@@ -5,16 +5,18 @@
 
 #include <cstdint>
 
+#include "saccade/core/random.h"
+
 namespace saccade {
 
-// SplitMix64 (Steele, Lea, Flood 2014) over a key.
+// SplitMix over a key.
 class KeyedRandom {
  public:
   KeyedRandom(uint64_t seed, uint64_t purpose, uint64_t a, uint64_t b = 0) {
     state_ = mix(mix(mix(mix(seed) ^ purpose) ^ a) ^ b);
   }
 
-  uint64_t next() { return mix(state_ += kStep); }
+  uint64_t next() { return mix(state_ += SplitMix::kStep); }
   // In [0, 1), 24 bits.
   float uniform() { return static_cast<float>(next() >> 40) * 0x1p-24F; }
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
@@ -25,13 +27,7 @@ class KeyedRandom {
   bool chance(float probability) { return uniform() < probability; }
 
  private:
-  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;
-  static uint64_t mix(uint64_t z) {
-    z += kStep;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
+  static uint64_t mix(uint64_t z) { return SplitMix(z).next(); }
   uint64_t state_;
 };
 
