@@ -86,8 +86,11 @@ Json failure_json(const Failure& failure) {
 }
 
 Json report_json(const IngestReport& report, const std::string& collection) {
-  Json failed = Json::array();
-  for (const Failure& failure : report.failed) failed.push_back(failure_json(failure));
+  const auto list = [](const std::vector<Failure>& failures) {
+    Json all = Json::array();
+    for (const Failure& failure : failures) all.push_back(failure_json(failure));
+    return all;
+  };
   const IngestReport::Seconds& seconds = report.seconds;
   return {{"collection", collection},
           {"seen", report.seen},
@@ -110,7 +113,8 @@ Json report_json(const IngestReport& report, const std::string& collection) {
             {"encode", seconds.encode},
             {"write", seconds.write},
             {"waiting", seconds.waiting}}},
-          {"failed", std::move(failed)}};
+          {"unread_captions", list(report.unread_captions)},
+          {"failed", list(report.failed)}};
 }
 
 // How the rows of an encoder of many an item are kept: settled when a collection is made, as asked or by

@@ -25,10 +25,13 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   line(report.removed, "removed: the file is gone");
   line(report.missing, "kept although the file is gone (--prune removes them)");
   line(report.skipped_failed, "skipped: failed before (--retry-failed tries again)");
-  line(static_cast<int64_t>(report.failed.size()), "failed:");
-  for (const Failure& failure : report.failed) {
-    text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
-  }
+  const auto list = [&](const std::vector<Failure>& failures, std::string_view what) {
+    line(static_cast<int64_t>(failures.size()), what);
+    for (const Failure& failure : failures)
+      text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
+  };
+  list(report.unread_captions, "caption files not read, their pictures have none:");
+  list(report.failed, "failed:");
   return text;
 }
 

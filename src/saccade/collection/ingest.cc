@@ -177,7 +177,7 @@ class Run {
   Status read(Prepared& prepared, std::string& bytes);
   Result<bool> decode(Prepared& prepared, std::string_view bytes, int64_t max_pixels);
   Status read_and_decode(Prepared& prepared);
-  std::string caption_of(const std::string& path) const;
+  std::string caption_of(const std::string& path);
   Status take_ready(bool all);
   Status take(Prepared prepared);
   Result<std::optional<Item>> find_moved(const std::string& hash);
@@ -233,7 +233,18 @@ class Run {
   Clock::time_point last_flush_ = Clock::now();
 };
 
-std::string Run::caption_of(const std::string& path) const {
+Failure failure_of(const std::string& path, Error error) {
+  Failure failure;
+  failure.path = path;
+  failure.code = error.code;
+  failure.reason = std::move(error.message);
+  // Readers of files put the path in front; the list of failures has it already.
+  if (failure.reason.starts_with(path + ": ")) failure.reason.erase(0, path.size() + 2);
+  failure.when = store::now_seconds();
+  return failure;
+}
+
+std::string Run::caption_of(const std::string& path) {
   if (const auto found = captions_.find(path); found != captions_.end()) return found->second;
   if (!options_.sidecar_captions) return {};
   constexpr int64_t kMaxCaption = 64 << 10;
@@ -241,7 +252,10 @@ std::string Run::caption_of(const std::string& path) const {
   for (const auto& sidecar :
        {std::filesystem::path(file).replace_extension(".txt"), std::filesystem::path(path + ".txt")}) {
     if (sidecar == file) continue;
-    if (const auto text = read_file(sidecar, kMaxCaption)) return trimmed(*text);
+    const auto text = read_file(sidecar, kMaxCaption);
+    if (text) return trimmed(*text);
+    if (text.error().code != ErrorCode::kNotFound)
+      report_.unread_captions.push_back(failure_of(sidecar.string(), text.error()));
   }
   return {};
 }
@@ -510,14 +524,7 @@ Status Run::take_new(Item item, Prepared prepared) {
 }
 
 void Run::report_failure(const std::string& path, Error error) {
-  Failure failure;
-  failure.path = path;
-  failure.code = error.code;
-  failure.reason = std::move(error.message);
-  // Readers of files put the path in front; the list of failures has it already.
-  if (failure.reason.starts_with(path + ": ")) failure.reason.erase(0, path.size() + 2);
-  failure.when = store::now_seconds();
-  report_.failed.push_back(std::move(failure));
+  report_.failed.push_back(failure_of(path, std::move(error)));
 }
 
 void Run::add_failure(const Task& task, Error error) {

@@ -61,6 +61,8 @@ struct IngestReport {
   int64_t duplicates = 0;       // among `added`: the same bytes as another item; not encoded again
   int64_t skipped_failed = 0;   // failed before, unchanged since
   std::vector<Failure> failed;  // in this run, by path; unreadable folders and missing inputs among them
+  // Caption files that could not be read or are too long, by path; their pictures are taken in without.
+  std::vector<Failure> unread_captions;
   bool cancelled = false;  // asked to stop: all counted above is committed, the same call goes on from here
 
   int64_t bytes_read = 0;

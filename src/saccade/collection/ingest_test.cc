@@ -315,11 +315,22 @@ TEST_F(IngestTest, CaptionsComeFromSidecarsAndTheCaller) {
   EXPECT_EQ(open().item_of_path(a)->caption, "two birds");
   EXPECT_EQ(open().item_of_path(b)->caption, "from the manifest");
   EXPECT_EQ(open().item_of_path(c)->caption, "");
+  // One that is no caption is said, its picture is taken in.
+  const std::string d = add("d.png", 4);
+  test::write_text(pictures_ / "d.txt", std::string((64 << 10) + 1, 'x'));
+  const auto told = run(options);
+  ASSERT_OK(told);
+  EXPECT_THAT(told->failed, testing::IsEmpty());
+  ASSERT_EQ(told->unread_captions.size(), 1U);
+  EXPECT_EQ(told->unread_captions[0].path, (pictures_ / "d.txt").string());
+  EXPECT_EQ(told->unread_captions[0].code, ErrorCode::kLimit);
+  EXPECT_EQ(open().item_of_path(d)->caption, "");
+  fs::remove(pictures_ / "d.txt");
   // A caption that changes is taken over without touching the row; one that is gone stays.
   test::write_text(pictures_ / "a.txt", "three birds");
   fs::remove(pictures_ / "b.png.txt");
   const int64_t encoded = encoder_.images;
-  EXPECT_EQ(run()->unchanged, 3);
+  EXPECT_EQ(run()->unchanged, 4);
   EXPECT_EQ(encoder_.images, encoded);
   EXPECT_EQ(open().item_of_path(a)->caption, "three birds");
   EXPECT_EQ(open().item_of_path(b)->caption, "from the manifest");
