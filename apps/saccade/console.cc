@@ -17,6 +17,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "saccade/text/utf8.h"
+
 namespace saccade::app {
 
 void fill_standard_streams() {
@@ -46,13 +48,23 @@ Status Output::write_json(const Json& json) {
 }
 
 std::string one_line(std::string_view text) {
+  // What a terminal obeys rather than shows: control characters (ISO 6429's C0, DEL, C1), those that turn the
+  // direction of writing, and bytes that are no UTF-8, which may be C1 to a terminal of 8 bits.
+  const auto shown = [](char32_t c) {
+    const bool control = c < 0x20 || (c >= 0x7F && c < 0xA0);
+    const bool direction = (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    return !control && !direction;
+  };
+  constexpr std::string_view kReplacement = "\uFFFD";  // what stands for bytes that are no UTF-8
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      result += fmt::format("\\x{:02x}", byte);
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const char32_t c = next_code_point(text, at);
+    const std::string_view bytes = text.substr(begin, at - begin);
+    if (shown(c) && (c != 0xFFFD || bytes == kReplacement)) {
+      result += bytes;
     } else {
-      result += c;
+      for (const char byte : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
   }
   return result;

@@ -91,6 +91,19 @@ TEST(Console, ProgressHasRateAndTimeLeft) {
 
 TEST(Console, OneLineStaysOne) {
   EXPECT_EQ(one_line("a\nb\x1b[2J\x7f\xc3\xa9"), "a\\x0ab\\x1b[2J\\x7f\xc3\xa9");
+  EXPECT_EQ(one_line("\xc2\x9b"
+                     "2J"),
+            "\\xc2\\x9b"
+            "2J");  // CSI as one character
+  EXPECT_EQ(one_line("gpj.\xe2\x80\xae"
+                     "exe"),
+            "gpj.\\xe2\\x80\\xae"
+            "exe");  // right to left from here
+  EXPECT_EQ(one_line("caf\xe9 \x9b"
+                     "2J"),
+            "caf\\xe9 \\x9b"
+            "2J");  // Latin-1
+  EXPECT_EQ(one_line("\xef\xbf\xbd\xe6\x97\xa5\xf0\x9f\x90\xb1"), "\xef\xbf\xbd\xe6\x97\xa5\xf0\x9f\x90\xb1");
 }
 
 // Every numeric option of every command, with what strtoll and strtold let pass.
