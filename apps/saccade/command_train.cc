@@ -21,6 +21,7 @@ struct TrainArguments {
   std::vector<std::string> datasets;
   std::vector<std::string> held_out;
   std::string config;
+  std::string initial;
   std::string run;
   std::string cache;
   std::string precision = "bf16";
@@ -82,6 +83,7 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
     options.held_out.push_back(std::move(source));
   }
   options.config = arguments.config;
+  options.initial = arguments.initial;
   options.run = arguments.run;
   options.cache = arguments.cache;
   options.precision = arguments.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
@@ -116,6 +118,8 @@ void add_train_command(CLI::App& app, Command& chosen) {
   command->add_option("--held-out", arguments->held_out, "datasets scored during training, never trained on");
   command->add_option("--config", arguments->config, "JSON of \"model\", \"preprocessor\" and \"tokenizer\"")
       ->required();
+  command->add_option("--initial", arguments->initial,
+                      "checkpoint whose weights to begin with, of the same architecture and tokenizer");
   command->add_option("-o,--run", arguments->run, "run folder; one that is there goes on")->required();
   command->add_option("--cache", arguments->cache, "folder for decoded pictures (default: RUN/cache)");
   const auto count = [&](const char* name, int64_t& value, const char* what) {

@@ -86,6 +86,7 @@ class Trainer {
     nn::InitializedParameters source(options_.seed, device_);
     SACCADE_ASSIGN(ClipModel model, ClipModel::make(setup_.config, source));
     parameters_ = source.parameters();
+    if (!options_.initial.empty()) SACCADE_TRY(begin_with(options_.initial / "model.safetensors"));
     AdamWOptions adamw;
     adamw.weight_decay = options_.weight_decay;
     AdamW optimizer(parameters_, adamw);
@@ -261,6 +262,29 @@ class Trainer {
                         {"run", description_hash()}};
     return write_safetensors(options_.run / "state.safetensors", named,
                              {{"position", dump_json(position)}, {"metrics", metrics_}});
+  }
+
+  // Weights of another training in place of the random ones.
+  Status begin_with(const fs::path& path) {
+    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+    SACCADE_ASSIGN(const nn::TensorMap tensors, nn::borrow_tensors(file).in(path.string()));
+    for (const auto& [name, tensor] : parameters_) {
+      const auto found = tensors.find(name);
+      if (found == tensors.end()) {
+        return fail(ErrorCode::kMismatch, "{}: no tensor {}, which the config's architecture has",
+                    path.string(), name);
+      }
+      if (found->second.sizes() != tensor.sizes() || !found->second.is_floating_point()) {
+        return fail(ErrorCode::kMismatch,
+                    "{}: tensor {} is {} of {}, the config's architecture has float of {}", path.string(),
+                    name, c10::toString(found->second.scalar_type()),
+                    fmt::format("[{}]", fmt::join(found->second.sizes(), ", ")),
+                    fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")));
+      }
+    }
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, tensor] : parameters_) tensor.copy_(tensors.at(name));
+    return {};
   }
 
   Status restore(AdamW& optimizer) {

@@ -32,6 +32,9 @@ struct DualTrainingOptions {
   // {"model": config.json of CLIP, "preprocessor": preprocessor_config.json, "tokenizer": folder}; the folder
   // is relative to the file. Vocabulary and special ids in "model" are filled in from the tokenizer.
   std::filesystem::path config;
+  // A checkpoint in the Hugging Face layout (one model.safetensors) whose weights the training begins with,
+  // of the config's architecture and tokenizer, of any float type; empty: random ones.
+  std::filesystem::path initial;
   std::filesystem::path run;
   std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
 

@@ -65,6 +65,38 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   return {};
 }
 
+// That weights of the checkpoint mean in this training what they meant in theirs: the same architecture (its
+// activation and number of heads are seen in no tensor) and the same number for each token.
+Status check_initial(const DualTrainingOptions& options, TrainingSetup& setup) {
+  if (options.initial.empty()) return {};
+  const std::string where = options.initial.string();
+  SACCADE_ASSIGN(const Json json, read_json(options.initial / "config.json"));
+  SACCADE_ASSIGN(const ClipConfig config, clip_config_from_hugging_face(json).in(where));
+  const Tokenizer& tokenizer = *setup.tokenizer;
+  const Json theirs =
+      clip_config_to_hugging_face(config, tokenizer.start_id(), tokenizer.end_id(), tokenizer.pad_id());
+  const Json ours = setup.config_json.flatten();
+  for (const auto& [path, value] : ours.items()) {
+    const Json::json_pointer pointer(path);
+    const Json there = theirs.contains(pointer) ? theirs[pointer] : Json();
+    if (there == value) continue;
+    return fail(ErrorCode::kMismatch, "{}: {} is {}, the config of this training has {}", where,
+                path.substr(1), dump_json(there), dump_json(value));
+  }
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
+    const auto own = setup.passengers.find(name);
+    std::error_code ignored;
+    if (own == setup.passengers.end() || !fs::exists(options.initial / name, ignored)) continue;
+    SACCADE_ASSIGN(const std::string text, read_text(options.initial / name));
+    if (text != own->second) {
+      return fail(ErrorCode::kMismatch, "{}: its {} is not the one of this training's tokenizer", where,
+                  name);
+    }
+  }
+  SACCADE_ASSIGN(setup.initial_sha256, sha256_file(options.initial / "model.safetensors"));
+  return {};
+}
+
 Result<Dataset> read_pictures(const DatasetSource& source) {
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   if (dataset.items.empty()) {
@@ -144,6 +176,7 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, Threa
                            {"weights", options.weights},
                            {"device", options.device},
                            {"seed", options.seed}};
+  if (!setup.initial_sha256.empty()) setup.description["initial_weights_sha256"] = setup.initial_sha256;
   return {};
 }
 
@@ -179,6 +212,7 @@ Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options, Th
                                           const ProgressCallback& progress, std::stop_token stop) {
   TrainingSetup setup;
   SACCADE_TRY(load_config(options, setup));
+  SACCADE_TRY(check_initial(options, setup));
   SACCADE_TRY(load_data(options, setup, pool, progress, stop));
   return setup;
 }

@@ -42,7 +42,8 @@ struct TrainingSetup {
   std::vector<int64_t> usable;                        // items with a picture and a caption
   PictureStore pictures;
 
-  Json description;  // run.json, without times
+  std::string initial_sha256;  // of the weights to begin with; empty: random ones
+  Json description;            // run.json, without times
 };
 
 // One step's examples.
