@@ -33,7 +33,7 @@ struct EmbedArguments {
   std::string checkpoint;
   std::string output;
   EncoderChoice encoder;
-  DecodeOptions limits;
+  bool as_stored = false;
   int batch = 32;
   bool json = false;
 };
@@ -87,6 +87,8 @@ Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder,
   const Preprocessing& preprocessing = encoder.preprocessing();
   const int64_t pixels_each = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
   const std::stop_token stop = session.interrupts.stop_cleanly();
+  const DecodeOptions decode = {.apply_orientation = !arguments.as_stored,
+                                .vector_side = vector_side(preprocessing)};
   ThreadPool pool(arguments.encoder.threads);
   ProgressLine progress(session.quiet);
   const ProgressCallback tell = progress.callback();
@@ -101,7 +103,7 @@ Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder,
     std::vector<Status> read(static_cast<size_t>(count));
     pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        auto decoded = decode_image_file(paths[static_cast<size_t>(first + i)], arguments.limits);
+        auto decoded = decode_image_file(paths[static_cast<size_t>(first + i)], decode);
         read[static_cast<size_t>(i)] = decoded ? preprocess(decoded->image, preprocessing, pixels.row(i))
                                                : Status(tl::unexpected<Error>(decoded.error()));
       }
@@ -249,6 +251,8 @@ void add_embed_command(CLI::App& app, Command& chosen) {
                       std::string(kCheckpointHelp) + " (default: the starter)");
   command->add_option("-o,--output", arguments->output, "FILE.safetensors (tensor \"rows\") or FILE.npy")
       ->required();
+  command->add_flag("--as-stored", arguments->as_stored,
+                    "ignore EXIF orientation, as reference pipelines do");
   command->add_option("--batch", arguments->batch, "inputs the encoder takes at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();

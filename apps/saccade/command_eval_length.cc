@@ -170,11 +170,13 @@ class LengthCommand {
         "Subsets: {} of {} pictures at random, where there are more.",
         caption_policy_words(policy), 100 * options_.share, options_.subsets, options_.subset_items);
     if (arguments_.join) words += " All captions of a picture are one text, a line each.";
+    words += " " + picture_words(arguments_.eval);
     return {{"words", std::move(words)},
             {"captions", arguments_.captions},
             {"join_captions", arguments_.join},
             {"ties", "pessimistic"},
             {"transparent", arguments_.eval.transparent},
+            {"as_stored", arguments_.eval.as_stored},
             {"leave_out", arguments_.leave_out},
             {"share", options_.share},
             {"lengths", options_.lengths.empty() ? Json() : Json(options_.lengths)},

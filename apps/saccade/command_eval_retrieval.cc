@@ -82,9 +82,7 @@ class RetrievalCommand {
         "whole gallery; {}. Intervals: {} resamples of the pictures with their queries.",
         caption_policy_words(captions_), tie_policy_words(ties_), arguments_.eval.bootstrap.resamples);
     if (encodes) {
-      words += arguments_.eval.transparent == "white"
-                   ? " Transparent pictures lie on white."
-                   : " Transparent pictures are as the checkpoint has them.";
+      words += " " + picture_words(arguments_.eval);
     } else {
       words += fmt::format(" Computed elsewhere: {}.", rank_by);
     }
@@ -93,7 +91,7 @@ class RetrievalCommand {
                  {"ties", arguments_.ties},
                  {"leave_out", arguments_.leave_out},
                  {"rank_by", rank_by}};
-    if (encodes) json["transparent"] = arguments_.eval.transparent;
+    if (encodes) json.update(picture_fields(arguments_.eval));
     if (rank_by == "embeddings") json["similarity"] = arguments_.similarity;
     return json;
   }

@@ -79,15 +79,13 @@ class WinogroundCommand {
     if (given) {
       words += " Computed elsewhere: scores.";
     } else {
-      words += arguments_.eval.transparent == "white"
-                   ? " Transparent pictures lie on white."
-                   : " Transparent pictures are as the checkpoint has them.";
+      words += " " + picture_words(arguments_.eval);
     }
     Json json = {{"words", std::move(words)},
                  {"comparison", "strict"},
                  {"leave_out", arguments_.leave_out},
                  {"score_by", given ? "scores" : "encoder"}};
-    if (!given) json["transparent"] = arguments_.eval.transparent;
+    if (!given) json.update(picture_fields(arguments_.eval));
     return json;
   }
 

@@ -42,6 +42,7 @@ void add_eval_inputs(CLI::App& command, EvalOptions& options) {
                   "transparent pictures: over white, or as the checkpoint says")
       ->check(CLI::IsMember({"white", "checkpoint"}))
       ->capture_default_str();
+  command.add_flag("--as-stored", options.as_stored, "ignore EXIF orientation, as reference pipelines do");
   command.add_option("--batch", options.batch, "pictures decoded and encoded at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
@@ -87,11 +88,22 @@ EmbedOptions embed_options(const EvalOptions& options, ProgressLine& progress, s
   EmbedOptions embed;
   embed.precision = precision_of(options.encoder);
   embed.transparency = options.transparent == "white" ? Transparency::kWhite : Transparency::kCheckpoint;
+  embed.as_stored = options.as_stored;
   embed.batch = options.batch;
   embed.cache = embedding_cache_folder(options);
   embed.progress = progress.callback();
   embed.stop = std::move(stop);
   return embed;
+}
+
+std::string picture_words(const EvalOptions& options) {
+  return fmt::format("Transparent pictures {}; {}.",
+                     options.transparent == "white" ? "lie on white" : "are as the checkpoint has them",
+                     options.as_stored ? "EXIF orientation is ignored" : "EXIF orientation is applied");
+}
+
+Json picture_fields(const EvalOptions& options) {
+  return {{"transparent", options.transparent}, {"as_stored", options.as_stored}};
 }
 
 Result<std::vector<std::string>> checkpoints_of(const EvalOptions& options) {

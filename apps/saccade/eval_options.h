@@ -30,6 +30,7 @@ struct EvalOptions {
   std::vector<std::string> datasets;
   EncoderChoice encoder;
   std::string transparent = "white";
+  bool as_stored = false;
   int batch = 32;
   BootstrapOptions bootstrap;
   std::string run;
@@ -39,7 +40,7 @@ struct EvalOptions {
   bool json = false;
 };
 
-// -m, --dataset, --precision, --threads, --transparent, --batch, --cache, --no-cache.
+// -m, --dataset, --precision, --threads, --transparent, --as-stored, --batch, --cache, --no-cache.
 void add_eval_inputs(CLI::App& command, EvalOptions& options);
 // --seed, --resamples, --confidence.
 void add_bootstrap_options(CLI::App& command, EvalOptions& options);
@@ -51,6 +52,10 @@ void add_run_options(CLI::App& command, EvalOptions& options);
 std::filesystem::path embedding_cache_folder(const EvalOptions& options);
 // `progress` is borrowed.
 EmbedOptions embed_options(const EvalOptions& options, ProgressLine& progress, std::stop_token stop);
+
+// What is done to pictures before the encoder sees them: a run's protocol in words and in fields.
+std::string picture_words(const EvalOptions& options);
+Json picture_fields(const EvalOptions& options);
 
 // -m as given, or the starter.
 Result<std::vector<std::string>> checkpoints_of(const EvalOptions& options);

@@ -11,6 +11,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/image/image.h"
 
 #include "run_program.h"
 
@@ -132,6 +133,135 @@ TEST_F(Cli, AsStoredIsSettledWhenACollectionIsMade) {
     EXPECT_EQ(hit["height"], as_stored ? 20 : 30);
     const Json info = json_of(run({"collection", "info", "-c", collection, "--json"}));
     EXPECT_EQ(info["settings"]["apply_orientation"], !as_stored);
+  }
+}
+
+// Each option by what it changes, beside the same command without it.
+TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
+  picture("tree/a.png", 1, 200, 200);
+  write("tree/a.txt", "a card");
+  picture("tree/.hidden.png", 200, 1, 200);
+  picture("elsewhere/b.png", 200, 200, 1);
+  std::filesystem::create_directory_symlink(folder_ / "elsewhere", folder_ / "tree/link");
+  const auto bytes = std::filesystem::file_size(folder_ / "tree/a.png");
+  struct Case {
+    std::vector<std::string> options;
+    int added, captions;
+    std::string reason;  // of the one failure; none if empty
+  };
+  const std::vector<Case> cases = {{{}, 1, 1, ""},
+                                   {{"--hidden"}, 2, 1, ""},
+                                   {{"--follow-links"}, 2, 1, ""},
+                                   {{"--hidden", "--follow-links"}, 3, 1, ""},
+                                   {{"--no-sidecars"}, 1, 0, ""},
+                                   {{"--max-bytes", std::to_string(bytes)}, 1, 1, ""},
+                                   {{"--max-bytes", std::to_string(bytes - 1)}, 0, 0, "bytes, limit"},
+                                   {{"--max-seconds", "0.000000001"}, 0, 0, "seconds"},
+                                   {{"--max-seconds", "0"}, 1, 1, ""}};
+  int number = 0;
+  for (const Case& c : cases) {
+    SCOPED_TRACE(testing::PrintToString(c.options));
+    const std::string collection = fmt::format("c{}", number++);
+    std::vector<std::string> words = {"index", "tree", "-c", collection, "-m", "model", "--json"};
+    words.insert(words.end(), c.options.begin(), c.options.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, c.reason.empty() ? 0 : 3) << outcome.err;
+    const Json json = json_of(outcome);
+    EXPECT_EQ(json["added"], c.added);
+    EXPECT_EQ(json["failed"].size(), c.reason.empty() ? 0U : 1U);
+    if (!c.reason.empty()) {
+      EXPECT_THAT(json["failed"][0]["reason"].get<std::string>(), HasSubstr(c.reason));
+    }
+    EXPECT_EQ(json_of(run({"collection", "info", "-c", collection, "--json"}))["captions"], c.captions);
+  }
+}
+
+// What a picture becomes: settled when a collection is made, and seen in its row.
+TEST_F(Cli, BackgroundAndFastDecodeChangeRows) {
+  Image white{.width = 40, .height = 40, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
+  for (int i = 0; i < 40 * 40; ++i) {
+    white.pixels.insert(white.pixels.end(), 3, 255);
+    white.pixels.push_back(i % 40 < 20 ? 255 : 0);  // the right half transparent
+  }
+  write("clear/a.png", encode_png(white).value_or(""));
+  Image noise{.width = 1024, .height = 1024, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
+  uint32_t state = 1;
+  for (int i = 0; i < 1024 * 1024 * 3; ++i) {
+    state = state * 1664525 + 1013904223;
+    noise.pixels.push_back(static_cast<uint8_t>(state >> 24));
+  }
+  write("large/a.jpg", encode_jpeg(noise).value_or(""));
+  struct Case {
+    std::string folder;
+    std::vector<std::string> options;
+    std::string key;
+    Json value;
+    bool same;  // row as without options
+  };
+  const std::vector<Case> cases = {
+      {"clear", {}, "background", "by_contrast", true},
+      {"clear", {"--background", "contrast"}, "background", "by_contrast", true},
+      {"clear", {"--background", "white"}, "background", "white", false},
+      {"clear", {"--background", "checkpoint"}, "background", "checkpoint", false},
+      {"large", {}, "fast_decode", false, true},
+      {"large", {"--fast-decode"}, "fast_decode", true, false}};
+  std::map<std::string, double> plain;
+  int number = 0;
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.folder + testing::PrintToString(c.options));
+    const std::string collection = fmt::format("c{}", number++);
+    std::vector<std::string> words = {"index", c.folder, "-c", collection, "-m", "model"};
+    words.insert(words.end(), c.options.begin(), c.options.end());
+    const Outcome outcome = run(words);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(json_of(run({"collection", "info", "-c", collection, "--json"}))["settings"][c.key], c.value);
+    const double score = json_of(run({"search", "-c", collection, "cat", "--json"}))["hits"][0]["score"];
+    const double expected = plain.try_emplace(c.folder, score).first->second;
+    EXPECT_EQ(score == expected, c.same) << score << " and " << expected;
+  }
+}
+
+TEST_F(Cli, FoldAboveSaysWhatIsAlike) {
+  make_collection();
+  picture("pictures/red again.png", 221, 10, 10);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  const auto hits = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"search", "-c", "c", "red", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(run(words))["hits"].size();
+  };
+  EXPECT_EQ(hits({"--all"}), 5U);
+  EXPECT_EQ(hits({"--fold-above", "0"}), 1U);
+  EXPECT_LT(hits({"--fold-above", "0.99"}), 5U);
+  EXPECT_EQ(hits({"--fold-above", "1"}), 5U);
+}
+
+TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {
+  write("turned/turned.tif", turned_tiff());
+  const auto row = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"embed", "--images", "turned", "-m", "model", "-o", "rows.npy"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run(words).code, 0);
+    return read_file(folder_ / "rows.npy").value_or("");
+  };
+  const std::string upright = row({});
+  EXPECT_EQ(upright, row({}));
+  EXPECT_NE(upright, row({"--as-stored"}));
+
+  write("d.jsonl", R"({"image": "turned/turned.tif", "captions": ["x"]})"
+                   "\n");
+  for (const bool as_stored : {false, true}) {
+    const std::string folder = as_stored ? "stored" : "upright";
+    std::vector<std::string> words = {"eval",      "retrieval", "-m", "model",
+                                      "--dataset", "d.jsonl",   "-o", folder};
+    if (as_stored) words.emplace_back("--as-stored");
+    const Outcome outcome = run(words);
+    ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    const auto about = read_json(folder_ / folder / "run.json");
+    ASSERT_TRUE(about.has_value());
+    EXPECT_EQ((*about)["protocol"]["as_stored"], as_stored);
+    EXPECT_THAT((*about)["protocol"]["words"].get<std::string>(),
+                HasSubstr(as_stored ? "EXIF orientation is ignored" : "EXIF orientation is applied"));
   }
 }
 

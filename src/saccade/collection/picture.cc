@@ -47,13 +47,9 @@ std::array<uint8_t, 3> choose_background(const Image& image) {
 
 DecodeOptions picture_decode_options(const IngestSettings& settings, const Preprocessing& preprocessing,
                                      DecodeOptions limits) {
-  const int side = std::max({preprocessing.resize_height, preprocessing.resize_width,
-                             preprocessing.output_height(), preprocessing.output_width(), 1});
   limits.apply_orientation = settings.apply_orientation;
-  // Vector pictures are drawn larger than the encoder reads them: the antialiased resize that follows is the
-  // same one that raster pictures get.
-  limits.vector_side = std::min(2 * side, 4096);
-  limits.shrink_to_side = settings.fast_decode ? 2 * side : 0;
+  limits.vector_side = vector_side(preprocessing);
+  limits.shrink_to_side = settings.fast_decode ? limits.vector_side : 0;
   return limits;
 }
 

@@ -16,7 +16,7 @@ namespace {
 // Texts the encoder takes at a time; it makes batches of like lengths of them.
 constexpr size_t kTextBatch = 256;
 // Bump when pictures are decoded or texts encoded otherwise, so that old rows are not found.
-constexpr int kSpaceVersion = 1;
+constexpr int kSpaceVersion = 2;
 
 std::string space_of(Encoder& encoder, const EmbedOptions& options, std::string_view what) {
   std::string space =
@@ -112,10 +112,10 @@ Result<Gatherer> make_gatherer(const EmbedOptions& options, const std::string& s
 // One batch of pictures.
 class PictureBatch {
  public:
-  PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, ThreadPool& pool)
+  PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, bool as_stored, ThreadPool& pool)
       : encoder_(encoder),
         preprocessing_(preprocessing),
-        decode_(evaluation_decode_options(preprocessing)),
+        decode_({.apply_orientation = !as_stored, .vector_side = vector_side(preprocessing)}),
         pool_(pool) {}
 
   // Appends all to `result` and `gatherer`.
@@ -238,12 +238,6 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
   return result;
 }
 
-DecodeOptions evaluation_decode_options(const Preprocessing& preprocessing) {
-  DecodeOptions decode;
-  decode.vector_side = 2 * std::max(preprocessing.output_height(), preprocessing.output_width());
-  return decode;
-}
-
 Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageRef> pictures,
                                         const EmbedOptions& options, ThreadPool& pool) {
   if (encoder.info().image_height == 0) {
@@ -251,10 +245,12 @@ Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageR
                 encoder.info().family);
   }
   const Preprocessing preprocessing = with_transparency(encoder.preprocessing(), options.transparency);
-  const std::string space = space_of(encoder, options, "pictures") + preprocessing.describe();
+  const std::string space =
+      space_of(encoder, options, options.as_stored ? "pictures as stored" : "pictures") +
+      preprocessing.describe();
   SACCADE_ASSIGN(Gatherer gatherer, make_gatherer(options, space, encoder.info().dim));
   EmbeddedPictures result;
-  PictureBatch batch(encoder, preprocessing, pool);
+  PictureBatch batch(encoder, preprocessing, options.as_stored, pool);
   const auto step = static_cast<size_t>(std::max(1, options.batch));
   Status status;
   for (size_t first = 0; first < pictures.size() && status; first += step) {

@@ -30,13 +30,12 @@ enum class Transparency {
 std::string_view transparency_name(Transparency transparency);  // "white", "checkpoint"
 // The encoder's preprocessing with that done.
 Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency transparency);
-// How evaluations decode pictures: the whole picture, vector ones at twice the encoder's size.
-DecodeOptions evaluation_decode_options(const Preprocessing& preprocessing);
 
 struct EmbedOptions {
   Precision precision = Precision::kFp32;  // that the encoder was loaded with
   Transparency transparency = Transparency::kWhite;
-  int batch = 32;  // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
+  bool as_stored = false;  // EXIF orientation is ignored, as reference pipelines do
+  int batch = 32;          // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
   int64_t cache_bytes = kEmbeddingCacheBytes;
   ProgressCallback progress = {};

@@ -127,6 +127,9 @@ TEST_F(Embed, OtherCheckpointsPrecisionsAndPreprocessingsAreOtherRows) {
   options_.transparency = Transparency::kCheckpoint;
   embed(encoder, options_);
   EXPECT_EQ(encoder.images, 21);
+  options_.as_stored = true;
+  embed(encoder, options_);
+  EXPECT_EQ(encoder.images, 28);
   ColourEncoder other(true);
   embed(other, options_);
   EXPECT_EQ(other.images, 7);

@@ -20,8 +20,7 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
   }
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;
-  DecodeOptions decode;
-  decode.vector_side = 2 * std::max(preprocessing.output_height(), preprocessing.output_width());
+  const DecodeOptions decode = {.vector_side = vector_side(preprocessing)};
   const int64_t values = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
   const auto count = static_cast<int64_t>(dataset.items.size());
   Matrix<float> pixels(count, values);

@@ -149,7 +149,7 @@ class Measurement {
         pool_(pool),
         clock_(clock),
         preprocessing_(with_transparency(encoder.preprocessing(), options.transparency)),
-        decode_(evaluation_decode_options(preprocessing_)) {}
+        decode_({.vector_side = vector_side(preprocessing_)}) {}
 
   Result<SpeedResult> run() {
     result_.batch = options_.batch;

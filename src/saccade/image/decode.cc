@@ -78,17 +78,21 @@ using Clock = std::chrono::steady_clock;
 
 class Deadline {
  public:
-  explicit Deadline(double seconds) : seconds_(seconds) {}
+  explicit Deadline(double limit) : limit_(limit) {}
   [[nodiscard]] Status check() const {
-    if (seconds_ > 0 && std::chrono::duration<double>(Clock::now() - start_).count() > seconds_) {
-      return fail(ErrorCode::kLimit, "not decoded within {} seconds", seconds_);
+    if (limit_ > 0 && seconds() > limit_) {
+      return fail(ErrorCode::kLimit, "not decoded within {} seconds", limit_);
     }
     return {};
+  }
+  // Since it was made.
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
  private:
   Clock::time_point start_ = Clock::now();
-  double seconds_;
+  double limit_;
 };
 
 bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
@@ -216,7 +220,38 @@ class Decoder {
       image_ = load("scale", scale);
       if (!image_) return broken("svg");
     }
-    return check_pixels(vips_image_get_width(image_.get()), vips_image_get_height(image_.get()));
+    SACCADE_TRY(check_pixels(vips_image_get_width(image_.get()), vips_image_get_height(image_.get())));
+    return check_drawing_time(scale);
+  }
+
+  // Nothing stops librsvg inside one drawing, and a filter can take it any time. So pictures with filters are
+  // drawn at a sixteenth of the scale first, at an eighth, and so on, and given up once the way the time
+  // grows says that the whole would come too late. A third of the whole's time at most.
+  [[nodiscard]] Status check_drawing_time(double scale) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    if (options_.max_seconds <= 0 || text.find("filter") == std::string_view::npos) return {};
+    double before = 0;
+    for (int shrink = 16; shrink > 1; shrink /= 2) {
+      const VipsHandle small = load("scale", scale / shrink);
+      size_t size = 0;
+      const auto start = Clock::now();
+      void* pixels = small ? vips_image_write_to_memory(small.get(), &size) : nullptr;
+      if (pixels == nullptr) {  // too small to be an image; what is broken is said of the whole
+        vips_error_clear();
+        continue;
+      }
+      g_free(pixels);
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      // Twice the side has four times the pixels; a filter may look at an area of neighbours for each.
+      const double growth = before > 0 ? std::clamp(seconds / before, 4.0, 16.0) : 4.0;
+      const double whole = seconds * std::pow(growth, std::log2(shrink));
+      if (deadline_.seconds() + whole > options_.max_seconds) {
+        return fail(ErrorCode::kLimit, "its filters would take about {:.2g} seconds to draw, limit {}", whole,
+                    options_.max_seconds);
+      }
+      before = seconds;
+    }
+    return {};
   }
 
   [[nodiscard]] Status check_pixels(int64_t width, int64_t height) const {

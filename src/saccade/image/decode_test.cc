@@ -44,9 +44,11 @@ Image gradient(int width, int height, int channels) {
   return image;
 }
 
-// `image` in any format libvips writes: suffix as in ".webp[lossless]". Empty where it cannot.
+// `image` in any format libvips writes: suffix as in ".webp[lossless]"; of several pages of `page_height`
+// lines where that is given. Empty where it cannot.
 std::string encoded(const Image& image, const char* suffix,
-                    VipsInterpretation meaning = VIPS_INTERPRETATION_ERROR, int orientation = 0) {
+                    VipsInterpretation meaning = VIPS_INTERPRETATION_ERROR, int orientation = 0,
+                    int page_height = 0) {
   (void)encode_png(gradient(1, 1, 1));  // starts libvips
   VipsImage* memory = vips_image_new_from_memory_copy(image.pixels.data(), image.pixels.size(), image.width,
                                                       image.height, image.channels, VIPS_FORMAT_UCHAR);
@@ -56,6 +58,7 @@ std::string encoded(const Image& image, const char* suffix,
   VipsImage* named = nullptr;
   EXPECT_EQ(vips_copy(memory, &named, "interpretation", meaning, nullptr), 0);
   if (orientation > 0) vips_image_set_int(named, VIPS_META_ORIENTATION, orientation);
+  if (page_height > 0) vips_image_set_int(named, VIPS_META_PAGE_HEIGHT, page_height);
   void* buffer = nullptr;
   size_t size = 0;
   std::string result;
@@ -119,6 +122,48 @@ TEST(Decode, EveryFormatComesBack) {
     EXPECT_EQ(back->original_height, 130);
     EXPECT_EQ(back->image.mode, c.mode);
     EXPECT_LE(largest_difference(back->image, image), c.tolerance);
+  }
+}
+
+// RGBA without a transparent pixel as RGB.
+Image without_opaque_alpha(const Image& image) {
+  if (image.channels != 4) return image;
+  Image result{image.width, image.height, 3, image.mode, {}};
+  for (size_t i = 0; i < image.pixels.size(); i += 4) {
+    if (image.pixels[i + 3] != 255) return image;
+    result.pixels.insert(result.pixels.end(), image.pixels.begin() + static_cast<std::ptrdiff_t>(i),
+                         image.pixels.begin() + static_cast<std::ptrdiff_t>(i) + 3);
+  }
+  return result;
+}
+
+// Animations and documents: the first picture stands for the file, and its size alone is what counts.
+TEST(Decode, OfSeveralPicturesTheFirst) {
+  Image pages = gradient(30, 20, 3);
+  for (const uint8_t value : {uint8_t{10}, uint8_t{200}}) {
+    pages.pixels.insert(pages.pixels.end(), size_t{30} * 20 * 3, value);
+    pages.height += 20;
+  }
+  for (const FormatCase& c : {FormatCase{".gif", "gif", 3, 40, PixelMode::kPalette},
+                              FormatCase{".webp[lossless]", "webp", 3, 0, PixelMode::kRgb},
+                              FormatCase{".tif", "tiff", 3, 0, PixelMode::kRgb}}) {
+    SCOPED_TRACE(c.suffix);
+    const std::string file = encoded(pages, c.suffix, VIPS_INTERPRETATION_ERROR, 0, 20);
+    ASSERT_FALSE(file.empty()) << "this libvips does not write it";
+    // The file does hold three.
+    VipsImage* header = vips_image_new_from_buffer(file.data(), file.size(), "", nullptr);
+    ASSERT_NE(header, nullptr);
+    EXPECT_EQ(vips_image_get_n_pages(header), 3);
+    g_object_unref(header);
+    DecodeOptions options;
+    options.max_pixels = 30 * 20;
+    const auto back = decode(file, options);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(back->format, c.format);
+    EXPECT_EQ(back->image.mode, c.mode);
+    EXPECT_EQ(back->original_height, 20);
+    // An animation's frames may have holes that show the one before: libvips gives it an alpha channel.
+    EXPECT_LE(largest_difference(without_opaque_alpha(back->image), gradient(30, 20, 3)), c.tolerance);
   }
 }
 
@@ -304,6 +349,32 @@ TEST(Decode, SvgReadsNoOtherFile) {
   }
 }
 
+// One drawing cannot be stopped: what would take too long is not begun.
+TEST(Decode, SvgWithSlowFiltersIsGivenUpEarly) {
+  const std::string head = std::string(kSvgHead) + "width='64' height='64'><filter id='f'>";
+  const std::string tail = "</filter><rect width='64' height='64' filter='url(#f)'/></svg>";
+  const std::string blur = head + "<feGaussianBlur stdDeviation='2'/>" + tail;
+  std::string slow = head;
+  for (int i = 0; i < 3; ++i) slow += "<feTurbulence baseFrequency='0.3' numOctaves='60'/>";
+  slow += tail;
+  DecodeOptions options;
+  options.vector_side = 256;
+  EXPECT_TRUE(decode(blur, options));
+  const auto seconds_of = [&](double limit, bool in_time) {
+    options.max_seconds = limit;
+    const auto start = std::chrono::steady_clock::now();
+    const auto result = decode(slow, options);
+    EXPECT_EQ(result.has_value(), in_time);
+    if (!result) {
+      EXPECT_EQ(result.error().code, ErrorCode::kLimit);
+      EXPECT_THAT(result.error().message, HasSubstr("filters would take about"));
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const double whole = seconds_of(0, true);
+  EXPECT_LT(seconds_of(whole / 10, false), whole / 2);
+}
+
 TEST(Decode, SvgOfAbsurdSizes) {
   for (const char* size : {"width='0' height='0'", "width='1e9' height='1e9'", "width='-5' height='4'",
                            "width='1' height='9999999'", "viewBox='0 0 0 0'", "width='nan' height='inf'"}) {
@@ -474,7 +545,7 @@ TEST(Bmp, LyingHeaders) {
 
 TEST(Decode, EveryTruncationIsAnErrorOrAnImage) {
   const Image image = gradient(23, 17, 3);
-  for (const char* suffix : {".jpg", ".png", ".webp", ".gif", ".tif"}) {
+  for (const char* suffix : {".jpg", ".png", ".webp", ".gif", ".tif", ".heic", ".avif"}) {
     const std::string file = encoded(image, suffix);
     ASSERT_FALSE(file.empty()) << suffix;
     const size_t stride = std::max<size_t>(1, file.size() / 400);

@@ -199,6 +199,11 @@ Result<Image> preprocess_pixels(const Image& image, const Preprocessing& preproc
   }
 }
 
+int vector_side(const Preprocessing& preprocessing) {
+  return std::min(4096, 2 * std::max({1, preprocessing.resize_height, preprocessing.resize_width,
+                                      preprocessing.output_height(), preprocessing.output_width()}));
+}
+
 Status preprocess(const Image& image, const Preprocessing& preprocessing, std::span<float> out) {
   SACCADE_TRY(check(image, preprocessing));
   const auto width = static_cast<size_t>(preprocessing.output_width());

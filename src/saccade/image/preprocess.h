@@ -98,6 +98,11 @@ Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_c
 // same fields of our own under "saccade".
 Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
 
+// The shorter side, in pixels, that vector pictures are drawn with to be preprocessed so
+// (DecodeOptions::vector_side): twice the largest that is asked of them, so that they get the same
+// antialiased resize as raster pictures; at most 4096.
+int vector_side(const Preprocessing& preprocessing);
+
 // Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is
 // computed. kUsage for an image or sizes that contradict themselves.
 Result<Image> preprocess_pixels(const Image& image, const Preprocessing& preprocessing);
