@@ -7,15 +7,18 @@
 //
 // Pixels are pulled strip by strip on the calling thread: files are decoded in parallel, so a file needs no
 // threads, and the clock can be looked at between strips. A decoder that works on whole pictures (WebP, HEIF,
-// interlaced PNG, a librsvg filter) is not interrupted in the middle: pixels and bytes are what bounds those.
+// interlaced PNG, librsvg's filters) is not interrupted in the middle: pixels and bytes are what bounds
+// those, and for filters a look at how long small drawings take.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <time.h>
 
 #include "saccade/core/files.h"
 #include "saccade/image/bmp.h"
@@ -80,20 +83,28 @@ class Deadline {
  public:
   explicit Deadline(double limit) : limit_(limit) {}
   [[nodiscard]] Status check() const {
-    if (limit_ > 0 && seconds() > limit_) {
+    if (limit_ > 0 && std::chrono::duration<double>(Clock::now() - start_).count() > limit_) {
       return fail(ErrorCode::kLimit, "not decoded within {} seconds", limit_);
     }
     return {};
-  }
-  // Since it was made.
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
  private:
   Clock::time_point start_ = Clock::now();
   double limit_;
 };
+
+// Of the processor, for the calling thread.
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+struct RegionUnref {
+  void operator()(VipsRegion* region) const { g_object_unref(region); }
+};
+using RegionHandle = std::unique_ptr<VipsRegion, RegionUnref>;
 
 bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_view magic) {
   return bytes.size() >= offset + magic.size() &&
@@ -226,32 +237,39 @@ class Decoder {
 
   // Nothing stops librsvg inside one drawing, and a filter can take it any time. So pictures with filters are
   // drawn at a sixteenth of the scale first, at an eighth, and so on, and given up once the way the time
-  // grows says that the whole would come too late. A third of the whole's time at most.
+  // grows says that the whole would come too late. A third of the whole's time at most. Time is this thread's
+  // own: what other threads and programs take meanwhile says nothing of the picture.
   [[nodiscard]] Status check_drawing_time(double scale) {
     const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
     if (options_.max_seconds <= 0 || text.find("filter") == std::string_view::npos) return {};
     double before = 0;
     for (int shrink = 16; shrink > 1; shrink /= 2) {
       const VipsHandle small = load("scale", scale / shrink);
-      size_t size = 0;
-      const auto start = Clock::now();
-      void* pixels = small ? vips_image_write_to_memory(small.get(), &size) : nullptr;
-      if (pixels == nullptr) {  // too small to be an image; what is broken is said of the whole
+      const double start = thread_seconds();
+      if (!small ||
+          !prepared(small.get())) {  // too small to be an image; what is broken is said of the whole
         vips_error_clear();
         continue;
       }
-      g_free(pixels);
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      // Twice the side has four times the pixels; a filter may look at an area of neighbours for each.
-      const double growth = before > 0 ? std::clamp(seconds / before, 4.0, 16.0) : 4.0;
+      const double seconds = thread_seconds() - start;
+      // Twice the side has four times the pixels, and a filter may look at an area of neighbours for each;
+      // what any drawing costs, however small, does not grow.
+      const double growth = before > 0 ? std::clamp(seconds / before, 1.0, 16.0) : 1.0;
       const double whole = seconds * std::pow(growth, std::log2(shrink));
-      if (deadline_.seconds() + whole > options_.max_seconds) {
+      if (whole > options_.max_seconds) {
         return fail(ErrorCode::kLimit, "its filters would take about {:.2g} seconds to draw, limit {}", whole,
                     options_.max_seconds);
       }
       before = seconds;
     }
     return {};
+  }
+
+  // Computes all pixels of a picture in this thread, and forgets them.
+  static bool prepared(VipsImage* image) {
+    const RegionHandle region(vips_region_new(image));
+    const VipsRect all = {0, 0, vips_image_get_width(image), vips_image_get_height(image)};
+    return vips_region_prepare(region.get(), &all) == 0;
   }
 
   [[nodiscard]] Status check_pixels(int64_t width, int64_t height) const {
@@ -322,10 +340,7 @@ class Decoder {
     const auto width = static_cast<size_t>(out.width);
     const size_t out_stride = width * static_cast<size_t>(out.channels);
     out.pixels.resize(out_stride * static_cast<size_t>(out.height));
-    struct RegionUnref {
-      void operator()(VipsRegion* region) const { g_object_unref(region); }
-    };
-    const std::unique_ptr<VipsRegion, RegionUnref> region(vips_region_new(image_.get()));
+    const RegionHandle region(vips_region_new(image_.get()));
     constexpr int kStrip = 64;
     uint8_t* to = out.pixels.data();
     for (int top = 0; top < out.height; top += kStrip) {

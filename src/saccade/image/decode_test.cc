@@ -3,6 +3,7 @@
 #include <cstring>
 #include <sys/stat.h>
 #include <thread>
+#include <time.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -349,6 +350,13 @@ TEST(Decode, SvgReadsNoOtherFile) {
   }
 }
 
+// Of the processor: what else runs on the machine does not count.
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 // One drawing cannot be stopped: what would take too long is not begun.
 TEST(Decode, SvgWithSlowFiltersIsGivenUpEarly) {
   const std::string head = std::string(kSvgHead) + "width='64' height='64'><filter id='f'>";
@@ -362,14 +370,14 @@ TEST(Decode, SvgWithSlowFiltersIsGivenUpEarly) {
   EXPECT_TRUE(decode(blur, options));
   const auto seconds_of = [&](double limit, bool in_time) {
     options.max_seconds = limit;
-    const auto start = std::chrono::steady_clock::now();
+    const double start = thread_seconds();
     const auto result = decode(slow, options);
     EXPECT_EQ(result.has_value(), in_time);
     if (!result) {
       EXPECT_EQ(result.error().code, ErrorCode::kLimit);
       EXPECT_THAT(result.error().message, HasSubstr("filters would take about"));
     }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return thread_seconds() - start;
   };
   const double whole = seconds_of(0, true);
   EXPECT_LT(seconds_of(whole / 10, false), whole / 2);
