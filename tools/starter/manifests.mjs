@@ -51,7 +51,7 @@ export function lexicon_of(sets) {
   return lexicon;
 }
 
-function write_manifest(path, records) {
+export function write_manifest(path, records) {
   writeFileSync(`${path}.part`, records.map((record) => `${JSON.stringify(record)}\n`).join(''));
   renameSync(`${path}.part`, path);
 }

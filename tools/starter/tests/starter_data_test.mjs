@@ -18,7 +18,9 @@ import {
 } from '../clipart.mjs';
 import {code_key, emoji_captions, label_forms, read_fluent, tone_count, without_tones} from '../emoji.mjs';
 import {outline_digest, picture_digest} from '../files.mjs';
+import {on_ground} from '../grounds.mjs';
 import {read_bootstrap, read_lucide, read_mdi, read_tabler, without_design_number} from '../icons.mjs';
+import {choose_icons, draw, read_iconify, take_apart} from '../iconify.mjs';
 import {lexicon_of, merge_equal_pictures} from '../manifests.mjs';
 import * as bpe from '../tokenizer.mjs';
 import {
@@ -155,6 +157,79 @@ test('tabler, mdi: styles, brands, aliases; bootstrap: the bare name alone', (co
   assert.equal(letter.captions[0], 'letter a box');
   const [bootstrap] = read_bootstrap(folder);
   assert.deepEqual(bootstrap.captions, ['bell fill']);
+});
+
+test('iconify: endings are styles and sizes by the library\'s own rules', () => {
+  const fluent = {
+    plain: 'outline',
+    sizes: ['24', '20', '16'],
+    styles: {'regular': 'outline', 'filled': 'fill'}
+  };
+  assert.deepEqual(take_apart('drink-coffee-24-filled', fluent),
+                   {name: 'drink-coffee', style: 'fill', size: '24'});
+  const octicon = {plain: 'outline', sizes: ['24', '16'], styles: {fill: 'fill'}};
+  assert.deepEqual(take_apart('heart-fill-24', octicon), {name: 'heart', style: 'fill', size: '24'});
+  assert.deepEqual(take_apart('heart', octicon), {name: 'heart', style: 'outline', size: ''});
+  // The longest ending wins; a name that is an ending is a name.
+  const solar = {plain: 'outline', styles: {duotone: 'thin', 'bold-duotone': 'duotone', bold: 'fill'}};
+  assert.deepEqual(take_apart('cat-bold-duotone', solar), {name: 'cat', style: 'duotone', size: ''});
+  assert.deepEqual(take_apart('bold', solar), {name: 'bold', style: 'outline', size: ''});
+});
+
+test('iconify: of several sizes the first asked for, without hidden and dropped ones', () => {
+  const body = '<path d="M0 0h1"/>';
+  const library = {
+    icons: {
+      'bell-16': {body},
+      'bell-24': {body},
+      'bell-fill-16': {body},
+      'eye-16': {body, hidden: true},
+      'ios-car-16': {body}
+    },
+    aliases: {'ring-24': {parent: 'bell-24'}, 'lleb-24': {parent: 'bell-24', hFlip: true}}
+  };
+  const rules = {plain: 'outline', sizes: ['24', '16'], styles: {fill: 'fill'}, drop: '^ios-'};
+  const chosen = choose_icons(library, {categories: {'Alerts &amp; Bells': ['bell-24']}}, rules);
+  assert.deepEqual(
+      chosen.map(({id, style, aliases, category}) => [id, style, aliases, category]),
+      [['bell-24', 'outline', ['ring'], 'alerts & bells'], ['bell-fill-16', 'fill', [], '']]);
+  assert.deepEqual(choose_icons(library, {}, {...rules, only: '-fill-'}).map(({id}) => id), ['bell-fill-16']);
+});
+
+test('iconify: an icon is drawn in its own or its library\'s box', () => {
+  const own = draw({body: '<g/>', left: -2, width: 20}, {height: 24});
+  assert.match(own, /^<svg xmlns="[^"]+" xmlns:xlink="[^"]+" width="20" height="24" viewBox="-2 0 20 24"><g\/>/);
+});
+
+test('iconify: records, their files and their words', (context) => {
+  const folder = make_folder(context, {});
+  const body = '<path d="M0 0h1"/>';
+  const records = read_iconify({
+    prefix: 'solar',
+    library: {width: 24, height: 24, icons: {
+      'cart-4-bold': {body}, 'cart-linear': {body}, 'a-b-c-d-e-f-g': {body}
+    }},
+    about: {},
+    licence: 'CC-BY-4.0',
+    rules: {plain: 'outline', styles: {linear: 'outline', bold: 'fill'}},
+    folder: join(folder, 'solar')
+  });
+  assert.deepEqual(records.map(({id, group, source}) => [id, group, source]), [
+    ['iconify/solar/cart-4-bold', 'iconify/solar/cart-4', 'solar'],
+    ['iconify/solar/cart-linear', 'iconify/solar/cart', 'solar']
+  ]);
+  assert.equal(records[0].captions[0], 'cart fill');
+  assert.equal(readFileSync(records[1].image, 'utf8'), draw({body}, {width: 24, height: 24}));
+});
+
+test('an icon on a ground: its colour at the root, the ground below it', () => {
+  const icon = '<svg fill="currentColor" viewBox="0 0 16 16"><path d="M0 0h1"/></svg>';
+  assert.equal(
+      on_ground(icon, {colour: '#fff', ground: '#202020'}),
+      '<svg color="#fff" fill="currentColor" viewBox="0 0 16 16">' +
+          '<rect x="0" y="0" width="16" height="16" fill="#202020"/><path d="M0 0h1"/></svg>');
+  for (const other of ['<svg viewBox="0 0 1 1"/>', '<svg fill="currentColor"/>', 'currentColor'])
+    assert.throws(() => on_ground(other, {colour: '#fff', ground: '#000'}), /currentColor inside a viewBox/);
 });
 
 test('emoji: labels, tones and keys', (context) => {
