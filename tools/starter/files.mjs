@@ -2,6 +2,7 @@
 import {createHash} from 'node:crypto';
 import {readdirSync, readFileSync, statSync} from 'node:fs';
 import {basename, extname, join} from 'node:path';
+import {fileURLToPath} from 'node:url';
 
 // Larger drawings take seconds to render and are maps and traced photographs, not what an icon search is for.
 export const kMaxSvgBytes = 300 * 1024;
@@ -45,4 +46,17 @@ export function outline_digest(path) {
       (match) => match[1].replace(/[\s,]+/g, ' ').trim());
   const drawn = outlines.filter((outline) => !/^M ?0 0h24v24H0z$/i.test(outline)).sort();
   return drawn.length ? createHash('sha256').update(drawn.join('\n')).digest('hex') : '';
+}
+
+// Runs `main` where the module of this URL is the program that node was given; an error is one line under the
+// program's name and exit code 1.
+export async function run_as_program(url, main) {
+  const path = fileURLToPath(url);
+  if (process.argv[1] !== path) return;
+  try {
+    await main();
+  } catch (error) {
+    process.stderr.write(`${stem(path)}: ${error.message}\n`);
+    process.exitCode = 1;
+  }
 }

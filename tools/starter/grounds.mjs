@@ -4,10 +4,10 @@
 //
 //   node grounds.mjs --manifest MANIFEST.jsonl --out DIR
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
-import {basename, join} from 'node:path';
-import {fileURLToPath} from 'node:url';
+import {basename, join, resolve} from 'node:path';
 import {parseArgs} from 'node:util';
 import {read_manifest} from './check.mjs';
+import {run_as_program} from './files.mjs';
 import {write_manifest} from './manifests.mjs';
 
 export const kGrounds = {
@@ -34,7 +34,7 @@ function main() {
   if (!values.manifest || !values.out) throw new Error('--manifest MANIFEST.jsonl and --out DIR are needed');
   const records = read_manifest(values.manifest);
   for (const [name, look] of Object.entries(kGrounds)) {
-    const folder = join(values.out, name);
+    const folder = resolve(values.out, name);
     mkdirSync(folder, {recursive: true});
     const shown = records.map((record) => {
       const image = join(folder, basename(record.image));
@@ -49,11 +49,4 @@ function main() {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  try {
-    main();
-  } catch (error) {
-    process.stderr.write(`grounds: ${error.message}\n`);
-    process.exitCode = 1;
-  }
-}
+run_as_program(import.meta.url, main);

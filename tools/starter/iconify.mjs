@@ -9,10 +9,10 @@ import {dirname, join, resolve} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 import {read_manifest} from './check.mjs';
-import {by_text, kMaxSvgBytes, outline_digest, read_json} from './files.mjs';
-import {without_design_number} from './icons.mjs';
+import {by_text, kMaxSvgBytes, outline_digest, read_json, run_as_program} from './files.mjs';
+import {record, without_design_number} from './icons.mjs';
 import {merge_equal_pictures, write_manifest} from './manifests.mjs';
-import {clean_text, icon_captions, name_to_words} from './words.mjs';
+import {clean_text, name_to_words} from './words.mjs';
 
 // Longer names are sentences of keywords ("interface file sticky note empty common file").
 const kMaxWords = 6;
@@ -89,14 +89,8 @@ export function read_iconify({prefix, library, about, licence, rules, folder}) {
     writeFileSync(image, draw(icon, library));
     const also = aliases.map(to_words);
     if (rules.brands) also.unshift(`${words} logo`);
-    result.push({
-      id: `iconify/${prefix}/${id}`,
-      image,
-      captions: icon_captions({id: `iconify/${prefix}/${id}`, words, style, aliases: also, category}),
-      source: prefix,
-      licence,
-      group: `iconify/${prefix}/${name}`
-    });
+    const made = record(`iconify/${prefix}`, licence, {id, image, group: name, words, style, aliases: also, category});
+    result.push({...made, source: prefix});
   }
   return result;
 }
@@ -130,20 +124,13 @@ function main() {
       folder: join(resolve(values.pictures), prefix)
     }));
   }
-  // No drawing that is held out, whoever publishes it.
-  const withheld = new Set(read_manifest(held_out).map((record) => outline_digest(record.image)));
-  const free = records.filter((record) => !withheld.has(outline_digest(record.image)));
+  // No drawing that is held out, whoever publishes it, and none without a path, whose outlines cannot tell.
+  const withheld = new Set(read_manifest(held_out).map(({image}) => outline_digest(image)).concat(''));
+  const free = records.filter(({image}) => !withheld.has(outline_digest(image)));
   const merged = merge_equal_pictures(free);
   process.stderr.write(`iconify: ${merged.records.length} pictures; ${merged.dropped} equal ones merged, ${
-      records.length - free.length} held out\n`);
+      records.length - free.length} held out or without a path\n`);
   write_manifest(join(values.out, 'iconify.jsonl'), merged.records);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  try {
-    main();
-  } catch (error) {
-    process.stderr.write(`iconify: ${error.message}\n`);
-    process.exitCode = 1;
-  }
-}
+run_as_program(import.meta.url, main);

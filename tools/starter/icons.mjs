@@ -19,7 +19,7 @@ export function without_design_number(name, exists) {
                                                                                       name;
 }
 
-const record = (source, licence, {id, image, group, ...rest}) => ({
+export const record = (source, licence, {id, image, group, ...rest}) => ({
   id: `${source}/${id}`,
   image,
   captions: icon_captions({id: `${source}/${id}`, ...rest}),

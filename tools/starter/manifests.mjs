@@ -13,7 +13,7 @@ import {parseArgs} from 'node:util';
 import {read_openclipart, read_tuxpaint} from './clipart.mjs';
 import {check_manifests} from './check.mjs';
 import {read_fluent, read_openmoji} from './emoji.mjs';
-import {picture_digest} from './files.mjs';
+import {picture_digest, run_as_program} from './files.mjs';
 import {read_bootstrap, read_lucide, read_mdi, read_phosphor, read_remixicon, read_tabler} from './icons.mjs';
 import {unique_captions} from './words.mjs';
 
@@ -103,9 +103,4 @@ async function main() {
   if (check_manifests(values.out).length) process.exitCode = 1;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  main().catch((error) => {
-    process.stderr.write(`manifests: ${error.message}\n`);
-    process.exitCode = 1;
-  });
-}
+run_as_program(import.meta.url, main);

@@ -10,10 +10,9 @@
 //   node tokenizer.mjs --manifests DIR --out DIR [--merges 6000] [--context 32]
 import {mkdirSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 import {kHeldOut, read_manifests} from './check.mjs';
-import {by_text} from './files.mjs';
+import {by_text, run_as_program} from './files.mjs';
 
 export const kStart = '<|startoftext|>';
 export const kEnd = '<|endoftext|>';
@@ -268,11 +267,4 @@ function main() {
       size} ids; first captions: ${(tokens / captions).toFixed(1)} tokens, at most ${longest}\n`);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  try {
-    main();
-  } catch (error) {
-    process.stderr.write(`tokenizer: ${error.message}\n`);
-    process.exitCode = 1;
-  }
-}
+run_as_program(import.meta.url, main);
