@@ -1,9 +1,8 @@
-// The evaluation of retrieval at the size of COCO's test split, from rows in memory to figures with
-// intervals.
+// The evaluation of retrieval at the size of COCO's test
+// split, from rows in memory to figures with intervals.
 //
 //   coco/one_model    5,000 images, 25,010 texts, 512 wide, random: ranks in both directions, all figures,
-//   and
-//                     1,000 resamples with percentile and BCa intervals
+//                     and 1,000 resamples with percentile and BCa intervals
 //   coco/two_models   the same twice, and the paired differences
 //   coco/ranks_only   the ranks alone
 //
@@ -19,10 +18,10 @@
 #include <benchmark/benchmark.h>
 
 #include "saccade/core/threads.h"
-#include "saccade/eval/pair_scores.h"
-#include "saccade/eval/ranking.h"
-#include "saccade/eval/retrieval.h"
-#include "saccade/eval/sample.h"
+#include "saccade/eval/figures/ranking.h"
+#include "saccade/eval/figures/sample.h"
+#include "saccade/eval/retrieval/retrieval.h"
+#include "saccade/eval/rows/pair_scores.h"
 
 #include "random_checkpoint.h"
 

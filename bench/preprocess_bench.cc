@@ -1,5 +1,5 @@
-// Resizing and preprocessing of decoded pictures, in bytes of source pixels a second, against libvips' own
-// resize.
+// Resizing and preprocessing of decoded pictures, in bytes
+// of source pixels a second, against libvips' own resize.
 //
 // libvips' vips_resize is a peer, not an oracle: it shrinks by whole factors with a box first and rounds
 // elsewhere. Both run on one thread.

@@ -1,5 +1,5 @@
-// What benchmarks of encoders share: checkpoints of real shapes with random weights, and the process's
-// memory.
+// What benchmarks of encoders share: checkpoints of real
+// shapes with random weights, and the process's memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// One query over a million rows of 512 floats, beside the speed at which the same threads read the same
-// bytes.
+// One query over a million rows of 512 floats, beside the
+// speed at which the same threads read the same bytes.
 //
 // The two are measured in turn within one run, so that "of_memory_speed" compares the machine with itself:
 // 1.0 means that scoring costs nothing beyond reading the rows.

@@ -16,7 +16,7 @@ endif()
 add_library(saccade_flags INTERFACE)
 target_compile_features(saccade_flags INTERFACE cxx_std_20)
 target_include_directories(saccade_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
-target_compile_options(saccade_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+target_compile_options(saccade_flags INTERFACE -pthread -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                                $<$<BOOL:${SACCADE_WERROR}>:-Werror>)
 if(SACCADE_SANITIZE)
   target_compile_options(saccade_flags INTERFACE -fsanitize=${SACCADE_SANITIZE} -fno-omit-frame-pointer
@@ -31,16 +31,21 @@ function(saccade_sanitized_program target)
   endif()
 endfunction()
 
-# One precompiled torch header for every target that needs it: seconds once, not once a file.
+# saccade_precompile(TARGET KIND [LIBRARIES...]): the target's files find cmake/precompiled/KIND.h compiled already.
+# There is one such header a kind, made by a target of its own, for all targets that want it.
+function(saccade_precompile target kind)
+  if(NOT TARGET saccade_pch_${kind})
+    file(WRITE ${PROJECT_BINARY_DIR}/pch_${kind}.cc "// Holds the precompiled headers of ${kind}.h.\n")
+    add_library(saccade_pch_${kind} STATIC ${PROJECT_BINARY_DIR}/pch_${kind}.cc)
+    target_link_libraries(saccade_pch_${kind} PRIVATE saccade_flags fmt::fmt tl::expected nlohmann_json::nlohmann_json ${ARGN})
+    target_precompile_headers(saccade_pch_${kind} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled/${kind}.h")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM saccade_pch_${kind})
+endfunction()
+
 function(saccade_use_torch target)
   target_link_libraries(${target} PRIVATE saccade_torch)
-  if(NOT TARGET saccade_torch_pch)
-    file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cc "// Holds the precompiled torch headers.\n")
-    add_library(saccade_torch_pch STATIC ${PROJECT_BINARY_DIR}/torch_pch.cc)
-    target_link_libraries(saccade_torch_pch PRIVATE saccade_flags saccade_torch)
-    target_precompile_headers(saccade_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src/saccade/nn/torch.h")
-  endif()
-  target_precompile_headers(${target} REUSE_FROM saccade_torch_pch)
+  saccade_precompile(${target} torch saccade_torch)
 endfunction()
 
 # Tests run side by side: OpenMP's threads must not spin for processors that another test is using.
@@ -54,6 +59,8 @@ function(saccade_add_test name)
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(ARG_TORCH)
     saccade_use_torch(${name})
+  else()
+    saccade_precompile(${name} test GTest::gmock)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 600 ENVIRONMENT "${SACCADE_TEST_ENVIRONMENT}")
@@ -70,6 +77,8 @@ function(saccade_module name)
   if(ARG_TORCH)
     saccade_use_torch(${target})
     set(torch TORCH)
+  else()
+    saccade_precompile(${target} base)
   endif()
   if(SACCADE_BUILD_TESTS AND ARG_TESTS)
     saccade_add_test(${target}_test SOURCES ${ARG_TESTS} LIBRARIES ${target} ${torch})

@@ -1,5 +1,5 @@
-// A tokenizer's own files, in memory. The first byte chooses: tokenizer.json, or vocab.json, a zero byte,
-// merges.txt.
+// A tokenizer's own files, in memory. The first byte chooses:
+// tokenizer.json, or vocab.json, a zero byte, merges.txt.
 #include <string>
 #include <string_view>
 

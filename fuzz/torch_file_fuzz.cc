@@ -3,7 +3,7 @@
 // through), else a whole file.
 #include <array>
 
-#include "saccade/core/torch_file.h"
+#include "saccade/nn/weights/torch_file.h"
 
 #include "fuzz.h"
 

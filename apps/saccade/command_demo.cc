@@ -22,8 +22,8 @@
 namespace saccade::app {
 namespace {
 
-// What the sample's icons, emoji and stamps show, in words of several kinds: a scene, a state, a pose, a
-// colour.
+// What the sample's icons, emoji and stamps show, in words
+// of several kinds: a scene, a state, a pose, a colour.
 constexpr std::array<const char*, 6> kQueries = {"two birds on a branch", "crossed out bell", "waving hand",
                                                  "sailing boat",          "red apple",        "padlock"};
 

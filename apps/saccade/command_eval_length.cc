@@ -14,8 +14,8 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/threads.h"
-#include "saccade/eval/length.h"
-#include "saccade/eval/retrieval_task.h"
+#include "saccade/eval/length/length.h"
+#include "saccade/eval/retrieval/retrieval_task.h"
 #include "saccade/model/effective_length.h"
 
 #include "checkpoint.h"
@@ -165,9 +165,8 @@ class LengthCommand {
         "Texts are cut to n token ids, the start token among them, with the end token behind, and R@1 is "
         "measured at each n. Text to image: {}. Image to text: every picture is a query over all texts, and "
         "all of its own are right answers. Ties count against the model. The effective length is the "
-        "smallest "
-        "n with {:g}% of the curve's largest R@1; intervals by resampling pictures with their queries. "
-        "Subsets: {} of {} pictures at random, where there are more.",
+        "smallest n with {:g}% of the curve's largest R@1; intervals by resampling pictures with their "
+        "queries. Subsets: {} of {} pictures at random, where there are more.",
         caption_policy_words(policy), 100 * options_.share, options_.subsets, options_.subset_items);
     if (arguments_.join) words += " All captions of a picture are one text, a line each.";
     words += " " + picture_words(arguments_.eval);
@@ -405,8 +404,8 @@ class LengthCommand {
     std::optional<int64_t> context;
   };
 
-  // A checkpoint's, as its encoder uses it, or that of a folder with tokenizer files and no config of a
-  // model.
+  // A checkpoint's, as its encoder uses it, or that of a
+  // folder with tokenizer files and no config of a model.
   Result<NamedTokenizer> find_tokenizer(const std::string& given) {
     NamedTokenizer named;
     SACCADE_ASSIGN(const fs::path folder, find_checkpoint(given));

@@ -1,5 +1,5 @@
-// saccade eval retrieval: how well checkpoints find a dataset's pictures by their captions, and the other
-// way.
+// saccade eval retrieval: how well checkpoints find a
+// dataset's pictures by their captions, and the other way.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -12,9 +12,9 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/core/threads.h"
-#include "saccade/eval/given.h"
-#include "saccade/eval/retrieval_figures.h"
-#include "saccade/eval/retrieval_task.h"
+#include "saccade/eval/retrieval/retrieval_figures.h"
+#include "saccade/eval/retrieval/retrieval_task.h"
+#include "saccade/eval/rows/given.h"
 
 #include "checkpoint.h"
 #include "command_eval.h"
@@ -76,10 +76,8 @@ class RetrievalCommand {
     const bool encodes = rank_by == "encoder";
     std::string words = fmt::format(
         "Text to image: {}. Image to text: every picture is a query over all texts, and all of its own are "
-        "right "
-        "answers. r@k is the share of queries with a right answer among the first k. Ranks are counted over "
-        "the "
-        "whole gallery; {}. Intervals: {} resamples of the pictures with their queries.",
+        "right answers. r@k is the share of queries with a right answer among the first k. Ranks are counted "
+        "over the whole gallery; {}. Intervals: {} resamples of the pictures with their queries.",
         caption_policy_words(captions_), tie_policy_words(ties_), arguments_.eval.bootstrap.resamples);
     if (encodes) {
       words += " " + picture_words(arguments_.eval);

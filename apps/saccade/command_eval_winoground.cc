@@ -69,12 +69,9 @@ class WinogroundCommand {
   Json protocol(bool given) const {
     std::string words = fmt::format(
         "An item's text score: each picture scores higher with its own caption than with the other; its "
-        "image "
-        "score: each caption scores higher with its own picture than with the other; its group score: both. "
-        "Items "
-        "of one picture have the text score alone. A tie is wrong. Intervals: {} resamples of the items, "
-        "those of "
-        "one picture together.",
+        "image score: each caption scores higher with its own picture than with the other; its group score: "
+        "both. Items of one picture have the text score alone. A tie is wrong. Intervals: {} resamples of "
+        "the items, those of one picture together.",
         arguments_.eval.bootstrap.resamples);
     if (given) {
       words += " Computed elsewhere: scores.";

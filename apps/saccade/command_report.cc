@@ -26,8 +26,8 @@ struct ReportArguments {
   RunPageOptions page;
 };
 
-// ../share/saccade/report/charts.js beside the program, or build/report/charts.js of the source tree it was
-// built from.
+// ../share/saccade/report/charts.js beside the program, or
+// build/report/charts.js of the source tree it was built from.
 Result<std::string> chart_script(const std::string& named) {
   std::vector<std::filesystem::path> places;
   if (!named.empty()) {

@@ -1,13 +1,13 @@
-// What is remembered of `model conform`: which checkpoints have given their reference's answers, by
-// fingerprint.
+// What is remembered of `model conform`: which checkpoints
+// have given their reference's answers, by fingerprint.
 //
 // One file a fingerprint, FINGERPRINT.json in saccade/conformance of XDG_STATE_HOME (default:
 // ~/.local/state): beside the weights would be in folders that are shared, read-only, or a hub's cache.
 //   {"fingerprint": HEX, "stamps": [HEX, ...],
-//    "results": [{"precision": "fp32", "reference": HEX, "answers": 8, "max_abs": 2e-06, "program": "0.1.0"},
-//    ...]}
-// A stamp is what files look like without reading them; "reference" is the SHA-256 of the reference's
-// answers.
+//    "results": [{"precision": "fp32", "reference": HEX, "answers": 8, "max_abs": 2e-06,
+//                "program": "0.1.0"}, ...]}
+// A stamp is what files look like without reading them;
+// "reference" is the SHA-256 of the reference's answers.
 #pragma once
 
 #include <filesystem>
@@ -48,8 +48,8 @@ Status remember_conformance(const ConformReport& report, std::span<const std::fi
 // The record's "results", as files and answers have them.
 Json results_json(const ConformanceRecord& record);
 
-// What is known of one checkpoint; no results where there is no record. A record that cannot be read counts
-// as none.
+// What is known of one checkpoint; no results where there is
+// no record. A record that cannot be read counts as none.
 ConformanceRecord conformance_of(const std::string& fingerprint);
 // Every record, by each of its stamps.
 std::map<std::string, ConformanceRecord> conformance_by_stamp();

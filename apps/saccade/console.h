@@ -52,8 +52,8 @@ class Messages {
   std::shared_ptr<spdlog::logger> logger_;
 };
 
-// Ctrl-C and SIGTERM. One a program: the handler only passes the signal's number on to a thread that does the
-// rest.
+// Ctrl-C and SIGTERM. One a program: the handler only passes
+// the signal's number on to a thread that does the rest.
 class Interrupts {
  public:
   Interrupts();

@@ -16,9 +16,9 @@
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/data/dataset.h"
-#include "saccade/eval/embed.h"
-#include "saccade/eval/run.h"
-#include "saccade/eval/sample.h"
+#include "saccade/eval/figures/sample.h"
+#include "saccade/eval/rows/embed.h"
+#include "saccade/eval/run/run.h"
 
 #include "checkpoint.h"
 #include "command.h"

@@ -6,7 +6,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/eval/test_encoder.h"
+#include "saccade/eval/rows/test_encoder.h"
 
 #include "checkpoint.h"
 #include "command.h"

@@ -371,8 +371,8 @@ TEST_F(BadInput, AReaderThatIsGoneEndsItQuietly) {
 TEST_F(BadInput, NoStandardStreamsDoNoHarm) {
   make_collection();
   picture("more/new.png", 1, 2, 3);
-  // The report cannot be written, which is a failure, but no file of the collection is taken for the
-  // terminal.
+  // The report cannot be written, which is a failure, but
+  // no file of the collection is taken for the terminal.
   EXPECT_EQ(run({"index", "more", "-c", "c"}, {.without_streams = true}).code, 1);
   EXPECT_EQ(run({"collection", "verify", "-c", "c", "--deep"}).code, 0);
   const auto info = parse_json(run({"collection", "info", "-c", "c", "--json"}).out);

@@ -340,8 +340,8 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
 }
 
-// BLIP-2's matching head on what CLIP has found; its golden has random weights, so only that it judges is
-// shown.
+// BLIP-2's matching head on what CLIP has found; its golden
+// has random weights, so only that it judges is shown.
 TEST_F(Cli, RerankByAMatchingHead) {
   make_collection();
   std::filesystem::copy(golden("blip2-itm"), folder_ / "blip2");

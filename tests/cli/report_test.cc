@@ -99,8 +99,8 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
                   "each.querySelectorAll('.mark-symbol path, .mark-rect path, .mark-line path').length === 0)"
                   ".map((each) => each.innerText)"),
             Json::array());
-  // 30 images and 30 texts are on a map; six dots with five intervals are in the recall of two models and
-  // chance.
+  // 30 images and 30 texts are on a map; six dots with five
+  // intervals are in the recall of two models and chance.
   EXPECT_EQ(
       value("document.querySelectorAll('.plot.square')[0].querySelectorAll('.mark-symbol path').length"), 60);
   EXPECT_EQ(value("document.querySelector('.plot').querySelectorAll('.mark-symbol.role-mark path').length"),

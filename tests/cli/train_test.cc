@@ -1,5 +1,5 @@
-// saccade train dual: from pictures and captions to a checkpoint that other commands use, and what it
-// refuses.
+// saccade train dual: from pictures and captions to a
+// checkpoint that other commands use, and what it refuses.
 #include <array>
 
 #include <fmt/format.h>

@@ -1,8 +1,7 @@
 // A collection: a folder of rows and the catalog that says whose they are.
 //
-//   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings; written
-//   last
-//                      when a collection is made, never changed after
+//   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings;
+//                      written last when a collection is made, never changed after
 //   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
 //   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
@@ -135,8 +134,8 @@ class CollectionWriter {
   // Other errors as Collection::open.
   static Result<CollectionWriter> open(const std::filesystem::path& folder,
                                        const WriterOptions& options = {});
-  // Opens if there is a collection (kMismatch if it is another checkpoint's; its own settings stay), else
-  // makes it.
+  // Opens if there is a collection (kMismatch if it is another
+  // checkpoint's; its own settings stay), else makes it.
   static Result<CollectionWriter> open_or_create(const std::filesystem::path& folder,
                                                  const CheckpointId& checkpoint,
                                                  const IngestSettings& settings = {},

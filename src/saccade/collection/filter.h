@@ -35,8 +35,8 @@ namespace saccade {
 
 using SqlValue = std::variant<int64_t, double, std::string>;
 
-// A parsed filter: a condition over the columns of `items` with one "?" a value. The text never holds a
-// value.
+// A parsed filter: a condition over the columns of `items`
+// with one "?" a value. The text never holds a value.
 struct Filter {
   std::string sql;
   std::vector<SqlValue> values;

@@ -33,8 +33,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A number of units that many threads share. First come, first served: a large request is not starved by
-// small ones.
+// A number of units that many threads share. First come,
+// first served: a large request is not starved by small ones.
 class Budget {
  public:
   explicit Budget(int64_t units) : total_(units), free_(units) {}
@@ -441,8 +441,8 @@ Item Run::item_of(const Prepared& prepared) const {
   return item;
 }
 
-// An item of that content whose file is gone. Each item is looked at once a run, however many copies there
-// are.
+// An item of that content whose file is gone. Each item is
+// looked at once a run, however many copies there are.
 Result<std::optional<Item>> Run::find_moved(const std::string& hash) {
   const auto found = examined_.find(hash);
   int64_t examined = found == examined_.end() ? 0 : found->second;

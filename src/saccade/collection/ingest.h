@@ -1,8 +1,8 @@
-// Taking pictures in: walk, skip what is there, decode on all cores, encode in batches, write in
-// transactions.
+// Taking pictures in: walk, skip what is there, decode on
+// all cores, encode in batches, write in transactions.
 //
-//   walker -> unchanged? -> [bounded queue] -> read, hash, decode, preprocess -> batch -> encoder ->
-//   transaction calling thread                             thread pool                       calling thread
+//   walker -> unchanged? -> [bounded queue] -> read, hash, decode, preprocess -> batch -> encoder -> transaction
+//      calling thread                                   thread pool                     calling thread
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct IngestOptions {
   // over sidecar files. A run that has no caption for an item leaves the one it has.
   std::map<std::string, std::string> captions;
 
-  // Limits a file: max_bytes, max_pixels, max_seconds are used, the rest follows from the collection's
-  // settings.
+  // Limits a file: max_bytes, max_pixels, max_seconds are
+  // used, the rest follows from the collection's settings.
   DecodeOptions limits;
   // Pixels decoded at the same time, all threads together. A larger picture is decoded alone.
   int64_t pixels_in_flight = 100'000'000;
@@ -67,8 +67,8 @@ struct IngestReport {
 
   int64_t bytes_read = 0;
   int64_t peak_queue = 0;  // most pictures between the walker and the encoder at one time
-  // Seconds of work: read, decode and preprocess summed over threads; walk, encode and write on the calling
-  // thread.
+  // Seconds of work: read, decode and preprocess summed over
+  // threads; walk, encode and write on the calling thread.
   struct Seconds {
     double total = 0;  // from start to end
     double walk = 0;
@@ -81,8 +81,8 @@ struct IngestReport {
   } seconds;
 };
 
-// kNotFound, in the words of ingest(), if none of `inputs` exists: to be asked before a collection is made
-// for them.
+// kNotFound, in the words of ingest(), if none of `inputs`
+// exists: to be asked before a collection is made for them.
 Status check_any_input(std::span<const std::filesystem::path> inputs);
 
 // Adds or refreshes the pictures of `inputs`: folders (all below, files with an image's extension) and files

@@ -56,8 +56,8 @@ class LateWriter {
                                  const RowLayout& layout);
   LateWriter() = default;
 
-  // The items' stored rows, each a multiple of stored_row_bytes long. `half_way` is called between two
-  // writes.
+  // The items' stored rows, each a multiple of stored_row_bytes
+  // long. `half_way` is called between two writes.
   Status append_rows(std::span<const std::span<const std::byte>> items,
                      const std::function<void()>& half_way);
   // Where they end; after append_rows.

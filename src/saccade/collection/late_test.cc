@@ -1,5 +1,5 @@
-// Collections of an encoder of many rows an item: what is kept of them, and that nothing broken is taken for
-// it.
+// Collections of an encoder of many rows an item: what is
+// kept of them, and that nothing broken is taken for it.
 #include <cstring>
 
 #include <gmock/gmock.h>

@@ -53,8 +53,8 @@ inline std::string png(int seed) {
   return encode_png(striped_image(seed)).value();
 }
 
-// Rows that depend on the pixels alone, so that two encodings of a picture are equal. dim 8, pictures of 16
-// x 16.
+// Rows that depend on the pixels alone, so that two encodings
+// of a picture are equal. dim 8, pictures of 16 x 16.
 class FakeEncoder : public Encoder {
  public:
   FakeEncoder() {

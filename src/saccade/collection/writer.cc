@@ -46,8 +46,8 @@ bool is_catalog_file(std::string_view name) {
   return ending.empty() || ending == "-wal" || ending == "-shm" || ending == "-journal";
 }
 
-// That `folder` holds nothing, or only what a creation interrupted before its last step left, which is
-// removed.
+// That `folder` holds nothing, or only what a creation
+// interrupted before its last step left, which is removed.
 Status clear_for_creation(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;
   std::error_code error;
@@ -338,8 +338,8 @@ Status CollectionWriter::State::commit(const CollectionChange& change) {
   };
   auto transaction = before_commit();
   if (!transaction) {
-    // The rows are not in the catalog, whatever else: give their room back. The next open does it if this
-    // fails.
+    // The rows are not in the catalog, whatever else: give
+    // their room back. The next open does it if this fails.
     if (::ftruncate(rows_file.get(), meta.rows * bytes_a_row()) != 0) broken = true;
     if (info.settings.late && !late.cut()) broken = true;
     broken = broken || transaction.error().code != ErrorCode::kUsage;

@@ -59,8 +59,8 @@ Result<std::string> read_file(const std::filesystem::path& path, int64_t max_byt
 // the file is the old one or the new one. The folder must exist.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is
-// called.
+// A file being written for write_file_atomic's guarantee,
+// piece by piece. Discarded unless commit() is called.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);

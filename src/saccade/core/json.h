@@ -19,9 +19,9 @@ namespace saccade {
 // Objects keep the order of their keys, so that what we write reads as it was built.
 using Json = nlohmann::ordered_json;
 
-// kBadData with the byte position for anything that is not JSON, and for what is nested deeper than 200
-// levels or has a key twice in one object (which of the two counts would depend on the reader). Cost: n log
-// n.
+// kBadData with the byte position for anything that is not JSON, and for
+// what is nested deeper than 200 levels or has a key twice in one object
+// (which of the two counts would depend on the reader). Cost: n log n.
 Result<Json> parse_json(std::string_view text);
 // The same for a file of at most max_bytes; messages begin with the path.
 Result<Json> read_json(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 20);
@@ -64,8 +64,8 @@ Result<T> json_as(std::string_view key, const Json& value) {
 }
 }  // namespace detail
 
-// object[key] as T (bool, whole number, floating point or std::string); kBadData if missing or of another
-// kind.
+// object[key] as T (bool, whole number, floating point or
+// std::string); kBadData if missing or of another kind.
 template <typename T>
 Result<T> json_field(const Json& object, std::string_view key) {
   if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");

@@ -3,8 +3,8 @@
 //   offset  size  what
 //   0       8     N, the header's length, little-endian unsigned
 //   8       N     JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from
-//                 byte 8 + N; the optional key "__metadata__" maps strings to strings. May be padded with
-//                 spaces.
+//                 byte 8 + N; the optional key "__metadata__" maps strings to strings. May be padded
+//                 with spaces.
 //   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end of
 //   file
 //

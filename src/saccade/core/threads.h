@@ -30,10 +30,9 @@ class ThreadPool {
   void submit(std::function<void()> task);
 
   // body(begin, end) over [0, count) in blocks of at most `grain`, the caller working along; returns when all
-  // are done. Blocks are handed out in order, so results must not depend on which thread takes which.
-  // May be called from inside a task: the caller then does whatever no idle worker picks up. What a body
-  // throws (memory that ran out) is thrown again here, of several the first; blocks not yet begun are then
-  // left out.
+  // are done. Blocks are handed out in order, so results must not depend on which thread takes which. May be
+  // called from inside a task: the caller then does whatever no idle worker picks up. What a body throws
+  // (memory that ran out) is thrown again here, of several the first; blocks not yet begun are then left out.
   void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
  private:

@@ -104,9 +104,9 @@ struct AuditReport {
   int64_t cut_tokens = 0;
 };
 
-// Reads and decodes every picture once. Several datasets are audited as one, each a split of its own. Cost:
-// decoding, then n^2 / 2 comparisons of hashes or rows of n pictures. Errors: those of `encode`, and
-// kCancelled.
+// Reads and decodes every picture once. Several datasets are audited as
+// one, each a split of its own. Cost: decoding, then n^2 / 2 comparisons of
+// hashes or rows of n pictures. Errors: those of `encode`, and kCancelled.
 Result<AuditReport> audit_datasets(std::span<const Dataset> datasets, const AuditOptions& options,
                                    ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop);
 

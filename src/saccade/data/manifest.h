@@ -1,5 +1,5 @@
-// The manifest, a dataset as Saccade keeps it: JSON Lines, one item a line. docs/datasets.md describes every
-// field.
+// The manifest, a dataset as Saccade keeps it: JSON Lines,
+// one item a line. docs/datasets.md describes every field.
 //
 //   {"image": "birds/1.jpg", "captions": ["two birds on a branch"], "id": "b1", "source": "stamps",
 //    "licence": "CC0-1.0", "group": "birds-1", "split": "train"}

@@ -222,8 +222,7 @@ class Chooser {
     };
     constexpr std::string_view kExpected =
         "a string, a list of strings, or a list of structs with one of the fields raw, caption, text, "
-        "sentence, "
-        "value";
+        "sentence, value";
     SACCADE_ASSIGN(const int field, named("caption"));
     if (field >= 0) {
       if (!caption_leaf(at(field))) return unfit(at(field), kExpected);

@@ -20,8 +20,8 @@ namespace saccade::data {
 // What one reader of a file may have decoded at a time; a page has at most half of it by the format.
 inline constexpr int64_t kMaxDecoded = int64_t{4} << 30;
 
-// Arrow's status as an error: kLimit for memory, kUnsupported for a codec or feature that is not built, and
-// else kBadData.
+// Arrow's status as an error: kLimit for memory, kUnsupported
+// for a codec or feature that is not built, and else kBadData.
 Error arrow_error(const arrow::Status& status);
 // The same of what an exception says; long texts are cut, line ends taken out.
 Error arrow_error(const std::exception& exception);

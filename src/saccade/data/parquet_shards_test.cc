@@ -1,5 +1,5 @@
-// What a Parquet dataset is made of, by its files' names, and how its pictures are named: with Arrow or
-// without.
+// What a Parquet dataset is made of, by its files' names,
+// and how its pictures are named: with Arrow or without.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

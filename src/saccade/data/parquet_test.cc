@@ -1,5 +1,5 @@
-// Parquet shards, written by Arrow itself, beside the same data in other layouts; and what is wrong with
-// them.
+// Parquet shards, written by Arrow itself, beside the same
+// data in other layouts; and what is wrong with them.
 #include "saccade/data/parquet.h"
 
 #include <arrow/api.h>

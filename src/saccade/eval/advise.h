@@ -11,8 +11,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/eval/measurements.h"
-#include "saccade/eval/run.h"
+#include "saccade/eval/run/measurements.h"
+#include "saccade/eval/run/run.h"
 
 namespace saccade {
 

@@ -21,8 +21,8 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/data/dataset.h"
-#include "saccade/eval/run.h"
-#include "saccade/eval/sample.h"
+#include "saccade/eval/figures/sample.h"
+#include "saccade/eval/run/run.h"
 
 namespace saccade {
 

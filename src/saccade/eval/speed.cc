@@ -11,7 +11,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
-#include "saccade/eval/sample.h"
+#include "saccade/eval/figures/sample.h"
 #include "saccade/image/image.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/index/max_sim.h"
@@ -563,23 +563,17 @@ std::string speed_words(const SpeedOptions& options, int64_t limit) {
   const auto passes = [](int64_t count) { return fmt::format("{} pass{}", count, count == 1 ? "" : "es"); };
   return fmt::format(
       "Medians over {}, with the slowest and the fastest as the interval; {} before them left out. Inputs: "
-      "{} "
-      "of the dataset and the first caption of each, as they are; captions of other lengths take other "
-      "times. "
-      "images_per_s: reading the files (from the system's cache after the first pass), decoding, "
+      "{} of the dataset and the first caption of each, as they are; captions of other lengths take other "
+      "times. images_per_s: reading the files (from the system's cache after the first pass), decoding, "
       "preprocessing and encoding, {} at a time, each stage done before the next begins; not in it: writing "
       "rows, and the overlap of stages that `saccade index` has. texts_per_s: tokenizing and encoding, {} at "
-      "a "
-      "time. queries_per_s: the same and scoring against {} rows for the {} best, {} at a time; not in it: "
+      "a time. queries_per_s: the same and scoring against {} rows for the {} best, {} at a time; not in it: "
       "looking up pictures, folding near-duplicates. With late interaction the {} best by the cosine of "
-      "means "
-      "are scored by MaxSim over all their rows in fp16. Latency: single queries from the words or the file "
-      "to the {} best, percentiles over {} a pass; a percentile is given where at least one sample is "
-      "expected "
-      "beyond it. Rows that the dataset's pictures do not fill are random. Loading: reading, hashing and "
-      "packing the checkpoint's files, from the system's cache. Memory: resident, mapped files included, of "
-      "a "
-      "process that does nothing else; at its peak with a batch of pictures and the gallery.",
+      "means are scored by MaxSim over all their rows in fp16. Latency: single queries from the words or the "
+      "file to the {} best, percentiles over {} a pass; a percentile is given where at least one sample is "
+      "expected beyond it. Rows that the dataset's pictures do not fill are random. Loading: reading, "
+      "hashing and packing the checkpoint's files, from the system's cache. Memory: resident, mapped files "
+      "included, of a process that does nothing else; at its peak with a batch of pictures and the gallery.",
       passes(options.repeats), passes(options.warm_up),
       limit > 0 ? fmt::format("the first {} pictures", limit) : std::string("all pictures"), options.batch,
       options.batch, options.gallery, options.answers, options.batch, options.candidates, options.answers,

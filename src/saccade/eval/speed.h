@@ -1,10 +1,10 @@
 // How fast an encoder is, what of it takes how long, and how long one query waits.
 //
-// Stages run strictly one after the other and are timed apart, so that they add up to the whole: pictures are
-// read, decoded, preprocessed and encoded a batch at a time, which is slower than `saccade index`, where a
-// batch is decoded while the one before is encoded. Every figure is measured several times, after passes that
-// are left out; throughputs are medians over the passes, latencies percentiles over all queries of all
-// passes.
+// Stages run strictly one after the other and are timed apart, so that they add up to the
+// whole: pictures are read, decoded, preprocessed and encoded a batch at a time, which is
+// slower than `saccade index`, where a batch is decoded while the one before is encoded.
+// Every figure is measured several times, after passes that are left out; throughputs are
+// medians over the passes, latencies percentiles over all queries of all passes.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/data/dataset.h"
-#include "saccade/eval/embed.h"
-#include "saccade/eval/run.h"
+#include "saccade/eval/rows/embed.h"
+#include "saccade/eval/run/run.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -39,8 +39,8 @@ struct SpeedOptions {
   int64_t queries = 100;   // texts, and pictures, that are asked one at a time in every pass
   int64_t gallery = 5000;  // pictures a query is scored against
   int64_t answers = 10;    // that are found for it
-  // Late interaction: the best by the cosine with their rows' mean are scored by all their rows, as in
-  // search.
+  // Late interaction: the best by the cosine with their
+  // rows' mean are scored by all their rows, as in search.
   int64_t candidates = 1000;
   uint64_t seed = 0;  // of the gallery's random rows
   ProgressCallback progress = {};
@@ -133,9 +133,8 @@ struct SpeedResult {
 };
 
 // Throughputs and latencies of an encoder. A picture that cannot be read is an error, which names it: without
-// it something else would be timed. kUsage for options out of range, kLimit for a gallery of more than
-// 32 GiB, kCancelled when asked to stop; else the encoder's errors. `clock` is read at the stages' borders
-// only.
+// it something else would be timed. kUsage for options out of range, kLimit for a gallery of more than 32
+// GiB, kCancelled when asked to stop; else the encoder's errors. `clock` is read at the stages' borders only.
 Result<SpeedResult> measure_speed(Encoder& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
                                   ThreadPool& pool, const SpeedClock& clock);
 

@@ -10,7 +10,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/eval/test_encoder.h"
+#include "saccade/eval/rows/test_encoder.h"
 
 namespace saccade {
 namespace {

@@ -1,5 +1,5 @@
-// The hub's own cache folder, as huggingface_hub keeps it, so that files are shared with every tool that uses
-// it:
+// The hub's own cache folder, as huggingface_hub keeps it,
+// so that files are shared with every tool that uses it:
 //
 //   models--OWNER--NAME/blobs/HASH             contents, by git's SHA-1 or SHA-256 (content_hash.h)
 //   models--OWNER--NAME/blobs/HASH.incomplete  a download not finished

@@ -3,7 +3,7 @@
 //
 //   GET  /api/models/OWNER/NAME/revision/REVISION   {"sha": COMMIT, "siblings": [{"rfilename": FILE}, ...]}
 //   HEAD /OWNER/NAME/resolve/COMMIT/FILE            X-Linked-Etag or ETag: the content's hash
-//   (content_hash.h);
+//                                                   (content_hash.h);
 //                                                   X-Linked-Size or Content-Length: its bytes
 //   GET  the same                                   the content, as a rule by way of a redirect to another
 //   host

@@ -12,8 +12,8 @@
 
 namespace saccade::hub {
 
-// Not for several threads at a time. Destroying it keeps the file for the next try; finish() and discard()
-// end it.
+// Not for several threads at a time. Destroying it keeps
+// the file for the next try; finish() and discard() end it.
 class PartialFile {
  public:
   // Takes up what is there already and reads it once, for the hash; starts afresh if it is larger than it can

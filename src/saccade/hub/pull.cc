@@ -35,8 +35,8 @@ class Pull {
     report_.path = folder_.snapshot(model.commit);
     SACCADE_ASSIGN(const Selection selection, select_files(model.files));
     SACCADE_TRY(folder_.create());
-    // Sizes first, so that progress knows what there is to do; the index before the rest, as it names the
-    // rest.
+    // Sizes first, so that progress knows what there is to
+    // do; the index before the rest, as it names the rest.
     std::vector<RemoteFile> files;
     for (const std::string& file : selection.files) {
       SACCADE_ASSIGN(files.emplace_back(), client_.file(report_.name, report_.commit, file));

@@ -1,6 +1,6 @@
-// Which files of a repository make a checkpoint for Saccade: config, tokenizer, preprocessing, reference
-// answers, and one set of weights. Copies for other frameworks, training states and exports stay where they
-// are.
+// Which files of a repository make a checkpoint for Saccade: config,
+// tokenizer, preprocessing, reference answers, and one set of weights. Copies
+// for other frameworks, training states and exports stay where they are.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,8 @@ struct Selection {
 // format only where there is nothing else. kUnsupported names what would do where there are no weights.
 Result<Selection> select_files(std::span<const std::string> names);
 
-// The files still missing from a folder that should hold a checkpoint; empty: it is whole. kUnsupported as
-// select_files.
+// The files still missing from a folder that should hold a
+// checkpoint; empty: it is whole. kUnsupported as select_files.
 Result<std::vector<std::string>> missing_files(const std::filesystem::path& folder);
 
 }  // namespace saccade::hub

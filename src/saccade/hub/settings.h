@@ -31,10 +31,10 @@ struct Settings {
 // A variable's value, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
-// What the environment says; for what it does not, the default hub and the user's cache. kUsage for an
-// endpoint that is not an http or https address; kNotFound where there is neither HOME nor any other place
-// for the cache; kIo for a token file that is there but cannot be read. The token itself is never part of a
-// message.
+// What the environment says; for what it does not, the default hub and the user's
+// cache. kUsage for an endpoint that is not an http or https address; kNotFound where
+// there is neither HOME nor any other place for the cache; kIo for a token file that
+// is there but cannot be read. The token itself is never part of a message.
 Result<Settings> settings_from(const Environment& environment);
 Result<Settings> settings_from_environment();
 // The cache's folder alone: for looking at what is there, whatever else the variables say.
@@ -43,8 +43,8 @@ Result<std::filesystem::path> cache_from_environment();
 
 // Checks an endpoint and takes the slashes off its end.
 Result<std::string> clean_endpoint(const std::string& endpoint);
-// A token from a file: its text without the white space around it. kBadData if that is nothing a header can
-// carry.
+// A token from a file: its text without the white space
+// around it. kBadData if that is nothing a header can carry.
 Result<std::string> read_token(const std::filesystem::path& file);
 
 }  // namespace saccade::hub

@@ -1,5 +1,5 @@
-// Reading what checkpoints say about their preprocessing: preprocessor_config.json and OpenCLIP's
-// preprocess_cfg.
+// Reading what checkpoints say about their preprocessing:
+// preprocessor_config.json and OpenCLIP's preprocess_cfg.
 #include <algorithm>
 #include <cmath>
 #include <optional>

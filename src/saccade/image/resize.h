@@ -23,9 +23,9 @@ enum class ResizeKernel {
   kPortable,  // plain C++
 };
 
-// Pixel for pixel the rectangle of resize(image, full_width, full_height, filter), at the cost of the
-// rectangle and of the source rows and columns it needs. The window is not empty and lies inside the full
-// size.
+// Pixel for pixel the rectangle of resize(image, full_width, full_height,
+// filter), at the cost of the rectangle and of the source rows and columns
+// it needs. The window is not empty and lies inside the full size.
 Image resize_window(const Image& image, const ResizeWindow& window, ResizeFilter filter,
                     ResizeKernel kernel = ResizeKernel::kFastest);
 

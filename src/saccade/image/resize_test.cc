@@ -42,8 +42,8 @@ double oracle_weight(ResizeFilter filter, double x) {
   return 0;
 }
 
-// One axis the obvious way: every output is a sum over all inputs, with weights of 22 bits, rounded to 8
-// bits.
+// One axis the obvious way: every output is a sum over all
+// inputs, with weights of 22 bits, rounded to 8 bits.
 std::vector<double> oracle_axis(const std::vector<double>& in, int out_size, ResizeFilter filter) {
   const auto in_size = static_cast<double>(in.size());
   const double scale = in_size / out_size;
@@ -54,8 +54,8 @@ std::vector<double> oracle_axis(const std::vector<double>& in, int out_size, Res
   std::vector<double> out;
   for (int i = 0; i < out_size; ++i) {
     const double center = (i + 0.5) * scale;
-    // Pillow's window: inputs whose index lies in [center - support + 0.5, center + support + 0.5) cut to
-    // whole.
+    // Pillow's window: inputs whose index lies in [center -
+    // support + 0.5, center + support + 0.5) cut to whole.
     const double first = std::floor(std::max(center - support + 0.5, 0.0));
     const double last = std::floor(std::min(center + support + 0.5, in_size));
     double total = 0;

@@ -13,8 +13,8 @@ namespace {
 // rows and as much of queries at 512 columns.
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kBlockQueries = 64;
-// A part is what one thread takes at a time; smaller ones would spend their time filling their lists of the
-// best.
+// A part is what one thread takes at a time; smaller ones
+// would spend their time filling their lists of the best.
 constexpr int64_t kMinPartRows = 4096;
 
 // The best k of the rows offered so far, as a heap with the worst on top. Rows come in ascending order, so

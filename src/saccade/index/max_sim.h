@@ -1,6 +1,6 @@
-// MaxSim, the score of late interaction: the sum over a query's rows of the largest dot product with an
-// item's rows. Khattab and Zaharia, "ColBERT", SIGIR 2020, equation 3; rows that stand for padding are no
-// rows here.
+// MaxSim, the score of late interaction: the sum over a query's rows of the
+// largest dot product with an item's rows. Khattab and Zaharia, "ColBERT",
+// SIGIR 2020, equation 3; rows that stand for padding are no rows here.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The largest dot product of each query row with an item's rows, in the widest instructions the processor
-// has.
+// The largest dot product of each query row with an item's
+// rows, in the widest instructions the processor has.
 //
 // Sixteen query rows lie side by side, one a lane: a value of the item's row is spread over all lanes and
 // meets sixteen query values at once, so that no sum is ever taken across lanes and the maximum is one
@@ -7,11 +7,11 @@
 //
 // What is computed is defined, not left to the instruction set: the same bits on every machine.
 //
-//   fp16   dot = fma over columns c = 0, 1, 2, ... in that order, from +0, of the row's value and the query's
-//          fp32 one
+//   fp16   dot = fma over columns c = 0, 1, 2, ... in that order, from +0, of the row's value and the
+//          query's fp32 one
 //   int8   query rows are int8 themselves, each with a scale of its own; the sum of products is a whole
-//          number, exact in 32 bits; dot = float(sum) * the row's scale, all times the query's scale at the
-//          end
+//          number, exact in 32 bits; dot = float(sum) * the row's scale, all times the query's scale
+//          at the end
 //   best   the first row of the largest dot; a dot that is NaN is passed over
 //
 // fp16 rows are not multiplied as bf16: that instruction doubles the products but drops three of a stored

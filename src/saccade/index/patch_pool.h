@@ -33,9 +33,9 @@ PatchBlock pool_block(int64_t factor);
 // pooled. At the grid's far edges blocks are smaller.
 int64_t pooled_rows(int64_t rows, PatchGrid grid, int64_t factor);
 
-// rows: [n, dim], n at least the grid's patches, factor at least 1. Blocks' means, brought to length 1 (left
-// as they are where the mean is shorter than 1e-6), row by row of the grid; then the rows that stand for no
-// patch, unchanged.
+// rows: [n, dim], n at least the grid's patches, factor at least 1. Blocks' means,
+// brought to length 1 (left as they are where the mean is shorter than 1e-6), row
+// by row of the grid; then the rows that stand for no patch, unchanged.
 Matrix<float> pool_patches(MatrixView<const float> rows, PatchGrid grid, int64_t factor);
 
 // Which patches a pooled row stands for; nothing for rows that stand for none.

@@ -1,5 +1,5 @@
-// What is wrong with a checkpoint or a text, over all families: each an error that names it, never another
-// embedding.
+// What is wrong with a checkpoint or a text, over all families:
+// each an error that names it, never another embedding.
 #include <cmath>
 #include <set>
 
@@ -29,8 +29,8 @@ struct Family {
   const char* config = "config.json";
   // Where the config names an activation; "" where it names none.
   const char* activation = "/text_config/hidden_act";
-  // The table of words, where the config says how many there are ("": the tensors do), and a tokenizer of its
-  // kind.
+  // The table of words, where the config says how many there
+  // are ("": the tensors do), and a tokenizer of its kind.
   const char* table = "text_model.embeddings.token_embedding.weight";
   const char* vocabulary = "/text_config/vocab_size";
   int64_t padding = 127;                                       // rows of the table that no token needs

@@ -224,8 +224,7 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
         rest->second.size(0) < kLongClipKeptPositions) {
       return fail(ErrorCode::kBadData,
                   "positional_embedding_res has shape {}: positional_embedding must be there, of the same "
-                  "shape, with "
-                  "{} rows or more",
+                  "shape, with {} rows or more",
                   shape_text(rest->second.sizes().vec()), kLongClipKeptPositions);
     }
     kept->second = torch::cat(
@@ -233,8 +232,8 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
     tensors.erase(rest);
   }
 
-  // A convolutional tower has no counterpart in the other layout: its names stay, "visual.conv1.weight" among
-  // them.
+  // A convolutional tower has no counterpart in the other
+  // layout: its names stay, "visual.conv1.weight" among them.
   const bool convolutional = tensors.contains("visual.attnpool.positional_embedding");
   nn::TensorMap renamed;
   for (const auto& [full_name, tensor] : tensors) {

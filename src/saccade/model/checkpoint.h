@@ -9,8 +9,8 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
-#include "saccade/core/torch_file.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/weights/torch_file.h"
 
 namespace saccade {
 

@@ -1,5 +1,5 @@
-// What reading any family's config takes: sections, ranges, and the shapes of tensors that stand in for a
-// config.
+// What reading any family's config takes: sections, ranges,
+// and the shapes of tensors that stand in for a config.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/encoder_parts.h"
-#include "saccade/model/tower.h"
+#include "saccade/model/towers/tower.h"
 
 namespace saccade {
 
@@ -37,8 +37,8 @@ class DualEncoder : public Architecture {
 
   // pixels: [n, 3, height, width] float32 -> [n, dim], not normalized. Fills `trace` where it is given.
   virtual torch::Tensor image_rows(const torch::Tensor& pixels, TowerTrace* trace) const = 0;
-  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves a token out, or undefined -> [n, dim], not
-  // normalized.
+  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves
+  // a token out, or undefined -> [n, dim], not normalized.
   virtual torch::Tensor text_rows(const torch::Tensor& ids, const torch::Tensor& mask,
                                   TowerTrace* trace) const = 0;
   // cosines: of any shape.

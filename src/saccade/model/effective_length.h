@@ -53,11 +53,11 @@ Result<std::vector<MeasuredLength>> read_measured_lengths(const std::filesystem:
 // shorter length elsewhere says more of the texts there.
 std::optional<MeasuredLength> longest_measured(const std::vector<MeasuredLength>& lengths);
 
-// Adds entries to saccade.json, in the place of those for the same datasets; entries of other fingerprints
-// go, as the weights they were for are gone. Then the section in README.md, which is made if there is none,
-// unless it is a link (of a hub's cache). Each file is the old one or the new one at any time. All entries
-// must be of one fingerprint. kBadData for a saccade.json that is not an object, kIo where the folder cannot
-// be written.
+// Adds entries to saccade.json, in the place of those for the same datasets; entries of
+// other fingerprints go, as the weights they were for are gone. Then the section in
+// README.md, which is made if there is none, unless it is a link (of a hub's cache). Each
+// file is the old one or the new one at any time. All entries must be of one fingerprint.
+// kBadData for a saccade.json that is not an object, kIo where the folder cannot be written.
 Status write_measured_lengths(const std::filesystem::path& checkpoint,
                               const std::vector<MeasuredLength>& lengths);
 

@@ -44,9 +44,9 @@ struct RowSets {
   std::vector<int64_t> begin = {0};  // one more than there are items
 };
 
-// What encoders of many rows an item can do beside what all can: every row of its own, each of length 1. An
-// item's score for a query is the sum over the query's rows of the largest dot product with the item's
-// (MaxSim).
+// What encoders of many rows an item can do beside what all can: every row
+// of its own, each of length 1. An item's score for a query is the sum over
+// the query's rows of the largest dot product with the item's (MaxSim).
 class LateInteraction {
  public:
   virtual ~LateInteraction() = default;
@@ -64,9 +64,9 @@ class LateInteraction {
 class PairScorer {
  public:
   virtual ~PairScorer() = default;
-  // One score a pair, pixels row i with text i: higher is a better match. Comparable within one text.
-  // BLIP-2's is the logit of its matching head plus the contrastive similarity, what its published recall is
-  // measured with.
+  // One score a pair, pixels row i with text i: higher is a better match.
+  // Comparable within one text. BLIP-2's is the logit of its matching head plus
+  // the contrastive similarity, what its published recall is measured with.
   [[nodiscard]] virtual Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
                                                                std::span<const TokenizedText> texts) = 0;
 };
@@ -123,8 +123,8 @@ class Encoder {
   // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [n, dim], each of length 1.
   // kUnsupported from text models, whose info() says 0 x 0.
   [[nodiscard]] virtual Result<Matrix<float>> encode_images(MatrixView<const float> pixels) = 0;
-  // Rows [n, dim], each of length 1. Texts of any length up to `context` ids; padding is the encoder's
-  // business.
+  // Rows [n, dim], each of length 1. Texts of any length up
+  // to `context` ids; padding is the encoder's business.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 
   // Capabilities that not all have: nullptr where there is none. They live as long as the encoder and share

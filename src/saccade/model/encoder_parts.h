@@ -70,8 +70,8 @@ void for_pictures(MatrixView<const float> pixels, const EncoderInfo& info, int64
   }
 }
 
-// kUsage for a text without tokens or with more than `info.context`, kMismatch for ids outside the
-// vocabulary.
+// kUsage for a text without tokens or with more than
+// `info.context`, kMismatch for ids outside the vocabulary.
 Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info, int64_t vocabulary);
 
 // Texts of like lengths together, as a batch costs as many tokens as its longest text.
@@ -111,8 +111,8 @@ struct TextInputs {
 };
 Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, int64_t max_tokens, int64_t vocabulary);
 
-// kMismatch where pictures come out in another size than the model takes (info.image_height,
-// info.image_width).
+// kMismatch where pictures come out in another size than
+// the model takes (info.image_height, info.image_width).
 Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& info);
 // What the checkpoint says (read_picture_config), or `otherwise` where it says nothing; its size checked.
 Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
@@ -131,8 +131,8 @@ struct WordTable {
   int64_t without_row = 0;  // tokens a tokenizer may have beyond the rows, as the model never reads them
   int64_t unlisted = 0;     // rows of tokens that a tokenizer's files may leave out
 };
-// Tables are filled up to round numbers: by 28 rows in T5, 6 in Jina-CLIP, 63 in ColPali. More is another
-// tokenizer's table.
+// Tables are filled up to round numbers: by 28 rows in T5, 6 in
+// Jina-CLIP, 63 in ColPali. More is another tokenizer's table.
 constexpr int64_t kMaxPaddingRows = 127;
 
 bool has_tokenizer_files(const Checkpoint& checkpoint);

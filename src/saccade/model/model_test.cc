@@ -1,5 +1,5 @@
-// The CLIP family against the reference's answers, and checkpoints that are wrong in every way we could think
-// of.
+// The CLIP family against the reference's answers, and
+// checkpoints that are wrong in every way we could think of.
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "saccade/model/checkpoint.h"
-#include "saccade/model/clip.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/torch.h"

@@ -17,8 +17,8 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"paligemma", load_colpali, outline_colpali},  // as colpali-engine publishes ColPali
 });
 
-// OpenCLIP's layout has no "model_type": a timm tower pooled by attention ("map") is SigLIP's, all else
-// CLIP's.
+// OpenCLIP's layout has no "model_type": a timm tower
+// pooled by attention ("map") is SigLIP's, all else CLIP's.
 std::string open_clip_type(const Json& config) {
   const Json* at = &config;
   for (const char* key : {"model_cfg", "vision_cfg", "timm_pool"}) {

@@ -103,8 +103,8 @@ SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int
     for (int64_t i = whole; i < width; ++i) sum += x[i];
     const float mean = sum / static_cast<float>(width);
 
-    // The variance in a second pass, from differences: a mean that is large beside the spread costs no
-    // digits.
+    // The variance in a second pass, from differences: a
+    // mean that is large beside the spread costs no digits.
     Floats squares{};
     for (int64_t i = 0; i < whole; i += W) {
       load(v, x + i);
@@ -129,8 +129,8 @@ SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int
 
 // --- attention ------------------------------------------------------------------------------------------
 
-// out = a b for kQueries rows of a and kVectors vectors of columns of b. a: rows `a_stride` apart, depth
-// long.
+// out = a b for kQueries rows of a and kVectors vectors of
+// columns of b. a: rows `a_stride` apart, depth long.
 template <int W, int kVectors>
 SACCADE_INLINE void multiply_tile(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
                                   int64_t depth, float* out, int64_t out_stride) {
@@ -248,8 +248,8 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
     const T* query = static_cast<const T*>(task.qkv) + entry * tokens * token_stride + head * depth;
     const T* key = query + task.heads * depth;
     const T* value = key + task.heads * depth;
-    // By blocks of tokens: their rows lie so far apart that more of them would push each other out of the
-    // cache.
+    // By blocks of tokens: their rows lie so far apart that
+    // more of them would push each other out of the cache.
     for (int64_t block = 0; block < tokens; block += kPadding) {
       const int64_t end = std::min(block + kPadding, tokens);
       for (int64_t c = 0; c < depth; ++c) {
@@ -472,8 +472,8 @@ SACCADE_AVX512 void attend_back_avx512(const AttentionGradientTask& task, int64_
 }
 #endif
 
-// body(first, last, thread) over [0, count) in one piece a thread; serial where a piece would be under
-// `grain`.
+// body(first, last, thread) over [0, count) in one piece a
+// thread; serial where a piece would be under `grain`.
 template <typename Body>
 void in_parallel(int64_t count, int64_t grain, const Body& body) {
 #ifdef _OPENMP

@@ -33,9 +33,9 @@ struct AttentionTask {
   Element type = Element::kFloat32;  // of qkv and out
   float scale = 1;                   // of the scores, before the mask; 1 / sqrt(head_width) as a rule
   const void* qkv = nullptr;         // [batch, tokens, 3, heads, head_width]
-  // nullptr, or [batch, heads, tokens, tokens] added to the scores, whose first three dimensions have these
-  // strides (0 where broadcast) and whose last has stride 1. A row of -infinity alone gives NaN, as softmax
-  // does.
+  // nullptr, or [batch, heads, tokens, tokens] added to the scores, whose
+  // first three dimensions have these strides (0 where broadcast) and whose
+  // last has stride 1. A row of -infinity alone gives NaN, as softmax does.
   const float* mask = nullptr;
   int64_t mask_strides[3] = {0, 0, 0};
   void* out = nullptr;  // [batch, tokens, heads, head_width]

@@ -25,12 +25,12 @@ class Linear {
   // Parameters "<name>.weight" and, unless without_bias, "<name>.bias" (starting at 0).
   static Result<Linear> make(ParameterSource& source, const std::string& name, int64_t in, int64_t out,
                              double init_std, bool without_bias = false);
-  // Several layers that read the same input as one: their outputs side by side. The parameters keep their
-  // names.
+  // Several layers that read the same input as one: their
+  // outputs side by side. The parameters keep their names.
   static Result<Linear> make_joint(ParameterSource& source, const std::vector<std::string>& names, int64_t in,
                                    int64_t out_each, double init_std, bool without_bias = false);
-  // A layer over a tensor of another shape (a convolution's kernel) seen as [out, in]; bias: [out] or
-  // undefined.
+  // A layer over a tensor of another shape (a convolution's
+  // kernel) seen as [out, in]; bias: [out] or undefined.
   explicit Linear(torch::Tensor weight, torch::Tensor bias = {});
 
   // x: [..., in]; the result has x's dtype.

@@ -168,8 +168,8 @@ PackedLinear::PackedLinear(const torch::Tensor& weight, const torch::Tensor& bia
   state.bias = bias.defined() ? bias.detach().to(at::kFloat).reshape({1, state.out}).contiguous()
                               : torch::zeros({1, state.out});
 
-  // The layout is chosen once, for a batch of ordinary size; products of other sizes are asked to take it as
-  // it is.
+  // The layout is chosen once, for a batch of ordinary size;
+  // products of other sizes are asked to take it as it is.
   const memory::desc any({state.in, state.out}, dnnl_type(dtype), memory::format_tag::any);
   const auto description = state.describe(1024, any, Activation::kNone, dtype, false);
   state.weights = memory(description.weights_desc(), state.engine);

@@ -36,8 +36,8 @@ class PackedLinear {
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
-  // activation(x * weight^T + bias). x: [..., in] of the packed dtype, contiguous; result [..., out], of
-  // `result`.
+  // activation(x * weight^T + bias). x: [..., in] of the
+  // packed dtype, contiguous; result [..., out], of `result`.
   torch::Tensor forward(const torch::Tensor& x, Activation activation, at::ScalarType result) const;
   // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
   void add_to(torch::Tensor& sum, const torch::Tensor& x) const;

@@ -14,8 +14,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/safetensors.h"
-#include "saccade/core/torch_file.h"
 #include "saccade/nn/torch.h"
+#include "saccade/nn/weights/torch_file.h"
 
 namespace saccade::nn {
 

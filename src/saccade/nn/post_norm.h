@@ -2,8 +2,8 @@
 // which BERT and what was made from it kept: each part's result is added to its input and the sum is
 // normalized. The two parts stand alone too, for models that put something between them.
 //
-// Precision and packing are those of layers.h: states between the parts are float32, products are made in
-// `dtype`.
+// Precision and packing are those of layers.h: states between
+// the parts are float32, products are made in `dtype`.
 #pragma once
 
 #include <string>
@@ -37,8 +37,8 @@ class PostNormAttention {
   LayerNorm norm_;
 };
 
-// norm1(x + output(attention of x over a memory)): queries are made of x, keys and values of what another
-// tower wrote.
+// norm1(x + output(attention of x over a memory)): queries
+// are made of x, keys and values of what another tower wrote.
 class PostNormCrossAttention {
  public:
   // Of `names`: query, key, value, output, norm1. memory_width: of a row of the memory.

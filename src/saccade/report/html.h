@@ -12,8 +12,8 @@ namespace saccade {
 // characters HTML forbids become U+FFFD.
 std::string escape_html(std::string_view text);
 
-// "file:///..." of an absolute path, every byte that is not plain percent-encoded: safe in an attribute as it
-// is.
+// "file:///..." of an absolute path, every byte that is not
+// plain percent-encoded: safe in an attribute as it is.
 std::string file_url(std::string_view path);
 
 // "data:image/png;base64,..." of any bytes.

@@ -13,7 +13,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/eval/run.h"
+#include "saccade/eval/run/run.h"
 #include "saccade/image/image.h"
 
 namespace saccade {

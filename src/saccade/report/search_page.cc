@@ -113,9 +113,8 @@ std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange ran
   const float share = of_another_kind ? 0.0F : span > 0 ? (hit.score - range.low) / span : 1.0F;
   std::string html = fmt::format(
       "<li class=\"card\"><a class=\"thumb {}\" href=\"{}\">{}{}</a>\n<div class=\"words\"><div "
-      "class=\"line\">"
-      "<span class=\"soft\">{}</span><b title=\"{}\">{}</b>"
-      "<span class=\"bar\" aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span></div>\n",
+      "class=\"line\"><span class=\"soft\">{}</span><b title=\"{}\">{}</b><span class=\"bar\" "
+      "aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span></div>\n",
       thumbnail.background, file_url(hit.item.path),
       picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption),
       marks_html(hit), hit.rank, escape_html(score_title(hit)),
@@ -269,8 +268,7 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
   }
   html += fmt::format(
       "</main>\n<footer>Scores are {}: they order one answer, and do not compare between queries or "
-      "encoders. "
-      "Bars are relative to the best hit.</footer>\n</body>\n</html>\n",
+      "encoders. Bars are relative to the best hit.</footer>\n</body>\n</html>\n",
       scores_are(answers));
   return html;
 }

@@ -18,8 +18,8 @@ struct SearchPageOptions {
   std::string collection;  // its folder, for the head of the page
   std::string checkpoint;  // the name of the encoder behind it
   int64_t pictures = 0;    // in the collection
-  // Thumbnails are at most this many pixels on their longer side: twice what the page shows, for fine
-  // screens.
+  // Thumbnails are at most this many pixels on their longer
+  // side: twice what the page shows, for fine screens.
   int thumbnail_side = 320;
   // Of the pictures, which are read again from where they lie.
   DecodeOptions limits;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kShownAnswers = 4;
 
-// How far the best right answer is above the best wrong one among the first few; for a query that is right at
-// rank 1.
+// How far the best right answer is above the best wrong one
+// among the first few; for a query that is right at rank 1.
 double margin(const RunQuery& query) {
   double right = -std::numeric_limits<double>::infinity();
   double wrong = -std::numeric_limits<double>::infinity();
@@ -193,10 +193,8 @@ Result<std::string> examples_section(const ReportData& data, const RunPageOption
   SACCADE_TRY(shelf.decode(options, pool, progress, stop));
   std::string html =
       "<section id=\"queries\"><h2>Best and worst queries</h2>\n<p class=\"soft\">Best: right at rank 1, by "
-      "the "
-      "widest margin over the best wrong answer. Worst: the first right answer ranked lowest. Framed "
-      "pictures "
-      "are right; numbers under pictures are scores.</p>\n";
+      "the widest margin over the best wrong answer. Worst: the first right answer ranked lowest. Framed "
+      "pictures are right; numbers under pictures are scores.</p>\n";
   for (size_t i = 0; i < all.size(); ++i) {
     const Series series = data.series_of(*all[i].run, all[i].model);
     html += fmt::format("<details{}><summary>{}: {}, {}</summary>\n{}</details>\n", i == 0 ? " open" : "",

@@ -241,14 +241,12 @@ std::string dataset_html(const std::string& dataset, const std::vector<Entry>& e
   }
   if (!controls.empty()) {
     html += fmt::format(
-        "<details><summary>{}: beginning or content?</summary><div class=\"panels\">\n{}</div>"
-        "</details>\n",
+        "<details><summary>{}: beginning or content?</summary><div class=\"panels\">\n{}</div></details>\n",
         escape_html(dataset), controls);
   }
   if (!tokens.empty()) {
     html += fmt::format(
-        "<details><summary>{}: how long the texts are</summary><div class=\"panels\">\n{}</div>"
-        "</details>\n",
+        "<details><summary>{}: how long the texts are</summary><div class=\"panels\">\n{}</div></details>\n",
         escape_html(dataset), tokens);
   }
   return html;
@@ -261,10 +259,8 @@ std::string length_section(const ReportData& data, PageBuilder& page) {
   if (domains.empty()) return {};
   std::string html =
       "<section id=\"length\"><h2>Effective token length</h2>\n<p class=\"soft\">Texts are cut to their "
-      "first n "
-      "tokens, start and end token among them, and retrieval is measured at each n. A curve cannot rise "
-      "beyond the "
-      "texts' own ends: the effective length belongs to model and dataset together.</p>\n";
+      "first n tokens, start and end token among them, and retrieval is measured at each n. A curve cannot "
+      "rise beyond the texts' own ends: the effective length belongs to model and dataset together.</p>\n";
   for (const Domain& domain : domains) {
     if (!domain.name.empty()) html += fmt::format("<h3>{}</h3>\n", escape_html(domain.name));
     for (const auto& [dataset, entries] : domain.datasets) html += dataset_html(dataset, entries, page);

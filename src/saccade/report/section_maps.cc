@@ -8,15 +8,15 @@
 #include <fmt/format.h>
 
 #include "saccade/core/safetensors.h"
-#include "saccade/eval/projection.h"
+#include "saccade/eval/figures/projection.h"
 #include "saccade/report/html.h"
 #include "saccade/report/run_sections.h"
 
 namespace saccade {
 namespace {
 
-// SplitMix64's mixing (Steele, Lea and Flood, OOPSLA 2014): a fixed order that has nothing to do with the
-// dataset's.
+// SplitMix64's mixing (Steele, Lea and Flood, OOPSLA 2014):
+// a fixed order that has nothing to do with the dataset's.
 uint64_t mixed(uint64_t z) {
   z += 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -204,12 +204,9 @@ Result<std::string> maps_section(const ReportData& data, const RunPageOptions& o
   if (panels.empty()) return std::string();
   std::string html = fmt::format(
       "<section id=\"maps\"><h2>Maps of the shared space</h2>\n<p class=\"soft\">At most {} images of each "
-      "dataset, "
-      "drawn by the run's seed, and the first text of each. Images and texts mostly lie apart: the table "
-      "says how "
-      "far the means of the two are from each other (rows have length 1), and how many images and texts have "
-      "a "
-      "nearest neighbour of the other kind.</p>\n",
+      "dataset, drawn by the run's seed, and the first text of each. Images and texts mostly lie apart: the "
+      "table says how far the means of the two are from each other (rows have length 1), and how many images "
+      "and texts have a nearest neighbour of the other kind.</p>\n",
       options.map_points / 2);
   if (!gaps.rows.empty()) html += page.table(gaps);
   return html + "<div class=\"panels\">\n" + panels + "</div>\n</section>\n";

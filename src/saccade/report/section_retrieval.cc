@@ -276,8 +276,7 @@ std::string retrieval_section(const ReportData& data, PageBuilder& page) {
   if (groups.empty()) return {};
   std::string html =
       "<section id=\"retrieval\"><h2>Retrieval</h2>\n<p class=\"soft\">Brackets hold the bootstrap interval, "
-      "over "
-      "images drawn with replacement. Figures of different datasets or protocols do not compare.</p>\n";
+      "over images drawn with replacement. Figures of different datasets or protocols do not compare.</p>\n";
   for (const Group& group : groups) html += group_html(data, group, page);
   return html + "</section>\n";
 }

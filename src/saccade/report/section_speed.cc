@@ -173,8 +173,7 @@ std::string speed_section(const ReportData& data, PageBuilder& page) {
   if (all.empty()) return {};
   std::string html =
       "<section id=\"speed\"><h2>Speed</h2>\n<p class=\"soft\">Stages run one after the other and add up to "
-      "the "
-      "whole. Figures of different machines do not compare.</p>\n";
+      "the whole. Figures of different machines do not compare.</p>\n";
   const std::string pareto = pareto_html(data, all, page);
   if (!pareto.empty()) html += "<div class=\"panels\">\n" + pareto + "</div>\n";
   html += page.table(throughput_table(all));

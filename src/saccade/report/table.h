@@ -37,8 +37,8 @@ Cell count_cell(int64_t count);
 // NaN is shown as a dash and saved as nothing.
 Cell number_cell(double value, Unit unit = Unit::kNumber);
 Cell figure_cell(double value, double low, double high, Unit unit);
-// {"value", "low", "high"} or {"difference", ...} of a run's metrics; whatever is missing, null or no number
-// is NaN.
+// {"value", "low", "high"} or {"difference", ...} of a run's
+// metrics; whatever is missing, null or no number is NaN.
 Cell figure_cell(const Json& figure, Unit unit);
 
 // "43.2" and the like; "-" for NaN.

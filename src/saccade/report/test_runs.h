@@ -1,5 +1,5 @@
-// Small runs for tests of pages: figures, ranks and rows are what `eval` makes of random rows, pictures are
-// drawn.
+// Small runs for tests of pages: figures, ranks and rows
+// are what `eval` makes of random rows, pictures are drawn.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
-#include "saccade/eval/pair_scores.h"
-#include "saccade/eval/retrieval.h"
-#include "saccade/eval/run.h"
+#include "saccade/eval/retrieval/retrieval.h"
+#include "saccade/eval/rows/pair_scores.h"
+#include "saccade/eval/run/run.h"
 #include "saccade/image/image.h"
 
 namespace saccade::test {

@@ -1,5 +1,5 @@
-// The best pictures of a collection for a query, before near-duplicates are folded; not for use outside this
-// module.
+// The best pictures of a collection for a query, before
+// near-duplicates are folded; not for use outside this module.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A second encoder's word on the best pictures of an answer: retrieve with a quick one, judge with a slow
-// one.
+// A second encoder's word on the best pictures of an
+// answer: retrieve with a quick one, judge with a slow one.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A query's way: encode it, score all rows, leave out what the filter says, fold near-duplicates, name the
-// hits.
+// A query's way: encode it, score all rows, leave out what
+// the filter says, fold near-duplicates, name the hits.
 #pragma once
 
 #include <cstdint>
@@ -127,10 +127,10 @@ struct Answer {
   std::optional<Reranking> reranking;
 };
 
-// All of the query that the collection can use. kUsage for a query of neither text nor picture, or of k < 1;
-// kMismatch if `encoder` is not the collection's; kUnsupported for text where the checkpoint has no
-// tokenizer; what decode_image says for the picture; kBadData for a text and a picture whose rows cancel out.
-// Thread-safe.
+// All of the query that the collection can use. kUsage for a query of neither text nor
+// picture, or of k < 1; kMismatch if `encoder` is not the collection's; kUnsupported
+// for text where the checkpoint has no tokenizer; what decode_image says for the
+// picture; kBadData for a text and a picture whose rows cancel out. Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query);
 
 // The hits for a row of the collection's space, by score, then by id: query.text and query.image are not
@@ -154,11 +154,11 @@ bool beyond_measured_length(const Answer& answer);
 // "the model effectively reads about 14 of these 30 tokens: ...", "" where that is not so: for people.
 std::string measured_length_note(const Answer& answer);
 
-// The answer as `saccade search --json` prints it (docs/cli.md). Paths that are not UTF-8 get U+FFFD when
-// dumped.
+// The answer as `saccade search --json` prints it (docs/cli.md).
+// Paths that are not UTF-8 get U+FFFD when dumped.
 Json answer_json(const Answer& answer);
-// "all 6 tokens read", "first 75 tokens read, the other 12 dropped: ...", "all 87 tokens read, in 2 chunks":
-// for people.
+// "all 6 tokens read", "first 75 tokens read, the other 12
+// dropped: ...", "all 87 tokens read, in 2 chunks": for people.
 std::string tokens_text(const TokenCount& tokens);
 
 }  // namespace saccade

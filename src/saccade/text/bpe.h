@@ -51,9 +51,9 @@ class Bpe {
     std::vector<Candidate> heap_;
   };
 
-  // `suffix` is what a word's last piece ends with ("</w>"). Bytes that the vocabulary lacks become
-  // `unknown`. kBadData for a merge whose parts or whole are not in the vocabulary, and for missing bytes
-  // without `unknown`.
+  // `suffix` is what a word's last piece ends with ("</w>"). Bytes that the
+  // vocabulary lacks become `unknown`. kBadData for a merge whose parts or
+  // whole are not in the vocabulary, and for missing bytes without `unknown`.
   static Result<Bpe> make(const Vocabulary& vocabulary, std::span<const BpeMerge> merges,
                           std::string_view suffix, std::optional<int32_t> unknown);
 

@@ -17,8 +17,8 @@ namespace saccade {
 
 enum class NormalizerStep { kNfc, kCollapseWhiteSpace, kLowercase };
 
-// What becomes of "<|startoftext|>" and "<|endoftext|>" that only appear in normalized text
-// ("<|ENDOFTEXT|>").
+// What becomes of "<|startoftext|>" and "<|endoftext|>"
+// that only appear in normalized text ("<|ENDOFTEXT|>").
 enum class SpecialWords {
   kPlain,   // nothing special: punctuation and letters
   kWhole,   // one word, to be cut into pieces like any other

@@ -28,9 +28,9 @@ UChar32 icu(char32_t code_point) {
   return static_cast<UChar32>(code_point);
 }
 
-// Combining marks in canonical order, as normalizing would put them. ICU inserts marks one by one, which
-// takes hours for a million of them in the worst order: long runs are sorted beforehand, short ones left
-// alone.
+// Combining marks in canonical order, as normalizing would put them. ICU
+// inserts marks one by one, which takes hours for a million of them in the
+// worst order: long runs are sorted beforehand, short ones left alone.
 std::string order_long_mark_runs(std::string_view text, const icu::Normalizer2& form) {
   constexpr size_t kLong = 64;
   const auto is_mark = [](char32_t c) {

@@ -18,10 +18,10 @@ std::string collapse_white_space(std::string_view text);
 // Lower case of one code point at a time, whatever stands around it: no final sigma.
 std::string lowercase_each(std::string_view text);
 
-// OpenAI's clean-up as OpenCLIP does it: html.unescape twice, " ".join(text.split()), lower() with final
-// sigma. ftfy.fix_text, which the reference runs first where it is installed, is left out: it changes
-// mojibake, curly quotes, ligatures and full-width letters, and composes (NFC); such text comes out as it
-// went in.
+// OpenAI's clean-up as OpenCLIP does it: html.unescape twice, " ".join(text.split()),
+// lower() with final sigma. ftfy.fix_text, which the reference runs first where it is
+// installed, is left out: it changes mojibake, curly quotes, ligatures and full-width
+// letters, and composes (NFC); such text comes out as it went in.
 std::string clean_as_openai(std::string_view text);
 
 // Lower case with final sigma: Python's str.lower().

@@ -41,8 +41,8 @@ Result<std::unique_ptr<Tokenizer>> load(const std::string& model, const std::str
   return load_tokenizer(folder.path(), cleanup);
 }
 
-// `before` and `after`: special tokens around the text that the cases' ids do not have; `special`: those they
-// do.
+// `before` and `after`: special tokens around the text that
+// the cases' ids do not have; `special`: those they do.
 void expect_ids(const Tokenizer& tokenizer, const Json& cases, const char* key, size_t before, size_t after,
                 int64_t special = 0) {
   for (const Json& one : cases) {

@@ -533,8 +533,8 @@ TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
     ADD_FAILURE() << "not an added token";
     return false;
   };
-  // eos_token, unk_token, pad_token: a name, an object meant normalized (T) or not (F); and whether it is
-  // meant so.
+  // eos_token, unk_token, pad_token: a name, an object meant
+  // normalized (T) or not (F); and whether it is meant so.
   const std::map<std::string, bool> roles = {
       {"sss", false}, {"ssT", true}, {"ssF", false}, {"sTs", true},  {"sTT", true},  {"sTF", false},
       {"sFs", false}, {"sFT", true}, {"sFF", false}, {"Tss", false}, {"TsT", false}, {"TsF", false},

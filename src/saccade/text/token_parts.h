@@ -27,24 +27,24 @@ namespace saccade {
 // Ids that stand around a text's own.
 int64_t frame_size(const TokenizedText& text);
 
-// The first n ids, the start token among them, and the frame's end behind them, at position n counting from
-// 0: n + 1 ids with CLIP, as in the procedure of github.com/beichenzbc/Long-CLIP, issue 71. A text that has
-// no more comes back as it is; of an n within the frame, the frame alone. What is cut is counted in
-// `dropped`.
+// The first n ids, the start token among them, and the frame's end behind them, at
+// position n counting from 0: n + 1 ids with CLIP, as in the procedure of
+// github.com/beichenzbc/Long-CLIP, issue 71. A text that has no more comes back as it
+// is; of an n within the frame, the frame alone. What is cut is counted in `dropped`.
 TokenizedText keep_first(const TokenizedText& text, int64_t n);
 // As many of the text's own tokens as keep_first keeps, the last ones.
 TokenizedText keep_last(const TokenizedText& text, int64_t n);
 
-// All of the text in as few chunks of at most max_ids ids as can be, their tokens' counts as equal as can be,
-// longer ones first: every token is in exactly one chunk. At least one, of the frame alone where there is no
-// more. What `text` itself had dropped is counted in the last. kUsage where max_ids leaves no room beside the
-// frame.
+// All of the text in as few chunks of at most max_ids ids as can be, their tokens'
+// counts as equal as can be, longer ones first: every token is in exactly one chunk. At
+// least one, of the frame alone where there is no more. What `text` itself had dropped
+// is counted in the last. kUsage where max_ids leaves no room beside the frame.
 Result<std::vector<TokenizedText>> equal_chunks(const TokenizedText& text, int64_t max_ids);
 
-// All of the text in chunks of whole sentences (sentences.h), each chunk as many as fit max_ids ids and
-// tokenized as a text of its own; a sentence that does not fit is itself cut into equal chunks. Every byte is
-// in exactly one chunk. Errors as equal_chunks and split_sentences. Cost: tokenizing the text three times or
-// so.
+// All of the text in chunks of whole sentences (sentences.h), each chunk as many as
+// fit max_ids ids and tokenized as a text of its own; a sentence that does not fit
+// is itself cut into equal chunks. Every byte is in exactly one chunk. Errors as
+// equal_chunks and split_sentences. Cost: tokenizing the text three times or so.
 Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, std::string_view text,
                                                    int64_t max_ids);
 

@@ -43,9 +43,9 @@ enum class TextCleanup {
   kLower,
   // big_vision: lower, ASCII letters alone (tf.strings.lower), nothing else.
   kLowerAscii,
-  // LAVIS (BLIP, BLIP-2): lower, . ! " ( ) * # : ; ~ to spaces, runs of white space to one space, line ends
-  // and then spaces stripped. Its cut at 50 words is left to the cut at a number of tokens, which counts what
-  // it drops.
+  // LAVIS (BLIP, BLIP-2): lower, . ! " ( ) * # : ; ~ to spaces, runs of white
+  // space to one space, line ends and then spaces stripped. Its cut at 50 words
+  // is left to the cut at a number of tokens, which counts what it drops.
   kLavis,
 };
 std::string_view cleanup_name(TextCleanup cleanup);

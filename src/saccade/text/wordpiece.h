@@ -1,7 +1,7 @@
-// BERT's tokenizer: clean and normalize, cut into words at white space, punctuation and Chinese characters,
-// and each word into the longest pieces the vocabulary has, first to last (Wu et al. 2016, "Google's Neural
-// Machine Translation System", as google-research/bert's tokenization.py has it; the answers are those of the
-// tokenizers library).
+// BERT's tokenizer: clean and normalize, cut into words at white space, punctuation and
+// Chinese characters, and each word into the longest pieces the vocabulary has, first to last
+// (Wu et al. 2016, "Google's Neural Machine Translation System", as google-research/bert's
+// tokenization.py has it; the answers are those of the tokenizers library).
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,8 @@ Result<Vocabulary> read_lines(std::string_view text) {
   return vocabulary;
 }
 
-// A flag of tokenizer_config.json, which counts over tokenizer.json (transformers rebuilds the normalizer
-// from it).
+// A flag of tokenizer_config.json, which counts over
+// tokenizer.json (transformers rebuilds the normalizer from it).
 Status read_flag(const Json& config, const char* key, bool& flag) {
   if (member(config, key).is_null()) return {};
   SACCADE_ASSIGN(flag, json_field<bool>(config, key));
@@ -90,8 +90,8 @@ Result<int32_t> special_token(const Json& config, const char* key, const std::st
   return id;
 }
 
-// "BertProcessing" {"cls": ["[CLS]", 101], "sep": ["[SEP]", 102]} or a template of one token, the text, one
-// token.
+// "BertProcessing" {"cls": ["[CLS]", 101], "sep": ["[SEP]",
+// 102]} or a template of one token, the text, one token.
 Status check_frame(const Json& json, int32_t start, int32_t end) {
   if (json.is_null()) return {};
   Json before, after;

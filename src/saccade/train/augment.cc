@@ -80,8 +80,8 @@ Window random_window(const Augmentation& options, int from, int to, KeyedRandom&
   return window;
 }
 
-// Premultiplied RGBA at (x, y), bilinear; outside the picture: nothing where it is transparent, else the
-// edge.
+// Premultiplied RGBA at (x, y), bilinear; outside the
+// picture: nothing where it is transparent, else the edge.
 std::array<float, 4> sample(const StoredPicture& picture, float x, float y) {
   const int side = picture.side;
   if (!picture.transparent) {

@@ -11,7 +11,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/clip.h"
+#include "saccade/model/families/clip.h"
 #include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/objective.h"

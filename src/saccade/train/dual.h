@@ -21,7 +21,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
 #include "saccade/data/dataset.h"
-#include "saccade/eval/one_caption.h"
+#include "saccade/eval/retrieval/one_caption.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {

@@ -1,5 +1,5 @@
-// What a run folder and the state in it may hold: a training's own goes on, anything else is refused and
-// stays.
+// What a run folder and the state in it may hold: a
+// training's own goes on, anything else is refused and stays.
 #include <functional>
 #include <map>
 #include <string>
@@ -174,8 +174,8 @@ class EarlyBest : public SavedState {
   EarlyBest() : SavedState(true) {}
 };
 
-// The first evaluation is made to have been perfect and more, then worthless: the second cannot but be worse,
-// then better.
+// The first evaluation is made to have been perfect and more,
+// then worthless: the second cannot but be worse, then better.
 TEST_F(EarlyBest, StaysWhenALaterEvaluationIsWorse) {
   const fs::path model = options_.run / "model";
   const auto first = content_below(model);

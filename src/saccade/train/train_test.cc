@@ -1,5 +1,5 @@
-// The objective and optimizer against the reference's numbers and torch's own; training end to end on small
-// data.
+// The objective and optimizer against the reference's numbers
+// and torch's own; training end to end on small data.
 #include <cmath>
 #include <fstream>
 

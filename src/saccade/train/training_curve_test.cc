@@ -8,7 +8,7 @@
 
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
-#include "saccade/model/clip.h"
+#include "saccade/model/families/clip.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
@@ -25,8 +25,8 @@ fs::path golden(const std::string& name) {
   return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
 }
 
-// Largest difference over the reference's largest value: a NaN makes it NaN, and every comparison with it
-// false.
+// Largest difference over the reference's largest value: a
+// NaN makes it NaN, and every comparison with it false.
 double relative_difference(const Tensor& ours, const Tensor& reference) {
   const Tensor a = ours.detach().to(at::kDouble);
   const Tensor b = reference.to(at::kDouble);
@@ -129,8 +129,8 @@ TEST_F(TrainingCurve, TenStepsAreTheReferences) {
   EXPECT_EQ(finals, 11U);
 }
 
-// What the comparison above can tell apart: each of these slips leads the loss ten times farther off than
-// allowed.
+// What the comparison above can tell apart: each of these
+// slips leads the loss ten times farther off than allowed.
 TEST_F(TrainingCurve, NoticesSlips) {
   const auto last_loss_off_by = [&] {
     const int64_t last = schedule_.steps - 1;

@@ -16,7 +16,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/data/dataset.h"
 #include "saccade/image/preprocess.h"
-#include "saccade/model/clip.h"
+#include "saccade/model/families/clip.h"
 #include "saccade/nn/torch.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/train/dual.h"

@@ -1,0 +1,106 @@
+#include "saccade/eval/retrieval/one_caption.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "saccade/eval/figures/ranking.h"
+#include "saccade/eval/figures/relevance.h"
+#include "saccade/eval/rows/pair_scores.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+
+Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Preprocessing& preprocessing,
+                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool) {
+  SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
+  const std::string where = source.path.string();
+  if (dataset.items.empty()) {
+    return fail(ErrorCode::kUsage, "{}: a test of composition, not images with their captions", where);
+  }
+  Preprocessing on_white = preprocessing;
+  on_white.alpha = AlphaPolicy::kComposite;
+  const DecodeOptions decode = {.vector_side = vector_side(preprocessing)};
+  const int64_t values = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
+  const auto count = static_cast<int64_t>(dataset.items.size());
+  Matrix<float> pixels(count, values);
+  std::vector<std::string> errors(dataset.items.size());
+  pool.parallel_for(count, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const DatasetItem& item = dataset.items[static_cast<size_t>(i)];
+      std::string& error = errors[static_cast<size_t>(i)];
+      const auto bytes = read_image_bytes(item.image, decode.max_bytes);
+      const auto decoded =
+          bytes ? decode_image(std::as_bytes(std::span(*bytes)), decode) : fail(bytes.error());
+      if (!decoded) {
+        error = decoded.error().message;
+      } else if (const Status status = preprocess(decoded->image, on_white, pixels.row(i)); !status) {
+        error = status.error().message;
+      } else if (item.captions.empty()) {
+        error = "no caption";
+      }
+      if (!error.empty() && error.find(item.image.name()) == std::string::npos) {
+        error = item.image.name() + ": " + error;
+      }
+    }
+  });
+  for (const std::string& error : errors) {
+    if (!error.empty()) return fail(ErrorCode::kBadData, "{}: {}", where, error);
+  }
+  OneCaptionSet set{
+      .name = dataset.name, .hash = dataset.hash, .pixels = std::move(pixels), .texts = {}, .labels = {}};
+  std::unordered_map<std::string, int64_t> labels;
+  for (const DatasetItem& item : dataset.items) {
+    const std::string& caption = item.captions.front();
+    set.labels.push_back(labels.emplace(caption, static_cast<int64_t>(labels.size())).first->second);
+    set.texts.push_back(tokenizer.encode(caption, context));
+  }
+  return set;
+}
+
+namespace {
+
+Result<Recall> recall_of(const PairScores& scores, const Relevance& relevance, Direction direction,
+                         ThreadPool& pool) {
+  static constexpr std::array<int64_t, 3> kDepths = {1, 5, 10};
+  SACCADE_ASSIGN(const QueryRanks ranks, rank_right_answers(scores, relevance, direction, {}, pool));
+  std::array<int64_t, 3> hits{};
+  Recall recall;
+  for (int64_t q = 0; q < ranks.queries(); ++q) {
+    if (ranks.of(q).empty()) continue;
+    ++recall.queries;
+    for (size_t k = 0; k < kDepths.size(); ++k) {
+      hits[k] += ranks.of(q).front() <= static_cast<double>(kDepths[k]) ? 1 : 0;
+    }
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(recall.queries, 1));
+  recall.r1 = static_cast<double>(hits[0]) / count;
+  recall.r5 = static_cast<double>(hits[1]) / count;
+  recall.r10 = static_cast<double>(hits[2]) / count;
+  return recall;
+}
+
+}  // namespace
+
+Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,
+                                           MatrixView<const float> texts, ThreadPool& pool) {
+  OneCaptionRecall recall{
+      .name = set.name, .images = images.rows(), .text_to_image = {}, .image_to_text = {}};
+  SACCADE_ASSIGN(const auto scores, dot_scores(texts, images));
+  SACCADE_ASSIGN(const Relevance relevance, Relevance::from_labels(set.labels));
+  SACCADE_ASSIGN(recall.text_to_image, recall_of(*scores, relevance, Direction::kTextToImage, pool));
+  SACCADE_ASSIGN(recall.image_to_text, recall_of(*scores, relevance, Direction::kImageToText, pool));
+  return recall;
+}
+
+Result<OneCaptionRecall> one_caption_recall(Encoder& encoder, const DatasetSource& source, ThreadPool& pool) {
+  if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
+  SACCADE_ASSIGN(const OneCaptionSet set,
+                 load_one_caption_set(source, encoder.preprocessing(), *encoder.tokenizer(),
+                                      encoder.info().context, pool));
+  SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
+  SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
+  return score_one_caption(set, images.view(), texts.view(), pool);
+}
+
+}  // namespace saccade

@@ -1,0 +1,48 @@
+// ALIGN (Jia et al. 2021, "Scaling Up Visual and Vision-Language Representation Learning With Noisy Text
+// Supervision"): an EfficientNet whose pooled states are the picture's row, and a BERT whose first token's
+// state is projected to its width. A logit is the cosine divided by a learned temperature.
+#pragma once
+
+#include <cstdint>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/towers/bert.h"
+#include "saccade/model/towers/efficientnet.h"
+#include "saccade/model/towers/tower.h"
+
+namespace saccade {
+
+struct AlignConfig {
+  EfficientNetConfig vision;
+  BertConfig text;
+  int64_t projection = 640;
+  double temperature_init = 1;
+};
+
+// From config.json, with transformers' defaults; refuses impossible shapes by name.
+Result<AlignConfig> align_config_from_hugging_face(const Json& config);
+
+// Forward passes are thread-safe, pack() is not.
+class AlignModel {
+ public:
+  static Result<AlignModel> make(const AlignConfig& config, nn::ParameterSource& source);
+  // pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized.
+  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
+                                            TowerTrace* trace = nullptr) const;
+  // ids, mask: as BertModel takes them -> [n, projection] float32, not normalized.
+  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, const torch::Tensor& mask,
+                                           at::ScalarType dtype, TowerTrace* trace = nullptr) const;
+  [[nodiscard]] const torch::Tensor& temperature() const { return temperature_; }
+  [[nodiscard]] const AlignConfig& config() const { return config_; }
+  void pack(at::ScalarType dtype);
+
+ private:
+  AlignConfig config_;
+  EfficientNet vision_;
+  BertModel text_;
+  nn::Linear text_projection_;
+  torch::Tensor temperature_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,418 @@
+// BLIP-2 checkpoints as encoders: loading, batching, pooling, conformance answers.
+#include <algorithm>
+#include <mutex>
+
+#include "saccade/model/architecture.h"
+#include "saccade/model/config_fields.h"
+#include "saccade/model/encoder_parts.h"
+#include "saccade/model/families/blip2.h"
+
+namespace saccade {
+namespace {
+
+using torch::Tensor;
+
+// What both kinds are loaded with, beside their models.
+struct Parts : EncoderParts {
+  Blip2Config config;
+};
+
+// Newer processors put the picture's place before the text, one token a query; the model cuts it off again.
+nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& config) {
+  const auto ids = inputs.find("input_ids");
+  if (!config.image_token || ids == inputs.end() || ids->second.dim() != 2 ||
+      ids->second.size(1) <= config.queries) {
+    return inputs;
+  }
+  if (!(ids->second.slice(1, 0, config.queries) == *config.image_token).all().item<bool>()) return inputs;
+  for (const char* name : {"input_ids", "attention_mask"}) {
+    const auto found = inputs.find(name);
+    if (found == inputs.end() || found->second.dim() != 2) continue;
+    found->second = found->second.slice(1, config.queries);
+  }
+  return inputs;
+}
+
+// --- retrieval ------------------------------------------------------------------------------------------
+
+class RetrievalEncoder : public Architecture, public LateInteraction, public PairScorer {
+ public:
+  RetrievalEncoder(Parts parts, Blip2Retrieval model) : parts_(std::move(parts)), model_(std::move(model)) {}
+
+  const EncoderInfo& info() const override { return parts_.info; }
+  const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
+  const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
+  LateInteraction* late_interaction() override { return this; }
+  PairScorer* pair_scorer() override { return this; }
+  int patch_rows() const override { return 0; }
+  int patch_columns() const override { return 0; }
+
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    Matrix<float> rows(pixels.rows(), parts_.info.dim);
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+        store_rows(mean_rows(model_.image_rows(look(piece), parts_.dtype)), first, rows);
+      });
+    }));
+    return rows;
+  }
+
+  Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    RowSets sets = equal_row_sets(pixels.rows(), config().queries, parts_.info.dim);
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+        store_rows(model_.image_rows(look(piece), parts_.dtype), first * config().queries, sets.rows);
+      });
+    }));
+    return sets;
+  }
+
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    SACCADE_TRY(check_texts(texts, parts_.info, config().qformer.vocabulary));
+    Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for (const TextBatch& batch : text_batches(texts, config().qformer.pad_id)) {
+        store_rows(model_.text_rows(batch.ids, batch.mask, parts_.dtype), batch.items, rows);
+      }
+    }));
+    return rows;
+  }
+
+  Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
+    RowSets sets;
+    SACCADE_ASSIGN(sets.rows, encode_texts(texts));
+    for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
+    return sets;
+  }
+
+  Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
+                                         std::span<const TokenizedText> texts) override {
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    SACCADE_TRY(check_texts(texts, parts_.info, config().qformer.vocabulary));
+    if (pixels.rows() != static_cast<int64_t>(texts.size())) {
+      return fail(ErrorCode::kUsage, "{} pictures and {} texts do not make pairs", pixels.rows(),
+                  texts.size());
+    }
+    std::vector<float> scores;
+    scores.reserve(texts.size());
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      const int64_t at_once = std::max<int64_t>(1, kTokensAtOnce / config().vision.tokens());
+      for (int64_t first = 0; first < pixels.rows(); first += at_once) {
+        const int64_t count = std::min(at_once, pixels.rows() - first);
+        score(pixels.slice(first, count),
+              texts.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), scores);
+      }
+    }));
+    return scores;
+  }
+
+  Result<nn::TensorMap> answers(const nn::TensorMap& given) override {
+    const std::lock_guard lock(mutex_);
+    const torch::InferenceMode inference;
+    const nn::TensorMap inputs = without_image_tokens(given, config());
+    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_.info));
+    SACCADE_ASSIGN(const TextInputs texts,
+                   text_inputs_of(inputs, config().qformer.positions, config().qformer.vocabulary));
+    nn::TensorMap result;
+    if (pixels.defined()) {
+      result["vision_last_hidden_state"] = look(pixels);
+      result["query_output"] = model_.qformer.ask(result["vision_last_hidden_state"], parts_.dtype);
+      result["image_embeds"] = model_.image_rows(result["vision_last_hidden_state"], parts_.dtype);
+    }
+    if (texts.ids.defined()) {
+      result["text_embeds"] = model_.text_rows(texts.ids, texts.mask, parts_.dtype);
+    }
+    if (pixels.defined() && texts.ids.defined()) {
+      const Tensor each_query = at::matmul(result["image_embeds"], result["text_embeds"].t());
+      result["itc_logits_per_image"] = each_query.amax(1);  // [images, texts]
+      if (pixels.size(0) == texts.ids.size(0)) {
+        result["itm_logits"] =
+            model_.match_logits(result["vision_last_hidden_state"], texts.ids, texts.mask, parts_.dtype);
+      }
+    }
+    return result;
+  }
+
+ private:
+  const Blip2Config& config() const { return parts_.config; }
+  Tensor look(const Tensor& pixels) const { return model_.vision.forward(pixels, parts_.dtype); }
+
+  // A picture as the towers see it.
+  struct Sight {
+    Tensor memory;  // [1, tokens, width]
+    Tensor rows;    // [1, queries, projection]
+  };
+
+  // The picture looked at last: those who rank texts for a picture give it again and again. The same pixels
+  // have the same states, so it may outlive a call.
+  struct Seen {
+    std::vector<float> pixels;
+    Sight sight;
+  };
+
+  // Pairs of one piece: LAVIS's score (compute_sim_matrix of blip2_qformer.py), the logit of "matches" plus
+  // the contrastive similarity. Equal pictures one behind the other are looked at once.
+  void score(MatrixView<const float> pixels, std::span<const TokenizedText> texts,
+             std::vector<float>& scores) {
+    std::vector<int64_t> new_pictures;  // rows
+    std::vector<int64_t> which;         // per pair: 0 for the one seen before, 1 + i for new_pictures[i]
+    const auto same = [](std::span<const float> a, std::span<const float> b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    };
+    for (int64_t i = 0; i < pixels.rows(); ++i) {
+      const std::span<const float> last =
+          new_pictures.empty() ? std::span<const float>(seen_.pixels) : pixels.row(new_pictures.back());
+      if (!same(pixels.row(i), last)) new_pictures.push_back(i);
+      which.push_back(static_cast<int64_t>(new_pictures.size()));
+    }
+    std::vector<Sight> sights = {seen_.sight};
+    if (!new_pictures.empty()) {
+      std::vector<Tensor> pictures;
+      for (const int64_t row : new_pictures) {
+        pictures.push_back(picture_tensor(pixels.slice(row, 1), parts_.info));
+      }
+      const Tensor memory = look(torch::cat(pictures));
+      const Tensor rows = model_.image_rows(memory, parts_.dtype);
+      for (int64_t i = 0; i < memory.size(0); ++i) {
+        sights.push_back({memory.slice(0, i, i + 1), rows.slice(0, i, i + 1)});
+      }
+      const std::span<const float> last = pixels.row(new_pictures.back());
+      seen_ = {{last.begin(), last.end()}, {sights.back().memory.clone(), sights.back().rows.clone()}};
+    }
+    Matrix<float> out(pixels.rows(), 1);
+    for (const TextBatch& batch :
+         text_batches(texts, config().qformer.pad_id, {.extra_tokens = config().queries})) {
+      std::vector<Tensor> memories, rows;
+      for (const size_t item : batch.items) {
+        const Sight& sight = sights[static_cast<size_t>(which[item])];
+        memories.push_back(sight.memory);
+        rows.push_back(sight.rows);
+      }
+      const bool one = std::all_of(memories.begin(), memories.end(), [&](const Tensor& memory) {
+        return memory.data_ptr() == memories.front().data_ptr();
+      });
+      const Tensor memory = one ? memories.front() : torch::cat(memories);
+      const Tensor logits = model_.match_logits(memory, batch.ids, batch.mask, parts_.dtype);
+      const Tensor text_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
+      const Tensor similarity = at::bmm(torch::cat(rows), text_rows.unsqueeze(2)).amax(1);
+      store_rows(logits.slice(1, 1, 2) + similarity, batch.items, out);
+    }
+    scores.insert(scores.end(), out.values().begin(), out.values().end());
+  }
+
+  Parts parts_;
+  Blip2Retrieval model_;
+  Seen seen_;
+  std::mutex mutex_;
+};
+
+// --- frozen towers --------------------------------------------------------------------------------------
+
+class FrozenEncoder : public Architecture, public FrozenFeatures {
+ public:
+  FrozenEncoder(Parts parts, Blip2T5 model) : parts_(std::move(parts)), model_(std::move(model)) {}
+
+  const EncoderInfo& info() const override { return parts_.info; }
+  const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
+  const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
+  FrozenFeatures* frozen_features() override { return this; }
+
+  int64_t image_width(ImageState state) const override {
+    return state == ImageState::kQueries ? config().qformer.shape.width : config().text.width;
+  }
+  int64_t image_rows() const override { return config().queries; }
+  int64_t text_width() const override { return config().text.width; }
+
+  Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    RowSets sets = equal_row_sets(pixels.rows(), image_rows(), image_width(state));
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+        store_rows(image_states(piece, state), first * image_rows(), sets.rows);
+      });
+    }));
+    return sets;
+  }
+
+  Result<RowSets> text_features(std::span<const TokenizedText> texts) override {
+    SACCADE_TRY(check_texts(texts, parts_.info, config().text.vocabulary));
+    RowSets sets = token_row_sets(texts, text_width());
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for (const TextBatch& batch : text_batches(texts, config().text.pad_id)) {
+        store_token_rows(model_.text.forward(batch.ids, batch.mask, parts_.dtype), batch, sets);
+      }
+    }));
+    return sets;
+  }
+
+  // As the checkpoint is, untrained for it: the mean of the projected queries beside the mean of the text's
+  // states, in the one width they share.
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    Matrix<float> rows(pixels.rows(), parts_.info.dim);
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+        store_rows(mean_rows(image_states(piece, ImageState::kProjected)), first, rows);
+      });
+    }));
+    return rows;
+  }
+
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    SACCADE_TRY(check_texts(texts, parts_.info, config().text.vocabulary));
+    Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for (const TextBatch& batch : text_batches(texts, config().text.pad_id)) {
+        const Tensor states = model_.text.forward(batch.ids, batch.mask, parts_.dtype);
+        store_rows(mean_rows(states, batch.mask), batch.items, rows);
+      }
+    }));
+    return rows;
+  }
+
+  Result<nn::TensorMap> answers(const nn::TensorMap& given) override {
+    const std::lock_guard lock(mutex_);
+    const torch::InferenceMode inference;
+    const nn::TensorMap inputs = without_image_tokens(given, config());
+    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_.info));
+    SACCADE_ASSIGN(const TextInputs texts,
+                   text_inputs_of(inputs, parts_.info.context, config().text.vocabulary));
+    nn::TensorMap result;
+    if (pixels.defined()) {
+      result["vision_last_hidden_state"] = model_.vision.forward(pixels, parts_.dtype);
+      result["query_output"] = model_.qformer.ask(result["vision_last_hidden_state"], parts_.dtype);
+      result["language_projection"] = model_.language_projection.forward(result["query_output"]);
+    }
+    if (texts.ids.defined()) {
+      result["text_encoder_last_hidden_state"] = model_.text.forward(texts.ids, texts.mask, parts_.dtype);
+    }
+    return result;
+  }
+
+ private:
+  const Blip2Config& config() const { return parts_.config; }
+
+  Tensor image_states(const Tensor& pixels, ImageState state) const {
+    const Tensor queries = model_.qformer.ask(model_.vision.forward(pixels, parts_.dtype), parts_.dtype);
+    return state == ImageState::kQueries ? queries : model_.language_projection.forward(queries);
+  }
+
+  Parts parts_;
+  Blip2T5 model_;
+  std::mutex mutex_;
+};
+
+// --- loading --------------------------------------------------------------------------------------------
+
+// What older transformers saved beside the weights: 0, 1, 2, ...
+constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "*.embeddings.position_ids"};
+
+// The tensors a kind reads: without what writes text. A T5's
+// embedding may be stored under its encoder's name alone.
+nn::TensorMap tensors_of(const Weights& weights, Blip2Kind kind) {
+  nn::TensorMap tensors;
+  for (const auto& [name, tensor] : weights.tensors) {
+    const bool writes =
+        name.starts_with("language_model.decoder.") || name.starts_with("language_model.lm_head.");
+    if (kind == Blip2Kind::kT5 && writes) continue;
+    tensors.emplace(name, tensor);
+  }
+  if (kind == Blip2Kind::kT5) {
+    // emplace keeps "shared" where it is there: the reference ties the encoder's to it.
+    if (auto encoder = tensors.extract("language_model.encoder.embed_tokens.weight")) {
+      tensors.emplace("language_model.shared.weight", encoder.mapped());
+    }
+  }
+  return tensors;
+}
+
+Result<Blip2Config> load_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors) {
+  return blip2_config_from_hugging_face(checkpoint.config, tensors)
+      .in((checkpoint.folder / "config.json").string());
+}
+
+// What the config alone says.
+void set_shape(const Blip2Config& config, EncoderInfo& info) {
+  const bool retrieval = config.kind == Blip2Kind::kRetrieval;
+  info.dim = retrieval ? config.projection : config.text.width;
+  info.context = config.context();
+  info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
+  info.logit_scale = 1;
+  info.shared_space = retrieval;
+}
+
+Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
+  return load_preprocessing(checkpoint, info, Json{{"image_processor_type", "BlipImageProcessor"}});
+}
+
+WordTable word_table(const Blip2Config& config) {
+  constexpr int64_t kSentinels = 100;  // of T5, which are not always among its tokenizer's tokens
+  // The place of a picture is a token beyond those that the model reads.
+  const int64_t pictures = config.image_token ? 1 : 0;
+  if (config.kind == Blip2Kind::kRetrieval) {
+    return {"embeddings.word_embeddings.weight", config.qformer.vocabulary, pictures};
+  }
+  return {"language_model.shared.weight", config.text.vocabulary, pictures, kSentinels};
+}
+
+Status check_tokenizer(const Checkpoint& checkpoint, const Blip2Config& config, const Tokenizer* tokenizer) {
+  const bool retrieval = config.kind == Blip2Kind::kRetrieval;
+  const char* name = retrieval ? "qformer_config" : "text_config";
+  SACCADE_ASSIGN(const Json text, section(checkpoint.config, name));
+  if (retrieval) return check_bert_ids(text, name, tokenizer);
+  if (tokenizer == nullptr) return {};
+  // T5 has no start token.
+  return check_special_ids(text, name,
+                           {{"eos_token_id", tokenizer->end_id()}, {"pad_token_id", tokenizer->pad_id()}});
+}
+
+Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+                         const std::string& where) {
+  Parts parts;
+  SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "blip-2"));
+  SACCADE_ASSIGN(parts.config, load_config(checkpoint, parts.weights.tensors));
+  const Blip2Config& config = parts.config;
+  set_shape(config, parts.info);
+  SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, parts.info));
+  const TextCleanup cleanup =
+      config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, word_table(config)));
+  SACCADE_TRY(check_tokenizer(checkpoint, config, parts.tokenizer.get()).in(where));
+  return parts;
+}
+
+template <typename Model, typename EncoderOf>
+Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& where) {
+  nn::TensorMap tensors = tensors_of(parts.weights, parts.config.kind);
+  parts.info.parameters = 0;  // of those that are read
+  for (const auto& [name, tensor] : tensors) parts.info.parameters += tensor.numel();
+  nn::LoadedParameters source(std::move(tensors));
+  SACCADE_ASSIGN(Model model, Model::make(parts.config, source).in(where));
+  if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
+  model.pack(parts.dtype);
+  return std::unique_ptr<Architecture>(std::make_unique<EncoderOf>(std::move(parts), std::move(model)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint,
+                                                 const EncoderOptions& options) {
+  const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
+  SACCADE_ASSIGN(Parts parts, load_parts(checkpoint, options, where));
+  return parts.config.kind == Blip2Kind::kRetrieval
+             ? load_kind<Blip2Retrieval, RetrievalEncoder>(std::move(parts), where)
+             : load_kind<Blip2T5, FrozenEncoder>(std::move(parts), where);
+}
+
+Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {
+  SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, tensors));
+  EncoderInfo info;
+  set_shape(config, info);
+  SACCADE_ASSIGN(const Preprocessing preprocessing, blip2_preprocessing(checkpoint, info));
+  fill_outline(info, preprocessing, outline);
+  return {};
+}
+
+}  // namespace saccade

@@ -1,0 +1,154 @@
+// A CLIP checkpoint as an encoder.
+#include "saccade/model/dual_encoder.h"
+#include "saccade/model/families/clip.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using torch::Tensor;
+
+// What reference implementations save beside the weights: 0, 1, 2, ... (transformers), sizes and the causal
+// mask (OpenAI), which rows of two position tables are read (Long-CLIP), for how many batches statistics were
+// gathered (batch normalization).
+constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids",
+                                         "*.num_batches_tracked",
+                                         "input_resolution",
+                                         "context_length",
+                                         "vocab_size",
+                                         "attn_mask",
+                                         "mask1",
+                                         "mask2"};
+
+class ClipEncoder : public DualEncoder {
+ public:
+  ClipEncoder(EncoderParts parts, ClipModel model)
+      : DualEncoder(std::move(parts), shape_of(model.config())), model_(std::move(model)) {}
+
+ private:
+  static DualShape shape_of(const ClipConfig& config) {
+    // A convolutional tower's first stages hold many more numbers than its last.
+    const int64_t side = config.image_size / (config.resnet ? 8 : config.patch_size);
+    // Padding of id 0: what follows a text's end token is never
+    // looked at, and 0 is neither the end id nor the highest.
+    return {.image_tokens = side * side + 1, .vocabulary = config.vocabulary, .pad_id = 0, .masked = false};
+  }
+
+  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
+    return model_.encode_images(pixels, dtype(), trace);
+  }
+  Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    return model_.encode_texts(ids, dtype(), mask, trace);
+  }
+  Tensor logits(const Tensor& cosines) const override { return cosines * model_.logit_scale().exp(); }
+
+  ClipModel model_;
+};
+
+Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
+  if (checkpoint.config.is_object() && checkpoint.config.contains("preprocess_cfg")) {
+    const std::string file = (checkpoint.folder / "open_clip_config.json").string();
+    SACCADE_ASSIGN(
+        const Preprocessing preprocessing,
+        preprocessing_from_open_clip(checkpoint.config["preprocess_cfg"], info.image_height).in(file));
+    SACCADE_TRY(check_output_size(preprocessing, info).in(file));
+    return preprocessing;
+  }
+  if (checkpoint.layout != Layout::kHuggingFace) {
+    SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+    if (said.json.is_null()) return preprocessing_from_open_clip(Json::object(), info.image_height);
+  }
+  // A checkpoint that says nothing is preprocessed as CLIP always was.
+  Json usual = {{"do_resize", true},
+                {"size", {{"shortest_edge", info.image_height}}},
+                {"resample", 3},
+                {"do_center_crop", true},
+                {"crop_size", {{"height", info.image_height}, {"width", info.image_width}}},
+                {"do_normalize", true}};
+  usual.update(clip_mean_and_std());
+  return load_preprocessing(checkpoint, info, usual);
+}
+
+Result<ClipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors) {
+  if (checkpoint.config.is_null()) return clip_config_from_tensors(tensors);
+  if (checkpoint.layout == Layout::kHuggingFace) return clip_config_from_hugging_face(checkpoint.config);
+  if (!checkpoint.config.is_object() || !checkpoint.config.contains("model_cfg")) {
+    return fail(ErrorCode::kBadData, "no \"model_cfg\" in it");
+  }
+  return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
+}
+
+// OpenAI's and OpenCLIP's programs have one tokenizer within, CLIP's, unless a config names another.
+bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipConfig& config) {
+  constexpr int64_t kPublishedVocabulary = 49408;
+  if (checkpoint.layout == Layout::kHuggingFace || config.vocabulary != kPublishedVocabulary) return false;
+  const Json::json_pointer named("/model_cfg/text_cfg/hf_tokenizer_name");
+  return !checkpoint.config.is_object() || !checkpoint.config.contains(named);
+}
+
+// Texts are read at their end token, by the config's id or as the highest: it must be what the tokenizer ends
+// them with. A start of 0 is from before the fields meant anything, and what pads is never looked at.
+Status check_tokenizer(const Checkpoint& checkpoint, const ClipConfig& config, const Tokenizer& tokenizer) {
+  const int64_t highest = tokenizer.vocabulary_size() - 1;
+  if (!config.end_id && tokenizer.end_id() != highest) {
+    return fail(ErrorCode::kMismatch,
+                "texts are read at their highest id{}: the tokenizer's is {}, it ends them with {}",
+                checkpoint.layout == Layout::kHuggingFace ? " (text_config: eos_token_id is 2)" : "", highest,
+                tokenizer.end_id());
+  }
+  if (checkpoint.layout != Layout::kHuggingFace) return {};
+  SACCADE_ASSIGN(const Json text, clip_text_section(checkpoint.config));
+  return check_special_ids(
+      text, "text_config",
+      {{"eos_token_id", tokenizer.end_id(), kLegacyEndId}, {"bos_token_id", tokenizer.start_id(), 0}});
+}
+
+// What the config alone says.
+void set_shape(const ClipConfig& config, EncoderInfo& info) {
+  info.dim = config.projection;
+  info.context = config.positions;
+  info.image_height = info.image_width = static_cast<int>(config.image_size);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, const EncoderOptions& options) {
+  const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
+  SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "clip"));
+  SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));
+
+  nn::TensorMap tensors = parts.weights.tensors;
+  if (checkpoint.layout != Layout::kHuggingFace) {
+    SACCADE_ASSIGN(tensors, rename_to_hugging_face(std::move(tensors)).in(where));
+  }
+  nn::LoadedParameters source(std::move(tensors));
+  SACCADE_ASSIGN(ClipModel model, ClipModel::make(config, source).in(where_of_tensors(checkpoint)));
+  SACCADE_TRY(source.all_used(kBuffers).in(where_of_tensors(checkpoint)));
+
+  set_shape(config, parts.info);
+  parts.info.logit_scale = model.logit_scale().exp().item<float>();
+  SACCADE_ASSIGN(parts.preprocessing, clip_preprocessing(checkpoint, parts.info));
+  const TextCleanup cleanup =
+      checkpoint.layout == Layout::kHuggingFace ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi;
+  const WordTable table{"text_model.embeddings.token_embedding.weight", config.vocabulary};
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table));
+  if (!parts.tokenizer && leaves_tokenizer_to_the_program(checkpoint, config)) {
+    SACCADE_ASSIGN(parts.tokenizer, published_clip_tokenizer());
+  }
+  if (parts.tokenizer != nullptr) {
+    SACCADE_TRY(check_tokenizer(checkpoint, config, *parts.tokenizer).in(where));
+  }
+  model.pack(parts.dtype);
+  return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));
+}
+
+Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {
+  SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, tensors));
+  EncoderInfo info;
+  set_shape(config, info);
+  SACCADE_ASSIGN(const Preprocessing preprocessing, clip_preprocessing(checkpoint, info));
+  fill_outline(info, preprocessing, outline);
+  return {};
+}
+
+}  // namespace saccade

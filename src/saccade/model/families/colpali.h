@@ -1,0 +1,87 @@
+// ColPali (Faysse et al. 2024, "ColPali: Efficient Document Retrieval with Vision Language Models"):
+// PaliGemma, a SigLIP vision tower whose patches Gemma reads before a short prompt, with a projection of
+// every state to a row of its own.
+//
+// Parameters go by "vision_tower.", "multi_modal_projector.", "language_model." and "embedding_proj_layer.",
+// to which the published names are brought when they are read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/families/siglip.h"
+#include "saccade/model/towers/gemma.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/parameters.h"
+
+namespace saccade {
+
+// What the programs that read the same weights put around a query. Both end it with ten paddings that the
+// model reads, each a row of the query.
+enum class ColPaliQueries {
+  kHuggingFace,    // transformers: "<bos>Question: {query}", the paddings, "\n"; 50 tokens
+  kColPaliEngine,  // colpali-engine: "<bos>{query}", the paddings
+};
+
+struct ColPaliConfig {
+  SiglipVisionConfig vision;
+  GemmaConfig text;
+  int64_t projection = 128;
+  int32_t image_token = 257'152;
+  ColPaliQueries queries = ColPaliQueries::kHuggingFace;
+  std::string query_prefix = "Question: ";           // of kHuggingFace
+  std::string image_prompt = "Describe the image.";  // "<bos>", this and "\n" follow the patches
+
+  [[nodiscard]] int64_t patch_side() const { return vision.image_size / vision.patch_size; }
+  [[nodiscard]] int64_t patches() const { return patch_side() * patch_side(); }
+  // Of a query, all that is put around it included.
+  [[nodiscard]] int64_t context() const {
+    return queries == ColPaliQueries::kHuggingFace ? 50 : text.positions;
+  }
+};
+
+// "hugging_face", "colpali_engine"
+std::string_view colpali_queries_name(ColPaliQueries queries);
+
+// From config.json: of transformers ("model_type" "colpali"), or of colpali-engine's merged checkpoints,
+// which is PaliGemma's ("paligemma") and leaves the width of the projection to the tensors. Queries are put
+// as the program that wrote the checkpoint puts them, unless `"saccade": {"queries": NAME}` says otherwise.
+// processor: processor_config.json, {} without; its "query_prefix" and "visual_prompt_prefix" count.
+// tensors: under the names of rename_colpali.
+Result<ColPaliConfig> colpali_config(const Json& config, const Json& processor, const nn::TensorMap& tensors);
+
+// The published names, which changed with transformers' releases, to those above; the head of words, which
+// retrieval never asks, is left out. kUnsupported for an adapter's tensors beside the weights they adapt,
+// kBadData for two tensors of one meaning.
+Result<nn::TensorMap> rename_colpali(const nn::TensorMap& tensors);
+
+class ColPaliModel {
+ public:
+  static Result<ColPaliModel> make(const ColPaliConfig& config, nn::ParameterSource& source);
+
+  // Rows of length 1 for pictures [n, 3, side, side] float32 followed by
+  // prompts [n or 1, tokens] int64 without image tokens: [n, patches +
+  // tokens, projection] float32, the patches' first. All tokens look at all.
+  [[nodiscard]] torch::Tensor image_rows(const torch::Tensor& pixels, const torch::Tensor& prompts,
+                                         at::ScalarType dtype) const;
+  // Rows of length 1 for texts [n, tokens] int64: [n, tokens, projection] float32. mask: as Gemma::forward.
+  [[nodiscard]] torch::Tensor text_rows(const torch::Tensor& ids, const torch::Tensor& mask,
+                                        at::ScalarType dtype) const;
+  [[nodiscard]] const ColPaliConfig& config() const { return config_; }
+  void pack(at::ScalarType dtype);
+
+ private:
+  [[nodiscard]] torch::Tensor rows(const torch::Tensor& states) const;
+
+  ColPaliConfig config_;
+  SiglipVision vision_;
+  nn::Linear projector_;
+  Gemma language_;
+  nn::Linear projection_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,123 @@
+// Jina-CLIP v1 (Koukounas et al. 2024, "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv
+// 2405.20204).
+//
+// Pictures: EVA-02 (Fang et al. 2023, arXiv 2303.11331), a vision transformer with rotary positions in two
+// dimensions beside learned ones, biases for queries and values but not for keys, gated MLPs (SwiGLU), and
+// norms within attention and MLP. Texts: JinaBERT (Guenther et al. 2023, arXiv 2310.19923), a post-norm BERT
+// without position embeddings whose attention falls off with distance (ALiBi, Press et al. 2021), with MLPs
+// gated by GELU; the mean of a text's own tokens stands for it. Both are read for inference only.
+//
+// Shapes come from the checkpoint's config and, where it leaves them to the code it names, from the tensors.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/towers/tower.h"
+#include "saccade/nn/layers.h"
+
+namespace saccade {
+
+struct EvaShape {
+  nn::TransformerShape blocks;
+  int64_t image_size = 224;
+  int64_t patch_size = 16;
+  bool query_value_bias = true;
+  bool sub_norm = false;  // norms within attention and MLP, and separate query, key and value
+  bool gated = false;     // SwiGLU in place of GELU
+  bool rotary = false;
+  // The rows and columns of the grid count as if they were this many (positions of pre-training).
+  double rotary_positions = 16;
+};
+
+struct JinaTextShape {
+  nn::TransformerShape blocks;
+  int64_t vocabulary = 0;
+  int64_t token_types = 2;
+};
+
+struct JinaClipConfig {
+  EvaShape vision;
+  JinaTextShape text;
+  int64_t width = 768;     // of both towers' results
+  int64_t projection = 0;  // 0: the towers' results are the embeddings
+  // What the published code cuts texts to. The model itself
+  // has no limit: attention's memory grows with the square.
+  int64_t context = 512;
+
+  [[nodiscard]] int64_t dim() const { return projection > 0 ? projection : width; }
+};
+
+// From config.json and the tensors' shapes; kUnsupported names a field whose value would change the answers
+// in a way that is not implemented, kBadData one that is impossible.
+Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors);
+
+// Pre-norm.
+class EvaBlock {
+ public:
+  static Result<EvaBlock> make(nn::ParameterSource& source, const std::string& prefix, const EvaShape& shape);
+  // x: [n, 1 + places, width] float32; turn: [2, places,
+  // head width] float32, cosines and sines, or undefined.
+  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& turn, at::ScalarType dtype) const;
+  void pack(at::ScalarType dtype);
+
+ private:
+  int64_t heads_ = 1;
+  bool sub_norm_ = false;
+  bool gated_ = false;
+  nn::LayerNorm norm1_, attention_norm_, norm2_, mlp_norm_;
+  nn::Linear query_key_value_, output_, mlp_in_, mlp_out_;
+};
+
+// Post-norm.
+class JinaTextBlock {
+ public:
+  static Result<JinaTextBlock> make(nn::ParameterSource& source, const std::string& prefix,
+                                    const nn::TransformerShape& shape);
+  // x: [n, tokens, width] float32; bias: added to the scores, broadcast to [n, heads, tokens, tokens].
+  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& bias, at::ScalarType dtype) const;
+  void pack(at::ScalarType dtype);
+
+ private:
+  int64_t heads_ = 1;
+  nn::Linear query_key_value_, output_, gate_up_, down_;
+  nn::LayerNorm norm1_, norm2_;
+};
+
+// Forward passes are thread-safe, packing is not.
+class JinaClipModel {
+ public:
+  static Result<JinaClipModel> make(const JinaClipConfig& config, nn::ParameterSource& source);
+
+  // pixels: [n, 3, image_size, image_size] float32 -> [n, dim] float32, not normalized.
+  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
+                                            TowerTrace* trace = nullptr) const;
+  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has one that is not. -> [n, dim]
+  // float32, not normalized.
+  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, const torch::Tensor& mask,
+                                           at::ScalarType dtype, TowerTrace* trace = nullptr) const;
+
+  [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
+  [[nodiscard]] const JinaClipConfig& config() const { return config_; }
+  void pack(at::ScalarType dtype);
+
+ private:
+  JinaClipConfig config_;
+  nn::Linear patch_embedding_;
+  torch::Tensor class_token_, positions_, turn_;
+  std::vector<EvaBlock> vision_blocks_;
+  nn::LayerNorm vision_norm_;
+  torch::Tensor word_embedding_, type_embedding_, slopes_;
+  nn::LayerNorm text_norm_;
+  std::vector<JinaTextBlock> text_blocks_;
+  nn::Linear visual_projection_, text_projection_;
+  torch::Tensor logit_scale_;
+};
+
+// ALiBi's slopes: 2^(-8 i / heads) for i = 1 ... heads; for counts that are no power of two, those of the
+// next lower one, then every other of the next higher one's. [heads] float32.
+torch::Tensor alibi_slopes(int64_t heads);
+
+}  // namespace saccade

@@ -1,0 +1,91 @@
+#include "saccade/model/families/siglip.h"
+
+#include <cmath>
+
+namespace saccade {
+
+using nn::Linear;
+using torch::Tensor;
+
+Result<SiglipVision> SiglipVision::make(const SiglipVisionConfig& config, nn::ParameterSource& source,
+                                        const std::string& prefix) {
+  SiglipVision vision;
+  vision.config_ = config;
+  const int64_t width = config.shape.width;
+  const int64_t patch_values = 3 * config.patch_size * config.patch_size;
+  SACCADE_ASSIGN(const Tensor kernel, source.take(prefix + ".embeddings.patch_embedding.weight",
+                                                  {width, 3, config.patch_size, config.patch_size},
+                                                  {0, 1 / std::sqrt(static_cast<double>(patch_values))}));
+  SACCADE_ASSIGN(const Tensor bias, source.take(prefix + ".embeddings.patch_embedding.bias", {width}, {}));
+  vision.patch_embedding_ = Linear(kernel.view({width, patch_values}), bias);
+  SACCADE_ASSIGN(vision.positions_,
+                 source.take(prefix + ".embeddings.position_embedding.weight", {vision.patches(), width},
+                             {0, 1 / std::sqrt(static_cast<double>(width))}));
+  SACCADE_ASSIGN(vision.blocks_, make_blocks(source, prefix, config.shape));
+  SACCADE_ASSIGN(vision.post_norm_,
+                 nn::LayerNorm::make(source, prefix + ".post_layernorm", width, config.shape.eps));
+  return vision;
+}
+
+Tensor SiglipVision::forward(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+  // x: [n, patches, width]
+  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(at::kFloat);
+  x = run_blocks(blocks_, blocks_.size(), x + positions_, {}, dtype, trace);
+  x = post_norm_.forward(x, at::kFloat);
+  if (trace != nullptr) trace->last_hidden_state = x;
+  return x;
+}
+
+void SiglipVision::pack(at::ScalarType dtype) {
+  patch_embedding_.pack(dtype);
+  for (nn::TransformerBlock& block : blocks_) block.pack(dtype);
+}
+
+Result<SiglipModel> SiglipModel::make(const SiglipConfig& config, nn::ParameterSource& source) {
+  SiglipModel model;
+  model.config_ = config;
+  SACCADE_ASSIGN(model.vision_, SiglipVision::make(config.vision, source, "vision_model"));
+  SACCADE_ASSIGN(model.pool_, nn::AttentionPool::make(source, "vision_model.head", config.vision.shape));
+  const std::string text = "text_model";
+  const int64_t width = config.text.width;
+  const double std = 1 / std::sqrt(static_cast<double>(width));
+  SACCADE_ASSIGN(model.token_embedding_, source.take(text + ".embeddings.token_embedding.weight",
+                                                     {config.vocabulary, width}, {0, std}));
+  SACCADE_ASSIGN(model.text_positions_, source.take(text + ".embeddings.position_embedding.weight",
+                                                    {config.positions, width}, {0, std}));
+  SACCADE_ASSIGN(model.text_blocks_, make_blocks(source, text, config.text));
+  SACCADE_ASSIGN(model.final_norm_,
+                 nn::LayerNorm::make(source, text + ".final_layer_norm", width, config.text.eps));
+  SACCADE_ASSIGN(model.text_head_, Linear::make(source, text + ".head", width, config.projection, std));
+  // The paper's starting values: log 10 and -10.
+  SACCADE_ASSIGN(model.logit_scale_, source.take("logit_scale", {1}, {std::log(10.0), 0}));
+  SACCADE_ASSIGN(model.logit_bias_, source.take("logit_bias", {1}, {-10, 0}));
+  return model;
+}
+
+Tensor SiglipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+  return pool_.forward(vision_.forward(pixels, dtype, trace), dtype);
+}
+
+Tensor SiglipModel::encode_texts(const Tensor& ids, at::ScalarType dtype, TowerTrace* trace) const {
+  // x: [n, positions, width]
+  Tensor x = at::embedding(token_embedding_, ids) + text_positions_;
+  if (only_pooled(trace)) {
+    const Tensor last = torch::full({ids.size(0)}, config_.positions - 1, ids.options());
+    x = run_blocks_to(last, text_blocks_, std::move(x), {}, dtype);
+    return text_head_.forward(final_norm_.forward(x, at::kFloat));
+  }
+  x = run_blocks(text_blocks_, text_blocks_.size(), std::move(x), {}, dtype, trace);
+  x = final_norm_.forward(x, at::kFloat);
+  if (trace != nullptr) trace->last_hidden_state = x;
+  return text_head_.forward(x.select(1, config_.positions - 1).contiguous());
+}
+
+void SiglipModel::pack(at::ScalarType dtype) {
+  vision_.pack(dtype);
+  pool_.pack(dtype);
+  for (nn::TransformerBlock& block : text_blocks_) block.pack(dtype);
+  text_head_.pack(at::kFloat);  // one row a text: no time to win, and the last step stays exact
+}
+
+}  // namespace saccade

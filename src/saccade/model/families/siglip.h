@@ -1,0 +1,99 @@
+// SigLIP (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") and SigLIP 2 of fixed resolution:
+// a vision transformer pooled by attention and a text transformer that sees all its tokens, padding included,
+// read at its last place.
+//
+// Parameters go by their names in the Hugging Face layout; OpenCLIP's are renamed when they are read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/nn/attention_pool.h"
+#include "saccade/nn/layers.h"
+
+namespace saccade {
+
+struct SiglipVisionConfig {
+  nn::TransformerShape shape;
+  int64_t image_size = 224;
+  int64_t patch_size = 16;
+};
+
+struct SiglipConfig {
+  SiglipVisionConfig vision;
+  nn::TransformerShape text;
+  int64_t vocabulary = 32000;
+  int64_t positions = 64;
+  int64_t projection = 768;  // of the text; pictures keep the vision tower's width, which must be the same
+};
+
+// From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
+Result<SiglipConfig> siglip_config_from_hugging_face(const Json& config);
+// The section of a vision tower alone ("vision_config" of a larger model).
+Result<SiglipVisionConfig> siglip_vision_config(const Json& section);
+// From "model_cfg" of open_clip_config.json. What it leaves to the name of a timm model is read from the
+// tensors, under OpenCLIP's names, but for the heads, of 64 or 72 as timm's SigLIP towers have them.
+Result<SiglipConfig> siglip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors);
+// OpenCLIP's tensor names with a timm tower ("visual.trunk.",
+// "text.") to Hugging Face's. Views where possible.
+Result<nn::TensorMap> rename_siglip_to_hugging_face(const nn::TensorMap& tensors);
+
+// The vision transformer without its pooling, which other families build on. Forward passes are thread-safe.
+class SiglipVision {
+ public:
+  // Parameters below `prefix`: "embeddings.", "encoder.layers.", "post_layernorm.".
+  static Result<SiglipVision> make(const SiglipVisionConfig& config, nn::ParameterSource& source,
+                                   const std::string& prefix);
+  // pixels: [n, 3, image_size, image_size] float32 -> [n,
+  // patches, width] float32, normalized by the last norm.
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& pixels, at::ScalarType dtype,
+                                      TowerTrace* trace = nullptr) const;
+  [[nodiscard]] const SiglipVisionConfig& config() const { return config_; }
+  [[nodiscard]] int64_t patches() const {
+    const int64_t side = config_.image_size / config_.patch_size;
+    return side * side;
+  }
+  void pack(at::ScalarType dtype);
+
+ private:
+  SiglipVisionConfig config_;
+  nn::Linear patch_embedding_;
+  torch::Tensor positions_;
+  std::vector<nn::TransformerBlock> blocks_;
+  nn::LayerNorm post_norm_;
+};
+
+class SiglipModel {
+ public:
+  static Result<SiglipModel> make(const SiglipConfig& config, nn::ParameterSource& source);
+
+  // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not normalized.
+  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
+                                            TowerTrace* trace = nullptr) const;
+  // ids: [n, positions] int64, padded to that length: every token
+  // is looked at -> [n, projection] float32, not normalized.
+  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, at::ScalarType dtype,
+                                           TowerTrace* trace = nullptr) const;
+
+  // A logit is exp(logit_scale) * cosine + logit_bias; scalars.
+  [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
+  [[nodiscard]] const torch::Tensor& logit_bias() const { return logit_bias_; }
+  [[nodiscard]] const SiglipConfig& config() const { return config_; }
+  void pack(at::ScalarType dtype);
+
+ private:
+  SiglipConfig config_;
+  SiglipVision vision_;
+  nn::AttentionPool pool_;
+  torch::Tensor token_embedding_, text_positions_;
+  std::vector<nn::TransformerBlock> text_blocks_;
+  nn::LayerNorm final_norm_;
+  nn::Linear text_head_;
+  torch::Tensor logit_scale_, logit_bias_;
+};
+
+}  // namespace saccade

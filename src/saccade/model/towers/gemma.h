@@ -1,0 +1,72 @@
+// Gemma (Gemma Team 2024, "Gemma: Open Models Based on Gemini Research and
+// Technology") without its head of words: pre-norm blocks of attention with
+// fewer heads of keys than of queries and rotary positions, and gated MLPs.
+//
+// Parameters go by their names in the Hugging Face layout,
+// below a prefix: "embed_tokens", "layers.N.", "norm".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/nn/grouped_attention.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/rms_norm.h"
+
+namespace saccade {
+
+struct GemmaConfig {
+  int64_t vocabulary = 256'000;
+  int64_t width = 3072;
+  int64_t layers = 28;
+  int64_t heads = 16;
+  int64_t key_heads = 16;
+  int64_t head_width = 256;
+  int64_t mlp_width = 24'576;
+  int64_t positions = 8192;  // it was trained with; rotary positions have no end of their own
+  nn::Activation activation = nn::Activation::kGeluTanh;
+  double eps = 1e-6;
+  double theta = 10'000;
+};
+
+// From "text_config" of the Hugging Face layout, with its defaults; refuses impossible shapes, other models
+// than Gemma 1 and switches that are not known, by name.
+Result<GemmaConfig> gemma_config_from_hugging_face(const Json& section);
+
+// Forward passes are thread-safe.
+class Gemma {
+ public:
+  static Result<Gemma> make(const GemmaConfig& config, nn::ParameterSource& source,
+                            const std::string& prefix);
+
+  // ids: [n, tokens] int64 -> [n, tokens, width] float32, scaled by
+  // sqrt(width) as the blocks expect it. Reads the rows it needs from wherever
+  // the table lies: one of 257,152 x 2,048 in a mapped file is not copied.
+  [[nodiscard]] torch::Tensor embed(const torch::Tensor& ids) const;
+  // x: [n, tokens, width] float32 (consumed when packed), at positions 1, 2, ... as PaliGemma counts; mask:
+  // undefined, where every token looks at all, or float32 broadcast to [n, heads, tokens, tokens]. Result
+  // [n, tokens, width] float32, normalized by the last norm.
+  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype) const;
+  void pack(at::ScalarType dtype);
+
+ private:
+  struct Block {
+    nn::RmsNorm norm1, norm2;
+    nn::Linear query, key_value, output, gate, up, down;
+  };
+  static Result<Block> make_block(const GemmaConfig& config, nn::ParameterSource& source,
+                                  const std::string& prefix);
+  [[nodiscard]] torch::Tensor mix(const Block& block, const torch::Tensor& x,
+                                  const nn::Rotary::Angles& angles, const torch::Tensor& mask) const;
+
+  GemmaConfig config_;
+  torch::Tensor token_embedding_;  // [vocabulary, width], as stored
+  nn::Rotary rotary_;
+  std::vector<Block> blocks_;
+  nn::RmsNorm norm_;
+};
+
+}  // namespace saccade
