@@ -174,7 +174,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::filesystem::path checkpoint = arguments.checkpoint;
   if (is_collection(arguments.collection)) {
     SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
-    SACCADE_ASSIGN(checkpoint, checkpoint_of(info, arguments.checkpoint));
+    SACCADE_ASSIGN(checkpoint, checkpoint_of(info.checkpoint, arguments.checkpoint));
   } else {
     SACCADE_TRY(check_any_input(inputs));  // a mistyped path is no reason to make a collection
     if (checkpoint.empty()) {

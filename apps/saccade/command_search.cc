@@ -86,7 +86,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
 
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
-  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info(), arguments.checkpoint));
+  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info().checkpoint, arguments.checkpoint));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
   query.long_text = arguments.long_query == "chunk" ? LongText::kChunk : LongText::kTruncate;

@@ -118,7 +118,7 @@ Status remember_conformance(const ConformReport& report, std::span<const fs::pat
   record.fingerprint = report.fingerprint;
 
   ConformanceResult result;
-  result.precision = report.precision == Precision::kFp32 ? "fp32" : "bf16";
+  result.precision = precision_name(report.precision);
   SACCADE_ASSIGN(result.reference, sha256_file(reference));
   std::erase_if(record.results, [&](const ConformanceResult& other) {
     return other.precision == result.precision && other.reference == result.reference;

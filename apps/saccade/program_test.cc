@@ -1,14 +1,11 @@
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/eval/rows/test_encoder.h"
 
-#include "checkpoint.h"
 #include "command.h"
 #include "console.h"
 #include "eval_options.h"
@@ -39,45 +36,6 @@ TEST(Evaluations, NamesAreUnique) {
   std::vector<std::string> names = {"clip", "siglip", "clip", "chance", "clip"};
   make_unique(names);
   EXPECT_EQ(names, (std::vector<std::string>{"clip", "siglip", "clip-2", "chance-2", "clip-3"}));
-}
-
-TEST(Checkpoints, GuessedPreprocessingIsSaid) {
-  const test::TestFolder scratch;
-  const std::filesystem::path folder =
-      scratch.path() / "models--owner--tiny/snapshots/00112233445566778899aabbccddeeff00112233";
-  std::filesystem::create_directories(folder);
-  LoadedEncoder loaded;
-  loaded.encoder = std::make_unique<ColourEncoder>();
-  loaded.id.name = "owner/tiny";
-  const auto said_of = [&](const std::filesystem::path& path) {
-    loaded.id.path = path.string();
-    Messages messages;
-    testing::internal::CaptureStderr();
-    warn_of_guessed_preprocessing(loaded, messages);
-    return testing::internal::GetCapturedStderr();
-  };
-  EXPECT_NE(said_of(folder).find("saccade model pull owner/tiny"), std::string::npos);
-  EXPECT_EQ(said_of(scratch.path()), "");  // a person's own folder: what is there was put there
-  std::ofstream(folder / "preprocessor_config.json") << "{}";
-  EXPECT_EQ(said_of(folder), "");
-}
-
-TEST(Checkpoints, SeparateSpacesAreSaid) {
-  auto encoder = std::make_unique<ColourEncoder>();
-  ColourEncoder& colours = *encoder;
-  LoadedEncoder loaded;
-  loaded.encoder = std::move(encoder);
-  loaded.id.name = "frozen";
-  Messages messages;
-  testing::internal::CaptureStderr();
-  warn_of_separate_spaces(loaded, messages);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  colours.mutable_info().shared_space = false;
-  testing::internal::CaptureStderr();
-  warn_of_separate_spaces(loaded, messages);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("checkpoint frozen"), std::string::npos) << said;
-  EXPECT_NE(said.find("is chance"), std::string::npos) << said;
 }
 
 TEST(Console, ProgressHasRateAndTimeLeft) {

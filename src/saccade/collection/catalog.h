@@ -11,6 +11,7 @@
 #include "saccade/core/error.h"
 #include "saccade/index/late_rows.h"
 #include "saccade/index/patch_pool.h"
+#include "saccade/model/checkpoint_id.h"
 
 namespace saccade {
 
@@ -18,14 +19,6 @@ namespace saccade {
 inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and the folder's layout; 2 only
                                                         // where rows of late interaction are kept
 inline constexpr int64_t kCatalogSchemaVersion = 1;     // catalog.sqlite, kept in its user_version
-
-// The checkpoint whose encoder made the rows. The fingerprint decides; name and path are for people.
-struct CheckpointId {
-  std::string name;
-  std::string path;         // where it was when the collection was made
-  std::string fingerprint;  // SHA-256, 64 hexadecimal digits
-  int64_t dim = 0;          // columns of a row
-};
 
 // What transparent pictures are laid over before the encoder sees them.
 enum class BackgroundPolicy {

@@ -82,6 +82,22 @@ Status refuse_adapter(const fs::path& folder) {
               file.string(), base.substr(0, 200));
 }
 
+Result<PictureConfig> read_picture_config(const fs::path& folder) {
+  const fs::path processor = folder / "processor_config.json";
+  if (is_there(processor)) {
+    SACCADE_ASSIGN(const Json json, read_json(processor));
+    if (json.is_object() && json.contains("image_processor")) {
+      return PictureConfig{json["image_processor"], processor.string() + ": image_processor"};
+    }
+  }
+  const fs::path file = folder / "preprocessor_config.json";
+  PictureConfig result{nullptr, file.string()};
+  if (is_there(file)) {
+    SACCADE_ASSIGN(result.json, read_json(file));
+  }
+  return result;
+}
+
 // OpenAI's block names to the Hugging Face layout's, the joint attention input aside.
 const std::map<std::string, std::string, std::less<>>& block_renames() {
   static const std::map<std::string, std::string, std::less<>> kNames = {
@@ -142,7 +158,8 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
     return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
   }
   SACCADE_TRY(refuse_adapter(folder));
-  Checkpoint checkpoint{.folder = folder, .layout = Layout::kHuggingFace, .config = nullptr, .files = {}};
+  Checkpoint checkpoint{
+      .folder = folder, .layout = Layout::kHuggingFace, .config = nullptr, .pictures = {}, .files = {}};
   if (is_there(folder / "config.json")) {
     SACCADE_ASSIGN(checkpoint.config, read_json(folder / "config.json"));
   }
@@ -166,6 +183,7 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
     }
   }
 
+  SACCADE_ASSIGN(checkpoint.pictures, read_picture_config(folder));
   SACCADE_ASSIGN(const auto weights, weight_names(folder, checkpoint.layout));
   std::set<std::string> names(weights.begin(), weights.end());
   for (const char* name :
@@ -176,22 +194,6 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   }
   for (const std::string& name : names) checkpoint.files.push_back(folder / name);
   return checkpoint;
-}
-
-Result<PictureConfig> read_picture_config(const Checkpoint& checkpoint) {
-  const fs::path processor = checkpoint.folder / "processor_config.json";
-  if (is_there(processor)) {
-    SACCADE_ASSIGN(const Json json, read_json(processor));
-    if (json.is_object() && json.contains("image_processor")) {
-      return PictureConfig{json["image_processor"], processor.string() + ": image_processor"};
-    }
-  }
-  const fs::path file = checkpoint.folder / "preprocessor_config.json";
-  PictureConfig result{nullptr, file.string()};
-  if (is_there(file)) {
-    SACCADE_ASSIGN(result.json, read_json(file));
-  }
-  return result;
 }
 
 Result<Weights> map_weights(const Checkpoint& checkpoint) {

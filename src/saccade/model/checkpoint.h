@@ -24,17 +24,6 @@ enum class Layout {
 };
 std::string_view layout_name(Layout layout);
 
-struct Checkpoint {
-  std::filesystem::path folder;
-  Layout layout = Layout::kHuggingFace;
-  Json config;  // config.json, or open_clip_config.json; null without one
-  // The files that decide what the encoder answers, sorted: what the fingerprint covers.
-  std::vector<std::filesystem::path> files;
-};
-
-// Recognizes the layout and reads the config. kNotFound says which files would make a checkpoint.
-Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
-
 // What the checkpoint says of bringing pictures into shape: "image_processor" of processor_config.json (as
 // transformers 5 writes it) where it is there, else preprocessor_config.json; that is transformers' order
 // too. `json` is null where neither says anything; `where` is what an error about it should name, also then.
@@ -42,7 +31,18 @@ struct PictureConfig {
   Json json;
   std::string where;
 };
-Result<PictureConfig> read_picture_config(const Checkpoint& checkpoint);
+
+struct Checkpoint {
+  std::filesystem::path folder;
+  Layout layout = Layout::kHuggingFace;
+  Json config;  // config.json, or open_clip_config.json; null without one
+  PictureConfig pictures;
+  // The files that decide what the encoder answers, sorted: what the fingerprint covers.
+  std::vector<std::filesystem::path> files;
+};
+
+// Recognizes the layout and reads the configs. kNotFound says which files would make a checkpoint.
+Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
 
 // The weights, mapped. Tensors borrow from `files`, which must outlive them.
 struct Weights {

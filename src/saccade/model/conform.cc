@@ -106,7 +106,7 @@ Json conform_json(const ConformReport& report) {
                        {"ok", check.ok}});
   }
   return Json{{"checkpoint", report.checkpoint},
-              {"precision", report.precision == Precision::kFp32 ? "fp32" : "bf16"},
+              {"precision", precision_name(report.precision)},
               {"answers", std::move(answers)},
               {"unknown", report.unknown},
               {"ok", report.ok}};

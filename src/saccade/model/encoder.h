@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -16,6 +17,8 @@
 namespace saccade {
 
 enum class Precision { kFp32, kBf16 };
+// "fp32", "bf16".
+std::string_view precision_name(Precision precision);
 
 struct EncoderOptions {
   Precision precision = Precision::kFp32;
@@ -36,6 +39,9 @@ struct EncoderInfo {
   // False where no training has brought pictures and texts into one space: ranking by such rows is chance,
   // they are where heads are trained from (FrozenFeatures).
   bool shared_space = true;
+  // True where the checkpoint does not say how pictures are brought into shape: they are treated as its
+  // family usually has it.
+  bool preprocessing_guessed = false;
 };
 
 // Rows of several items, one item's behind the other's: item i has rows [begin[i], begin[i + 1]).

@@ -21,6 +21,9 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptio
   parts.info.layout = std::string(layout_name(checkpoint.layout));
   SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
   for (const auto& [name, tensor] : parts.weights.tensors) parts.info.parameters += tensor.numel();
+  // The programs of the other layouts have defaults of their own, which their checkpoints leave to them.
+  parts.info.preprocessing_guessed =
+      checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
   parts.dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
   return parts;
 }
@@ -178,7 +181,7 @@ Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& 
 
 Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
                                          const Json& otherwise) {
-  SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+  const PictureConfig& said = checkpoint.pictures;
   const Json& json = said.json.is_null() ? otherwise : said.json;
   SACCADE_ASSIGN(const Preprocessing preprocessing,
                  preprocessing_from_hugging_face(json, info.image_height).in(said.where));

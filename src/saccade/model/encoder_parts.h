@@ -114,7 +114,7 @@ Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, int64_t max_token
 // kMismatch where pictures come out in another size than
 // the model takes (info.image_height, info.image_width).
 Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& info);
-// What the checkpoint says (read_picture_config), or `otherwise` where it says nothing; its size checked.
+// What the checkpoint says (Checkpoint::pictures), or `otherwise` where it says nothing; its size checked.
 Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
                                          const Json& otherwise);
 // "image_mean" and "image_std" of CLIP's pictures, which many families took over.

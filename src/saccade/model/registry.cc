@@ -30,6 +30,10 @@ std::string open_clip_type(const Json& config) {
 
 }  // namespace
 
+std::string_view precision_name(Precision precision) {
+  return precision == Precision::kFp32 ? "fp32" : "bf16";
+}
+
 Result<std::string> family_name(const Checkpoint& checkpoint) {
   if (checkpoint.layout != Layout::kHuggingFace) return open_clip_type(checkpoint.config);
   return json_field<std::string>(checkpoint.config, "model_type")

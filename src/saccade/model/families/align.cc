@@ -77,7 +77,7 @@ Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t 
                       {"rescale_factor", 1 / 127.5},
                       {"rescale_offset", true},
                       {"do_normalize", false}};
-  SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+  const PictureConfig& said = checkpoint.pictures;
   SACCADE_ASSIGN(
       const Preprocessing preprocessing,
       preprocessing_from_hugging_face(said.json.is_null() ? usual : said.json, 289).in(said.where));

@@ -54,9 +54,8 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
     SACCADE_TRY(check_output_size(preprocessing, info).in(file));
     return preprocessing;
   }
-  if (checkpoint.layout != Layout::kHuggingFace) {
-    SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
-    if (said.json.is_null()) return preprocessing_from_open_clip(Json::object(), info.image_height);
+  if (checkpoint.layout != Layout::kHuggingFace && checkpoint.pictures.json.is_null()) {
+    return preprocessing_from_open_clip(Json::object(), info.image_height);
   }
   // A checkpoint that says nothing is preprocessed as CLIP always was.
   Json usual = {{"do_resize", true},

@@ -38,7 +38,7 @@ class JinaClipEncoder : public DualEncoder {
 
 // The checkpoint has OpenCLIP's fields beside the names of classes; its code makes pictures RGB first.
 Result<Preprocessing> jina_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
-  SACCADE_ASSIGN(const PictureConfig said, read_picture_config(checkpoint));
+  const PictureConfig& said = checkpoint.pictures;
   Json json = said.json.is_null() ? Json::object() : said.json;
   for (const char* key : {"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
                           "_valid_processor_keys"}) {

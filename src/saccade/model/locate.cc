@@ -1,0 +1,98 @@
+#include "saccade/model/locate.h"
+
+#include <cstdlib>
+#include <system_error>
+
+#include "saccade/hub/cache.h"
+#include "saccade/hub/select.h"
+#include "saccade/hub/settings.h"
+#include "saccade/model/outline.h"
+
+namespace saccade {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> starter_checkpoint() {
+  const char* named = std::getenv("SACCADE_STARTER");
+  if (named != nullptr && *named != '\0') return fs::path(named);
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const fs::path beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / "starter";
+    if (looks_like_checkpoint(beside)) return beside;
+  }
+  const fs::path source = SACCADE_SOURCE_STARTER;
+  if (looks_like_checkpoint(source)) return source;
+  return fail(ErrorCode::kNotFound, "no starter checkpoint in {}: name a checkpoint's folder with -m",
+              source.string());
+}
+
+Result<fs::path> find_checkpoint(const std::string& named) {
+  std::error_code ignored;
+  const auto name = hub::parse_model_name(named);
+  if (!name || fs::exists(named, ignored)) return fs::path(named);
+  SACCADE_ASSIGN(const fs::path cache, hub::cache_from_environment());
+  const auto cached = hub::find_cached(cache, *name);
+  if (!cached) {
+    return fail(cached.error().code,
+                "checkpoint {}: no such folder, and {}; `saccade model pull {}` brings it", named,
+                cached.error().message, named);
+  }
+  const auto missing = hub::missing_files(cached->path);
+  if (missing && missing->empty()) return cached->path;
+  return fail(ErrorCode::kNotFound,
+              "checkpoint {}: in the cache without {}; `saccade model pull {}` brings it", named,
+              missing ? missing->front() : std::string("its weights"), named);
+}
+
+Result<fs::path> checkpoint_of(const CheckpointId& made_with, const fs::path& given) {
+  if (!given.empty()) return given;
+  if (looks_like_checkpoint(made_with.path)) return fs::path(made_with.path);
+  if (made_with.name == "starter") {
+    auto starter = starter_checkpoint();
+    if (starter) return starter;
+  }
+  if (hub::parse_model_name(made_with.name)) return find_checkpoint(made_with.name);
+  return fail(ErrorCode::kNotFound,
+              "the collection's checkpoint {} is no longer in {}: name its folder with -m", made_with.name,
+              made_with.path);
+}
+
+std::string checkpoint_name(const fs::path& folder) {
+  const auto model = hub::model_of_snapshot(folder);
+  return model ? model->repository() : folder.filename().string();
+}
+
+Result<LoadedEncoder> load_checkpoint(const std::string& named, const EncoderOptions& options) {
+  SACCADE_ASSIGN(const fs::path folder, find_checkpoint(named));
+  LoadedEncoder loaded;
+  SACCADE_ASSIGN(loaded.encoder, load_encoder(folder, options));
+  std::error_code error;
+  fs::path absolute = fs::weakly_canonical(folder, error);
+  if (error) absolute = folder;
+  loaded.id = {.name = checkpoint_name(absolute),
+               .path = absolute.string(),
+               .fingerprint = loaded.encoder->info().fingerprint,
+               .dim = loaded.encoder->info().dim};
+  return loaded;
+}
+
+std::optional<std::string> separate_spaces_warning(const LoadedEncoder& loaded) {
+  if (loaded.encoder->info().shared_space) return std::nullopt;
+  return fmt::format(
+      "checkpoint {}: no training has brought its pictures and texts into one space; ranking the ones by the "
+      "others is chance",
+      loaded.id.name);
+}
+
+std::optional<std::string> guessed_preprocessing_warning(const LoadedEncoder& loaded) {
+  const EncoderInfo& info = loaded.encoder->info();
+  if (!info.preprocessing_guessed || info.image_width == 0) return std::nullopt;
+  if (!hub::model_of_snapshot(loaded.id.path)) return std::nullopt;
+  return fmt::format(
+      "checkpoint {0}: no preprocessor_config.json in the cache, so pictures are treated as its family "
+      "usually has it ({1}); `saccade model pull {0}` brings the file if the hub has it",
+      loaded.id.name, loaded.encoder->preprocessing().describe());
+}
+
+}  // namespace saccade
