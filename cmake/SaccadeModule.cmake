@@ -7,8 +7,9 @@
 #   TORCH              its sources include libtorch: they get the precompiled torch headers
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # Paths below the source folder count as relative ones, so that another clone finds what this one compiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+  # Paths below the source folder count as relative ones, so that another clone finds what this one compiled; messages
+  # are in one language, because ccache takes the language for part of what is compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env LC_ALL=C CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
 endif()
 
