@@ -1,6 +1,6 @@
 // The command line's: CLI11 takes longer to parse than most of our files to compile.
 #pragma once
 
-#include "base.h"
-
 #include <CLI/CLI.hpp>
+
+#include "base.h"

@@ -1,7 +1,7 @@
 // The tests'.
 #pragma once
 
-#include "base.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base.h"
