@@ -130,11 +130,10 @@ class BareProducts {
   };
 
   memory filled(const memory::desc& description) {
-    const auto dims = description.dims();
 #if DNNL_VERSION_MAJOR >= 3
-    const auto sizes = dims;
+    const std::vector<int64_t> sizes = description.get_dims();
 #else
-    const std::vector<int64_t> sizes(dims.begin(), dims.end());
+    const std::vector<int64_t> sizes = description.dims();
 #endif
     std::vector<float>& values = values_[sizes];
     if (values.empty()) values = normal_values(sizes[0] * sizes[1]);

@@ -29,6 +29,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/core/files.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
@@ -214,7 +215,7 @@ std::string environment(const char* name) {
 }
 
 std::vector<NamedSource> checkpoints() {
-  const fs::path root = SACCADE_SOURCE_DIR;
+  const fs::path root = test::kSourceDir;
   std::vector<NamedSource> found;
   if (const std::string own = environment("SACCADE_BENCH_CHECKPOINT"); !own.empty()) {
     found.push_back({"own", existing(own), Precision::kBf16});
@@ -236,7 +237,7 @@ std::vector<NamedSource> picture_folders() {
   if (const std::string own = environment("SACCADE_BENCH_PICTURES"); !own.empty()) {
     found.push_back({"own", existing(own)});
   }
-  const fs::path sample = fs::path(SACCADE_SOURCE_DIR) / "build/sample";
+  const fs::path sample = fs::path(test::kSourceDir) / "build/sample";
   std::error_code ignored;
   if (fs::exists(sample, ignored)) found.push_back({"sample", existing(sample)});
   found.push_back({"500_made", [](Inputs& inputs) {

@@ -62,7 +62,7 @@ std::vector<std::byte> stored_pages(RowPrecision precision, ThreadPool& pool) {
 // All dots as one product.
 class Product {
  public:
-  Product(memory::data_type type, memory::data_type result, int64_t query_rows) {
+  Product(memory::data_type type, memory::data_type result, int64_t query_rows) : type_(type) {
     const memory::desc source({kPages * kPageRows, kDim}, type, memory::format_tag::ab);
     const memory::desc weights({kDim, query_rows}, type, memory::format_tag::any);
     const memory::desc destination({kPages * kPageRows, query_rows}, result, memory::format_tag::ab);
@@ -89,7 +89,7 @@ class Product {
     const auto size = description.get_size();
     std::minstd_rand random(7);
     std::uniform_real_distribution<float> uniform(-0.15F, 0.15F);
-    if (description.data_type() == memory::data_type::f32) {
+    if (type_ == memory::data_type::f32) {
       auto* values = static_cast<float*>(result.get_data_handle());
       for (size_t i = 0; i < size / sizeof(float); ++i) values[i] = uniform(random);
     } else {
@@ -99,6 +99,7 @@ class Product {
     return result;
   }
 
+  memory::data_type type_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   dnnl::matmul product_;

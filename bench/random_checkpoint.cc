@@ -16,6 +16,7 @@
 #include "saccade/core/half.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/source_dir.h"
 
 namespace saccade::bench {
 namespace {
@@ -226,7 +227,7 @@ Status write_random_colpali(const fs::path& folder, const ColPaliShape& shape) {
   // A prompt that the small tokenizer makes as many tokens of as the published one of its own.
   SACCADE_TRY(write_file_atomic(folder / "processor_config.json",
                                 dump_json(Json{{"visual_prompt_prefix", "a cat a cat"}})));
-  const fs::path words = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers/gemma";
+  const fs::path words = fs::path(test::kSourceDir) / "tests/golden/tokenizers/gemma";
   std::error_code error;
   fs::copy_file(words / "tokenizer_config.json", folder / "tokenizer_config.json", error);
   if (error) return fail_errno(error.value(), "copy tokenizer_config.json of " + words.string());

@@ -25,6 +25,11 @@ if(SACCADE_SANITIZE)
   target_link_options(saccade_flags INTERFACE -fsanitize=${SACCADE_SANITIZE})
 endif()
 
+# Where tests, benchmarks and fuzzers find the source tree (core/source_dir.h).
+add_library(saccade_source_dir STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/src/saccade/core/source_dir.cc)
+target_link_libraries(saccade_source_dir PRIVATE saccade_flags)
+target_compile_definitions(saccade_source_dir PRIVATE SACCADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
 # For every program of ours: what the sanitizers should know of other people's libraries.
 function(saccade_sanitized_program target)
   if(SACCADE_SANITIZE MATCHES "address")
@@ -33,12 +38,18 @@ function(saccade_sanitized_program target)
 endfunction()
 
 # saccade_precompile(TARGET KIND [LIBRARIES...]): the target's files find cmake/precompiled/KIND.h compiled already.
-# There is one such header a kind, made by a target of its own, for all targets that want it.
+# There is one such header a kind, made by a target of its own, for all targets that want it. Command line and tests
+# compute nothing that takes long themselves: a lower optimization compiles them in two thirds of the time.
 function(saccade_precompile target kind)
+  if(kind MATCHES "^(app|test)$")
+    set(options $<$<CONFIG:Release>:-O1>)
+  endif()
+  target_compile_options(${target} PRIVATE ${options})
   if(NOT TARGET saccade_pch_${kind})
     file(WRITE ${PROJECT_BINARY_DIR}/pch_${kind}.cc "// Holds the precompiled headers of ${kind}.h.\n")
     add_library(saccade_pch_${kind} STATIC ${PROJECT_BINARY_DIR}/pch_${kind}.cc)
     target_link_libraries(saccade_pch_${kind} PRIVATE saccade_flags fmt::fmt tl::expected nlohmann_json::nlohmann_json ${ARGN})
+    target_compile_options(saccade_pch_${kind} PRIVATE ${options})
     target_precompile_headers(saccade_pch_${kind} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled/${kind}.h")
   endif()
   target_precompile_headers(${target} REUSE_FROM saccade_pch_${kind})
@@ -56,8 +67,7 @@ function(saccade_add_test name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   saccade_sanitized_program(${name})
-  target_link_libraries(${name} PRIVATE saccade_flags ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE saccade_flags ${ARG_LIBRARIES} saccade_source_dir GTest::gmock GTest::gtest_main)
   if(ARG_TORCH)
     saccade_use_torch(${name})
   else()

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 
+#include "saccade/core/source_dir.h"
 #include "saccade/text/tokenizer.h"
 
 #include "fuzz.h"
@@ -21,7 +22,8 @@ void check(const saccade::Tokenizer& tokenizer, std::string_view text) {
 }
 
 std::unique_ptr<saccade::Tokenizer> load(saccade::TextCleanup cleanup) {
-  auto tokenizer = saccade::load_tokenizer(SACCADE_SOURCE_DIR "/tests/golden/tokenizers/clip", cleanup);
+  auto tokenizer = saccade::load_tokenizer(
+      std::string(saccade::test::kSourceDir) + "/tests/golden/tokenizers/clip", cleanup);
   FUZZ_CHECK(tokenizer);
   return *std::move(tokenizer);
 }

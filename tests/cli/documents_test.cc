@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/source_dir.h"
 
 #include "run_program.h"
 
@@ -23,7 +24,7 @@ int shell(const std::string& command) {
 }
 
 TEST_F(Documents, TheirCommandsRun) {
-  const fs::path source = SACCADE_SOURCE_DIR;
+  const fs::path source = test::kSourceDir;
   const fs::path home = folder_ / "home";
   picture("home/Pictures/birds/one.png", 30, 200, 40);
   picture("home/Pictures/door.png", 220, 10, 20);

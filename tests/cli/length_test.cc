@@ -7,6 +7,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 
 #include "run_program.h"
 
@@ -117,7 +118,7 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
 
 TEST_F(LengthCommand, TheCardIsWhatSearchGoesBy) {
   make_shapes();
-  fs::copy(fs::path(SACCADE_SOURCE_DIR) / "models/starter", folder_ / "starter");
+  fs::copy(fs::path(test::kSourceDir) / "models/starter", folder_ / "starter");
   fs::remove(folder_ / "starter/saccade.json");
   const Outcome outcome = run({"-q", "eval", "length", "-m", "starter", "--dataset", "shapes.jsonl",
                                "--subset-items", "6", "--subsets", "3", "--write-card", "--json"});

@@ -19,6 +19,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
 
 namespace saccade::test {
@@ -249,7 +250,7 @@ std::filesystem::path ProgramTest::picture(const std::string& name, int red, int
 }
 
 std::filesystem::path ProgramTest::golden(const std::string& name) {
-  std::filesystem::path path = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
+  std::filesystem::path path = std::filesystem::path(test::kSourceDir) / "tests/golden" / name;
   EXPECT_TRUE(std::filesystem::exists(path)) << path;
   return path;
 }

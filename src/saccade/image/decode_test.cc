@@ -10,6 +10,7 @@
 #include <vips/vips.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 #include "saccade/image/svg_size.h"
@@ -19,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kTests = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests";
+const std::filesystem::path kTests = std::filesystem::path(test::kSourceDir) / "tests";
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));

@@ -8,13 +8,14 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/safetensors.h"
+#include "saccade/core/source_dir.h"
 
 namespace saccade {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kGolden = std::filesystem::path(SACCADE_SOURCE_DIR) / "tests" / "golden";
+const std::filesystem::path kGolden = std::filesystem::path(test::kSourceDir) / "tests" / "golden";
 constexpr std::array<float, 3> kClipMean = {0.48145466F, 0.4578275F, 0.40821073F};
 constexpr std::array<float, 3> kClipStd = {0.26862954F, 0.26130258F, 0.27577711F};
 

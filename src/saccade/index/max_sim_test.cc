@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/safetensors.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/index/patch_pool.h"
 
 namespace saccade {
@@ -248,7 +249,8 @@ TEST(MaxSim, RefusesWhatDoesNotFit) {
 
 // What ColPali's reference implementation gets from the same rows.
 TEST(MaxSim, AgreesWithTheReference) {
-  const auto golden = SafeTensors::open(SACCADE_SOURCE_DIR "/tests/golden/colpali/io.safetensors").value();
+  const auto golden =
+      SafeTensors::open(std::string(test::kSourceDir) + "/tests/golden/colpali/io.safetensors").value();
   const auto images = golden.find("image_embeds")->to_floats().value();  // [2, 20, 16]
   const auto texts = golden.find("text_embeds")->to_floats().value();    // [3, 12, 16]
   const auto mask = golden.find("attention_mask")->to_int64s().value();  // [3, 12]

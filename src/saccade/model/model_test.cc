@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
@@ -145,7 +146,7 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
 
 // The checkpoint that ships: its answers beside transformers', as its card says.
 TEST(Starter, Conforms) {
-  const auto report = conform(fs::path(SACCADE_SOURCE_DIR) / "models/starter");
+  const auto report = conform(fs::path(test::kSourceDir) / "models/starter");
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
   EXPECT_EQ(report->answers.size(), 7U);

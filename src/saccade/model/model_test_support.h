@@ -11,6 +11,7 @@
 
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
@@ -22,7 +23,7 @@ namespace saccade::test {
 namespace fs = std::filesystem;
 
 inline fs::path golden(const std::string& name) {
-  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
+  return fs::path(test::kSourceDir) / "tests/golden" / name;
 }
 
 inline void write_text(const fs::path& path, const std::string& text) {

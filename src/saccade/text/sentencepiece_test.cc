@@ -12,6 +12,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/tokenizer.h"
 
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const fs::path kGolden = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers";
+const fs::path kGolden = fs::path(test::kSourceDir) / "tests/golden/tokenizers";
 constexpr int64_t kAll = int64_t{1} << 40;
 
 std::string bytes_of(const std::string& name) {
@@ -87,7 +88,8 @@ TEST(SentencePiece, SiglipCleansFirstAndEndsWithItsPadding) {
     EXPECT_EQ((*tokenizer)->pad_id(), 1);
   }
   for (const Json& one : cases) {
-    EXPECT_EQ(clean_text(one["text"].get<std::string>(), TextCleanup::kSiglip), one["cleaned"])
+    EXPECT_EQ(clean_text(one["text"].get<std::string>(), TextCleanup::kSiglip),
+              one["cleaned"].get<std::string>())
         << one["text"];
   }
 }

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/framed_tokenizer.h"
 #include "saccade/text/sentences.h"
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const fs::path kGolden = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers";
+const fs::path kGolden = fs::path(test::kSourceDir) / "tests/golden/tokenizers";
 
 std::unique_ptr<Tokenizer> load_piece_model(const std::string& model, const std::string& config,
                                             TextCleanup cleanup) {

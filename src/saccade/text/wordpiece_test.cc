@@ -11,6 +11,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/tokenizer.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const fs::path kGolden = fs::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers";
+const fs::path kGolden = fs::path(test::kSourceDir) / "tests/golden/tokenizers";
 constexpr int64_t kAll = int64_t{1} << 40;
 
 class WordPieceFiles : public testing::Test {

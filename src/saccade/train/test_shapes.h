@@ -13,6 +13,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 #include "saccade/train/dual.h"
@@ -96,7 +97,7 @@ class SmallData {
   // CLIP's byte symbols and no merges: every word letter by letter.
   void write_tokenizer() {
     const Json clip =
-        read_json(std::filesystem::path(SACCADE_SOURCE_DIR) / "tests/golden/tokenizers/clip/vocab.json")
+        read_json(std::filesystem::path(test::kSourceDir) / "tests/golden/tokenizers/clip/vocab.json")
             .value();
     Json vocabulary = Json::object();
     for (const auto& [token, id] : clip.items()) {

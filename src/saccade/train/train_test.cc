@@ -9,6 +9,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/model/conform.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
@@ -30,7 +31,7 @@ using test::train;
 using torch::Tensor;
 
 fs::path golden(const std::string& name) {
-  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
+  return fs::path(test::kSourceDir) / "tests/golden" / name;
 }
 
 TEST(InfoNce, LossAndGradientsAreTheReferences) {

@@ -8,6 +8,7 @@
 
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/torch.h"
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 using torch::Tensor;
 
 fs::path golden(const std::string& name) {
-  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden" / name;
+  return fs::path(test::kSourceDir) / "tests/golden" / name;
 }
 
 // Largest difference over the reference's largest value: a

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/eval/retrieval/retrieval_figures.h"
 
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 fs::path golden(const std::string& name) {
-  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden/retrieval" / name;
+  return fs::path(test::kSourceDir) / "tests/golden/retrieval" / name;
 }
 
 // Figures as tools/reference/retrieval.py has written them.

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/nn/weights/pickle.h"
 #include "saccade/nn/weights/zip_archive.h"
 
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 fs::path golden(const std::string& name) {
-  return fs::path(SACCADE_SOURCE_DIR) / "tests/golden/torch_files" / name;
+  return fs::path(test::kSourceDir) / "tests/golden/torch_files" / name;
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
