@@ -522,8 +522,8 @@ TEST(Parameters, DtypesThatTorchLacksAreNamed) {
 }
 
 TEST(Parameters, PackingGivesMappedMemoryBack) {
-  // On a disk: files in memory do not count as files.
-  const test::TestFolder folder(std::filesystem::temp_directory_path());
+  // On a disk, which the folder for temporary files need not be: files in memory do not count as files.
+  const test::TestFolder folder("/var/tmp");
   const std::filesystem::path path = folder / "weights.safetensors";
   torch::manual_seed(17);
   const Tensor weight = torch::randn({2048, 2048});  // 16 MiB

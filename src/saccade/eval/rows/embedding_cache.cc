@@ -205,6 +205,9 @@ Status EmbeddingCache::flush() {
   // Two processes that have made the same rows write the same file.
   const fs::path path = space_folder_ / (sha256_hex(keys).substr(0, 32) + ".safetensors");
   SACCADE_TRY(write_safetensors(path, tensors, {{"space", space_}}).in("cache of embeddings"));
+  // The file system's own stamp is as coarse as its tick, within which many files are written.
+  std::error_code ignored;
+  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
   new_keys_.clear();
   new_begin_ = {0};
   new_rows_.clear();
