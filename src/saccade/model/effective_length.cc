@@ -84,8 +84,8 @@ std::string cell(std::string_view text) {
 std::string section(const std::vector<MeasuredLength>& lengths) {
   std::string text = fmt::format("{}\n## Effective token length\n\n", kSectionBegin);
   text +=
-      "How many of a text's tokens it takes for most of the text-to-image R@1 that this checkpoint reaches at "
-      "any length, by\n`saccade eval length` (all images of the dataset, texts cut by tokens, ties against "
+      "How many of a text's tokens it takes for most of the text-to-image R@1 that this checkpoint reaches "
+      "at any length, by\n`saccade eval length` (all images of the dataset, texts cut by tokens, ties against "
       "the model, intervals by image).\n\n"
       "| dataset | domain | images | texts | tokens | interval | share | best R@1 | longest text | longer "
       "texts |\n"

@@ -108,9 +108,9 @@ TEST(Locate, GuessedPreprocessingIsSaid) {
 
 // OpenCLIP's and OpenAI's programs bring what their layouts leave out.
 TEST(Locate, EncodersKnowWhetherPreprocessingIsGuessed) {
-  for (const auto& [name, guessed] : {std::pair("clip-gelu", true), std::pair("siglip", true),
-                                      std::pair("open_clip-gelu", false), std::pair("open_clip-siglip", false),
-                                      std::pair("clip-resnet-openai", false)}) {
+  for (const auto& [name, guessed] :
+       {std::pair("clip-gelu", true), std::pair("siglip", true), std::pair("open_clip-gelu", false),
+        std::pair("open_clip-siglip", false), std::pair("clip-resnet-openai", false)}) {
     const auto encoder = load_encoder(golden(name));
     ASSERT_TRUE(encoder) << encoder.error().message;
     EXPECT_EQ((*encoder)->info().preprocessing_guessed, guessed) << name;
