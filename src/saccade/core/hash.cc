@@ -1,13 +1,16 @@
 #include "saccade/core/hash.h"
 
-#include <algorithm>
 #include <cassert>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include "saccade/core/files.h"
-#include "saccade/core/mapped_pages.h"
 
 namespace saccade {
 
@@ -45,16 +48,25 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 }
 
 Result<std::string> sha256_file(const std::filesystem::path& path) {
-  constexpr size_t kBlock = size_t{16} << 20;
-  SACCADE_ASSIGN(const MappedFile file, MappedFile::open(path));
-  Sha256 hash;
-  for (std::span<const std::byte> rest = file.bytes(); !rest.empty();) {
-    const auto block = rest.first(std::min(kBlock, rest.size()));
-    hash.update(block);
-    release_mapped_pages(block);
-    rest = rest.subspan(block.size());
+  constexpr size_t kBlock = size_t{1} << 20;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return fail_errno(errno, path.string());
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return fail_errno(errno, path.string());
+  if (!S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::kBadData, "{}: {}, not a file", path.string(),
+                S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
   }
-  return hash.hex();
+  Sha256 hash;
+  // Read, not mapped: a file that shrinks meanwhile has another hash, and ends nothing.
+  std::vector<std::byte> block(kBlock);
+  for (;;) {
+    const ssize_t got = ::read(file.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, path.string() + ": read");
+    if (got == 0) return hash.hex();
+    hash.update(std::span(block).first(static_cast<size_t>(got)));
+  }
 }
 
 }  // namespace saccade

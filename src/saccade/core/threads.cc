@@ -89,7 +89,12 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     if (loop->finished == blocks) loop->done.notify_all();
   };
   const int64_t helpers = std::min<int64_t>(size(), blocks - 1);
-  for (int64_t i = 0; i < helpers; ++i) submit(run);
+  try {
+    for (int64_t i = 0; i < helpers; ++i) submit(run);
+  } catch (...) {
+    // No memory to hand out more: those that have been submitted use `body`, so this call must see them out.
+    // It does the rest of the blocks itself.
+  }
   run();
   std::unique_lock lock(loop->mutex);
   loop->done.wait(lock, [&] { return loop->finished == blocks; });

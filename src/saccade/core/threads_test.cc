@@ -1,11 +1,36 @@
 #include "saccade/core/threads.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <new>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+namespace {
+// How many more allocations the thread is granted; -1: any number.
+thread_local int64_t allocations_left = -1;
+}  // namespace
+
+// For the whole test program, so that a test can let memory run out.
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace saccade {
 namespace {
@@ -43,6 +68,33 @@ TEST(ThreadPool, ParallelForThrowsWhatABodyThrew) {
   std::atomic<int64_t> sum{0};
   pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
   EXPECT_EQ(sum.load(), 100);
+}
+
+// Wherever memory runs out in the calling thread, nothing runs any more when parallel_for returns or throws.
+TEST(ThreadPool, ParallelForJoinsWhenMemoryRunsOut) {
+  ThreadPool pool(4);
+  for (int64_t left = 0; left < 16; ++left) {
+    std::atomic<int> inside{0};
+    std::atomic<int> blocks{0};
+    const std::function<void(int64_t, int64_t)> body = [&](int64_t, int64_t) {
+      ++inside;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++blocks;
+      --inside;
+    };
+    bool thrown = false;
+    allocations_left = left;
+    try {
+      pool.parallel_for(40, 1, body);
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    allocations_left = -1;
+    EXPECT_EQ(inside.load(), 0) << left;
+    EXPECT_EQ(blocks.load(), thrown ? 0 : 40) << left;
+    pool.parallel_for(8, 1, [](int64_t, int64_t) {});  // all that was submitted before has begun
+    EXPECT_EQ(blocks.load(), thrown ? 0 : 40) << left;
+  }
 }
 
 TEST(ThreadPool, DestructorFinishesWhatWasSubmitted) {

@@ -1,0 +1,31 @@
+// Length, sum and normalization of rows: what every encoder's output goes through on its way to a file, a
+// search or a figure. Sums are in double.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+
+namespace saccade {
+
+// Euclidean. Not finite where a value is not.
+double row_length(std::span<const float> row);
+double row_length(std::span<const double> row);
+
+// Brings a row to length 1 and returns the length it had. One that is not finite, or no longer than `least`,
+// stays as it is.
+double normalize_row(std::span<float> row, double least = 0);
+
+// Column by column: [columns].
+std::vector<double> sum_rows(MatrixView<const float> rows);
+
+// The direction of a sum of rows, which is that of their mean, as a row of length 1. kBadData with the length
+// for a sum that is not finite or no longer than `least`: of rows of length 1 such a sum is rounding.
+Result<std::vector<float>> unit_row(std::span<const double> sum, double least = 0);
+
+// kBadData, with its length, for a row that is not finite or not of length 1 within the tolerance.
+Status check_unit_row(std::span<const float> row, double tolerance = 1e-3);
+
+}  // namespace saccade
