@@ -144,6 +144,7 @@ Result<SpecialToken> special_token(const Json& config, const char* key, std::str
   if (value.is_object()) {
     SpecialToken token{.content = {}, .normalized = false, .is_name = false};
     SACCADE_ASSIGN(token.content, json_field<std::string>(value, "content").in(key));
+    SACCADE_TRY(check_token_length(token.content).in(key));
     SACCADE_ASSIGN(token.normalized, json_field_or<bool>(value, "normalized", false).in(key));
     for (const char* flag : {"single_word", "lstrip", "rstrip"})
       SACCADE_TRY(require(value, flag, false).in(key));
@@ -151,6 +152,7 @@ Result<SpecialToken> special_token(const Json& config, const char* key, std::str
   }
   SACCADE_ASSIGN(auto content, json_field<std::string>(config, key));
   if (content.empty()) return fail(ErrorCode::kBadData, "\"{}\" is empty", key);
+  SACCADE_TRY(check_token_length(content).in(key));
   return SpecialToken{.content = std::move(content)};
 }
 

@@ -3,7 +3,6 @@
 // Two references that differ in what comes before the words: the tokenizers library reading tokenizer.json,
 // and OpenAI's simple_tokenizer.py (github.com/openai/CLIP), which OpenCLIP took over.
 #include <algorithm>
-#include <array>
 #include <cassert>
 
 #include <unicode/uchar.h>
@@ -11,6 +10,7 @@
 #include "saccade/core/files.h"
 #include "saccade/text/clip_spec.h"
 #include "saccade/text/normalize.h"
+#include "saccade/text/prefix_trie.h"
 #include "saccade/text/tokenizer_files.h"
 #include "saccade/text/utf8.h"
 
@@ -62,19 +62,12 @@ class ClipTokenizer : public Tokenizer {
  public:
   ClipTokenizer(Bpe bpe, ClipTokenizerSpec spec, TextCleanup cleanup)
       : bpe_(std::move(bpe)), spec_(std::move(spec)), cleanup_(cleanup) {
-    for (const AddedToken& added : spec_.added_tokens) {
-      AddedToken token = added;
-      if (token.normalized) token.content = normalize(token.content);
-      if (token.content.empty()) continue;
-      const auto first = static_cast<unsigned char>(token.content[0]);
-      (token.normalized ? normalized_tokens_ : raw_tokens_)[first].push_back(std::move(token));
-    }
-    // Of the tokens that begin at one place the longest is meant.
-    for (AddedTokens* tokens : {&raw_tokens_, &normalized_tokens_}) {
-      for (auto& bucket : *tokens) {
-        std::stable_sort(bucket.begin(), bucket.end(), [](const AddedToken& a, const AddedToken& b) {
-          return a.content.size() > b.content.size();
-        });
+    // Of two that normalization makes one the first is meant: it is put in last.
+    for (auto token = spec_.added_tokens.rbegin(); token != spec_.added_tokens.rend(); ++token) {
+      if (!token->normalized) {
+        raw_tokens_.insert(token->content, token->id);
+      } else if (const std::string content = normalize(token->content); !content.empty()) {
+        normalized_tokens_.insert(content, token->id);
       }
     }
   }
@@ -112,8 +105,6 @@ class ClipTokenizer : public Tokenizer {
   [[nodiscard]] int32_t pad_id() const override { return spec_.pad_id; }
 
  private:
-  using AddedTokens = std::array<std::vector<AddedToken>, 256>;  // by first byte
-
   [[nodiscard]] std::string normalize(std::string_view text) const {
     std::string normalized(text);
     for (const NormalizerStep step : spec_.normalizer) {
@@ -132,23 +123,21 @@ class ClipTokenizer : public Tokenizer {
     return normalized;
   }
 
-  // Appends the ids of the tokens found in the text and gives what lies between them to `rest`.
+  // Appends the ids of the tokens found in the text, the longest of those that begin at one place, and gives
+  // what lies between them to `rest`.
   template <typename Rest>
-  static void split_at_tokens(std::string_view text, const AddedTokens& tokens, std::vector<int32_t>& ids,
+  static void split_at_tokens(std::string_view text, const PrefixTrie& tokens, std::vector<int32_t>& ids,
                               Rest rest) {
     size_t begin = 0;
     for (size_t i = 0; i < text.size();) {
-      const auto& bucket = tokens[static_cast<unsigned char>(text[i])];
-      const auto found = std::find_if(bucket.begin(), bucket.end(), [&](const AddedToken& token) {
-        return text.substr(i).starts_with(token.content);
-      });
-      if (found == bucket.end()) {
+      const PrefixTrie::Match found = tokens.longest(text.substr(i));
+      if (found.length == 0) {
         ++i;
         continue;
       }
       if (i > begin) rest(text.substr(begin, i - begin));
-      ids.push_back(found->id);
-      i += found->content.size();
+      ids.push_back(found.value);
+      i += found.length;
       begin = i;
     }
     if (begin < text.size()) rest(text.substr(begin));
@@ -213,8 +202,8 @@ class ClipTokenizer : public Tokenizer {
   Bpe bpe_;
   ClipTokenizerSpec spec_;
   TextCleanup cleanup_;
-  AddedTokens raw_tokens_;
-  AddedTokens normalized_tokens_;
+  PrefixTrie raw_tokens_;
+  PrefixTrie normalized_tokens_;
 };
 
 }  // namespace

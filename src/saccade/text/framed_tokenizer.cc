@@ -67,12 +67,8 @@ class FramedTokenizer : public Tokenizer {
 
 void AddedTokens::insert(const std::string& text, Token token) {
   if (text.empty()) return;
-  auto& sizes = sizes_by_first_[static_cast<uint8_t>(text[0])];
-  if (std::find(sizes.begin(), sizes.end(), text.size()) == sizes.end()) {
-    sizes.push_back(text.size());
-    std::sort(sizes.rbegin(), sizes.rend());
-  }
-  tokens_[text] = token;
+  places_.insert(text, static_cast<int32_t>(tokens_.size()));
+  tokens_.push_back(token);
   highest_id_ = std::max(highest_id_, token.id);
 }
 
@@ -91,34 +87,26 @@ Status AddedTokens::insert_listed(const Json& token, int32_t id, size_t vocabula
 }
 
 int32_t AddedTokens::find(std::string_view text) const {
-  const auto found = tokens_.find(std::string(text));
-  return found == tokens_.end() ? -1 : found->second.id;
+  const PrefixTrie::Match found = places_.longest(text);
+  return found.length == 0 || found.length < text.size() ? -1 : tokens_[static_cast<size_t>(found.value)].id;
 }
 
 void AddedTokens::append_ids(std::string_view text, const PieceEncoder& encoder,
                              std::vector<int32_t>& ids) const {
   size_t begin = 0;
   for (size_t i = 0; i < text.size();) {
-    const Token* token = nullptr;
-    size_t size = 0;
-    for (const size_t candidate : sizes_by_first_[static_cast<uint8_t>(text[i])]) {
-      if (candidate > text.size() - i) continue;
-      const auto found = tokens_.find(std::string(text.substr(i, candidate)));
-      if (found == tokens_.end()) continue;
-      token = &found->second;
-      size = candidate;
-      break;
-    }
-    if (token == nullptr) {
+    const PrefixTrie::Match found = places_.longest(text.substr(i));
+    if (found.length == 0) {
       ++i;
       continue;
     }
+    const Token& token = tokens_[static_cast<size_t>(found.value)];
     std::string_view before = text.substr(begin, i - begin);
-    if (token->strips_left) before = without_right_space(before);
+    if (token.strips_left) before = without_right_space(before);
     if (!before.empty()) encoder.append_ids(before, ids);
-    ids.push_back(token->id);
-    i += size;
-    if (token->strips_right) i = text.size() - without_left_space(text.substr(i)).size();
+    ids.push_back(token.id);
+    i += found.length;
+    if (token.strips_right) i = text.size() - without_left_space(text.substr(i)).size();
     begin = i;
   }
   if (begin < text.size()) encoder.append_ids(text.substr(begin), ids);

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "saccade/text/prefix_trie.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/text/tokenizer_files.h"
 
@@ -45,8 +45,8 @@ class AddedTokens {
   void append_ids(std::string_view text, const PieceEncoder& encoder, std::vector<int32_t>& ids) const;
 
  private:
-  std::unordered_map<std::string, Token> tokens_;
-  std::vector<size_t> sizes_by_first_[256];  // of the tokens that begin with a byte, longest first
+  std::vector<Token> tokens_;
+  PrefixTrie places_;  // text -> index into tokens_
   int32_t highest_id_ = -1;
 };
 

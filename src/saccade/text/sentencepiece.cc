@@ -136,7 +136,7 @@ void SentencePieceEncoder::append_bpe(std::string_view text, std::vector<int32_t
   std::vector<Symbol> symbols;
   for (size_t begin = 0; begin < text.size();) {
     const std::string_view rest = text.substr(begin);
-    const size_t user_defined = user_defined_.empty() ? 0 : user_defined_.longest(rest);
+    const size_t user_defined = user_defined_.empty() ? 0 : user_defined_.longest(rest).length;
     const size_t size = user_defined != 0 ? user_defined : character_size(rest);
     const auto index = static_cast<int32_t>(symbols.size());
     begin += size;

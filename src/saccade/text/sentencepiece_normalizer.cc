@@ -26,22 +26,6 @@ uint32_t offset(uint32_t unit) {
 
 }  // namespace
 
-void PrefixTrie::insert(std::string_view text, int32_t id) {
-  uint32_t node = 0;
-  for (const char byte : text) {
-    const auto [edge, is_new] = edges_.emplace(edge_key(node, byte), static_cast<uint32_t>(values_.size()));
-    if (is_new) values_.push_back(-1);
-    node = edge->second;
-  }
-  values_[node] = id;
-}
-
-size_t PrefixTrie::longest(std::string_view text) const {
-  size_t length = 0;
-  prefixes(text, [&](size_t end, int32_t) { length = end; });
-  return length;
-}
-
 Result<SentencePieceNormalizer> SentencePieceNormalizer::make(const SentencePieceModel& model) {
   SentencePieceNormalizer result;
   result.add_dummy_prefix_ = model.add_dummy_prefix;
@@ -88,7 +72,7 @@ SentencePieceNormalizer::Prefix SentencePieceNormalizer::mapped(std::string_view
 
 SentencePieceNormalizer::Prefix SentencePieceNormalizer::prefix(std::string_view text) const {
   if (!user_defined_.empty()) {
-    if (const size_t length = user_defined_.longest(text)) return {text.substr(0, length), length};
+    if (const size_t length = user_defined_.longest(text).length) return {text.substr(0, length), length};
   }
   if (const Prefix found = mapped(text); found.length != 0) return found;
   size_t length = 0;

@@ -5,40 +5,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/text/prefix_trie.h"
 #include "saccade/text/sentencepiece_model.h"
 
 namespace saccade {
-
-// Which of a set of strings begin a text. Built once, then safe to read from many threads.
-class PrefixTrie {
- public:
-  void insert(std::string_view text, int32_t value);
-  // Calls found(length, value) for each of the strings that `text` begins with, shortest first.
-  template <typename Found>
-  void prefixes(std::string_view text, const Found& found) const {
-    uint32_t node = 0;
-    for (size_t i = 0; i < text.size(); ++i) {
-      const auto edge = edges_.find(edge_key(node, text[i]));
-      if (edge == edges_.end()) return;
-      node = edge->second;
-      if (values_[node] >= 0) found(i + 1, values_[node]);
-    }
-  }
-  // The length of the longest of them, 0 if there is none.
-  [[nodiscard]] size_t longest(std::string_view text) const;
-  [[nodiscard]] bool empty() const { return edges_.empty(); }
-
- private:
-  static uint64_t edge_key(uint32_t node, char byte) {
-    return uint64_t{node} << 8 | static_cast<uint8_t>(byte);
-  }
-  std::unordered_map<uint64_t, uint32_t> edges_;
-  std::vector<int32_t> values_ = {-1};  // -1: none ends here
-};
 
 class SentencePieceNormalizer {
  public:

@@ -14,7 +14,9 @@
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/text/framed_tokenizer.h"
 #include "saccade/text/tokenizer.h"
+#include "saccade/text/tokenizer_json.h"
 
 namespace saccade {
 namespace {
@@ -364,6 +366,59 @@ TEST(PieceTokenizerFiles, WhatIsNotKnownIsNamed) {
   EXPECT_THAT(json_error(json, [](Json& j) { j["model"]["type"] = "WordLevel"; }),
               HasSubstr("model WordLevel is not a known kind of tokenizer; known: "));
   EXPECT_THAT(json_error(json, [](Json& j) { j["model"].erase("type"); }), HasSubstr("model without a type"));
+}
+
+// Bytes for ids.
+class ByteEncoder : public PieceEncoder {
+ public:
+  void append_ids(std::string_view text, std::vector<int32_t>& ids) const override {
+    for (const char c : text) ids.push_back(static_cast<uint8_t>(c));
+  }
+};
+
+TEST(AddedTokens, TheLongestCountsAndTheLastOfThoseSpelledAlike) {
+  AddedTokens added;
+  added.insert("ab", {.id = 1001});
+  added.insert("abcd", {.id = 1002});
+  added.insert("c", {.id = 1003, .strips_left = true, .strips_right = true});
+  added.insert("ab", {.id = 1004});
+  std::vector<int32_t> ids;
+  added.append_ids("abcabcdx c  y", ByteEncoder(), ids);
+  EXPECT_EQ(ids, (std::vector<int32_t>{1004, 1003, 1002, 'x', 1003, 'y'}));
+  EXPECT_EQ(added.find("ab"), 1004);
+  EXPECT_EQ(added.find("abc"), -1);
+  EXPECT_EQ(added.find("abcde"), -1);
+  EXPECT_EQ(added.find(""), -1);
+  EXPECT_EQ(added.highest_id(), 1004);
+}
+
+// Tokens of every length that all begin alike, and a text of that beginning alone: each place of the text costs
+// a step a byte of the longest, not a try a token. Longer tokens, which would make it slow, are refused.
+TEST(AddedTokens, AHostileListCostsNoMoreThanItsLongest) {
+  AddedTokens added;
+  for (size_t size = 1; size < tokenizer_json::kMaxTokenBytes; ++size) {
+    added.insert(std::string(size, 'a') + "b", {.id = static_cast<int32_t>(1000 + size)});
+  }
+  std::vector<int32_t> ids;
+  const std::string text(size_t{1} << 19, 'a');
+  added.append_ids(text + "b", ByteEncoder(), ids);
+  ASSERT_EQ(ids.size(), text.size() - (tokenizer_json::kMaxTokenBytes - 1) + 1);
+  EXPECT_EQ(ids.back(), 1000 + static_cast<int32_t>(tokenizer_json::kMaxTokenBytes - 1));
+
+  const auto error_of = [](size_t size) {
+    const std::string content(size, 'a');
+    const auto add = [](const Json&, int32_t) { return Status(); };
+    const Json listed = {{"added_tokens", {{{"id", 1}, {"content", content}}}}};
+    const Status list = tokenizer_json::for_each_added_token(listed, {}, 10, add);
+    const Json decoder = {{"added_tokens_decoder", {{"1", {{"content", content}}}}}};
+    const Status in_config = tokenizer_json::for_each_added_token({}, decoder, 10, add);
+    const auto name = tokenizer_json::token_name({{"eos_token", content}}, "eos_token", "");
+    EXPECT_EQ(list.has_value(), in_config.has_value());
+    EXPECT_EQ(list.has_value(), name.has_value());
+    return list ? "" : list.error().message;
+  };
+  EXPECT_EQ(error_of(tokenizer_json::kMaxTokenBytes), "");
+  EXPECT_THAT(error_of(tokenizer_json::kMaxTokenBytes + 1), HasSubstr("a token of 257 bytes, limit 256"));
 }
 
 }  // namespace

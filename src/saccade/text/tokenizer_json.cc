@@ -81,6 +81,12 @@ Result<std::vector<BpeMerge>> parse_merges(const Json& json) {
   return merges;
 }
 
+Status check_token_length(std::string_view content) {
+  if (content.size() <= kMaxTokenBytes) return {};
+  return fail(ErrorCode::kLimit, "a token of {} bytes, limit {}: \"{}\"", content.size(), kMaxTokenBytes,
+              shown(content));
+}
+
 Status for_each_added_token(const Json& tokenizer_json, const Json& config, size_t limit,
                             const std::function<Status(const Json& token, int32_t id)>& add) {
   const auto list_of = [&](const Json& object, const char* key, Json::value_t type,
@@ -94,11 +100,16 @@ Status for_each_added_token(const Json& tokenizer_json, const Json& config, size
     }
     return &list;
   };
+  const auto add_checked = [&](const Json& token, int32_t id) -> Status {
+    SACCADE_ASSIGN(const auto content, json_field_or<std::string>(token, "content", ""));
+    SACCADE_TRY(check_token_length(content));
+    return add(token, id);
+  };
   constexpr char kList[] = "added_tokens";
   SACCADE_ASSIGN(const Json* list, list_of(tokenizer_json, kList, Json::value_t::array, "an array"));
   for (const Json& token : *list) {
     SACCADE_ASSIGN(const auto id, json_field<int32_t>(token, "id").in(kList));
-    SACCADE_TRY(add(token, id).in(kList));
+    SACCADE_TRY(add_checked(token, id).in(kList));
   }
   constexpr char kDecoder[] = "added_tokens_decoder";
   SACCADE_ASSIGN(const Json* decoder, list_of(config, kDecoder, Json::value_t::object, "an object"));
@@ -108,7 +119,7 @@ Status for_each_added_token(const Json& tokenizer_json, const Json& config, size
     if (error != std::errc() || end != key.data() + key.size()) {
       return fail(ErrorCode::kBadData, "{}: \"{}\" is not an id", kDecoder, shown(key));
     }
-    SACCADE_TRY(add(token, id).in(kDecoder));
+    SACCADE_TRY(add_checked(token, id).in(kDecoder));
   }
   return {};
 }
@@ -116,8 +127,10 @@ Status for_each_added_token(const Json& tokenizer_json, const Json& config, size
 Result<std::string> token_name(const Json& config, const char* key, std::string_view otherwise) {
   const Json& value = member(config, key);
   if (value.is_null()) return std::string(otherwise);
-  if (value.is_object()) return json_field<std::string>(value, "content").in(key);
-  return json_field<std::string>(config, key);
+  SACCADE_ASSIGN(std::string name, value.is_object() ? json_field<std::string>(value, "content").in(key)
+                                                     : json_field<std::string>(config, key));
+  SACCADE_TRY(check_token_length(name).in(key));
+  return name;
 }
 
 Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine) {

@@ -33,9 +33,16 @@ Result<BpeMerge> parse_merge(std::string_view text, std::string place);
 // ["left right", ...] or [["left", "right"], ...]
 Result<std::vector<BpeMerge>> parse_merges(const Json& json);
 
+// The longest token that is looked for in texts: each place of a text may cost as many steps. Published ones
+// have some 90 bytes at most (Gemma's runs of spaces).
+constexpr size_t kMaxTokenBytes = 256;
+// kLimit for a longer one.
+Status check_token_length(std::string_view content);
+
 // Gives `add` each token of tokenizer.json's "added_tokens", [{"id": 49407, "content": ...}, ...], then each
 // of tokenizer_config.json's "added_tokens_decoder", {"49407": {"content": ...}, ...}: of two that are
-// spelled alike the later stands. Either list may be absent; more than `limit` tokens in one are refused.
+// spelled alike the later stands. Either list may be absent; more than `limit` tokens in one are refused, and
+// tokens of more than kMaxTokenBytes.
 Status for_each_added_token(const Json& tokenizer_json, const Json& config, size_t limit,
                             const std::function<Status(const Json& token, int32_t id)>& add);
 
