@@ -1,4 +1,6 @@
 // COCO's captions JSON: "images" with an id and a file name, "annotations" with an image's id and a caption.
+#include <map>
+
 #include "saccade/data/reader.h"
 
 namespace saccade::data {
@@ -10,7 +12,8 @@ bool recognizes(const Candidate& candidate) {
          !candidate.outline->member("images").empty();
 }
 
-using Places = std::unordered_map<int64_t, size_t>;
+// Ordered: the ids are a stranger's, who could choose them to meet in one place of a hash table.
+using Places = std::map<int64_t, size_t>;
 
 Status add_image(const Json& record, Places& places, Dataset& dataset) {
   DatasetItem item;

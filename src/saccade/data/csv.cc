@@ -25,13 +25,14 @@ Result<std::string> CsvReader::quoted() {
   while (at_ < text_.size()) {
     const char c = text_[at_++];
     if (c == '\n') ++line_;
-    if (c != '"') {
+    const bool doubled = c == '"' && at_ < text_.size() && text_[at_] == '"';
+    if (c != '"' || doubled) {
+      if (field.size() == kMaxField) {
+        return fail(ErrorCode::kLimit, "line {}: a quoted field of more than {} bytes; is its quote closed?",
+                    began, kMaxField);
+      }
       field += c;
-      continue;
-    }
-    if (at_ < text_.size() && text_[at_] == '"') {
-      field += '"';
-      ++at_;
+      if (doubled) ++at_;
       continue;
     }
     if (at_ < text_.size() && text_[at_] != separator_ && !at_line_end()) {
@@ -43,9 +44,12 @@ Result<std::string> CsvReader::quoted() {
   return fail(ErrorCode::kBadData, "line {}: a quoted field that does not end", began);
 }
 
-std::string CsvReader::plain() {
+Result<std::string> CsvReader::plain() {
   const size_t begin = at_;
   while (at_ < text_.size() && text_[at_] != separator_ && !at_line_end()) ++at_;
+  if (at_ - begin > kMaxField) {
+    return fail(ErrorCode::kLimit, "line {}: a field of {} bytes, limit {}", line_, at_ - begin, kMaxField);
+  }
   return std::string(text_.substr(begin, at_ - begin));
 }
 
@@ -55,11 +59,11 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
   if (at_ >= text_.size()) return false;
   record_line_ = line_;
   for (;;) {
-    if (quotes_ && at_ < text_.size() && text_[at_] == '"') {
-      SACCADE_ASSIGN(fields.emplace_back(), quoted());
-    } else {
-      fields.push_back(plain());
+    if (fields.size() == kMaxFields) {
+      return fail(ErrorCode::kLimit, "line {}: more than {} fields", record_line_, kMaxFields);
     }
+    const bool is_quoted = quotes_ && at_ < text_.size() && text_[at_] == '"';
+    SACCADE_ASSIGN(fields.emplace_back(), is_quoted ? quoted() : plain());
     if (at_ >= text_.size()) return true;
     if (text_[at_] != separator_) break;
     ++at_;

@@ -17,11 +17,15 @@ namespace saccade::data {
 
 class CsvReader {
  public:
+  static constexpr size_t kMaxField = size_t{16} << 20;
+  static constexpr size_t kMaxFields = 65'536;
+
   // Reads `text`, which must outlive the reader. quotes = false: a quote is a character everywhere.
   explicit CsvReader(std::string_view text, char separator = ',', bool quotes = true);
 
   // The next record's fields into `fields`; false at the end. kBadData with the line for a quoted field that
-  // never ends, or that is followed by something else than a separator.
+  // never ends, or that is followed by something else than a separator; kLimit for a field of more than
+  // kMaxField bytes (a quote that is not closed takes in all of a file) or a record of more than kMaxFields.
   Result<bool> next(std::vector<std::string>& fields);
   // The line, from 1, that the last record began on.
   [[nodiscard]] int64_t line() const { return record_line_; }
@@ -30,7 +34,7 @@ class CsvReader {
   [[nodiscard]] bool at_line_end() const;
   void skip_line_end();
   Result<std::string> quoted();
-  std::string plain();
+  Result<std::string> plain();
 
   std::string_view text_;
   char separator_;

@@ -44,6 +44,28 @@ TEST(Csv, FieldsQuotesLineEnds) {
   EXPECT_TRUE(rows_of("\n\r\n").empty());
 }
 
+// What foreign bytes make it keep is bounded, however long the file behind them.
+TEST(Csv, FieldsAndRecordsAreBounded) {
+  const auto error_of = [](const std::string& text) {
+    CsvReader reader(text);
+    std::vector<std::string> fields;
+    const auto header = reader.next(fields);
+    const auto row = header ? reader.next(fields) : header;
+    return row ? "" : std::string(error_name(row.error().code)) + ": " + row.error().message;
+  };
+  const std::string most(CsvReader::kMaxField, 'x');
+  EXPECT_EQ(error_of("a\n\"" + most + "\"\n"), "");
+  EXPECT_EQ(error_of("a\n" + most + "\n"), "");
+  EXPECT_EQ(error_of("a\n\"" + most + most),
+            "limit: line 2: a quoted field of more than 16777216 bytes; is its quote closed?");
+  EXPECT_EQ(error_of("a\n\"" + std::string(3 * CsvReader::kMaxField, '"')),
+            "limit: line 2: a quoted field of more than 16777216 bytes; is its quote closed?");
+  EXPECT_EQ(error_of("a\n" + most + "x\n"), "limit: line 2: a field of 16777217 bytes, limit 16777216");
+  EXPECT_EQ(error_of("a\n" + std::string(CsvReader::kMaxFields - 1, ',') + "\n"), "");
+  EXPECT_EQ(error_of("a\n" + std::string(CsvReader::kMaxFields, ',') + "\n"),
+            "limit: line 2: more than 65536 fields");
+}
+
 TEST(Csv, ErrorsNameTheLine) {
   const std::pair<const char*, const char*> kCases[] = {
       {"a,b\n1,\"x\ny", "line 2: a quoted field that does not end"},

@@ -113,6 +113,23 @@ TEST(Layouts, CocoCaptions) {
   EXPECT_THAT(error_of(folder, "twice.json"), HasSubstr("a second image with id 1"));
 }
 
+// Ids that all fall into one bucket of libstdc++'s hash table, which takes an integer for its own hash: minutes
+// where places are kept in one.
+TEST(Layouts, CocoIdsMayBeHostile) {
+  constexpr int64_t kImages = 170'000;
+  std::unordered_map<int64_t, int64_t> table;
+  for (int64_t i = 0; i < kImages; ++i) table.emplace(i, i);
+  const auto buckets = static_cast<int64_t>(table.bucket_count());
+  std::string json = R"({"annotations": [{"image_id": 0, "caption": "a"}], "images": [)";
+  for (int64_t i = 0; i < kImages; ++i) {
+    json += fmt::format("{}{{\"id\": {}, \"file_name\": \"{}.jpg\"}}", i == 0 ? "" : ",", i * buckets, i);
+  }
+  const test::TestFolder folder;
+  folder.write("hostile.json", json + "]}");
+  folder.write("0.jpg", "x");
+  EXPECT_EQ(read(folder, "hostile.json").items.size(), 1U);
+}
+
 TEST(Layouts, FlickrToken) {
   const test::TestFolder folder;
   folder.write("Flicker8k_Dataset/1.jpg", "x");

@@ -85,10 +85,19 @@ Result<Candidate> look_at(const fs::path& path) {
     std::sort(candidate.names.begin(), candidate.names.end(), by_number);
     return candidate;
   }
-  SACCADE_ASSIGN(MappedFile file, MappedFile::open(path));
-  candidate.file = std::make_shared<MappedFile>(std::move(file));
-  const auto bytes = candidate.file->bytes();
-  candidate.text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  constexpr int64_t kMaxCopy = int64_t{1} << 30;
+  auto copy = read_file(path, kMaxCopy);
+  if (copy) {
+    candidate.copy = std::make_shared<std::string>(*std::move(copy));
+    candidate.text = *candidate.copy;
+  } else if (copy.error().code == ErrorCode::kLimit) {
+    SACCADE_ASSIGN(MappedFile file, MappedFile::open(path));
+    candidate.mapped = std::make_shared<MappedFile>(std::move(file));
+    const auto bytes = candidate.mapped->bytes();
+    candidate.text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  } else {
+    return fail(std::move(copy).error());
+  }
   candidate.outline = outline_json(candidate.text);
   return candidate;
 }

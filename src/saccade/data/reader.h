@@ -18,11 +18,13 @@
 
 namespace saccade::data {
 
-// What a layout is told from, and read from: a file, mapped, or a folder's names.
+// What a layout is told from, and read from: a file or a folder's names. A file of up to 1 GiB is a copy, so that
+// it may be rewritten meanwhile; a larger one is mapped, and must not shrink while it is read.
 struct Candidate {
   std::filesystem::path path;
   bool folder = false;
-  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const std::string> copy;
+  std::shared_ptr<const MappedFile> mapped;
   std::string_view text;               // the whole file
   std::optional<JsonOutline> outline;  // where the file begins as JSON does
   std::vector<std::string> names;      // a folder's entries, in the order of by_number()

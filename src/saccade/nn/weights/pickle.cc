@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 namespace saccade {
 namespace {
@@ -547,8 +547,8 @@ class Machine {
   size_t start_ = 0;  // of the opcode at hand
   PickleGraph graph_;
   std::vector<uint32_t> stack_;
-  std::vector<size_t> marks_;  // heights of the stack
-  std::unordered_map<uint32_t, uint32_t> memo_;
+  std::vector<size_t> marks_;          // heights of the stack
+  std::map<uint32_t, uint32_t> memo_;  // ordered: no choice of keys makes a look-up slow
   size_t recalled_ = 0;
   bool done_ = false;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <unordered_map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -227,6 +228,25 @@ TEST(ZipArchive, EveryDamageIsNamed) {
 }
 
 // ---- pickles made here
+
+// Memo keys that all fall into one bucket of libstdc++'s hash table, and references to the one that is found
+// last: minutes where the memo is such a table.
+TEST(Pickle, MemoKeysMayBeHostile) {
+  constexpr uint32_t kKeys = 42'000;
+  constexpr uint32_t kReferences = 300'000;
+  std::unordered_map<uint32_t, uint32_t> table;
+  for (uint32_t i = 0; i < kKeys; ++i) table.emplace(i, i);
+  const auto buckets = static_cast<uint32_t>(table.bucket_count());
+  ASSERT_LT(uint64_t{kKeys} * buckets, uint64_t{1} << 32);
+  std::string pickle = "\x80\x02N";
+  for (uint32_t i = 0; i < kKeys; ++i) pickle.append("r").append(raw(i * buckets));
+  for (uint32_t i = 0; i < kReferences; ++i) {
+    pickle.append("j").append(raw(uint32_t{i % kKeys} * buckets)).append("0");
+  }
+  const auto graph = read_pickle(bytes_of(pickle + "."));
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(graph->nodes.size(), 1U);
+}
 
 const std::string kProtocol2 = "\x80\x02";
 
