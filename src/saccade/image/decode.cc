@@ -142,8 +142,12 @@ tl::unexpected<Error> broken(std::string_view format) {
   // libheif's words for a codec that it was built without.
   const bool unsupported = text.find("Unsupported codec") != std::string::npos ||
                            text.find("Unsupported feature") != std::string::npos;
-  return fail(unsupported ? ErrorCode::kUnsupported : ErrorCode::kBadData, "{}: {}", format,
-              text.empty() ? "broken or cut off" : text);
+  // libvips' own, of memory that the system would not give: nothing is wrong with the file.
+  const bool out_of_memory = text.find("out of memory") != std::string::npos;
+  const ErrorCode code = out_of_memory ? ErrorCode::kIo
+                         : unsupported ? ErrorCode::kUnsupported
+                                       : ErrorCode::kBadData;
+  return fail(code, "{}: {}", format, text.empty() ? "broken or cut off" : text);
 }
 
 // "jpegload_buffer" -> "jpeg"
@@ -463,7 +467,7 @@ Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const Decode
     if (!failure.empty()) return fail(ErrorCode::kInternal, "{}", failure);
     return Decoder(bytes, options).run();
   } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::kLimit, "not enough memory for its pixels");
+    return fail(ErrorCode::kIo, "not enough memory for its pixels");
   }
 }
 

@@ -1,0 +1,185 @@
+#include "saccade/image/read_pixels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+
+namespace saccade {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A number of units that many threads share. First come, first served: a large request is not starved by
+// small ones.
+class Budget {
+ public:
+  explicit Budget(int64_t units) : total_(units), free_(units) {}
+
+  // Returns what was taken: `units`, or all there is where that is more.
+  int64_t acquire(int64_t units) {
+    units = std::min(units, total_);
+    std::unique_lock lock(mutex_);
+    const int64_t ticket = next_++;
+    changed_.wait(lock, [&] { return ticket == serving_ && free_ >= units; });
+    free_ -= units;
+    ++serving_;
+    changed_.notify_all();
+    return units;
+  }
+
+  void release(int64_t units) {
+    const std::lock_guard lock(mutex_);
+    free_ += units;
+    changed_.notify_all();
+  }
+
+ private:
+  const int64_t total_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t free_;
+  int64_t next_ = 0;
+  int64_t serving_ = 0;
+};
+
+class Share {
+ public:
+  Share(Budget& budget, int64_t units) : budget_(budget), units_(budget.acquire(units)) {}
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { budget_.release(units_); }
+
+ private:
+  Budget& budget_;
+  int64_t units_;
+};
+
+PictureReader::Outcome failed(Error error) {
+  const bool of_the_bytes = is_of_the_bytes(error.code);
+  return {.error = std::move(error), .of_the_bytes = of_the_bytes};
+}
+
+}  // namespace
+
+bool is_of_the_bytes(ErrorCode code) {
+  return code == ErrorCode::kBadData || code == ErrorCode::kUnsupported || code == ErrorCode::kLimit;
+}
+
+struct PictureReader::State {
+  explicit State(int64_t pixels) : budget(pixels) {}
+  Budget budget;
+  mutable std::mutex mutex;
+  Seconds seconds;
+};
+
+PictureReader::PictureReader(const DecodeOptions& options, int64_t pixels_in_flight, int threads)
+    : options_(options),
+      pixels_in_flight_(std::max<int64_t>(pixels_in_flight, 1)),
+      first_share_(std::max(pixels_in_flight_ / std::max(threads, 1),
+                            std::min<int64_t>(4'000'000, pixels_in_flight_))),
+      state_(std::make_unique<State>(pixels_in_flight_)) {}
+PictureReader::~PictureReader() = default;
+
+PictureReader::Seconds PictureReader::seconds() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->seconds;
+}
+
+// Nothing: the picture has more than max_pixels, but not more than the options allow.
+std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view bytes, int64_t max_pixels,
+                                                            const Use& use) {
+  DecodeOptions options = options_;
+  options.max_pixels = std::min(options.max_pixels, max_pixels);
+  auto start = Clock::now();
+  const auto decoded = decode_image(std::as_bytes(std::span(bytes)), options);
+  const double decoding = seconds_since(start);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->seconds.decode += decoding;
+  }
+  if (!decoded) {
+    const bool limited = decoded.error().code == ErrorCode::kLimit;
+    const bool out_of_time = limited && options.max_seconds > 0 && decoding >= options.max_seconds;
+    if (limited && !out_of_time && options.max_pixels < options_.max_pixels) return std::nullopt;
+    Outcome outcome = failed(decoded.error());
+    outcome.of_the_bytes = outcome.of_the_bytes && !out_of_time;
+    return outcome;
+  }
+  start = Clock::now();
+  if (const Status done = use(*decoded); !done) return failed(done.error());
+  const std::lock_guard lock(state_->mutex);
+  state_->seconds.use += seconds_since(start);
+  return Outcome{};
+}
+
+PictureReader::Outcome PictureReader::read_within(const ReadBytes& bytes, int64_t file_bytes,
+                                                  const Use& use) {
+  // How large a picture is shows only when its header is read, which the decoder does before it takes memory:
+  // ask for a thread's even share first, and for twice as much as long as that is refused. The share covers
+  // the file's bytes too; between two tries only small files are kept.
+  constexpr int64_t kBytesAPixel = 4;
+  constexpr size_t kKeptBytes = size_t{16} << 20;
+  std::optional<std::string> content;
+  for (int64_t share = first_share_;; share *= 2) {
+    const Share held(state_->budget, std::max(share, file_bytes / kBytesAPixel));
+    if (!content) {
+      auto read = bytes();
+      if (!read) return failed(std::move(read).error());
+      if (!*read) return {};
+      content = *std::move(read);
+    }
+    auto outcome = decode(*content, share >= pixels_in_flight_ ? options_.max_pixels : share, use);
+    if (outcome) return *std::move(outcome);
+    if (content->size() > kKeptBytes) content.reset();
+  }
+}
+
+PictureReader::Outcome PictureReader::read(const ReadBytes& bytes, int64_t file_bytes, const Use& use) {
+  try {
+    return read_within(bytes, file_bytes, use);
+  } catch (const std::bad_alloc&) {
+    return failed({ErrorCode::kIo, "not enough memory"});
+  }
+}
+
+PixelOptions pixel_options(const Preprocessing& preprocessing, DecodeOptions decode) {
+  decode.vector_side = vector_side(preprocessing);
+  return {.decode = decode, .preprocessing = preprocessing};
+}
+
+PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(int64_t number)>& bytes,
+                       const PixelOptions& options, ThreadPool& pool) {
+  const Preprocessing& preprocessing = options.preprocessing;
+  PictureReader reader(options.decode, options.pixels_in_flight, pool.size());
+  PixelBatch batch;
+  batch.pixels =
+      Matrix<float>(count, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
+  std::vector<std::optional<Error>> errors(static_cast<size_t>(count));
+  pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto content = [&]() -> Result<std::optional<std::string>> { return bytes(i); };
+      const auto use = [&](const DecodedImage& picture) {
+        return preprocess(picture.image, preprocessing, batch.pixels.row(i));
+      };
+      errors[static_cast<size_t>(i)] = reader.read(content, 0, use).error;
+    }
+  });
+  for (int64_t i = 0; i < count; ++i) {
+    if (auto& error = errors[static_cast<size_t>(i)]) {
+      batch.failed.emplace_back(i, *std::move(error));
+      continue;
+    }
+    const auto row = static_cast<int64_t>(batch.which.size());
+    if (row < i) std::ranges::copy(batch.pixels.row(i), batch.pixels.row(row).begin());
+    batch.which.push_back(i);
+  }
+  return batch;
+}
+
+}  // namespace saccade

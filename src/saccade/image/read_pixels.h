@@ -1,0 +1,95 @@
+// From picture files to what an encoder reads: decoded and preprocessed on many threads, in bounded memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/image.h"
+#include "saccade/image/preprocess.h"
+
+namespace saccade {
+
+// Pixels decoded at the same time, all threads together, where nothing else is said.
+inline constexpr int64_t kPixelsInFlight = 100'000'000;
+
+// Whether such a failure is a property of the file's bytes, so that another try would end as this one did. The
+// others may go away: permission, a failing disk, memory. Of kLimit, time is no such property either.
+bool is_of_the_bytes(ErrorCode code);
+
+// Decodes one picture at a time, on as many threads as call it. Memory: pixels_in_flight x 4 bytes (a larger
+// picture is decoded alone), the files' bytes of the pictures at hand among them, and for each thread a file's
+// bytes of up to 16 MiB.
+class PictureReader {
+ public:
+  // `threads`: how many will call read() at a time, about.
+  PictureReader(const DecodeOptions& options, int64_t pixels_in_flight, int threads);
+  ~PictureReader();
+  PictureReader(const PictureReader&) = delete;
+  PictureReader& operator=(const PictureReader&) = delete;
+
+  // The bytes of a file, or nothing where it is not to be decoded after all. May be called twice for one file.
+  using ReadBytes = std::function<Result<std::optional<std::string>>()>;
+  // What to do with the decoded picture, while its memory is accounted for.
+  using Use = std::function<Status(const DecodedImage& picture)>;
+  struct Outcome {
+    std::optional<Error> error;  // of `bytes`, decode_image or `use`; kIo where memory ran out
+    bool of_the_bytes = false;   // the error is a property of the file's bytes
+  };
+  // file_bytes: how large the file is, as far as that is known.
+  Outcome read(const ReadBytes& bytes, int64_t file_bytes, const Use& use);
+
+  [[nodiscard]] const DecodeOptions& options() const { return options_; }
+  // Seconds of work until now, all threads together.
+  struct Seconds {
+    double decode = 0;
+    double use = 0;
+  };
+  [[nodiscard]] Seconds seconds() const;
+
+ private:
+  struct State;
+  Outcome read_within(const ReadBytes& bytes, int64_t file_bytes, const Use& use);
+  std::optional<Outcome> decode(std::string_view bytes, int64_t max_pixels, const Use& use);
+
+  const DecodeOptions options_;
+  const int64_t pixels_in_flight_;
+  const int64_t first_share_;
+  std::unique_ptr<State> state_;
+};
+
+// How pictures become an encoder's input.
+struct PixelOptions {
+  DecodeOptions decode;
+  Preprocessing preprocessing;
+  int64_t pixels_in_flight = kPixelsInFlight;
+};
+// With decoding that fits the preprocessing: vector pictures are drawn large enough.
+PixelOptions pixel_options(const Preprocessing& preprocessing, DecodeOptions decode = {});
+
+// Pictures as an encoder takes them.
+struct PixelBatch {
+  Matrix<float> pixels;        // its first rows() are those of the pictures that could be read, in order
+  std::vector<int64_t> which;  // of each row, the picture's number; rising
+  std::vector<std::pair<int64_t, Error>> failed;  // the other pictures, by number
+
+  [[nodiscard]] MatrixView<const float> rows() const {
+    return pixels.view().slice(0, static_cast<int64_t>(which.size()));
+  }
+};
+
+// Reads pictures 0 to count - 1 on the pool, the caller working along, and preprocesses them. `bytes` gives a
+// file's bytes, from several threads, and may be called twice for one. A picture that cannot be read is no error
+// of the batch. Memory: the batch itself, and that of PictureReader. The same for any number of threads.
+PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(int64_t number)>& bytes,
+                       const PixelOptions& options, ThreadPool& pool);
+
+}  // namespace saccade
