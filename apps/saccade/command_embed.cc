@@ -17,7 +17,7 @@
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
-#include "saccade/image/preprocess.h"
+#include "saccade/image/read_pixels.h"
 
 #include "checkpoint.h"
 #include "command.h"
@@ -84,11 +84,9 @@ Result<std::vector<std::filesystem::path>> find_images(std::span<const std::stri
 
 Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
   SACCADE_ASSIGN(const auto paths, find_images(arguments.images));
-  const Preprocessing& preprocessing = encoder.preprocessing();
-  const int64_t pixels_each = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
   const std::stop_token stop = session.interrupts.stop_cleanly();
-  const DecodeOptions decode = {.apply_orientation = !arguments.as_stored,
-                                .vector_side = vector_side(preprocessing)};
+  const PixelOptions options =
+      pixel_options(encoder.preprocessing(), {.apply_orientation = !arguments.as_stored});
   ThreadPool pool(arguments.encoder.threads);
   ProgressLine progress(session.quiet);
   const ProgressCallback tell = progress.callback();
@@ -99,28 +97,15 @@ Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder,
   for (int64_t first = 0; first < total; first += arguments.batch) {
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped, nothing written");
     const int64_t count = std::min<int64_t>(arguments.batch, total - first);
-    Matrix<float> pixels(count, pixels_each);
-    std::vector<Status> read(static_cast<size_t>(count));
-    pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        auto decoded = decode_image_file(paths[static_cast<size_t>(first + i)], decode);
-        read[static_cast<size_t>(i)] = decoded ? preprocess(decoded->image, preprocessing, pixels.row(i))
-                                               : Status(tl::unexpected<Error>(decoded.error()));
-      }
-    });
-    int64_t kept = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const std::string& name = paths[static_cast<size_t>(first + i)].native();
-      if (!read[static_cast<size_t>(i)]) {
-        result.failed.emplace_back(name, read[static_cast<size_t>(i)].error());
-        continue;
-      }
-      if (kept < i) std::ranges::copy(pixels.row(i), pixels.row(kept).begin());
-      ++kept;
-      result.names.push_back(name);
-    }
-    if (kept > 0) {
-      SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_images(pixels.view().slice(0, kept)));
+    const auto path_of = [&](int64_t i) -> const std::filesystem::path& {
+      return paths[static_cast<size_t>(first + i)];
+    };
+    PixelBatch batch = read_pixels(
+        count, [&](int64_t i) { return read_file(path_of(i), options.decode.max_bytes); }, options, pool);
+    for (auto& [i, error] : batch.failed) result.failed.emplace_back(path_of(i).native(), std::move(error));
+    for (const int64_t i : batch.which) result.names.push_back(path_of(i).native());
+    if (batch.rows().rows() > 0) {
+      SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_images(batch.rows()));
       parts.push_back(std::move(rows));
     }
     if (tell) tell({"embedding", first + count, total, ""});

@@ -11,6 +11,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
+#include "saccade/core/rows.h"
 #include "saccade/eval/figures/sample.h"
 #include "saccade/image/image.h"
 #include "saccade/index/exact_search.h"
@@ -92,13 +93,10 @@ class Gallery {
 
  private:
   static void fill_random(SplitMix& random, std::span<float> row) {
-    double squares = 0;
     for (float& value : row) {
       value = static_cast<float>(static_cast<double>(random.next() >> 11) * 0x1p-52 - 1);
-      squares += double{value} * value;
     }
-    const auto scale = static_cast<float>(1 / std::sqrt(squares));
-    for (float& value : row) value *= scale;
+    normalize_row(row);
   }
   static int64_t rows_of(const EmbeddedRows& pictures, int64_t item) {
     const auto i = static_cast<size_t>(item % pictures.size());

@@ -1,8 +1,9 @@
 #include "saccade/index/patch_pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
+
+#include "saccade/core/rows.h"
 
 namespace saccade {
 namespace {
@@ -56,12 +57,8 @@ Matrix<float> pool_patches(MatrixView<const float> rows, PatchGrid grid, int64_t
       }
     }
     const auto count = static_cast<double>(block.rows * block.columns);
-    double square = 0;
-    for (double& value : sum) {
-      value /= count;
-      square += value * value;
-    }
-    const double length = std::sqrt(square);
+    for (double& value : sum) value /= count;
+    const double length = row_length(sum);
     const double scale = length > 1e-6 ? 1 / length : 1;
     const auto row = pooled.row(r);
     for (size_t c = 0; c < sum.size(); ++c) row[c] = static_cast<float>(sum[c] * scale);

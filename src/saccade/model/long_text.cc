@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "saccade/core/rows.h"
+
 namespace saccade {
 
 std::string_view chunk_pooling_name(ChunkPooling pooling) {
@@ -43,18 +45,11 @@ Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<c
       pooled[c] = pooling == ChunkPooling::kMaximum ? std::max(pooled[c], value) : pooled[c] + weight * value;
     }
   }
-  double square = 0;
-  for (const double value : pooled) square += value * value;
-  const double length = std::sqrt(square);
   // Sums and maxima of unit rows that are this short are rounding.
-  if (!(length > 1e-6)) {
-    return fail(ErrorCode::kBadData, "rows of {} chunks cancel out ({} of length {:.1e})", rows.rows(),
-                chunk_pooling_name(pooling), length);
-  }
-  std::vector<float> row;
-  row.reserve(pooled.size());
-  for (const double value : pooled) row.push_back(static_cast<float>(value / length));
-  return row;
+  auto row = unit_row(pooled, 1e-6);
+  if (row) return row;
+  return fail(ErrorCode::kBadData, "rows of {} chunks cancel out ({} of length {:.1e})", rows.rows(),
+              chunk_pooling_name(pooling), row_length(pooled));
 }
 
 }  // namespace saccade

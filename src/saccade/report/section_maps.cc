@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/rows.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/eval/figures/projection.h"
 #include "saccade/report/html.h"
@@ -52,16 +53,11 @@ Status take_rows(const TensorView& from, std::span<const int64_t> which, int64_t
         from.dtype,
         {width},
         from.bytes.subspan(static_cast<size_t>(which[i] * bytes), static_cast<size_t>(bytes))};
-    SACCADE_ASSIGN(const std::vector<float> values, row.to_floats());
-    double square = 0;
-    for (const float value : values) square += static_cast<double>(value) * value;
-    if (!(square > 0) || !std::isfinite(square)) {
+    SACCADE_ASSIGN(std::vector<float> values, row.to_floats());
+    if (const double length = normalize_row(values); !(length > 0) || !std::isfinite(length)) {
       return fail(ErrorCode::kBadData, "row {} is all zeros or not finite", which[i]);
     }
-    for (int64_t c = 0; c < width; ++c) {
-      to(first + static_cast<int64_t>(i), c) =
-          static_cast<float>(values[static_cast<size_t>(c)] / std::sqrt(square));
-    }
+    std::ranges::copy(values, to.row(first + static_cast<int64_t>(i)).begin());
   }
   return {};
 }

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "saccade/core/hash.h"
-#include "saccade/image/image.h"
 #include "saccade/image/preprocess.h"
+#include "saccade/image/read_pixels.h"
 
 namespace saccade {
 namespace {
@@ -51,11 +51,6 @@ Image to_premultiplied_rgba(const Image& image) {
     out.pixels[i * 4 + 3] = static_cast<uint8_t>(a);
   }
   return out;
-}
-
-Result<DecodedImage> decode_item(const DatasetItem& item, const DecodeOptions& options) {
-  SACCADE_ASSIGN(const std::string bytes, read_image_bytes(item.image, options.max_bytes));
-  return decode_image(std::as_bytes(std::span(bytes)), options);
 }
 
 uint8_t flags_of(std::span<const uint8_t> pixels) {
@@ -125,12 +120,15 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
   DecodeOptions decode;
   decode.vector_side = 2 * side;  // some detail to sample from, little enough to be quick
   decode.shrink_to_side = 2 * side;
+  PictureReader reader(decode, kPixelsInFlight, pool.size());
   pool.parallel_for(static_cast<int64_t>(items.size()), 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
       const DatasetItem& item = items[static_cast<size_t>(i)];
-      const auto decoded = decode_item(item, decode);
-      if (decoded) {
-        const Image small = resize(to_premultiplied_rgba(decoded->image), side, side, ResizeFilter::kBicubic);
+      const auto bytes = [&]() -> Result<std::optional<std::string>> {
+        return read_image_bytes(item.image, decode.max_bytes);
+      };
+      const auto use = [&](const DecodedImage& picture) -> Status {
+        const Image small = resize(to_premultiplied_rgba(picture.image), side, side, ResizeFilter::kBicubic);
         uint8_t* out = store.memory_.data() + static_cast<size_t>(i) * stride;
         std::copy(small.pixels.begin(), small.pixels.end(), out);
         // Bicubic overshoot may leave colour above alpha; compositing counts on it not being so.
@@ -138,10 +136,12 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
           for (size_t c = 0; c < 3; ++c) out[p + c] = std::min(out[p + c], out[p + 3]);
         }
         store.memory_[store.pixel_bytes_ + static_cast<size_t>(i)] = flags_of({out, stride});
-      } else {
-        const std::lock_guard lock(mutex);
-        store.failures_.push_back(decoded.error().in(item.image.name()).message);
-      }
+        return {};
+      };
+      const auto outcome = reader.read(bytes, 0, use);
+      if (!outcome.error) continue;
+      const std::lock_guard lock(mutex);
+      store.failures_.push_back(outcome.error->in(item.image.name()).message);
     }
     const int64_t now = done += end - begin;
     if (progress) {

@@ -7,7 +7,7 @@
 #include "saccade/eval/figures/ranking.h"
 #include "saccade/eval/figures/relevance.h"
 #include "saccade/eval/rows/pair_scores.h"
-#include "saccade/image/image.h"
+#include "saccade/image/read_pixels.h"
 
 namespace saccade {
 
@@ -20,35 +20,28 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
   }
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;
-  const DecodeOptions decode = {.vector_side = vector_side(preprocessing)};
-  const int64_t values = int64_t{3} * preprocessing.output_height() * preprocessing.output_width();
-  const auto count = static_cast<int64_t>(dataset.items.size());
-  Matrix<float> pixels(count, values);
-  std::vector<std::string> errors(dataset.items.size());
-  pool.parallel_for(count, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const DatasetItem& item = dataset.items[static_cast<size_t>(i)];
-      std::string& error = errors[static_cast<size_t>(i)];
-      const auto bytes = read_image_bytes(item.image, decode.max_bytes);
-      const auto decoded =
-          bytes ? decode_image(std::as_bytes(std::span(*bytes)), decode) : fail(bytes.error());
-      if (!decoded) {
-        error = decoded.error().message;
-      } else if (const Status status = preprocess(decoded->image, on_white, pixels.row(i)); !status) {
-        error = status.error().message;
-      } else if (item.captions.empty()) {
-        error = "no caption";
-      }
-      if (!error.empty() && error.find(item.image.name()) == std::string::npos) {
-        error = item.image.name() + ": " + error;
-      }
-    }
-  });
-  for (const std::string& error : errors) {
-    if (!error.empty()) return fail(ErrorCode::kBadData, "{}: {}", where, error);
+  for (const DatasetItem& item : dataset.items) {
+    if (item.captions.empty())
+      return fail(ErrorCode::kBadData, "{}: {}: no caption", where, item.image.name());
   }
-  OneCaptionSet set{
-      .name = dataset.name, .hash = dataset.hash, .pixels = std::move(pixels), .texts = {}, .labels = {}};
+  const PixelOptions options = pixel_options(on_white);
+  PixelBatch batch = read_pixels(
+      static_cast<int64_t>(dataset.items.size()),
+      [&](int64_t i) {
+        return read_image_bytes(dataset.items[static_cast<size_t>(i)].image, options.decode.max_bytes);
+      },
+      options, pool);
+  if (!batch.failed.empty()) {
+    const auto& [i, error] = batch.failed.front();
+    const std::string name = dataset.items[static_cast<size_t>(i)].image.name();
+    const Error named = error.message.find(name) == std::string::npos ? error.in(name) : error;
+    return fail(ErrorCode::kBadData, "{}: {}", where, named.message);
+  }
+  OneCaptionSet set{.name = dataset.name,
+                    .hash = dataset.hash,
+                    .pixels = std::move(batch.pixels),
+                    .texts = {},
+                    .labels = {}};
   std::unordered_map<std::string, int64_t> labels;
   for (const DatasetItem& item : dataset.items) {
     const std::string& caption = item.captions.front();

@@ -7,7 +7,8 @@
 #include <unordered_set>
 
 #include "saccade/core/hash.h"
-#include "saccade/image/image.h"
+#include "saccade/core/rows.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/model/versions.h"
 
 namespace saccade {
@@ -64,10 +65,9 @@ class Gatherer {
   // The next item's rows, new. kBadData for rows nothing can be compared with.
   Status take_new(const std::string& key, MatrixView<const float> rows) {
     for (int64_t r = 0; r < rows.rows(); ++r) {
-      double squares = 0;
-      for (const float value : rows.row(r)) squares += double{value} * value;
-      if (!std::isfinite(squares)) return fail(ErrorCode::kBadData, "its row is not finite");
-      if (squares == 0) return fail(ErrorCode::kBadData, "its row is zero");
+      const double length = row_length(rows.row(r));
+      if (!std::isfinite(length)) return fail(ErrorCode::kBadData, "its row is not finite");
+      if (length == 0) return fail(ErrorCode::kBadData, "its row is zero");
       values_.insert(values_.end(), rows.row(r).begin(), rows.row(r).end());
     }
     note(key, rows.rows());
@@ -114,8 +114,7 @@ class PictureBatch {
  public:
   PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, bool as_stored, ThreadPool& pool)
       : encoder_(encoder),
-        preprocessing_(preprocessing),
-        decode_({.apply_orientation = !as_stored, .vector_side = vector_side(preprocessing)}),
+        pixels_(pixel_options(preprocessing, {.apply_orientation = !as_stored})),
         pool_(pool) {}
 
   // Appends all to `result` and `gatherer`.
@@ -127,7 +126,7 @@ class PictureBatch {
     std::vector<std::string> keys(pictures.size());
     pool_.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        auto read = read_image_bytes(pictures[i], decode_.max_bytes);
+        auto read = read_image_bytes(pictures[i], pixels_.decode.max_bytes);
         if (read) {
           keys[i] = sha256_hex(*read);
           bytes[i] = *std::move(read);
@@ -166,25 +165,11 @@ class PictureBatch {
   Status encode(std::span<const ImageRef> pictures, std::span<const std::string> bytes,
                 std::span<const std::string> keys, int64_t first, Gatherer& gatherer,
                 EmbeddedPictures& result) {
-    const auto count = static_cast<int64_t>(pictures.size());
-    Matrix<float> pixels(count, int64_t{3} * preprocessing_.output_height() * preprocessing_.output_width());
-    std::vector<Status> read(pictures.size());
-    pool_.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto decoded = decode_image(std::as_bytes(std::span(bytes[static_cast<size_t>(i)])), decode_);
-        read[static_cast<size_t>(i)] = decoded ? preprocess(decoded->image, preprocessing_, pixels.row(i))
-                                               : Status(tl::unexpected<Error>(decoded.error()));
-      }
-    });
-    int64_t kept = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (!read[static_cast<size_t>(i)]) continue;
-      if (kept < i) std::ranges::copy(pixels.row(i), pixels.row(kept).begin());
-      ++kept;
-    }
+    PixelBatch batch = read_pixels(
+        static_cast<int64_t>(pictures.size()),
+        [&](int64_t i) -> Result<std::string> { return bytes[static_cast<size_t>(i)]; }, pixels_, pool_);
     RowSets sets;
-    if (kept > 0) {
-      const auto readable = std::as_const(pixels).view().slice(0, kept);
+    if (const MatrixView<const float> readable = batch.rows(); readable.rows() > 0) {
       if (LateInteraction* late = encoder_.late_interaction()) {
         SACCADE_ASSIGN(sets, late->encode_image_rows(readable));
       } else {
@@ -193,10 +178,12 @@ class PictureBatch {
       }
     }
     size_t next = 0;
+    auto failed = batch.failed.begin();
     for (size_t i = 0; i < pictures.size(); ++i) {
-      if (!read[i]) {
+      if (failed != batch.failed.end() && failed->first == static_cast<int64_t>(i)) {
         gatherer.take_nothing();
-        result.failed.emplace_back(first + static_cast<int64_t>(i), read[i].error());
+        result.failed.emplace_back(first + static_cast<int64_t>(i), std::move(failed->second));
+        ++failed;
         continue;
       }
       const int64_t begin = sets.begin[next];
@@ -210,8 +197,7 @@ class PictureBatch {
   }
 
   Encoder& encoder_;
-  const Preprocessing& preprocessing_;
-  DecodeOptions decode_;
+  const PixelOptions pixels_;
   ThreadPool& pool_;
 };
 
@@ -341,19 +327,11 @@ EmbeddedRows select_rows(const EmbeddedRows& rows, std::span<const int64_t> whic
 Matrix<float> mean_rows(const EmbeddedRows& rows) {
   const int64_t dim = rows.sets.rows.columns();
   Matrix<float> result(rows.size(), dim);
-  std::vector<double> sum(static_cast<size_t>(dim));
   for (int64_t i = 0; i < rows.size(); ++i) {
-    std::ranges::fill(sum, 0.0);
-    for (int64_t r = rows.sets.begin[static_cast<size_t>(i)]; r < rows.sets.begin[static_cast<size_t>(i) + 1];
-         ++r) {
-      for (int64_t c = 0; c < dim; ++c) sum[static_cast<size_t>(c)] += rows.sets.rows(r, c);
-    }
-    double squares = 0;
-    for (const double value : sum) squares += value * value;
-    const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
-    for (int64_t c = 0; c < dim; ++c) {
-      result(i, c) = static_cast<float>(sum[static_cast<size_t>(c)] * scale);
-    }
+    const int64_t begin = rows.sets.begin[static_cast<size_t>(i)];
+    const int64_t count = rows.sets.begin[static_cast<size_t>(i) + 1] - begin;
+    const auto mean = unit_row(sum_rows(rows.sets.rows.view().slice(begin, count)));
+    if (mean) std::ranges::copy(*mean, result.row(i).begin());
   }
   return result;
 }

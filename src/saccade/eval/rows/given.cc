@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "saccade/core/hash.h"
+#include "saccade/core/rows.h"
 
 namespace saccade {
 namespace {
@@ -27,17 +28,15 @@ Result<Matrix<float>> read_rows(const SafeTensors& file, std::string_view name, 
   Matrix<float> rows(view->shape[0], view->shape[1]);
   std::ranges::copy(values, rows.data());
   for (int64_t r = 0; r < rows.rows(); ++r) {
-    double squares = 0;
-    for (const float value : rows.row(r)) squares += double{value} * value;
-    if (!std::isfinite(squares)) {
+    const double length = row_length(rows.row(r));
+    if (!std::isfinite(length)) {
       return fail(ErrorCode::kBadData, "row {} of \"{}\" is not finite", r, name);
     }
     if (similarity == Similarity::kDot) continue;
-    if (squares == 0) {
+    if (length == 0) {
       return fail(ErrorCode::kBadData, "row {} of \"{}\" is zero: it has no cosine with anything", r, name);
     }
-    const double scale = 1 / std::sqrt(squares);
-    for (float& value : rows.row(r)) value = static_cast<float>(value * scale);
+    normalize_row(rows.row(r));
   }
   return rows;
 }
