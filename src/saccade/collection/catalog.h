@@ -72,13 +72,16 @@ struct Item {
   int64_t added = 0;    // seconds since 1970 UTC
 };
 
-// A file that could not be taken in. Skipped while its size and time stay the same, unless asked to retry.
+// A file that could not be taken in. One whose bytes are at fault is skipped while its size and time stay the
+// same, unless asked to retry. What may have nothing to do with the bytes (permission, a failing disk, memory
+// or time that ran out, the encoder) is tried again at every run, and its size and time are kUnknownState.
+inline constexpr int64_t kUnknownState = -1;
 struct Failure {
   std::string path;
   ErrorCode code = ErrorCode::kInternal;
   std::string reason;
-  int64_t size = 0;
-  int64_t mtime_ns = 0;
+  int64_t size = kUnknownState;
+  int64_t mtime_ns = kUnknownState;
   int64_t when = 0;  // of the last try, seconds since 1970 UTC
   int64_t tries = 1;
 };

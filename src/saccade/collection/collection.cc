@@ -110,13 +110,12 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
 Result<Snapshot> take_snapshot(Database& database, const std::filesystem::path& folder,
                                const CollectionInfo& info) {
   // `compact` may replace the rows file between our reading its name and opening it: look again then.
-  constexpr int kTries = 5;
   for (int attempt = 1;; ++attempt) {
     SACCADE_TRY(database.execute("BEGIN").in("catalog"));
     auto snapshot = read_snapshot(database, folder, info);
     if (snapshot) return snapshot;
     static_cast<void>(database.execute("ROLLBACK").has_value());
-    if (snapshot.error().code != ErrorCode::kNotFound || attempt == kTries) return snapshot;
+    if (snapshot.error().code != ErrorCode::kNotFound || attempt == store::kSnapshotTries) return snapshot;
   }
 }
 
@@ -162,6 +161,25 @@ std::span<const int64_t> Collection::ids() const {
 }
 int64_t Collection::item_count() const {
   return state_->snapshot.items;
+}
+
+Status Collection::check_files() const {
+  const store::Meta& meta = state_->snapshot.meta;
+  const auto check = [](const std::filesystem::path& path, int64_t bytes) -> Status {
+    std::error_code error;
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
+    // One that `compact` has removed meanwhile lives on in what is mapped.
+    if (error || size >= bytes) return {};
+    return fail(ErrorCode::kBadData, "{}: cut off to {} bytes since it was opened, {} are needed",
+                path.string(), size, bytes);
+  };
+  SACCADE_TRY(check(store::rows_path(state_->folder, meta.generation),
+                    meta.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float))));
+  if (!has_late_rows()) return {};
+  SACCADE_TRY(check(store::late_ends_path(state_->folder, meta.generation),
+                    meta.rows * static_cast<int64_t>(sizeof(int64_t))));
+  return check(store::late_rows_path(state_->folder, meta.generation),
+               state_->snapshot.late.stored_rows() * stored_row_bytes(store::late_layout(state_->info)));
 }
 
 Result<Item> Collection::item(int64_t id) const {

@@ -71,6 +71,10 @@ class Collection {
   // One id a row, 0 where no item has it.
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
+  // That the files which rows() and late_rows() show are as long as they were: kBadData where another program
+  // has cut them off, since reading what is gone would end the process (SIGBUS). To be asked before a pass over
+  // the rows; it cannot see a cut that comes during one. Cost: a look at each file's size.
+  [[nodiscard]] Status check_files() const;
 
   // kNotFound if there is none. One indexed look-up.
   [[nodiscard]] Result<Item> item(int64_t id) const;

@@ -385,6 +385,44 @@ TEST_F(CollectionTest, ReadersSeeWholeChangesWhileAWriterWorks) {
   EXPECT_EQ(test::faults(folder_), "");
 }
 
+// Each compaction removes the rows file that a verification beside it may just have read the name of.
+TEST_F(CollectionTest, VerifyingBesideCompactionFindsNoDamage) {
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late ? "late" : "one row");
+    fs::remove_all(folder_);
+    const auto put = [late](const std::string& path, int seed) {
+      return late ? test::late_put_of(path, seed) : test::put_of(path, seed);
+    };
+    {
+      auto writer = CollectionWriter::create(folder_, test::fake_checkpoint(),
+                                             late ? test::late_settings_of() : IngestSettings{});
+      ASSERT_OK(writer);
+      CollectionChange change;
+      for (int i = 0; i < 2'000; ++i) change.puts.push_back(put(fmt::format("/{:05}", i), i));
+      ASSERT_OK(writer->commit(change));
+    }
+    std::atomic<bool> done = false;
+    std::thread writing([&] {
+      auto writer = CollectionWriter::open(folder_).value();
+      for (int64_t i = 1; i <= 60; ++i) {
+        CollectionChange change;
+        change.removals = {i};
+        EXPECT_TRUE(writer.commit(change));
+        EXPECT_EQ(writer.compact().value_or(0), 1);
+      }
+      done = true;
+    });
+    int rounds = 0;
+    for (; !done || rounds == 0; ++rounds) {
+      const std::string found = test::faults(folder_);
+      EXPECT_EQ(found, "") << "round " << rounds;
+      if (!found.empty()) break;
+    }
+    writing.join();
+    EXPECT_EQ(test::faults(folder_), "");
+  }
+}
+
 TEST_F(CollectionTest, AReadOnlyFolderCanBeSearchedAndNotWritten) {
   make();
   // In a child, which can stop being root.

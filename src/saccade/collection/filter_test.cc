@@ -178,7 +178,7 @@ TEST(FilterErrors, SayWhereAndWhatInstead) {
 }
 
 TEST(FilterErrors, Limits) {
-  const std::string deep = std::string(13, '(') + "id=1" + std::string(13, ')');
+  const std::string deep = std::string(13, '(').append("id=1").append(13, ')');
   EXPECT_THAT(parse_filter(deep).error().message, HasSubstr("nested deeper than 12"));
   std::string nots;
   for (int i = 0; i < 13; ++i) nots += "not ";
@@ -194,7 +194,7 @@ TEST_F(FilterTest, TheLargestFiltersRun) {
   std::string many = "id=1";
   for (int i = 1; i < 500; ++i) many += " or id=1";
   EXPECT_THAT(matches(many), ElementsAre(1));
-  EXPECT_THAT(matches(std::string(12, '(') + "id=1" + std::string(12, ')')), ElementsAre(1));
+  EXPECT_THAT(matches(std::string(12, '(').append("id=1").append(12, ')')), ElementsAre(1));
   std::string nots;
   for (int i = 0; i < 12; ++i) nots += "not ";
   EXPECT_THAT(matches(nots + "id=1"), ElementsAre(1));

@@ -1,8 +1,8 @@
 // Taking pictures in: walk, skip what is there, decode on
 // all cores, encode in batches, write in transactions.
 //
-//   walker -> unchanged? -> [bounded queue] -> read, hash, decode, preprocess -> batch -> encoder -> transaction
-//      calling thread                                   thread pool                     calling thread
+//   walker -> unchanged? -> [a block of files] -> read, hash, decode, preprocess -> decide -> batch -> encoder -> transaction
+//      calling thread                                      thread pool                      calling thread
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ namespace saccade {
 struct IngestOptions {
   // Remove items under the inputs whose files are gone. Without it they are only counted (`missing`).
   bool prune = false;
-  // Try files again that failed before and have not changed since.
+  // Try files again whose bytes were found to be at fault before and that have not changed since. Other
+  // failures (permission, memory, time) are tried again in any case.
   bool retry_failed = false;
   // Follow links to folders (each folder is visited once, so that loops end). Links to files always are.
   bool follow_links = false;
@@ -59,14 +60,13 @@ struct IngestReport {
   int64_t removed = 0;          // with `prune`
   int64_t missing = 0;          // files gone, items kept for want of `prune`
   int64_t duplicates = 0;       // among `added`: the same bytes as another item; not encoded again
-  int64_t skipped_failed = 0;   // failed before, unchanged since
+  int64_t skipped_failed = 0;   // their bytes were at fault before, and are unchanged since
   std::vector<Failure> failed;  // in this run, by path; unreadable folders and missing inputs among them
   // Caption files that could not be read or are too long, by path; their pictures are taken in without.
   std::vector<Failure> unread_captions;
   bool cancelled = false;  // asked to stop: all counted above is committed, the same call goes on from here
 
   int64_t bytes_read = 0;
-  int64_t peak_queue = 0;  // most pictures between the walker and the encoder at one time
   // Seconds of work: read, decode and preprocess summed over
   // threads; walk, encode and write on the calling thread.
   struct Seconds {
@@ -77,7 +77,7 @@ struct IngestReport {
     double preprocess = 0;
     double encode = 0;
     double write = 0;
-    double waiting = 0;  // the calling thread for pictures to encode
+    double waiting = 0;  // the calling thread for blocks of pictures, which it helps to prepare
   } seconds;
 };
 
@@ -91,8 +91,8 @@ Status check_any_input(std::span<const std::filesystem::path> inputs);
 // encoder, kIo (a full disk): all transactions before are kept.
 //
 // Two runs over the same files give the same items; ids follow the order of inputs, names sorted within a
-// folder. Memory: pixels_in_flight x 4 bytes, about 3 x batch prepared pictures, and the list of paths. Must
-// not be called from inside a task of `pool`.
+// folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the pool's
+// threads where that is more), and the list of paths. Must not be called from inside a task of `pool`.
 Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress = {},

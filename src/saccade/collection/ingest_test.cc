@@ -253,6 +253,37 @@ TEST_F(IngestTest, FailuresAreRememberedAndRetriedWhenAsked) {
   EXPECT_EQ(test::faults(folder_), "");
 }
 
+// What is no property of the bytes (here time, and an encoder that gives no number) is tried again unasked.
+TEST_F(IngestTest, WhatIsNotTheBytesFaultIsTriedAgainAtEveryRun) {
+  add("a.png", 1);
+  add("b.png", 2);
+  test::write_text(pictures_ / "broken.png", "this is no picture");
+  IngestOptions hurried;
+  hurried.limits.max_seconds = 1e-9;
+  for (int64_t tries = 1; tries <= 2; ++tries) {
+    const auto report = run(hurried);
+    ASSERT_OK(report);
+    EXPECT_EQ(report->added, 0);
+    EXPECT_EQ(report->failed.size(), tries == 1 ? 3U : 2U);
+    EXPECT_EQ(report->skipped_failed, tries - 1);  // broken.png
+    const auto failures = open().failures();
+    ASSERT_OK(failures);
+    ASSERT_EQ(failures->size(), 3U);
+    EXPECT_EQ((*failures)[0].tries, tries);
+    EXPECT_THAT((*failures)[0].reason, HasSubstr("seconds"));
+  }
+  IngestOptions one_by_one;
+  one_by_one.batch = 1;
+  encoder_.nan_at_image = 2;
+  EXPECT_EQ(run(one_by_one)->added, 1);
+  const auto last = run();
+  ASSERT_OK(last);
+  EXPECT_EQ(last->added, 1);
+  EXPECT_EQ(last->skipped_failed, 1);
+  EXPECT_THAT(last->failed, IsEmpty());
+  EXPECT_EQ(open().failures()->size(), 1U);
+}
+
 TEST_F(IngestTest, AFileThatBreaksKeepsItsItem) {
   const std::string path = add("a.png", 1);
   ASSERT_OK(run());

@@ -1,16 +1,15 @@
 #include "saccade/collection/late_item.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "saccade/collection/store.h"
+#include "saccade/core/rows.h"
 
 namespace saccade {
 namespace {
 
 Status check_rows(MatrixView<const float> rows, std::string_view which) {
   for (int64_t r = 0; r < rows.rows(); ++r) {
-    SACCADE_TRY(store::check_row(rows.row(r).data(), rows.columns()).in(fmt::format("{} {}", which, r)));
+    SACCADE_TRY(check_unit_row(rows.row(r)).in(fmt::format("{} {}", which, r)));
   }
   return {};
 }
@@ -25,15 +24,7 @@ Result<LateItem> make_late_item(MatrixView<const float> rows, const LateSettings
   }
   SACCADE_TRY(check_rows(rows, "row"));
   LateItem item;
-  std::vector<double> sum(static_cast<size_t>(rows.columns()));
-  for (int64_t r = 0; r < rows.rows(); ++r) {
-    for (size_t c = 0; c < sum.size(); ++c) sum[c] += double{rows.row(r)[c]};
-  }
-  double square = 0;
-  for (const double value : sum) square += value * value;
-  const double length = std::sqrt(square);
-  for (const double value : sum) item.mean.push_back(static_cast<float>(value / length));
-  SACCADE_TRY(store::check_row(item.mean.data(), rows.columns()).in("the rows' mean"));
+  SACCADE_ASSIGN(item.mean, unit_row(sum_rows(rows)).in("the rows' mean"));
 
   const Matrix<float> pooled =
       settings.pool > 1 ? pool_patches(rows, settings.grid, settings.pool) : Matrix<float>();

@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <ctime>
 
 #include <fmt/chrono.h>
@@ -319,17 +318,6 @@ int64_t now_seconds() {
 
 std::string utc_text(int64_t seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
-}
-
-Status check_row(const float* values, int64_t dim) {
-  double squares = 0;
-  for (int64_t i = 0; i < dim; ++i) squares += static_cast<double>(values[i]) * values[i];
-  const double length = std::sqrt(squares);
-  // Written so that NaN fails.
-  if (!(std::abs(length - 1.0) <= 1e-3)) {
-    return fail(ErrorCode::kBadData, "a row of length {}, expected 1", length);
-  }
-  return {};
 }
 
 }  // namespace saccade::store

@@ -20,6 +20,8 @@ inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // database is not taken for one.
 inline constexpr int64_t kApplicationId = 0x53414343;
 inline constexpr std::string_view kLockName = "lock";
+// How often a reader looks for the rows file that the catalog names: each `compact` beside it may take one away.
+inline constexpr int kSnapshotTries = 5;
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
 // The generation of a name as rows_path and those of late_file.h make them, or 0.
@@ -66,8 +68,5 @@ Filter under(std::string_view path);
 int64_t now_seconds();
 // "2026-01-31T12:00:00Z"
 std::string utc_text(int64_t seconds);
-
-// kBadData unless `values` are finite and of length 1 within 1e-3.
-Status check_row(const float* values, int64_t dim);
 
 }  // namespace saccade::store

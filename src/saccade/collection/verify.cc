@@ -1,10 +1,9 @@
 #include "saccade/collection/verify.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "saccade/collection/collection.h"
@@ -12,6 +11,7 @@
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/rows.h"
 
 namespace saccade {
 namespace {
@@ -27,11 +27,9 @@ class Verifier {
   Result<VerifyReport> run() {
     SACCADE_ASSIGN(const CollectionInfo info, store::read_info(folder_));
     SACCADE_ASSIGN(Database database, store::open_catalog(folder_, info, Database::Mode::kRead));
-    SACCADE_TRY(database.execute("BEGIN"));  // one moment of the catalog for all checks
-    SACCADE_ASSIGN(const store::Meta meta, store::read_meta(database));
+    SACCADE_ASSIGN(const store::Meta meta, take_snapshot(database, info));
     report_.rows = meta.rows;
     SACCADE_TRY(check_pages(database));
-    if (info.settings.late) open_late(info, meta);
     SACCADE_TRY(check_rows(database, meta, info.checkpoint.dim));
     if (options_.deep) SACCADE_TRY(check_files(database));
     return std::move(report_);
@@ -66,12 +64,29 @@ class Verifier {
     return stopped();
   }
 
-  void open_late(const CollectionInfo& info, const store::Meta& meta) {
-    auto opened = store::LateReader::open(folder_, meta.generation, meta.rows, store::late_layout(info));
-    if (opened) {
-      late_ = *std::move(opened);
-    } else {
-      problem("late rows", opened.error().message, true);
+  // One moment of the catalog for all checks, and the rows files of that moment: they are opened before
+  // anything else is looked at, because `compact` removes them as soon as it has made the next ones.
+  Result<store::Meta> take_snapshot(Database& database, const CollectionInfo& info) {
+    for (int attempt = 1;; ++attempt) {
+      SACCADE_TRY(database.execute("BEGIN"));
+      SACCADE_ASSIGN(const store::Meta meta, store::read_meta(database));
+      auto rows = MappedFile::open(store::rows_path(folder_, meta.generation));
+      Result<store::LateReader> late;
+      if (info.settings.late) {
+        late = store::LateReader::open(folder_, meta.generation, meta.rows, store::late_layout(info));
+      }
+      const auto gone = [](const auto& opened) {
+        return !opened && opened.error().code == ErrorCode::kNotFound;
+      };
+      if ((gone(rows) || gone(late)) && attempt < store::kSnapshotTries) {
+        SACCADE_TRY(database.execute("ROLLBACK"));
+        continue;
+      }
+      if (!rows) problem("rows", rows.error().message, true);
+      if (rows) rows_ = *std::move(rows);
+      if (!late) problem("late rows", late.error().message, true);
+      if (late && info.settings.late) late_ = *std::move(late);
+      return meta;
     }
   }
 
@@ -81,31 +96,24 @@ class Verifier {
     const double tolerance = stored.layout.precision == RowPrecision::kFp16 ? 2e-3 : 5e-2;
     const Matrix<float> rows = restore_rows(stored);
     for (int64_t r = 0; r < rows.rows(); ++r) {
-      double squares = 0;
-      for (const float value : rows.row(r)) squares += double{value} * value;
-      // Written so that NaN fails.
-      if (std::abs(std::sqrt(squares) - 1.0) <= tolerance) continue;
-      problem(subject, fmt::format("late row {}: a row of length {}, expected 1", r, std::sqrt(squares)),
-              true);
+      const Status usable = check_unit_row(rows.row(r), tolerance);
+      if (usable) continue;
+      problem(subject, fmt::format("late row {}: {}", r, usable.error().message), true);
       return;
     }
   }
 
   Status check_rows(Database& database, const store::Meta& meta, int64_t dim) {
-    const std::filesystem::path path = store::rows_path(folder_, meta.generation);
-    const auto file = MappedFile::open(path);
-    if (!file) {
-      problem("rows", file.error().message, true);
-      return {};
-    }
+    if (!rows_) return {};
     const int64_t row_bytes = dim * static_cast<int64_t>(sizeof(float));
-    const int64_t whole_rows = static_cast<int64_t>(file->bytes().size()) / row_bytes;
+    const int64_t whole_rows = static_cast<int64_t>(rows_->bytes().size()) / row_bytes;
     if (whole_rows < meta.rows) {
       problem("rows",
-              fmt::format("{} holds {} rows, the catalog says {}", path.string(), whole_rows, meta.rows),
+              fmt::format("{} holds {} rows, the catalog says {}",
+                          store::rows_path(folder_, meta.generation).string(), whole_rows, meta.rows),
               true);
     }
-    std::unordered_map<int64_t, int64_t> owner;  // row -> item
+    std::map<int64_t, int64_t> owner;  // row -> item; ordered: no choice of rows makes a look-up slow
     const auto scan = [&]() -> Status {
       SACCADE_ASSIGN(Statement statement, database.prepare("SELECT id, row FROM items ORDER BY id"));
       for (;;) {
@@ -122,8 +130,8 @@ class Verifier {
         const auto [first, fresh] = owner.emplace(row, id);
         if (!fresh) problem(subject, fmt::format("row {} is item {}'s too", row, first->second), true);
         if (row >= whole_rows) continue;
-        const auto* values = reinterpret_cast<const float*>(file->bytes().data() + row * row_bytes);
-        if (auto usable = store::check_row(values, dim); !usable) {
+        const auto* values = reinterpret_cast<const float*>(rows_->bytes().data() + row * row_bytes);
+        if (auto usable = check_unit_row({values, static_cast<size_t>(dim)}); !usable) {
           problem(subject, fmt::format("row {}: {}", row, usable.error().message), true);
         }
         if (late_) check_late(subject, row);
@@ -183,6 +191,7 @@ class Verifier {
   std::stop_token stop_;
   std::mutex mutex_;
   VerifyReport report_;
+  std::optional<MappedFile> rows_;
   std::optional<store::LateReader> late_;
 };
 

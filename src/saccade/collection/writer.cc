@@ -1,6 +1,7 @@
 // The write side: see collection.h for the layout and the order of steps that crash safety rests on.
 #include <fcntl.h>
 #include <mutex>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
+#include "saccade/core/rows.h"
 
 #ifndef SACCADE_VERSION
 #define SACCADE_VERSION "unknown"
@@ -259,7 +261,7 @@ Status CollectionWriter::State::check_put(const CollectionChange::Put& put) cons
     return fail(ErrorCode::kBadData, "a row of {} columns, expected {}", put.values.size(),
                 info.checkpoint.dim);
   }
-  SACCADE_TRY(store::check_row(put.values.data(), info.checkpoint.dim));
+  SACCADE_TRY(check_unit_row(put.values));
   if (!info.settings.late) {
     if (put.late.empty()) return {};
     return fail(ErrorCode::kBadData, "{} bytes of late rows for a collection that keeps none",
@@ -460,7 +462,7 @@ Result<int64_t> CollectionWriter::State::remove_where(const Filter& filter) {
 Result<int64_t> CollectionWriter::remove_ids(std::span<const int64_t> ids) {
   const std::lock_guard lock(state_->mutex);
   CollectionChange change;
-  for (const int64_t id : ids) {
+  for (const int64_t id : std::set(ids.begin(), ids.end())) {
     SACCADE_ASSIGN(const auto found, state_->ids_where(Filter{"id = ?", {id}}));
     change.removals.insert(change.removals.end(), found.begin(), found.end());
   }

@@ -1,0 +1,84 @@
+// The second half of taking pictures in: what becomes of a file. Not for use outside this module.
+//
+// One thread decides, file by file in the order of the walk: unchanged, changed, moved, a copy, new or failed. It
+// encodes what is new in batches and commits in transactions, so that ids and batches do not depend on timing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest_prepare.h"
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+// A failure for the catalog and the report, without the path in front of its reason.
+Failure failure_of(const std::string& path, Error error);
+
+class IngestDecider {
+ public:
+  // `report` gets counts, failures, and the seconds of encoding and writing.
+  IngestDecider(CollectionWriter& collection, Encoder& encoder, const IngestOptions& options,
+                IngestReport& report);
+
+  // What a file that the walk found needs: nothing where it is unchanged, or failed before and is to be skipped.
+  Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
+  // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
+  Result<std::optional<std::string>> take(PreparedFile file);
+  // Encodes what waits for it, then commits; `take` does so itself when enough has come together.
+  Status finish();
+  // Commits what has been encoded and drops what waits for the encoder.
+  Status stop();
+
+  // A failure that the run reports and the catalog does not remember.
+  void report_failure(const std::string& path, Error error);
+
+ private:
+  // An item on its way into the catalog.
+  struct Pending {
+    Item item;
+    std::vector<float> values;    // its row, once encoded
+    std::vector<std::byte> late;  // and those of late interaction, where the collection keeps such
+    int64_t copy_of = -1;         // index of the pending item with the same content
+    bool duplicate = false;
+    std::optional<Error> error;  // the encoder gave no usable row
+  };
+
+  Result<std::optional<Item>> find_moved(const std::string& hash);
+  Status take_known(Item item, const Item& known);
+  Status take_new(Item item, PreparedFile file);
+  void add_failure(const std::string& path, Error error, std::optional<FileState> state);
+  Status encode_rows(MatrixView<const float> pixels);
+  Status encode_late(MatrixView<const float> pixels);
+  Status encode_batch();
+  Status flush();
+  Status flush_if_due();
+
+  CollectionWriter& collection_;
+  Encoder& encoder_;
+  const IngestOptions& options_;
+  IngestReport& report_;
+  const int batch_size_;
+
+  std::vector<Pending> pending_;
+  std::unordered_map<std::string, int64_t> pending_hashes_;
+  std::vector<std::pair<int64_t, std::vector<float>>> batch_;  // (index into pending_, pixels)
+  CollectionChange change_;                                    // all but the puts
+  int64_t pending_bytes_ = 0;                                  // of late rows
+  // By hash, for content that items have: the last item looked at for having moved.
+  std::unordered_map<std::string, int64_t> examined_;
+  int64_t pending_moved_ = 0;
+  int64_t pending_unchanged_ = 0;
+  std::chrono::steady_clock::time_point last_flush_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace saccade

@@ -1,0 +1,115 @@
+#include "saccade/collection/ingest_prepare.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <mutex>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "saccade/collection/picture.h"
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+
+namespace saccade {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Result<FileState> file_state(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return fail_errno(errno, "open");
+  return FileState{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+bool is_gone(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+// What the threads of one call have done.
+struct FilePreparer::Work {
+  std::mutex mutex;
+  double read_seconds = 0;
+  int64_t bytes_read = 0;
+};
+
+FilePreparer::FilePreparer(const CollectionWriter& collection, const Encoder& encoder,
+                           const IngestOptions& options, ThreadPool& pool)
+    : collection_(collection),
+      preprocessing_(encoder.preprocessing()),
+      pool_(pool),
+      reader_(picture_decode_options(collection.info().settings, encoder.preprocessing(), options.limits),
+              options.pixels_in_flight, pool.size()) {}
+
+void FilePreparer::prepare_one(PreparedFile& file, Work& work) {
+  // The file's bytes, unless what the catalog knows of them says that they need not be decoded.
+  const auto bytes = [&]() -> Result<std::optional<std::string>> {
+    const auto start = Clock::now();
+    SACCADE_ASSIGN(std::string content, read_file(file.task.path, reader_.options().max_bytes));
+    file.hash = sha256_hex(content);
+    {
+      const std::lock_guard lock(work.mutex);
+      work.read_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+      work.bytes_read += static_cast<int64_t>(content.size());
+    }
+    file.same_content = file.task.existing && file.task.existing->hash == file.hash;
+    if (file.same_content) return std::optional<std::string>();
+    const auto known = collection_.find_hash(file.hash);
+    file.catalog_failed = !known;
+    SACCADE_TRY(known);
+    file.known_content = !known->empty();
+    if (file.known_content) return std::optional<std::string>();
+    return std::optional(std::move(content));
+  };
+  const auto use = [&](const DecodedImage& picture) -> Status {
+    file.picture.format = picture.format;
+    file.picture.original_width = picture.original_width;
+    file.picture.original_height = picture.original_height;
+    file.pixels.resize(size_t{3} * static_cast<size_t>(preprocessing_.output_height()) *
+                       static_cast<size_t>(preprocessing_.output_width()));
+    return preprocess_picture(picture.image, preprocessing_, collection_.info().settings, file.pixels);
+  };
+  PictureReader::Outcome outcome = reader_.read(bytes, file.task.state.size, use);
+  file.error = std::move(outcome.error);
+  file.of_the_bytes = outcome.of_the_bytes;
+}
+
+std::vector<PreparedFile> FilePreparer::prepare(std::vector<FileTask> tasks, const std::stop_token& stop) {
+  std::vector<PreparedFile> files(tasks.size());
+  std::vector<uint8_t> begun(tasks.size());
+  Work work;
+  pool_.parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (stop.stop_requested()) return;
+      begun[i] = 1;
+      files[i].task = std::move(tasks[i]);
+      prepare_one(files[i], work);
+    }
+  });
+  files.resize(static_cast<size_t>(std::ranges::find(begun, 0) - begun.begin()));
+  read_seconds_ += work.read_seconds;
+  bytes_read_ += work.bytes_read;
+  return files;
+}
+
+void FilePreparer::announce(std::span<const FileTask> tasks) {
+  for (const FileTask& task : tasks) {
+    const Descriptor file(::open(task.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() >= 0) static_cast<void>(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_WILLNEED));
+  }
+}
+
+void FilePreparer::add_to(IngestReport& report) const {
+  const PictureReader::Seconds seconds = reader_.seconds();
+  report.seconds.read += read_seconds_;
+  report.seconds.decode += seconds.decode;
+  report.seconds.preprocess += seconds.use;
+  report.bytes_read += bytes_read_;
+}
+
+}  // namespace saccade

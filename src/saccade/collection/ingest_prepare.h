@@ -1,0 +1,79 @@
+// The first half of taking pictures in: what a file is. Not for use outside this module.
+//
+// Files are read, hashed, decoded and preprocessed on all threads; nothing is decided and nothing is changed here
+// (that is ingest_decide.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/read_pixels.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+struct FileState {
+  int64_t size = 0;
+  int64_t mtime_ns = 0;
+};
+Result<FileState> file_state(const std::string& path);
+// Certain that nothing has this name any more; a folder we may not look into is no proof.
+bool is_gone(const std::string& path);
+
+// A file that may be new or changed.
+struct FileTask {
+  std::string path;
+  FileState state;
+  std::optional<Item> existing;  // the item of this path
+  std::string caption;
+};
+
+// The same, once it has been looked into.
+struct PreparedFile {
+  FileTask task;
+  std::string hash;
+  bool same_content = false;   // as the item of this path has
+  bool known_content = false;  // another item has it: not decoded
+  DecodedImage picture;        // format and size; its pixels are dropped
+  std::vector<float> pixels;   // as the encoder reads them; none where it was not decoded
+  std::optional<Error> error;
+  bool of_the_bytes = false;    // the error is a property of the file's bytes
+  bool catalog_failed = false;  // the error is the collection's, not this file's
+};
+
+class FilePreparer {
+ public:
+  FilePreparer(const CollectionWriter& collection, const Encoder& encoder, const IngestOptions& options,
+               ThreadPool& pool);
+
+  // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left out:
+  // the result may be shorter. Must not be called from inside a task of the pool.
+  std::vector<PreparedFile> prepare(std::vector<FileTask> tasks, const std::stop_token& stop);
+  // Tells the system that these files will be read soon, so that it may fetch them meanwhile.
+  static void announce(std::span<const FileTask> tasks);
+
+  // Adds the work done until now: seconds.read, decode and preprocess, and bytes_read.
+  void add_to(IngestReport& report) const;
+
+ private:
+  struct Work;
+  void prepare_one(PreparedFile& file, Work& work);
+
+  const CollectionWriter& collection_;
+  const Preprocessing& preprocessing_;
+  ThreadPool& pool_;
+  PictureReader reader_;
+  double read_seconds_ = 0;
+  int64_t bytes_read_ = 0;
+};
+
+}  // namespace saccade
