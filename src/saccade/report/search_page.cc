@@ -138,8 +138,8 @@ std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange ran
 }
 
 std::string query_words(const Query& query) {
-  if (query.image.empty()) return query.text;
-  const std::string picture = file_name(query.image.string());
+  if (!query.has_image()) return query.text;
+  const std::string picture = query.image.empty() ? "a picture" : file_name(query.image.string());
   return query.text.empty() ? fmt::format("Like {}", picture) : fmt::format("{} + {}", query.text, picture);
 }
 
@@ -216,19 +216,25 @@ std::string section_html(const Answer& answer, size_t number, const Thumbnail* q
 Result<std::string> search_page(std::span<const Answer> answers, const SearchPageOptions& options,
                                 ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   // Pictures in page order: a query's own, if it has one, then its hits.
-  std::vector<std::filesystem::path> paths;
+  struct Picture {
+    std::filesystem::path path;
+    const std::string* bytes = nullptr;  // in place of the file's
+  };
+  std::vector<Picture> pictures;
   for (const Answer& answer : answers) {
-    if (!answer.query.image.empty()) paths.push_back(answer.query.image);
-    for (const Hit& hit : answer.hits) paths.emplace_back(hit.item.path);
+    if (answer.query.has_image()) pictures.push_back({answer.query.image, answer.query.image_bytes.get()});
+    for (const Hit& hit : answer.hits) pictures.push_back({hit.item.path});
   }
-  std::vector<Thumbnail> thumbnails(paths.size());
-  const auto total = static_cast<int64_t>(paths.size());
+  std::vector<Thumbnail> thumbnails(pictures.size());
+  const auto total = static_cast<int64_t>(pictures.size());
   std::mutex progress_mutex;
   int64_t done = 0;
   pool.parallel_for(total, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
+      const Picture& picture = pictures[static_cast<size_t>(i)];
       thumbnails[static_cast<size_t>(i)] =
-          file_thumbnail(paths[static_cast<size_t>(i)], options.thumbnail_side, options.limits);
+          picture.bytes != nullptr ? bytes_thumbnail(*picture.bytes, options.thumbnail_side, options.limits)
+                                   : file_thumbnail(picture.path, options.thumbnail_side, options.limits);
       const std::lock_guard lock(progress_mutex);
       ++done;
       if (progress) progress({"thumbnails", done, total, ""});
@@ -261,7 +267,7 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
   html += "</header>\n<main>\n";
   size_t next = 0;
   for (size_t i = 0; i < answers.size(); ++i) {
-    const Thumbnail* query_picture = answers[i].query.image.empty() ? nullptr : &thumbnails[next++];
+    const Thumbnail* query_picture = answers[i].query.has_image() ? &thumbnails[next++] : nullptr;
     html += section_html(answers[i], i + 1, query_picture,
                          std::span(thumbnails).subspan(next, answers[i].hits.size()));
     next += answers[i].hits.size();

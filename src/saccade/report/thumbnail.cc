@@ -90,12 +90,16 @@ Thumbnail file_thumbnail(const std::filesystem::path& path, int side, const Deco
   return or_problem(make_thumbnail(decode_image_file(path, decoding(side, limits)), side));
 }
 
+Thumbnail bytes_thumbnail(std::string_view bytes, int side, const DecodeOptions& limits) {
+  return or_problem(
+      make_thumbnail(decode_image(std::as_bytes(std::span(bytes)), decoding(side, limits)), side));
+}
+
 Thumbnail image_thumbnail(const ImageRef& image, int side, const DecodeOptions& limits) {
   if (!image.in_archive()) return file_thumbnail(image.path, side, limits);
   const Result<std::string> bytes = read_image_bytes(image, limits.max_bytes);
   if (!bytes) return or_problem(fail(bytes.error()));
-  return or_problem(
-      make_thumbnail(decode_image(std::as_bytes(std::span(*bytes)), decoding(side, limits)), side));
+  return bytes_thumbnail(*bytes, side, limits);
 }
 
 std::string picture_html(const Thumbnail& thumbnail, std::string_view alternative) {

@@ -21,6 +21,8 @@ struct Thumbnail {
 // transparent ones stand on the background choose_background finds for them. A picture that cannot be read
 // any more is a thumbnail that says why. Thread-safe. Cost: one decoding.
 Thumbnail file_thumbnail(const std::filesystem::path& path, int side, const DecodeOptions& limits);
+// The same of a picture's bytes.
+Thumbnail bytes_thumbnail(std::string_view bytes, int side, const DecodeOptions& limits);
 // The same of a dataset's picture, in its archive too.
 Thumbnail image_thumbnail(const ImageRef& image, int side, const DecodeOptions& limits);
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "saccade/search/search.h"
+#include "saccade/search/answer.h"
 
 namespace saccade {
 namespace {

@@ -306,7 +306,10 @@ TEST_F(LateSearch, OnlyRowsAlikeInTheirPlacesAreFolded) {
   picture("copy.png", quarters("rgbw"));
   picture("turned.png", quarters("wbgr"));  // the same mean, other places
   index();
-  EXPECT_THAT(names(answer_to(words("a"))), ElementsAre("a.png", "  copy.png", "turned.png"));
+  Query query = words("a");
+  EXPECT_THAT(names(answer_to(query)), ElementsAre("a.png", "  copy.png", "turned.png"));
+  query.duplicate_cosine = 1;
+  EXPECT_THAT(names(answer_to(query)), ElementsAre("a.png", "  copy.png", "turned.png"));
 }
 
 TEST_F(LateSearch, ExplainsWhichPatchEachTokenMet) {

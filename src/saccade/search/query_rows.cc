@@ -5,31 +5,25 @@
 #include <utility>
 
 #include "saccade/collection/picture.h"
+#include "saccade/core/rows.h"
+#include "saccade/image/read_pixels.h"
 
 namespace saccade {
 namespace {
 
-Status normalize(std::span<float> row, std::string_view otherwise) {
-  double square = 0;
-  for (const float value : row) square += double{value} * value;
-  const double length = std::sqrt(square);
-  // Unit rows whose sum is this short point in opposite directions: what is left is rounding.
-  if (!(length > 1e-4)) {
-    return fail(ErrorCode::kBadData, "{} (sum of length {:.1e})", otherwise, length);
-  }
-  for (float& value : row) value = static_cast<float>(value / length);
+// A sum of unit rows that is this short is of rows in opposite directions: what is left is rounding.
+constexpr double kShortestSum = 1e-4;
+
+// Nothing is found by a row that is no direction: no picture is close to it.
+Status check_rows(MatrixView<const float> rows) {
+  if (rows.rows() < 1) return fail(ErrorCode::kBadData, "the encoder gave no rows");
+  for (int64_t r = 0; r < rows.rows(); ++r) SACCADE_TRY(check_unit_row(rows.row(r)).in("the encoder gave"));
   return {};
 }
 
 Result<std::vector<float>> mean_row(const RowSets& sets) {
-  if (sets.rows.rows() < 1) return fail(ErrorCode::kBadData, "the encoder gave no rows");
-  std::vector<double> sum(static_cast<size_t>(sets.rows.columns()));
-  for (int64_t r = 0; r < sets.rows.rows(); ++r) {
-    for (size_t c = 0; c < sum.size(); ++c) sum[c] += double{sets.rows.row(r)[c]};
-  }
-  std::vector<float> mean(sum.begin(), sum.end());
-  SACCADE_TRY(normalize(mean, "its rows cancel out"));
-  return mean;
+  SACCADE_TRY(check_rows(sets.rows.view()));
+  return unit_row(sum_rows(sets.rows.view()), kShortestSum).in("its rows cancel out");
 }
 
 // The text as the query wants it read: all that fits, or all in chunks.
@@ -60,6 +54,7 @@ Result<RowSets> encode_text_part(Encoder& encoder, const Query& query, bool late
   encoded.tokens = count_tokens(texts);
   if (!late) {
     SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(texts));
+    SACCADE_TRY(check_rows(rows.view()).in("the text"));
     std::vector<int64_t> tokens;
     for (const TokenizedText& text : texts) tokens.push_back(text.used);
     SACCADE_ASSIGN(encoded.row, pool_chunks(rows.view(), tokens, kQueryPooling).in("the text"));
@@ -90,19 +85,26 @@ Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query) {
 
 Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& encoder, const Query& query) {
   const Preprocessing& preprocessing = encoder.preprocessing();
+  const DecodeOptions options = picture_decode_options(settings, preprocessing, query.limits);
+  const std::string name = query.image.empty() ? "picture" : "picture " + query.image.string();
   SACCADE_ASSIGN(const DecodedImage decoded,
-                 decode_image_file(query.image, picture_decode_options(settings, preprocessing, query.limits))
-                     .in(fmt::format("picture {}", query.image.string())));
+                 (query.image_bytes ? decode_image(std::as_bytes(std::span(*query.image_bytes)), options)
+                                    : decode_image_file(query.image, options))
+                     .in(name));
   Matrix<float> pixels(1, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
-  SACCADE_TRY(preprocess_picture(decoded.image, preprocessing, settings, pixels.row(0))
-                  .in(fmt::format("picture {}", query.image.string())));
+  SACCADE_TRY(preprocess_picture(decoded.image, preprocessing, settings, pixels.row(0)).in(name));
   return pixels;
 }
 
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
                                        bool late) {
-  if (!has_words(query) && query.image.empty()) {
+  if (!has_words(query) && !query.has_image()) {
     return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
+  }
+  const Fusion& fusion = query.fusion;
+  if (!std::isfinite(fusion.text_weight) || !std::isfinite(fusion.image_weight)) {
+    return fail(ErrorCode::kUsage, "the parts' weights are {} and {}, expected finite numbers",
+                fusion.text_weight, fusion.image_weight);
   }
   // One row of each part, and with late interaction many, whose mean that one is.
   EncodedQuery encoded;
@@ -111,7 +113,7 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
   if (has_words(query)) {
     SACCADE_ASSIGN(text_rows, encode_text_part(encoder, query, late, encoded));
   }
-  if (!query.image.empty()) {
+  if (query.has_image()) {
     SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
     std::vector<float> row;
     if (late) {
@@ -119,20 +121,28 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
       SACCADE_ASSIGN(row, mean_row(picture_rows).in("the picture"));
     } else {
       SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels.view()));
+      SACCADE_TRY(check_rows(rows.view()).in("the picture"));
       row.assign(rows.row(0).begin(), rows.row(0).end());
     }
     if (encoded.row.empty()) {
       encoded.row = std::move(row);
     } else {
-      for (size_t i = 0; i < row.size(); ++i) encoded.row[i] += row[i];
-      SACCADE_TRY(normalize(encoded.row, "the text's row and the picture's row cancel out"));
+      for (size_t i = 0; i < row.size(); ++i) {
+        encoded.row[i] = fusion.text_weight * encoded.row[i] + fusion.image_weight * row[i];
+      }
+      if (const double length = normalize_row(encoded.row, kShortestSum); !(length > kShortestSum)) {
+        return fail(ErrorCode::kBadData,
+                    "the text's row and the picture's row cancel out (sum of length {:.1e})", length);
+      }
     }
   }
   if (!late) return encoded;
   // A picture has a thousand rows where a text has twenty: together each counts by its rows' mean.
   const bool both = text_rows.rows.rows() > 0 && picture_rows.rows.rows() > 0;
-  const auto weight = [both](const RowSets& part) {
-    return both ? 1.0F / static_cast<float>(part.rows.rows()) : 1.0F;
+  const auto weight = [&](const RowSets& part) {
+    if (!both) return 1.0F;
+    return (&part == &text_rows ? fusion.text_weight : fusion.image_weight) /
+           static_cast<float>(part.rows.rows());
   };
   encoded.text_weight = weight(text_rows);
   encoded.late = Matrix<float>(text_rows.rows.rows() + picture_rows.rows.rows(), encoder.info().dim);

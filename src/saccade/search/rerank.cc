@@ -11,6 +11,7 @@
 #include "saccade/collection/picture.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/query_rows.h"
 
@@ -25,11 +26,11 @@ Result<RerankMethod> choose_method(RerankMethod wanted, Encoder& second, const Q
   const bool can_max_sim = second.late_interaction() != nullptr;
   switch (wanted) {
     case RerankMethod::kStrongest:
-      if (can_match && query.image.empty()) return RerankMethod::kMatch;
+      if (can_match && !query.has_image()) return RerankMethod::kMatch;
       return can_max_sim ? RerankMethod::kMaxSim : RerankMethod::kCosine;
     case RerankMethod::kMatch:
       if (!can_match) return fail(ErrorCode::kUnsupported, "match: the checkpoint has no matching head");
-      if (!query.image.empty()) {
+      if (query.has_image()) {
         return fail(ErrorCode::kUsage, "match: a matching head judges texts, the query has a picture");
       }
       return wanted;
@@ -111,23 +112,26 @@ struct Problem {
 
 // The picture as `second` reads it, or why it cannot.
 std::optional<Problem> read_picture(const Item& item, const IngestSettings& settings,
-                                    const Preprocessing& preprocessing, const DecodeOptions& limits,
+                                    const Preprocessing& preprocessing, PictureReader& reader,
                                     std::span<float> pixels) {
-  const DecodeOptions decode = picture_decode_options(settings, preprocessing, limits);
-  const auto bytes = read_file(item.path, decode.max_bytes);
-  if (!bytes) {
-    const bool gone = bytes.error().code == ErrorCode::kNotFound;
-    return Problem{gone ? Problem::Kind::kMissing : Problem::Kind::kUnreadable, bytes.error().message};
-  }
-  if (sha256_hex(*bytes) != item.hash) {
-    return Problem{Problem::Kind::kChanged, "the file has changed since it was taken in"};
-  }
-  const auto decoded = decode_image(std::as_bytes(std::span(*bytes)), decode);
-  if (!decoded) return Problem{Problem::Kind::kUnreadable, decoded.error().message};
-  if (auto status = preprocess_picture(decoded->image, preprocessing, settings, pixels); !status) {
-    return Problem{Problem::Kind::kUnreadable, status.error().message};
-  }
-  return std::nullopt;
+  Problem::Kind kind = Problem::Kind::kUnreadable;
+  const auto bytes = [&]() -> Result<std::optional<std::string>> {
+    auto content = read_file(item.path, reader.options().max_bytes);
+    if (!content) {
+      if (content.error().code == ErrorCode::kNotFound) kind = Problem::Kind::kMissing;
+      return fail(std::move(content).error());
+    }
+    if (sha256_hex(*content) != item.hash) {
+      kind = Problem::Kind::kChanged;
+      return fail(ErrorCode::kMismatch, "the file has changed since it was taken in");
+    }
+    return std::optional(*std::move(content));
+  };
+  const auto use = [&](const DecodedImage& picture) {
+    return preprocess_picture(picture.image, preprocessing, settings, pixels);
+  };
+  const PictureReader::Outcome outcome = reader.read(bytes, item.size, use);
+  return outcome.error ? std::optional(Problem{kind, outcome.error->message}) : std::nullopt;
 }
 
 void note(const Problem& problem, Hit& hit, Reranking& reranking) {
@@ -151,11 +155,12 @@ Status score_batch(std::span<Hit> hits, const IngestSettings& settings, Encoder&
   const Preprocessing& preprocessing = second.preprocessing();
   Matrix<float> pixels(static_cast<int64_t>(hits.size()),
                        int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
+  PictureReader reader(picture_decode_options(settings, preprocessing, limits), kPixelsInFlight, pool.size());
   std::vector<std::optional<Problem>> problems(hits.size());
   pool.parallel_for(pixels.rows(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto at = static_cast<size_t>(i);
-      problems[at] = read_picture(hits[at].item, settings, preprocessing, limits, pixels.row(i));
+      problems[at] = read_picture(hits[at].item, settings, preprocessing, reader, pixels.row(i));
     }
   });
   std::vector<Hit*> read;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "saccade/collection/filter.h"
 #include "saccade/collection/late_item.h"
+#include "saccade/core/rows.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/query_rows.h"
@@ -28,14 +30,8 @@ struct Folding {
 
 double cosine(std::span<const float> a, std::span<const float> b) {
   double dot = 0;
-  double square_a = 0;
-  double square_b = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    dot += double{a[i]} * b[i];
-    square_a += double{a[i]} * a[i];
-    square_b += double{b[i]} * b[i];
-  }
-  return dot / std::sqrt(square_a * square_b);
+  for (size_t i = 0; i < a.size(); ++i) dot += double{a[i]} * b[i];
+  return dot / (row_length(a) * row_length(b));
 }
 
 // Whether two pictures look the same. Pages of text have means that hardly differ: of late interaction the
@@ -48,8 +44,11 @@ class Likeness {
     const auto rows = collection_.rows();
     const auto row = rows.row(a);
     const auto other = rows.row(b);
-    if (!(std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= least_)) return false;
+    // Equal rows have a cosine of 1, whatever rounding makes of their product.
+    const bool equal = std::ranges::equal(row, other);
+    if (!equal && !(std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= least_)) return false;
     if (!collection_.has_late_rows()) return true;
+    if (equal && same_bytes(collection_.late_rows(a), collection_.late_rows(b))) return true;
     const Matrix<float>& rows_a = late_rows(a);
     const Matrix<float>& rows_b = late_rows(b);
     if (rows_a.rows() != rows_b.rows()) return false;
@@ -59,6 +58,11 @@ class Likeness {
   }
 
  private:
+  static bool same_bytes(const StoredRows& a, const StoredRows& b) {
+    const auto bytes = static_cast<size_t>(a.count * stored_row_bytes(a.layout));
+    return a.count == b.count && std::memcmp(a.data, b.data, bytes) == 0;
+  }
+
   // Those compared lately: a page has half a megabyte of them.
   const Matrix<float>& late_rows(int64_t row) {
     constexpr size_t kKept = 64;
@@ -140,6 +144,8 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
                 collection.info().checkpoint.dim);
   }
+  if (!std::isfinite(row_length(row))) return fail(ErrorCode::kUsage, "the query's row is not finite");
+  SACCADE_TRY(collection.check_files().in("collection"));
   std::vector<uint8_t> filtered;
   std::span<const uint8_t> allowed = collection.alive();
   if (!query.filter.empty()) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <unistd.h>
 
@@ -54,6 +55,7 @@ class LetterEncoder : public Encoder {
       std::vector<float> row(kDim);
       for (int64_t i = 0; i < 48; ++i) row[static_cast<size_t>(i / 16)] += pixels(r, i);
       std::ranges::copy(unit(row), rows.row(r).begin());
+      if (broken_) rows(r, 1) = std::nanf("");
     }
     return rows;
   }
@@ -66,11 +68,13 @@ class LetterEncoder : public Encoder {
         if (id == 'z' - 'a') row[0] -= 1;
       }
       std::ranges::copy(unit(row), rows.row(static_cast<int64_t>(t)).begin());
+      if (broken_) rows(static_cast<int64_t>(t), 1) = std::nanf("");
     }
     return rows;
   }
 
   EncoderInfo info_;
+  bool broken_ = false;  // gives rows that are no numbers
 
  private:
   Preprocessing preprocessing_;
@@ -259,6 +263,29 @@ TEST_F(SearchTest, NearDuplicatesAreFoldedUnderTheBestOfThem) {
   EXPECT_THAT(paths(answer_to(query)), testing::ElementsAre("/pictures/a", "/pictures/same"));
 }
 
+// Rounding brings the product of many a row of length 1 with itself below 1.
+TEST_F(SearchTest, EqualRowsAreFoldedWhateverTheThreshold) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> value;
+  int below = 0;
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 40; ++i) {
+    std::vector<float> row(kDim);
+    for (float& v : row) v = value(random);
+    row = unit(row);
+    if (std::inner_product(row.begin(), row.end(), row.begin(), 0.0F) < 1) ++below;
+    puts.push_back(put(fmt::format("{}", i), row));
+    puts.push_back(put(fmt::format("{} again", i), row));
+  }
+  ASSERT_GT(below, 0);
+  add(std::move(puts));
+  Query query = text_query("a", 100);
+  query.duplicate_cosine = 1;
+  const Answer answer = answer_to(query);
+  EXPECT_EQ(answer.hits.size(), 40U);
+  for (const Hit& hit : answer.hits) EXPECT_EQ(hit.folded.size(), 1U) << hit.item.path;
+}
+
 TEST_F(SearchTest, CopiesNeverCrowdOutTheOtherPictures) {
   std::vector<CollectionChange::Put> puts;
   for (int i = 0; i < 1'000; ++i) puts.push_back(put(std::to_string(i), axis(0)));
@@ -313,6 +340,78 @@ TEST_F(SearchTest, PicturesAndTextWithPictures) {
   query.image = folder_ / "none.png";
   EXPECT_EQ(error_of(query).code, ErrorCode::kNotFound);
   EXPECT_THAT(error_of(query).message, HasSubstr("none.png"));
+}
+
+TEST_F(SearchTest, PicturesComeAsBytesToo) {
+  add({put("red", axis(0)), put("green", axis(1))});
+  Query query;
+  query.image = picture("green.png", 0, 255, 0);
+  const Answer by_file = answer_to(query);
+  Query bytes;
+  bytes.image_bytes = std::make_shared<std::string>(read_file(query.image).value());
+  const Answer by_bytes = answer_to(bytes);
+  ASSERT_EQ(paths(by_bytes), paths(by_file));
+  EXPECT_EQ(by_bytes.hits[0].score, by_file.hits[0].score);
+  EXPECT_TRUE(answer_json(by_bytes)["query"]["image"].is_null());
+  bytes.image = "a name that is no file's";
+  EXPECT_EQ(paths(answer_to(bytes)), paths(by_file));
+  bytes.image_bytes = std::make_shared<std::string>("no picture");
+  EXPECT_THAT(error_of(bytes).message, HasSubstr("picture a name that is no file's: not an image"));
+}
+
+TEST_F(SearchTest, WeightsSayHowMuchEachPartCounts) {
+  add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1})});
+  Query query = text_query("a", 3);  // red
+  query.image = picture("green.png", 0, 255, 0);
+  EXPECT_EQ(paths(answer_to(query))[0], "/pictures/redgreen");
+  query.fusion = {.text_weight = 3, .image_weight = 1};
+  const Answer red = answer_to(query);
+  EXPECT_EQ(paths(red)[0], "/pictures/red");
+  EXPECT_NEAR(red.hits[0].score, 3 / std::sqrt(10.0), 1e-6);
+  query.fusion = {.text_weight = 1, .image_weight = -1};  // red, but not green
+  EXPECT_THAT(paths(answer_to(query)),
+              testing::ElementsAre("/pictures/red", "/pictures/redgreen", "/pictures/green"));
+  query.fusion = {.text_weight = 0, .image_weight = 0};
+  EXPECT_THAT(error_of(query).message, HasSubstr("cancel out"));
+  query.fusion = {.text_weight = std::nanf(""), .image_weight = 1};
+  EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
+  // A part alone is not weighed.
+  query.image.clear();
+  query.fusion = {.text_weight = -2, .image_weight = 1};
+  EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);
+}
+
+// "No pictures" would be a wrong answer to a query that nothing can be compared with.
+TEST_F(SearchTest, QueriesThatAreNoNumbersAreErrors) {
+  add({put("a", axis(0))});
+  encoder_.broken_ = true;
+  EXPECT_THAT(error_of(text_query("a")).message,
+              HasSubstr("the text: the encoder gave: a row of length nan"));
+  Query query;
+  query.image = picture("green.png", 0, 255, 0);
+  EXPECT_THAT(error_of(query).message, HasSubstr("the picture: the encoder gave: a row of length nan"));
+  const Collection collection = open();
+  std::vector<float> row = axis(0);
+  EXPECT_TRUE(search_row(collection, row, text_query(""), pool_).has_value());
+  row[3] = std::nanf("");
+  const auto answer = search_row(collection, row, text_query(""), pool_);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().message, "the query's row is not finite");
+}
+
+// A rows file that another program cuts off under an open collection is an error; reading it would be SIGBUS.
+TEST_F(SearchTest, RowsThatAreCutOffAreAnErrorNotTheEnd) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 1'000; ++i) puts.push_back(put(std::to_string(i), axis(i % kDim)));
+  add(std::move(puts));
+  const Collection collection = open();
+  const auto query = text_query("a", 1);
+  EXPECT_TRUE(search(collection, encoder_, query, pool_).has_value());
+  std::filesystem::resize_file(folder_ / "collection" / "rows-1.f32", 100);
+  const auto answer = search(collection, encoder_, query, pool_);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, ErrorCode::kBadData);
+  EXPECT_THAT(answer.error().message, HasSubstr("rows-1.f32: cut off to 100 bytes"));
 }
 
 TEST_F(SearchTest, WrongQueriesAreRefused) {

@@ -1,0 +1,85 @@
+// What a search answers: hits, and what the answer has to admit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/core/json.h"
+#include "saccade/search/explain.h"
+#include "saccade/search/query.h"
+
+namespace saccade {
+
+// What the text came to. `dropped` > 0: the encoder has not seen the text's end.
+struct TokenCount {
+  int64_t used = 0;
+  int64_t dropped = 0;
+  int64_t chunks = 1;         // that the text was read in
+  int64_t longest_chunk = 0;  // tokens of the longest of them
+};
+
+struct Hit {
+  // A picture shown under a better one that looks the same.
+  struct Folded {
+    Item item;
+    float score = 0;
+    bool same_bytes = false;  // the very same file content; otherwise a near-duplicate
+  };
+  int64_t rank = 0;  // from 1
+  // Cosine with the query, in [-1, 1]; of late interaction the MaxSim; of a second encoder its own score.
+  float score = 0;
+  Item item;
+  std::vector<Folded> folded;  // best first
+  // Late interaction: the cosine with the mean of its rows, by which it became a candidate.
+  std::optional<float> pooled_score;
+  std::vector<TokenMatch> matches;  // with Query::explain: one a row of the text
+  // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
+  struct Retrieval {
+    int64_t rank = 0;
+    float score = 0;
+  };
+  std::optional<Retrieval> retrieval;
+  bool reranked = false;
+  std::string not_reranked;  // why its picture could not be scored anew; empty where its rank was too low
+};
+
+// What a second encoder did to an answer (rerank.h).
+struct Reranking {
+  std::string checkpoint;  // its name, for people
+  std::string fingerprint;
+  std::string method;    // "cosine", "maxsim" or "match"
+  int64_t depth = 0;     // pictures that were to be scored
+  int64_t reranked = 0;  // those that were
+  int64_t missing = 0;   // files gone
+  int64_t changed = 0;   // files with other bytes than when they were taken in
+  int64_t unreadable = 0;
+  std::optional<TokenCount> tokens;  // of the text, by its tokenizer
+};
+
+struct Answer {
+  Query query;
+  std::optional<TokenCount> tokens;
+  // Fewer than k only where the filter leaves fewer pictures that differ from each other.
+  std::vector<Hit> hits;
+  int64_t searched = 0;  // pictures the filter left, each of them scored
+  // Late interaction: how many of them were scored by all their rows. All: the answer is exact.
+  std::optional<int64_t> late_scored;
+  std::optional<Reranking> reranking;
+};
+
+// Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
+bool beyond_measured_length(const Answer& answer);
+// "the model effectively reads about 14 of these 30 tokens: ...", "" where that is not so: for people.
+std::string measured_length_note(const Answer& answer);
+
+// The answer as `saccade search --json` prints it (docs/cli.md).
+// Paths that are not UTF-8 get U+FFFD when dumped.
+Json answer_json(const Answer& answer);
+// "all 6 tokens read", "first 75 tokens read, the other 12
+// dropped: ...", "all 87 tokens read, in 2 chunks": for people.
+std::string tokens_text(const TokenCount& tokens);
+
+}  // namespace saccade

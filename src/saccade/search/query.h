@@ -1,0 +1,65 @@
+// What is searched for, and how.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "saccade/image/image.h"
+#include "saccade/model/effective_length.h"
+#include "saccade/model/long_text.h"
+#include "saccade/text/token_parts.h"
+
+namespace saccade {
+
+// Rows at least this close are shown as one picture. Measured with the starter on 1,211 icons, emoji and
+// drawings of 80 x 80 pixels, every hundredth it was trained on: 99.8% stay above it when scaled to 90% and
+// 99.5% when saved as JPEG of quality 75, and none has another picture that close; at 0.99 no copy is missed,
+// but 0.7% have another picture that close. A picture wrongly folded is still there, under the hit it
+// resembles, and fold_duplicates = false shows it.
+inline constexpr float kDuplicateCosine = 0.999F;
+
+// What becomes of a text that is longer than the encoder reads.
+enum class LongText {
+  kTruncate,  // its beginning is the query
+  kChunk,     // all of it, in chunks whose rows become one; rows of late interaction are joined
+};
+// How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
+inline constexpr Chunking kQueryChunking = Chunking::kEqual;
+inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
+
+// How the parts of a query become one row: the sum of each part's row times its weight, made length 1 again. Of
+// late interaction each part's rows are multiplied by its weight too. A part alone is not weighed. A negative
+// weight asks for what is unlike the part.
+struct Fusion {
+  float text_weight = 1;
+  float image_weight = 1;
+};
+
+// What is searched for: a text, a picture, or both.
+struct Query {
+  std::string text;             // empty: none
+  std::filesystem::path image;  // a file; empty: none
+  // A picture's bytes in place of a file's; `image` is then no more than its name for people. nullptr: none.
+  std::shared_ptr<const std::string> image_bytes = {};
+  Fusion fusion;
+  int64_t k = 10;      // hits wanted, at least 1
+  std::string filter;  // parse_filter's language; empty: everything
+  bool fold_duplicates = true;
+  float duplicate_cosine = kDuplicateCosine;
+  DecodeOptions limits;  // for the picture, as in IngestOptions
+  // Where the collection keeps rows of late interaction: how many pictures, the best by their rows' mean, are
+  // scored by all their rows, at least k; 0: all.
+  int64_t candidates = 1000;
+  bool explain = false;  // and which patches each row of the text met
+  LongText long_text = LongText::kTruncate;
+  // What the encoder has been shown to read of a text (read_measured_lengths), for the answer to say where
+  // the text is longer; it changes no hit.
+  std::optional<MeasuredLength> measured_length = {};
+
+  [[nodiscard]] bool has_image() const { return !image.empty() || image_bytes != nullptr; }
+};
+
+}  // namespace saccade
