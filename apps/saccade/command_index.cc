@@ -33,7 +33,7 @@ struct IndexArguments {
   EncoderChoice encoder;
   IngestOptions ingest;
   std::string captions;
-  std::string background = "contrast";
+  std::string background;      // empty: not given
   std::string rows_precision;  // empty: not given
   int64_t pool_rows = 0;       // 0: not given
   bool as_stored = false;
@@ -117,36 +117,70 @@ Json report_json(const IngestReport& report, const std::string& collection) {
           {"failed", list(report.failed)}};
 }
 
-// How the rows of an encoder of many an item are kept: settled when a collection is made, as asked or by
-// default; asked otherwise of one that there is, refused.
-Status settle_late_rows(const IndexArguments& arguments, Encoder& encoder, IngestSettings& settings) {
+// The words of --background, the default first.
+constexpr std::pair<std::string_view, BackgroundPolicy> kBackgrounds[] = {
+    {"contrast", BackgroundPolicy::kByContrast},
+    {"white", BackgroundPolicy::kWhite},
+    {"checkpoint", BackgroundPolicy::kCheckpoint}};
+
+// An option that is settled when a collection is made, and what it came to in one that there is.
+struct SettledOption {
+  std::string_view name;
+  std::string asked;  // empty: not given
+  std::string made;   // empty: the collection has nothing of the kind
+};
+
+std::string_view yes_or_no(bool value) {
+  return value ? "on" : "off";
+}
+
+std::vector<SettledOption> settled_options(const IndexArguments& arguments, const IngestSettings& made) {
+  const auto flag = [](bool given) { return given ? std::string("on") : std::string(); };
+  const auto* const background = std::ranges::find(kBackgrounds, made.background,
+                                                   &std::pair<std::string_view, BackgroundPolicy>::second);
+  const auto& late = made.late;
+  return {
+      {"--background", arguments.background, std::string(background->first)},
+      {"--as-stored", flag(arguments.as_stored), std::string(yes_or_no(!made.apply_orientation))},
+      {"--fast-decode", flag(arguments.fast_decode), std::string(yes_or_no(made.fast_decode))},
+      {"--rows-precision", arguments.rows_precision,
+       late ? std::string(row_precision_name(late->precision)) : ""},
+      {"--pool-rows", arguments.pool_rows > 0 ? std::to_string(arguments.pool_rows) : "",
+       late ? std::to_string(late->pool) : ""},
+  };
+}
+
+// That a collection which there is was made with what is asked for: its rows are alike, or nothing is.
+Status check_settled(const IndexArguments& arguments, const IngestSettings& made) {
+  for (const SettledOption& option : settled_options(arguments, made)) {
+    if (option.asked.empty() || option.asked == option.made) continue;
+    if (option.made.empty()) {
+      return fail(ErrorCode::kUsage, "{}: the collection has one row a picture", option.name);
+    }
+    return fail(ErrorCode::kUsage, "{} is {}, the collection was made with {}: leave it out, or make another",
+                option.name, option.asked, option.made);
+  }
+  return {};
+}
+
+// What a new collection is made with.
+Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& encoder) {
+  IngestSettings settings;
+  settings.apply_orientation = !arguments.as_stored;
+  settings.fast_decode = arguments.fast_decode;
+  for (const auto& [word, policy] : kBackgrounds) {
+    if (word == arguments.background) settings.background = policy;
+  }
   const bool precision_given = !arguments.rows_precision.empty();
   const bool pool_given = arguments.pool_rows > 0;
-  const std::string_view option = precision_given ? "--rows-precision" : "--pool-rows";
-  if (is_collection(arguments.collection)) {
-    SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
-    const auto& late = info.settings.late;
-    if (!late && (precision_given || pool_given)) {
-      return fail(ErrorCode::kUsage, "{}: the collection has one row a picture", option);
-    }
-    if (precision_given && row_precision_name(late->precision) != arguments.rows_precision) {
-      return fail(ErrorCode::kUsage, "--rows-precision is {}, the collection was made with {}",
-                  arguments.rows_precision, row_precision_name(late->precision));
-    }
-    if (pool_given && late->pool != arguments.pool_rows) {
-      return fail(ErrorCode::kUsage, "--pool-rows is {}, the collection was made with {}",
-                  arguments.pool_rows, late->pool);
-    }
-    return {};
-  }
-  if (encoder.late_interaction() == nullptr && !precision_given && !pool_given) return {};
+  if (encoder.late_interaction() == nullptr && !precision_given && !pool_given) return settings;
   RowPrecision precision = RowPrecision::kFp16;
   if (precision_given) {
     SACCADE_ASSIGN(precision, row_precision_from_name(arguments.rows_precision));
   }
-  const int64_t pool = pool_given ? arguments.pool_rows : 1;
-  SACCADE_ASSIGN(settings.late, late_settings(encoder, precision, pool).in(option));
-  return {};
+  SACCADE_ASSIGN(settings.late, late_settings(encoder, precision, pool_given ? arguments.pool_rows : 1)
+                                    .in(precision_given ? "--rows-precision" : "--pool-rows"));
+  return settings;
 }
 
 Result<int> run_index(IndexArguments& arguments, Session& session) {
@@ -163,17 +197,11 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions).in("captions"));
   }
   arguments.ingest.sidecar_captions = !arguments.no_sidecars;
-  IngestSettings settings;
-  settings.apply_orientation = !arguments.as_stored;
-  settings.fast_decode = arguments.fast_decode;
-  settings.background = arguments.background == "white"        ? BackgroundPolicy::kWhite
-                        : arguments.background == "checkpoint" ? BackgroundPolicy::kCheckpoint
-                                                               : BackgroundPolicy::kByContrast;
-
   // Which checkpoint: the collection's own where there is one, before any weights are read.
   std::filesystem::path checkpoint = arguments.checkpoint;
   if (is_collection(arguments.collection)) {
     SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
+    SACCADE_TRY(check_settled(arguments, info.settings));
     SACCADE_ASSIGN(checkpoint, checkpoint_of(info.checkpoint, arguments.checkpoint));
   } else {
     SACCADE_TRY(check_any_input(inputs));  // a mistyped path is no reason to make a collection
@@ -184,7 +212,10 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   warn_of_separate_spaces(loaded, session.messages);
   warn_of_guessed_preprocessing(loaded, session.messages);
-  SACCADE_TRY(settle_late_rows(arguments, *loaded.encoder, settings));
+  IngestSettings settings;
+  if (!is_collection(arguments.collection)) {
+    SACCADE_ASSIGN(settings, new_settings(arguments, *loaded.encoder));
+  }
   SACCADE_ASSIGN(CollectionWriter collection,
                  CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));
 
@@ -226,9 +257,10 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--hidden", arguments->ingest.hidden, "take names that begin with a dot");
   command->add_option("--captions", arguments->captions, "take captions from a dataset (docs/datasets.md)");
   command->add_flag("--no-sidecars", arguments->no_sidecars, "do not read captions from .txt files");
-  command->add_option("--background", arguments->background, "under transparent pictures (new collections)")
-      ->check(CLI::IsMember({"contrast", "white", "checkpoint"}))
-      ->capture_default_str();
+  command
+      ->add_option("--background", arguments->background,
+                   "under transparent pictures: contrast (default), white or checkpoint (new collections)")
+      ->check(CLI::IsMember({"contrast", "white", "checkpoint"}));
   command->add_flag("--as-stored", arguments->as_stored, "ignore EXIF orientation (new collections)");
   command->add_flag("--fast-decode", arguments->fast_decode,
                     "let large JPEGs decode smaller: faster, not bit-exact (new collections)");

@@ -358,6 +358,50 @@ TEST_F(BadInput, FoldersWithoutRights) {
   EXPECT_THAT((*json)["failed"][0]["reason"].get<std::string>(), HasSubstr("ermission denied"));
 }
 
+// A file that may not be read now may be read tomorrow: it fails at every run, and is never skipped.
+TEST_F(BadInput, AFileWithoutRightsIsTriedAtEveryRun) {
+  make_collection();
+  picture("more/closed.png", 1, 2, 3);
+  const auto file = folder_ / "more/closed.png";
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  const std::vector<std::string> words = {"index", "more", "-c", "c", "--json"};
+  for (int tries = 0; tries < 2; ++tries) {
+    const Outcome refused = run(words, {.plain_rights = true});
+    EXPECT_EQ(refused.code, 3) << refused.err;
+    const auto json = parse_json(refused.out);
+    ASSERT_TRUE(json.has_value()) << refused.out;
+    EXPECT_EQ((*json)["skipped_failed"], 0);
+    ASSERT_EQ((*json)["failed"].size(), 1U) << refused.out;
+    EXPECT_THAT((*json)["failed"][0]["reason"].get<std::string>(), HasSubstr("ermission denied"));
+  }
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  const Outcome allowed = run(words, {.plain_rights = true});
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+  EXPECT_THAT(allowed.out, HasSubstr("\"added\":1"));
+}
+
+// What is settled when a collection is made is refused by name, with both values, where it is otherwise.
+TEST_F(BadInput, SettledOptionsAreRefusedOnAnExistingCollection) {
+  make_collection();
+  const std::string before = snapshot("c");
+  expect_failure({"index", "pictures", "-c", "c", "--as-stored"}, 2,
+                 {"--as-stored is on, the collection was made with off"});
+  expect_failure({"index", "pictures", "-c", "c", "--fast-decode"}, 2,
+                 {"--fast-decode is on, the collection was made with off"});
+  expect_failure({"index", "pictures", "-c", "c", "--background", "white"}, 2,
+                 {"--background is white, the collection was made with contrast"});
+  EXPECT_EQ(snapshot("c"), before);
+  EXPECT_EQ(run({"index", "pictures", "-c", "c", "--background", "contrast"}).code, 0);
+  const std::vector<std::string> other = {"index",       "pictures",     "-c",           "other",
+                                          "-m",          "model",        "--background", "checkpoint",
+                                          "--as-stored", "--fast-decode"};
+  EXPECT_EQ(run(other).code, 0);
+  EXPECT_EQ(run(other).code, 0);
+  EXPECT_EQ(run({"index", "pictures", "-c", "other"}).code, 0);  // not asked: as it was made
+  expect_failure({"index", "pictures", "-c", "other", "--background", "contrast"}, 2,
+                 {"--background is contrast, the collection was made with checkpoint"});
+}
+
 TEST_F(BadInput, AReaderThatIsGoneEndsItQuietly) {
   make_collection();
   for (const std::vector<std::string>& command :
