@@ -1,19 +1,22 @@
 // `saccade index` end to end: from picture files on the disk to a collection on the disk.
 //
 //   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
+//   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on pictures ready for it,
+//                                    in turns: medians of pictures a second, and the one's share of the other
 //   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000
 //   pictures
 //
 // Pictures: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
 // made; and 500 made here, JPEG and PNG of mixed sizes. Encoders: a folder named by SACCADE_BENCH_CHECKPOINT;
 // the starter checkpoint, if it is there; a CLIP of toy size from tests/golden, which leaves the rest of the
-// way alone; and ViT-B/32 with random weights in bf16.
+// way alone; and ViT-B/32 with random weights, in bf16 and fp32.
 //
 // Shares are of all seconds of work: reading, decoding and preprocessing summed over their threads, walking,
 // encoding and writing on the calling thread (see IngestReport).
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -82,6 +85,20 @@ Status make_pictures(const fs::path& folder, int count) {
   pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       done[static_cast<size_t>(i)] = write_picture(folder, static_cast<int>(i));
+    }
+  });
+  for (const Status& status : done) SACCADE_TRY(status);
+  return {};
+}
+
+Status make_photographs(const fs::path& folder, int count) {
+  ThreadPool pool;
+  std::vector<Status> done(static_cast<size_t>(count));
+  pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto bytes = encode_jpeg(made_picture(static_cast<int>(i), 1024, 768));
+      done[static_cast<size_t>(i)] =
+          bytes ? write_file_atomic(folder / fmt::format("{:05}.jpg", i), *bytes) : fail(bytes.error());
     }
   });
   for (const Status& status : done) SACCADE_TRY(status);
@@ -209,6 +226,64 @@ void index_pictures(benchmark::State& state, Inputs& inputs, const NamedSource& 
   if (check_memory && memory > kMemoryLimit) state.SkipWithError("more than 1.5 GB of memory");
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Pictures a second of the encoder alone, in batches as ingest gives them.
+Result<double> encoder_rate(Encoder& encoder, int64_t pictures) {
+  const int batch = IngestOptions{}.batch;
+  const Preprocessing& preprocessing = encoder.preprocessing();
+  Matrix<float> pixels(batch, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
+  std::minstd_rand random(1);
+  for (float& value : pixels.values()) value = static_cast<float>(random() % 4096) / 1024 - 2;
+  const auto start = std::chrono::steady_clock::now();
+  int64_t done = 0;
+  for (; done < pictures; done += batch) SACCADE_TRY(encoder.encode_images(pixels.view()));
+  return static_cast<double>(done) /
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& checkpoint) {
+  constexpr int kPictures = 192;
+  constexpr int kRounds = 5;
+  const auto pictures =
+      inputs.folder("photographs", [](const fs::path& path) { return make_photographs(path, kPictures); });
+  if (!pictures) return state.SkipWithError(pictures.error().message.c_str());
+  const auto folder = checkpoint.folder(inputs);
+  if (!folder) return state.SkipWithError(folder.error().message.c_str());
+  const auto encoder = load_encoder(*folder, {.precision = checkpoint.precision, .threads = 0});
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  for (auto unused : state) {
+    std::vector<double> alone;
+    std::vector<double> indexing;
+    std::vector<double> decode;
+    std::vector<double> preprocess;
+    if (auto warm = encoder_rate(**encoder, 32); !warm) state.SkipWithError(warm.error().message.c_str());
+    for (int round = 0; round < kRounds; ++round) {
+      const auto rate = encoder_rate(**encoder, kPictures);
+      if (!rate) return state.SkipWithError(rate.error().message.c_str());
+      alone.push_back(*rate);
+      const fs::path collection = inputs.fresh();
+      const auto report = index_into(collection, *pictures, checkpoint.name, *folder, **encoder);
+      if (!report) return state.SkipWithError(report.error().message.c_str());
+      indexing.push_back(static_cast<double>(report->added) / report->seconds.total);
+      decode.push_back(1e3 * report->seconds.decode / static_cast<double>(report->added));
+      preprocess.push_back(1e3 * report->seconds.preprocess / static_cast<double>(report->added));
+      std::error_code ignored;
+      fs::remove_all(collection, ignored);
+    }
+    state.SetIterationTime(kPictures / median(indexing));
+    state.counters["encoder/s"] = median(alone);
+    state.counters["indexed/s"] = median(indexing);
+    state.counters["share"] = median(indexing) / median(alone);
+    state.counters["decode_ms"] = median(decode);  // a picture, of one thread
+    state.counters["preprocess_ms"] = median(preprocess);
+  }
+  state.SetLabel(fmt::format("{} threads", available_processors()));
+}
+
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -229,6 +304,7 @@ std::vector<NamedSource> checkpoints() {
     return inputs.folder("b32", [](const fs::path& path) { return write_random_clip(path, kVitB32); });
   };
   found.push_back({"random_ViT-B32", random_b32, Precision::kBf16});
+  found.push_back({"random_ViT-B32_fp32", random_b32, Precision::kFp32});
   return found;
 }
 
@@ -269,12 +345,21 @@ int run(int argc, char** argv) {
       add("indexing/" + pictures.name + "/" + checkpoint.name, pictures, checkpoint, false);
     }
   }
+  for (const NamedSource& checkpoint : checkpoints()) {
+    if (checkpoint.name == "toy") continue;  // the encoder is nothing of the whole
+    benchmark::RegisterBenchmark(
+        ("rates/photographs/" + checkpoint.name).c_str(),
+        [&inputs, checkpoint](benchmark::State& state) { compare_rates(state, inputs, checkpoint); })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kSecond);
+  }
   const NamedSource many{"10000", [](Inputs& made) {
                            return made.folder(
                                "10000", [](const fs::path& path) { return make_small_jpegs(path, 10'000); });
                          }};
   for (const NamedSource& checkpoint : checkpoints()) {
-    if (checkpoint.name != "random_ViT-B32")
+    if (!checkpoint.name.starts_with("random_ViT-B32"))
       add("memory/10000_pictures/" + checkpoint.name, many, checkpoint, true);
   }
   benchmark::Initialize(&argc, argv);
