@@ -243,6 +243,26 @@ TEST_F(CollectionTest, IsNotMadeInAFolderOfOtherThings) {
   EXPECT_TRUE(fs::exists(folder_ / "catalog.sqlite"));
 }
 
+TEST_F(CollectionTest, LeavesFilesOfOthersAlone) {
+  // A lock of somebody else's, also beside what makes the folder another's; rows that no collection wrote;
+  // temporary files of others beside a collection.
+  const std::vector<std::vector<std::string>> folders = {
+      {"lock", "holiday.jpg"}, {"lock"}, {"rows-1.f32"}, {"late-1.ends"}, {"rows-draft.tmp-2"}};
+  for (const auto& names : folders) {
+    const test::TestFolder other;
+    for (const std::string& name : names) other.write(name, "mine");
+    EXPECT_FALSE(CollectionWriter::create(other.path(), test::fake_checkpoint())) << names.front();
+    for (const std::string& name : names) EXPECT_EQ(read_file(other / name).value_or(""), "mine") << name;
+    EXPECT_EQ(std::distance(fs::directory_iterator(other.path()), {}), std::ssize(names)) << names.front();
+  }
+  make();
+  test::write_text(folder_ / "rows-plan.tmp-old", "mine");
+  test::write_text(folder_ / "rows-2.f32.tmp-77-1", "of a killed compaction");
+  ASSERT_OK(CollectionWriter::open(folder_));
+  EXPECT_TRUE(fs::exists(folder_ / "rows-plan.tmp-old"));
+  EXPECT_FALSE(fs::exists(folder_ / "rows-2.f32.tmp-77-1"));
+}
+
 TEST_F(CollectionTest, LeavesAnotherProgramsDatabaseAlone) {
   fs::create_directories(folder_);
   {

@@ -12,6 +12,7 @@
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
 #include "saccade/core/rows.h"
+#include "saccade/core/temporary_files.h"
 
 #ifndef SACCADE_VERSION
 #define SACCADE_VERSION "unknown"
@@ -25,8 +26,8 @@ Result<Descriptor> take_lock(const std::filesystem::path& folder) {
 }
 
 bool is_temporary(std::string_view name) {
-  return name.find(".tmp-") != std::string_view::npos &&
-         (name.starts_with("rows-") || name.starts_with("late-") || name.starts_with(store::kInfoName));
+  const auto becomes = temporary_of(name);
+  return becomes && (*becomes == store::kInfoName || store::generation_of(*becomes) != 0);
 }
 
 // Files of a compaction or creation that a crash interrupted. Readers that have one mapped keep it.
@@ -48,19 +49,25 @@ bool is_catalog_file(std::string_view name) {
   return ending.empty() || ending == "-wal" || ending == "-shm" || ending == "-journal";
 }
 
-// That `folder` holds nothing, or only what a creation
-// interrupted before its last step left, which is removed.
-Status clear_for_creation(const std::filesystem::path& folder) {
+// What a creation that was interrupted before its last step left in `folder`; an error where it holds anything
+// else. Changes nothing.
+Result<std::vector<std::filesystem::path>> leftovers_of_creation(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;
+  std::string rows;  // a file with rows: a collection gets some only once it is made
+  const auto not_empty = [&](const std::string& name) {
+    return fail(ErrorCode::kUsage, "{}: not a collection, and not empty (it holds \"{}\")", folder.string(),
+                name);
+  };
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name == store::kLockName) continue;
     if (!is_catalog_file(name) && store::generation_of(name) == 0 && !is_temporary(name)) {
-      return fail(ErrorCode::kUsage, "{}: not a collection, and not empty (it holds \"{}\")", folder.string(),
-                  name);
+      return not_empty(name);
     }
+    std::error_code gone;
+    if (store::generation_of(name) != 0 && entry->file_size(gone) > 0) rows = name;
     leftovers.push_back(entry->path());
   }
   if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
@@ -84,9 +91,16 @@ Status clear_for_creation(const std::filesystem::path& folder) {
       }
     }
   }
+  if (!rows.empty()) return not_empty(rows);
   for (const std::string_view ending : {"-wal", "-shm"})
     leftovers.emplace_back(catalog.string().append(ending));
+  return leftovers;
+}
+
+Status clear_for_creation(const std::filesystem::path& folder) {
+  SACCADE_ASSIGN(const auto leftovers, leftovers_of_creation(folder));
   for (const auto& path : leftovers) {
+    std::error_code error;
     std::filesystem::remove(path, error);
     if (error) return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
   }
@@ -162,6 +176,8 @@ Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& f
     info.settings = settings;
     info.format_version = settings.late ? 2 : 1;
     {
+      // Before the lock file is made: another's folder stays as it is.
+      if (!is_collection(folder)) SACCADE_TRY(leftovers_of_creation(folder));
       SACCADE_ASSIGN(const Descriptor lock, take_lock(folder));
       if (is_collection(folder))
         return fail(ErrorCode::kUsage, "{}: there is a collection already", folder.string());

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/temporary_files.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade {
@@ -54,6 +55,34 @@ TEST(FileLock, WaitsUntilItIsFreeOrIsStopped) {
   const auto stopped = wait_for_lock_file(folder / "made/on/the/way/a", stop.get_token(), {});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+}
+
+TEST(FileLock, AFileOfAnotherKindIsNotOverwritten) {
+  const test::TestFolder folder;
+  for (const std::string& text : {std::string("the number of my locker"), std::string(500, '1')}) {
+    folder.write("lock", text);
+    const auto lock = lock_file(folder / "lock", "writing here");
+    ASSERT_FALSE(lock);
+    EXPECT_EQ(lock.error().code, ErrorCode::kUsage);
+    EXPECT_EQ(read_file(folder / "lock").value_or(""), text);
+  }
+  folder.write("lock", "1234567");  // of a process that is gone
+  EXPECT_TRUE(lock_file(folder / "lock", "writing here"));
+}
+
+TEST(TemporaryFiles, AreToldByTheirWholeNames) {
+  EXPECT_EQ(temporary_of("run.json.tmp-12-0"), "run.json");
+  EXPECT_EQ(temporary_of("a.tmp-1-2.tmp-3-4"), "a.tmp-1-2");
+  for (const char* name : {"", "run.json", "a.tmp-", "a.tmp-1", "a.tmp-1-", "a.tmp--1", "a.tmp-x-1",
+                           "a.tmp-1-x", ".tmp-1-2", "a.tmp-1-2.bak"}) {
+    EXPECT_EQ(temporary_of(name), std::nullopt) << name;
+  }
+  // What AtomicFile really makes.
+  const test::TestFolder folder;
+  const auto file = AtomicFile::create(folder / "name");
+  ASSERT_TRUE(file);
+  const std::string made = std::filesystem::directory_iterator(folder.path())->path().filename().string();
+  EXPECT_EQ(temporary_of(made), "name");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "saccade/core/files.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "saccade/core/file_lock.h"
+#include "saccade/core/temporary_files.h"
 
 namespace saccade {
 namespace {
@@ -40,7 +42,22 @@ Result<int> open_regular(const std::filesystem::path& path, int64_t& size) {
   return descriptor;
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 }  // namespace
+
+std::optional<std::string_view> temporary_of(std::string_view name) {
+  constexpr std::string_view kMark = ".tmp-";
+  const size_t mark = name.rfind(kMark);
+  if (mark == std::string_view::npos || mark == 0) return std::nullopt;
+  const std::string_view numbers = name.substr(mark + kMark.size());
+  const size_t dash = numbers.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  if (!is_number(numbers.substr(0, dash)) || !is_number(numbers.substr(dash + 1))) return std::nullopt;
+  return name.substr(0, mark);
+}
 
 Descriptor::~Descriptor() {
   if (value_ >= 0) ::close(value_);
@@ -54,6 +71,11 @@ Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view
                 holder && !holder->empty() ? *holder : "(unknown)", doing);
   }
   Descriptor lock = *std::move(taken);
+  const auto before = read_file(path, 100);
+  if (!before || (!before->empty() && !is_number(*before))) {
+    return fail(ErrorCode::kUsage,
+                "{}: not a lock of this program, which would hold a process id and no more", path.string());
+  }
   const std::string id = std::to_string(::getpid());
   if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
   SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));

@@ -30,9 +30,9 @@ class Descriptor {
   int value_ = -1;
 };
 
-// Makes `path` if need be and holds an advisory lock on it as long as the descriptor lives; the kernel gives
-// it up with the process, however that ends. kIo if another process has it: the message names the file's
-// folder, that process's id and what it is `doing` ("writing to this collection").
+// Makes `path` if need be and holds an advisory lock on it while the descriptor lives; the kernel gives it up
+// with the process. kIo if another process has it: its id, the folder and what it is `doing` ("writing to
+// this collection"). kUsage for a file that holds more than a process's id: no lock of ours, it stays.
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
 
 // A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process

@@ -1,0 +1,12 @@
+// The names of temporary files (AtomicFile, files.h), for those who tidy up behind processes that were killed.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace saccade {
+
+// The name of the file that "NAME.tmp-PROCESS-SERIAL" was to become; none for any other name.
+std::optional<std::string_view> temporary_of(std::string_view name);
+
+}  // namespace saccade
