@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "saccade/core/hash.h"
+#include "saccade/core/temporary_files.h"
 
 namespace saccade {
 namespace {
@@ -16,6 +17,8 @@ constexpr size_t kKeyBytes = 32;
 // Rows that wait to be written: little enough to lose to a kill, much enough for few files.
 constexpr size_t kPendingBytes = size_t{64} << 20;
 constexpr std::chrono::hours kOldTemporary{24};
+constexpr size_t kNameDigits = 32;  // of spaces and of their files
+constexpr std::string_view kFileEnd = ".safetensors";
 
 std::string to_bytes(std::string_view hex) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
@@ -30,6 +33,16 @@ std::string to_hex(std::span<const std::byte> bytes) {
   std::string hex;
   for (const std::byte byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return hex;
+}
+
+// The names of spaces, and of their files without the end. Files that are called otherwise are not the
+// cache's: whoever names a folder of checkpoints with --cache keeps them.
+bool is_hash_name(std::string_view name) {
+  return name.size() == kNameDigits &&
+         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+bool is_file_name(std::string_view name) {
+  return name.ends_with(kFileEnd) && is_hash_name(name.substr(0, name.size() - kFileEnd.size()));
 }
 
 std::string_view as_text(std::span<const std::byte> bytes) {
@@ -56,7 +69,7 @@ Result<EmbeddingCache> EmbeddingCache::open(const fs::path& folder, std::string_
   cache.space_ = space;
   cache.dim_ = dim;
   cache.max_bytes_ = max_bytes;
-  cache.space_folder_ = folder / sha256_hex(space).substr(0, 32);
+  cache.space_folder_ = folder / sha256_hex(space).substr(0, kNameDigits);
   std::error_code error;
   fs::create_directories(cache.space_folder_, error);
   if (error) {
@@ -65,7 +78,7 @@ Result<EmbeddingCache> EmbeddingCache::open(const fs::path& folder, std::string_
   std::vector<fs::path> paths;
   fs::directory_iterator entry(cache.space_folder_, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (entry->path().extension() == ".safetensors") paths.push_back(entry->path());
+    if (is_file_name(entry->path().filename().native())) paths.push_back(entry->path());
   }
   if (error) return fail(ErrorCode::kIo, "cache of embeddings {}: {}", folder.string(), error.message());
   std::ranges::sort(paths);
@@ -203,7 +216,7 @@ Status EmbeddingCache::flush() {
       {"rows", {DType::kF32, {new_begin_.back(), dim_}, all}},
       {"check", {DType::kU8, {items, kKeyBytes}, std::as_bytes(std::span(checks))}}};
   // Two processes that have made the same rows write the same file.
-  const fs::path path = space_folder_ / (sha256_hex(keys).substr(0, 32) + ".safetensors");
+  const fs::path path = space_folder_ / (sha256_hex(keys).substr(0, kNameDigits) + std::string(kFileEnd));
   SACCADE_TRY(write_safetensors(path, tensors, {{"space", space_}}).in("cache of embeddings"));
   // The file system's own stamp is as coarse as its tick, within which many files are written.
   std::error_code ignored;
@@ -223,19 +236,27 @@ Status EmbeddingCache::prune() {
   std::vector<File> files;
   int64_t total = 0;
   std::error_code error;
-  fs::recursive_directory_iterator entry(folder_, error);
-  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    std::error_code gone;
-    const auto used = fs::last_write_time(entry->path(), gone);
-    if (gone || !entry->is_regular_file(gone)) continue;
-    if (entry->path().extension() == ".safetensors") {
-      const auto bytes = static_cast<int64_t>(entry->file_size(gone));
-      if (gone) continue;
-      files.push_back({used, entry->path(), bytes});
-      total += bytes;
-    } else if (entry->path().native().find(".safetensors.tmp-") != std::string::npos &&
-               fs::file_time_type::clock::now() - used > kOldTemporary) {
-      fs::remove(entry->path(), gone);  // of a process that was killed
+  std::vector<fs::path> spaces;
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    if (is_hash_name(entry->path().filename().native())) spaces.push_back(entry->path());
+  }
+  for (const fs::path& space : spaces) {
+    error.clear();
+    for (fs::directory_iterator entry(space, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code gone;
+      const auto used = fs::last_write_time(entry->path(), gone);
+      if (gone || !entry->is_regular_file(gone)) continue;
+      const std::string name = entry->path().filename().string();
+      if (is_file_name(name)) {
+        const auto bytes = static_cast<int64_t>(entry->file_size(gone));
+        if (gone) continue;
+        files.push_back({used, entry->path(), bytes});
+        total += bytes;
+      } else if (const auto becomes = temporary_of(name);
+                 becomes && is_file_name(*becomes) &&
+                 fs::file_time_type::clock::now() - used > kOldTemporary) {
+        fs::remove(entry->path(), gone);  // of a process that was killed
+      }
     }
   }
   if (total <= max_bytes_) return {};

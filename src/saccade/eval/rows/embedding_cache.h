@@ -11,7 +11,7 @@
 //
 // So any number of processes may use one cache; what a killed one has not written is lost to nobody. A row
 // whose check fails is as if it were not there, and its file is replaced. Above `max_bytes` the files that
-// were used longest ago go.
+// were used longest ago go. Other files, also in the same folder, stay.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRunFile = "run.json";
 constexpr const char* kMetricsFile = "metrics.json";
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
@@ -38,12 +37,6 @@ Result<ImageRef> parse_image(const Json& json) {
   return image;
 }
 
-// A file's name from run.json: below the folder, whatever the file says.
-bool is_below(const fs::path& name) {
-  return !name.empty() && name.is_relative() &&
-         std::none_of(name.begin(), name.end(), [](const fs::path& part) { return part == ".."; });
-}
-
 // Parts of names of files: letters, digits, '-', '_' and '.'.
 std::string file_part(std::string_view text) {
   std::string part;
@@ -53,37 +46,6 @@ std::string file_part(std::string_view text) {
     part += plain ? c : '_';
   }
   return part.substr(0, 80);
-}
-
-Result<std::vector<std::pair<std::string, std::string>>> parse_files(const Json& json) {
-  const auto found = json.find("files");
-  if (found == json.end() || !found->is_array()) {
-    return fail(ErrorCode::kBadData, "\"files\" is missing or no array");
-  }
-  std::vector<std::pair<std::string, std::string>> files;
-  for (const Json& one : *found) {
-    SACCADE_ASSIGN(std::string name, json_field<std::string>(one, "name").in("\"files\""));
-    SACCADE_ASSIGN(std::string hash, json_field<std::string>(one, "sha256").in("\"files\""));
-    if (!is_below(name)) {
-      return fail(ErrorCode::kBadData, "\"files\": \"{}\" is not a name below the run's folder", name);
-    }
-    files.emplace_back(std::move(name), std::move(hash));
-  }
-  return files;
-}
-
-// What a writer that was killed left behind; only whoever holds the lock may look.
-void remove_debris(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> debris;
-  for (const fs::path& place : {folder, folder / "embeddings"}) {
-    fs::directory_iterator entry(place, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      const std::string name = entry->path().filename().string();
-      if (name.ends_with(".part") || name.find(".tmp-") != std::string::npos) debris.push_back(entry->path());
-    }
-  }
-  for (const fs::path& path : debris) fs::remove(path, error);
 }
 
 }  // namespace
@@ -105,66 +67,32 @@ struct RunWriter::Lines {
   }
 };
 
-// A file that was written whole under another name, and gets its own with commit().
-struct RunWriter::Part {
-  File file;
-  fs::path path;  // what it is called until then
-  fs::path becomes;
-
-  Part(File what, fs::path from, fs::path to)
-      : file(std::move(what)), path(std::move(from)), becomes(std::move(to)) {}
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-  ~Part() {
-    std::error_code ignored;
-    if (!path.empty()) fs::remove(path, ignored);
-  }
-  Status commit() {
-    std::error_code error;
-    fs::rename(path, becomes, error);
-    if (error) return fail_errno(error.value(), becomes.string() + ": rename");
-    path.clear();
-    return {};
-  }
-};
-
 Result<RunWriter> RunWriter::open(const fs::path& folder, const RunInfo& info, bool overwrite) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error)) {
-    return fail(ErrorCode::kIo, "run folder {}: {}", folder.string(),
-                error ? error.message() : std::string("not a folder"));
-  }
-  SACCADE_ASSIGN(Descriptor lock, lock_file(folder / "lock", "writing to this run folder"));
-  remove_debris(folder);
-  RunWriter writer(folder, std::move(lock));
+  SACCADE_ASSIGN(RunFolder claimed, RunFolder::claim(folder));
+  RunWriter writer(std::move(claimed));
   writer.overwrite_ = overwrite;
-  const fs::path path = folder / kRunFile;
-  if (!fs::exists(path, error)) return writer;
-  SACCADE_ASSIGN(const Json json, read_json(path));
-  SACCADE_ASSIGN(writer.there_, parse_run_info(json).in(path.string()));
-  SACCADE_ASSIGN(const auto files, parse_files(json).in(path.string()));
-  for (const auto& [name, hash] : files) writer.old_files_.push_back(name);
-  writer.was_finished_ = true;
+  if (!writer.folder_.finished()) return writer;
+  SACCADE_ASSIGN(writer.there_, parse_run_info(*writer.folder_.finished()));
   SACCADE_TRY(writer.check_inputs(info));
   return writer;
 }
 
 Status RunWriter::check_inputs(const RunInfo& info) const {
-  if (!was_finished_ || overwrite_) return {};
+  if (!folder_.finished() || overwrite_) return {};
   const std::vector<std::string> differences = run_differences(there_, info);
   if (differences.empty()) return {};
   return fail(
       ErrorCode::kMismatch,
       "{} holds a finished run of other inputs: {}{}; --overwrite replaces it, or name another folder",
-      folder_.string(), differences.front(),
+      folder_.path().string(), differences.front(),
       differences.size() == 1 ? "" : fmt::format(" (and {} more)", differences.size() - 1));
 }
 
 Status RunWriter::add_line(const std::string& name, const Json& line) {
   auto& lines = lines_[name];
   if (lines == nullptr) {
-    SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(folder_ / name));
+    SACCADE_ASSIGN(const fs::path path, folder_.stage(name));
+    SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(path));
     lines = std::make_shared<Lines>();
     lines->name = name;
     lines->file.emplace(std::move(file));
@@ -204,12 +132,8 @@ Status RunWriter::add_embeddings(const std::string& dataset, const std::string& 
                                  MatrixView<const float> images, MatrixView<const float> texts,
                                  std::span<const int64_t> text_image,
                                  const std::map<std::string, std::string>& metadata) {
-  std::error_code error;
-  fs::create_directories(folder_ / "embeddings", error);
-  if (error) return fail_errno(error.value(), (folder_ / "embeddings").string() + ": make folder");
   std::string name = fmt::format("embeddings/{}--{}.safetensors", file_part(dataset), file_part(model));
-  for (int n = 2; std::ranges::any_of(parts_, [&](const auto& part) { return part->file.name == name; });
-       ++n) {
+  for (int n = 2; std::ranges::any_of(files_, [&](const File& file) { return file.name == name; }); ++n) {
     name = fmt::format("embeddings/{}--{}-{}.safetensors", file_part(dataset), file_part(model), n);
   }
   const auto bytes_of = [](MatrixView<const float> rows) {
@@ -219,11 +143,13 @@ Status RunWriter::add_embeddings(const std::string& dataset, const std::string& 
       {"image_embeds", {DType::kF32, {images.rows(), images.columns()}, bytes_of(images)}},
       {"text_embeds", {DType::kF32, {texts.rows(), texts.columns()}, bytes_of(texts)}},
       {"text_image", {DType::kI64, {static_cast<int64_t>(text_image.size())}, std::as_bytes(text_image)}}};
-  auto part = std::make_shared<Part>(File{name, 0, {}}, folder_ / (name + ".part"), folder_ / name);
-  SACCADE_TRY(write_safetensors(part->path, tensors, metadata));
-  SACCADE_ASSIGN(part->file.sha256, sha256_file(part->path));
-  part->file.bytes = static_cast<int64_t>(fs::file_size(part->path, error));
-  parts_.push_back(std::move(part));
+  SACCADE_ASSIGN(const fs::path path, folder_.stage(name));
+  SACCADE_TRY(write_safetensors(path, tensors, metadata));
+  File file{name, 0, {}};
+  SACCADE_ASSIGN(file.sha256, sha256_file(path));
+  std::error_code error;
+  file.bytes = static_cast<int64_t>(fs::file_size(path, error));
+  files_.push_back(std::move(file));
   embeddings_.push_back({dataset, model, std::move(name)});
   return {};
 }
@@ -233,20 +159,17 @@ Status RunWriter::add_file(const std::string& name, std::string_view content) {
   return {};
 }
 
-// Everything but run.json.
+// Everything but run.json, staged.
 Status RunWriter::write_all_files(const Json& metrics) {
   contents_[kMetricsFile] = dump_json(metrics, 1) + "\n";
-  for (const auto& part : parts_) {
-    SACCADE_TRY(part->commit());
-    files_.push_back(part->file);
-  }
   for (const auto& [name, lines] : lines_) {
     SACCADE_TRY(lines->flush());
     SACCADE_TRY(lines->file->commit());
     files_.push_back({name, lines->bytes, lines->hash.hex()});
   }
   for (const auto& [name, content] : contents_) {
-    SACCADE_TRY(write_file_atomic(folder_ / name, content));
+    SACCADE_ASSIGN(const fs::path path, folder_.stage(name));
+    SACCADE_TRY(write_file_atomic(path, content));
     files_.push_back({name, static_cast<int64_t>(content.size()), sha256_hex(content)});
   }
   return {};
@@ -254,12 +177,11 @@ Status RunWriter::write_all_files(const Json& metrics) {
 
 Status RunWriter::finish(const RunInfo& info, const Json& metrics) {
   SACCADE_TRY(check_inputs(info));
-  std::error_code error;
-  fs::remove(folder_ / kRunFile, error);
-  if (error) return fail_errno(error.value(), (folder_ / kRunFile).string() + ": remove");
   SACCADE_TRY(write_all_files(metrics));
   Json files = Json::array();
+  std::vector<std::string> names;
   for (const File& file : files_) {
+    names.push_back(file.name);
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
   }
   Json embeddings = Json::array();
@@ -269,12 +191,7 @@ Status RunWriter::finish(const RunInfo& info, const Json& metrics) {
   Json json = run_json(info);
   json["embeddings"] = std::move(embeddings);
   json["files"] = std::move(files);
-  SACCADE_TRY(write_file_atomic(folder_ / kRunFile, dump_json(json, 1) + "\n"));
-  for (const std::string& old : old_files_) {
-    const bool kept = std::ranges::any_of(files_, [&](const File& file) { return file.name == old; });
-    if (!kept) fs::remove(folder_ / old, error);
-  }
-  return {};
+  return folder_.publish(names, dump_json(json, 1) + "\n");
 }
 
 Result<Run> read_run(const fs::path& folder) {
@@ -291,7 +208,7 @@ Result<Run> read_run(const fs::path& folder) {
   Run run;
   run.folder = folder;
   SACCADE_ASSIGN(run.info, parse_run_info(json).in(path.string()));
-  SACCADE_ASSIGN(const auto files, parse_files(json).in(path.string()));
+  SACCADE_ASSIGN(const auto files, parse_run_files(json).in(path.string()));
   for (const auto& [name, hash] : files) {
     run.files[name] = hash;
     if (!fs::is_regular_file(folder / name, error)) {

@@ -28,6 +28,7 @@
 #include "saccade/data/dataset.h"
 #include "saccade/eval/figures/relevance.h"
 #include "saccade/eval/figures/sample.h"
+#include "saccade/eval/run/run_folder.h"
 
 namespace saccade {
 
@@ -143,9 +144,8 @@ struct RunEmbeddings {
 // until finish(); what was added lies beside it until then, and goes with the writer.
 class RunWriter {
  public:
-  // Makes the folder if need be. kMismatch where it holds a finished run of
-  // other inputs (both are named) and `overwrite` is false; kBadData where its
-  // run.json is no evaluation's; kIo where another process writes into it.
+  // Claims the folder; errors as RunFolder::claim. kMismatch where it holds a finished run of other inputs
+  // (both are named) and `overwrite` is false.
   static Result<RunWriter> open(const std::filesystem::path& folder, const RunInfo& info, bool overwrite);
 
   // Appends a line to a file of JSON lines ("ranks.jsonl"); it comes into being with finish().
@@ -170,24 +170,18 @@ class RunWriter {
 
  private:
   struct Lines;
-  struct Part;
   struct File {
     std::string name;
     int64_t bytes = 0;
     std::string sha256;
   };
-  RunWriter(std::filesystem::path folder, Descriptor lock)
-      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  explicit RunWriter(RunFolder folder) : folder_(std::move(folder)) {}
   Status write_all_files(const Json& metrics);
 
-  std::filesystem::path folder_;
-  Descriptor lock_;
+  RunFolder folder_;
   bool overwrite_ = false;
-  bool was_finished_ = false;
-  RunInfo there_;
-  std::vector<std::string> old_files_;
+  RunInfo there_;  // the finished run that is there
   std::map<std::string, std::shared_ptr<Lines>> lines_;
-  std::vector<std::shared_ptr<Part>> parts_;
   std::map<std::string, std::string> contents_;  // of add_file
   std::vector<File> files_;
   std::vector<RunEmbeddings> embeddings_;

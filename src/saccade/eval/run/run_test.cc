@@ -238,11 +238,10 @@ TEST(Run, AnUnfinishedRunIsNone) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(none.error().message, HasSubstr("cut off"));
-  // Nothing of it lies about, nor of one that was killed, and it can be made.
-  std::ofstream(run / "ranks.jsonl.tmp-1-2") << "x";
+  // Nothing of it lies about, and it can be made.
   EXPECT_FALSE(fs::exists(run / "ranks.jsonl"));
+  EXPECT_FALSE(fs::exists(run / "unfinished"));
   EXPECT_TRUE(write_example(run, example_info(), 1));
-  EXPECT_FALSE(fs::exists(run / "ranks.jsonl.tmp-1-2"));
 
   // Cut off before it has finished, a new one leaves the old one as it was.
   {
@@ -258,7 +257,7 @@ TEST(Run, AnUnfinishedRunIsNone) {
   EXPECT_TRUE(read_run_items(*old));
   EXPECT_EQ(SafeTensors::open(old->embeddings[0].file)->find("image_embeds")->shape[0], 2);
   for (const auto& entry : fs::recursive_directory_iterator(run)) {
-    EXPECT_NE(entry.path().extension(), ".part");
+    EXPECT_NE(entry.path().filename(), "unfinished");
     EXPECT_NE(entry.path().filename(), "more.json");
   }
 }
