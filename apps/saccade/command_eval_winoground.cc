@@ -102,7 +102,8 @@ class WinogroundCommand {
     }
     SACCADE_TRY(open_run());
     info_.checkpoints.clear();
-    const EmbedOptions embed = embed_options(arguments_.eval, progress_, session_.interrupts.stop_cleanly());
+    const EmbedOptions embed =
+        embed_options(arguments_.eval, progress_, session_.messages, session_.interrupts.stop_cleanly());
     return for_each_checkpoint(
         checkpoints, arguments_.eval, session_,
         [&](LoadedEncoder& loaded, const RunCheckpoint& described) -> Status {
@@ -125,15 +126,7 @@ class WinogroundCommand {
     CutTexts cut;
     const std::vector<TokenizedText> tokenized = tokenize(encoder, captions, cut);
     SACCADE_ASSIGN(const EmbeddedRows texts, embed_texts(encoder, tokenized, embed));
-    // The pictures that are left, in the order of the task's.
-    std::vector<int64_t> kept;
-    for (int64_t i = 0; i < static_cast<int64_t>(one.whole.pictures.size()); ++i) {
-      const auto& picture = one.whole.pictures[static_cast<size_t>(i)];
-      if (kept.size() < one.task->pictures.size() && picture == one.task->pictures[kept.size()]) {
-        kept.push_back(i);
-      }
-    }
-    const EmbeddedRows pictures = select_rows(embedded.rows, kept);
+    const EmbeddedRows pictures = select_rows(embedded.rows, one.task->source);
     SACCADE_ASSIGN(const auto table, scores_of(texts, pictures));
     std::vector<CompositionScores> scores(one.task->items.size());
     for (size_t i = 0; i < scores.size(); ++i) {
@@ -145,9 +138,10 @@ class WinogroundCommand {
       }
     }
     if (cut.texts > 0) {
-      session_.messages.warning(fmt::format("{} on {}: {} cut, {} dropped: the model has no room for more",
-                                            model, one.described.name, counted(cut.texts, "text"),
-                                            counted(cut.tokens, "token")));
+      session_.messages.warning(
+          fmt::format("{} on {}: {} cut, {} dropped: the model has no room for more; `saccade "
+                      "eval length` measures what reading them in chunks gives",
+                      model, one.described.name, counted(cut.texts, "text"), counted(cut.tokens, "token")));
     }
     return add_outcome(model, scores, one);
   }

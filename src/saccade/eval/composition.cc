@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <tuple>
 #include <unordered_map>
 
 #include "saccade/core/safetensors.h"
@@ -18,6 +20,34 @@ Json kind_json(const std::optional<std::string>& kind) {
   return kind ? Json(*kind) : Json();
 }
 
+// The cluster of each member, and how many there are: items that share a picture, directly or by way of others,
+// are one. Numbered by their first member.
+std::pair<std::vector<int64_t>, int64_t> connect(const CompositionTask& task,
+                                                 std::span<const size_t> members) {
+  // A forest over pictures: what an item connects has one root.
+  std::vector<int64_t> parent(task.pictures.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  const auto root = [&](int64_t picture) {
+    while (parent[static_cast<size_t>(picture)] != picture) {
+      int64_t& up = parent[static_cast<size_t>(picture)];
+      up = parent[static_cast<size_t>(up)];
+      picture = up;
+    }
+    return picture;
+  };
+  for (const size_t member : members) {
+    const auto [first, second] = task.picture_of[member];
+    if (second >= 0) parent[static_cast<size_t>(root(second))] = root(first);
+  }
+  std::unordered_map<int64_t, int64_t> numbers;  // root -> cluster
+  std::vector<int64_t> clusters;
+  for (const size_t member : members) {
+    const auto next = static_cast<int64_t>(numbers.size());
+    clusters.push_back(numbers.emplace(root(task.picture_of[member][0]), next).first->second);
+  }
+  return {std::move(clusters), static_cast<int64_t>(numbers.size())};
+}
+
 // The items of one kind, or all.
 CompositionGroup evaluate_group(const CompositionTask& task, std::span<const CompositionVerdict> verdicts,
                                 std::optional<std::string> kind, const BootstrapOptions& bootstrap,
@@ -32,7 +62,7 @@ CompositionGroup evaluate_group(const CompositionTask& task, std::span<const Com
   sample.mean_names = score_names(task.two_pictures);
   sample.values =
       Matrix<double>(static_cast<int64_t>(members.size()), static_cast<int64_t>(sample.mean_names.size()));
-  std::unordered_map<int64_t, int64_t> clusters;  // first picture -> cluster
+  std::tie(sample.cluster, sample.clusters) = connect(task, members);
   for (size_t m = 0; m < members.size(); ++m) {
     const CompositionVerdict& verdict = verdicts[members[m]];
     const auto row = sample.values.row(static_cast<int64_t>(m));
@@ -41,11 +71,8 @@ CompositionGroup evaluate_group(const CompositionTask& task, std::span<const Com
       row[1] = verdict.image ? 1 : 0;
       row[2] = verdict.group ? 1 : 0;
     }
-    const auto next = static_cast<int64_t>(clusters.size());
-    sample.cluster.push_back(clusters.emplace(task.picture_of[members[m]][0], next).first->second);
     group.tied += verdict.tied ? 1 : 0;
   }
-  sample.clusters = static_cast<int64_t>(clusters.size());
   group.items = static_cast<int64_t>(members.size());
   group.estimates = estimate(sample, bootstrap, pool);
   group.figures = figures_of(group.estimates, bootstrap.confidence);
@@ -88,7 +115,10 @@ Result<CompositionTask> composition_task(const Dataset& dataset) {
     for (size_t k = 0; k < item.images.size(); ++k) {
       const auto [known, fresh] =
           numbers.emplace(item.images[k].name(), static_cast<int64_t>(task.pictures.size()));
-      if (fresh) task.pictures.push_back(item.images[k]);
+      if (fresh) {
+        task.source.push_back(known->second);
+        task.pictures.push_back(item.images[k]);
+      }
       own[k] = known->second;
     }
     task.picture_of.push_back(own);
@@ -110,6 +140,10 @@ Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<
   if (rest.compositions.empty())
     return fail(ErrorCode::kBadData, "no item is left whose pictures can be read");
   SACCADE_ASSIGN(CompositionTask result, composition_task(rest));
+  std::unordered_map<std::string, int64_t> numbers;
+  for (size_t p = 0; p < task.pictures.size(); ++p) numbers.emplace(task.pictures[p].name(), task.source[p]);
+  for (size_t p = 0; p < result.pictures.size(); ++p)
+    result.source[p] = numbers.at(result.pictures[p].name());
   result.excluded = task.excluded;
   std::ranges::move(rest.excluded, std::back_inserter(result.excluded));
   return result;

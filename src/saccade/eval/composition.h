@@ -42,13 +42,16 @@ struct CompositionTask {
   bool two_pictures = true;
   std::vector<CompositionItem> items;
   std::vector<ImageRef> pictures;  // in the order of their first item
-  std::vector<std::array<int64_t, 2>>
-      picture_of;                   // [items]: numbers of the item's pictures; [1] is -1 of one
+  std::vector<int64_t> source;     // [pictures]: their numbers in the task of the whole dataset
+  // [items]: numbers of the item's pictures; [1] is -1 of one
+  std::vector<std::array<int64_t, 2>> picture_of;
   std::vector<Exclusion> excluded;  // beside what the dataset left out
 };
 // kUsage for a dataset of pictures and captions; kBadData where items of one and of two pictures are mixed.
 Result<CompositionTask> composition_task(const Dataset& dataset);
-// Without the items of these pictures (by number, ascending), counted. kBadData where nothing is left.
+// Without the items of these pictures (by number, ascending), counted. The pictures that are left are numbered
+// anew, in the order of the items that are left, which may be another than before: `source` says which is which.
+// kBadData where nothing is left.
 Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<const int64_t> pictures);
 
 // The figures of all items (kind is nullopt) or of one kind.
@@ -56,7 +59,7 @@ struct CompositionGroup {
   std::optional<std::string> kind;
   int64_t items = 0;
   int64_t tied = 0;
-  Estimates estimates;  // resampled by first picture
+  Estimates estimates;  // resampled by sets of items that pictures connect
   std::vector<Figure> figures;
 };
 struct CompositionOutcome {

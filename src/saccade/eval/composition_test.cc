@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -158,6 +159,46 @@ TEST(Composition, ItemsOfOnePictureAreOneCluster) {
   EXPECT_EQ(figure.high, 1);
   EXPECT_EQ(composition_chance_json("s", *task, *outcome)[0]["scores"]["text"]["value"], 0.5);
   EXPECT_FALSE(composition_chance_json("s", *task, *outcome)[0]["scores"].contains("group"));
+}
+
+// Pictures that connect items, in a chain, by the second picture, or not at all.
+TEST(Composition, ItemsThatPicturesConnectAreOneCluster) {
+  Dataset dataset;
+  dataset.compositions = {item("0", "k", {"a", "b"}), item("1", "k", {"c", "d"}), item("2", "k", {"e", "b"}),
+                          item("3", "k", {"f", "g"}), item("4", "k", {"d", "e"}), item("5", "k", {"h", "g"})};
+  const CompositionTask task = composition_task(dataset).value();
+  ThreadPool pool(1);
+  // Right are 0, 1, 2 and 4, which hang together by way of 4; wrong are 3 and 5. So a resample draws twice one of
+  // two clusters: all right, all wrong, or as it is.
+  std::vector<CompositionScores> scores(6, {{{1, 0}, {0, 1}}});
+  scores[3] = scores[5] = {{{0, 1}, {1, 0}}};
+  const auto outcome = evaluate_compositions(task, scores, {.resamples = 200}, pool);
+  ASSERT_TRUE(outcome);
+  const Estimates& estimates = outcome->groups[0].estimates;
+  EXPECT_EQ(estimates.left_out.rows(), 2);
+  std::set<double> values;
+  for (int64_t r = 0; r < estimates.resampled.rows(); ++r) values.insert(estimates.resampled(r, 0));
+  EXPECT_THAT(values, ElementsAre(0, 4.0 / 6, 1));
+}
+
+TEST(Composition, WithoutPicturesTheOthersAreKnownByTheirNumbers) {
+  Dataset dataset;
+  dataset.compositions = {item("0", "k", {"gone", "x"}), item("1", "k", {"y", "x"}),
+                          item("2", "k", {"z", "lost"}), item("3", "k", {"x", "z"})};
+  const CompositionTask whole = composition_task(dataset).value();
+  EXPECT_THAT(whole.source, ElementsAre(0, 1, 2, 3, 4));
+  const std::vector<int64_t> unreadable = {0, 4};
+  const auto rest = without_pictures(whole, unreadable);
+  ASSERT_TRUE(rest);
+  ASSERT_THAT(rest->items, SizeIs(2));
+  ASSERT_THAT(rest->pictures, SizeIs(3));
+  for (size_t p = 0; p < rest->pictures.size(); ++p) {
+    EXPECT_EQ(rest->pictures[p], whole.pictures[static_cast<size_t>(rest->source[p])]) << p;
+  }
+  EXPECT_THAT(rest->source, ElementsAre(2, 1, 3));  // y before x now
+  // Twice gives the numbers of the whole, too.
+  const std::vector<int64_t> more = {0};
+  EXPECT_THAT(without_pictures(*rest, more)->source, ElementsAre(1, 3));
 }
 
 TEST(Composition, WhatDoesNotFitIsAnError) {
