@@ -242,7 +242,8 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
     const auto least = std::min(up_to, static_cast<std::ptrdiff_t>(sorted.size()) - below);
     difference.p_value =
         std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));
-    difference.told_apart = difference.figure.low > 0 || difference.figure.high < 0;
+    constexpr double kRounding = 1e-12;  // 1 - 0.9 is a little less than 0.1
+    difference.told_apart = difference.p_value <= 1 - confidence + kRounding;
   }
   return differences;
 }

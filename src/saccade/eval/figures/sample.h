@@ -33,6 +33,10 @@ struct ClusteredSample {
   [[nodiscard]] int64_t queries() const { return values.rows(); }
 };
 
+// With fewer clusters than this, percentile intervals of a bootstrap are too narrow to be trusted. They
+// lack a factor of sqrt((n - 1) / n), and hang on the few values that happen to be there.
+inline constexpr int64_t kFewestClusters = 20;
+
 struct BootstrapOptions {
   int64_t resamples = 1000;  // 0: no intervals
   uint64_t seed = 0;
@@ -68,11 +72,12 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
 struct Difference {
   Figure figure;
   double p_value = Figure::kNone;  // two-sided
-  bool told_apart = false;         // the percentile interval leaves out 0
+  bool told_apart = false;         // p_value is at most 1 - confidence
 };
 // Both from the same options over the same clusters; kMismatch where their sizes or names differ. p = 2 (1 +
-// the smaller of the resamples with a difference <= 0 and of those >= 0) / (1 + resamples), at most 1: the
-// confidence at which the percentile interval begins to leave out 0. Not corrected for many comparisons.
+// the smaller of the resamples with a difference <= 0 and of those >= 0) / (1 + resamples), at most 1. The
+// percentile interval begins to leave out 0 where p falls to 1 - confidence; at that border, and with few
+// resamples, p decides. Not corrected for many comparisons.
 Result<std::vector<Difference>> paired_differences(const Estimates& a, const Estimates& b, double confidence);
 
 // The quantile of sorted values with linear interpolation, as numpy's default. NaN of none.
