@@ -201,7 +201,7 @@ class LengthCommand {
     SACCADE_ASSIGN(const std::vector<std::string> checkpoints, checkpoints_of(arguments_.eval));
     SACCADE_TRY(open_run(checkpoints));
     stop_ = session_.interrupts.stop_cleanly();
-    const EmbedOptions embed = embed_options(arguments_.eval, progress_, stop_);
+    const EmbedOptions embed = embed_options(arguments_.eval, progress_, session_.messages, stop_);
     return for_each_checkpoint(
         checkpoints, arguments_.eval, session_,
         [&](LoadedEncoder& loaded, const RunCheckpoint& described) -> Status {

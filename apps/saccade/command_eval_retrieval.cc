@@ -122,7 +122,8 @@ class RetrievalCommand {
     }
     SACCADE_TRY(open_run());
     info_.checkpoints.clear();
-    const EmbedOptions embed = embed_options(arguments_.eval, progress_, session_.interrupts.stop_cleanly());
+    const EmbedOptions embed =
+        embed_options(arguments_.eval, progress_, session_.messages, session_.interrupts.stop_cleanly());
     return for_each_checkpoint(
         checkpoints, arguments_.eval, session_,
         [&](LoadedEncoder& loaded, const RunCheckpoint& described) -> Status {
@@ -210,9 +211,10 @@ class RetrievalCommand {
     }
     one.outcomes.emplace_back(model, std::move(outcome));
     if (cut.texts > 0) {
-      session_.messages.warning(fmt::format("{} on {}: {} cut, {} dropped: the model has no room for more",
-                                            model, one.described.name, counted(cut.texts, "text"),
-                                            counted(cut.tokens, "token")));
+      session_.messages.warning(
+          fmt::format("{} on {}: {} cut, {} dropped: the model has no room for more; `saccade "
+                      "eval length` measures what reading them in chunks gives",
+                      model, one.described.name, counted(cut.texts, "text"), counted(cut.tokens, "token")));
     }
     return {};
   }

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -84,13 +86,17 @@ fs::path embedding_cache_folder(const EvalOptions& options) {
   return {};
 }
 
-EmbedOptions embed_options(const EvalOptions& options, ProgressLine& progress, std::stop_token stop) {
+EmbedOptions embed_options(const EvalOptions& options, ProgressLine& progress, Messages& messages,
+                           std::stop_token stop) {
   EmbedOptions embed;
   embed.precision = precision_of(options.encoder);
   embed.transparency = options.transparent == "white" ? Transparency::kWhite : Transparency::kCheckpoint;
   embed.as_stored = options.as_stored;
   embed.batch = options.batch;
   embed.cache = embedding_cache_folder(options);
+  embed.warning = [&messages, said = std::make_shared<std::set<std::string>>()](const std::string& text) {
+    if (said->insert(text).second) messages.warning(text);
+  };
   embed.progress = progress.callback();
   embed.stop = std::move(stop);
   return embed;

@@ -50,8 +50,9 @@ void add_run_options(CLI::App& command, EvalOptions& options);
 // Where rows are kept: --cache, or saccade/embeddings in $XDG_CACHE_HOME or ~/.cache; empty with --no-cache
 // or where there is no such folder.
 std::filesystem::path embedding_cache_folder(const EvalOptions& options);
-// `progress` is borrowed.
-EmbedOptions embed_options(const EvalOptions& options, ProgressLine& progress, std::stop_token stop);
+// `progress` and `messages` are borrowed. Each warning is said once.
+EmbedOptions embed_options(const EvalOptions& options, ProgressLine& progress, Messages& messages,
+                           std::stop_token stop);
 
 // What is done to pictures before the encoder sees them: a run's protocol in words and in fields.
 std::string picture_words(const EvalOptions& options);

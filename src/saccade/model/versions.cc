@@ -13,4 +13,8 @@ std::map<std::string, std::string> library_versions() {
   return versions;
 }
 
+std::string instruction_set() {
+  return nn::instruction_set();
+}
+
 }  // namespace saccade

@@ -9,4 +9,7 @@ namespace saccade {
 // "libtorch", "oneDNN", "libvips", "ICU" -> version.
 std::map<std::string, std::string> library_versions();
 
+// The instructions that rows are computed with here ("oneDNN 0xfef, kernels avx512").
+std::string instruction_set();
+
 }  // namespace saccade

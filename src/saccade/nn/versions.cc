@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include "saccade/nn/kernels.h"
+
 #include <dnnl.hpp>
 
 namespace saccade::nn {
@@ -11,6 +13,11 @@ std::map<std::string, std::string> library_versions() {
   const dnnl_version_t* dnnl = dnnl_version();
   return {{"libtorch", TORCH_VERSION},
           {"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)}};
+}
+
+std::string instruction_set() {
+  return fmt::format("oneDNN {:#x}, kernels {}", static_cast<unsigned>(dnnl::get_effective_cpu_isa()),
+                     kernels().front().name);
 }
 
 }  // namespace saccade::nn

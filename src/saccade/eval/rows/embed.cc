@@ -8,6 +8,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
+#include "saccade/image/decoder_versions.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/versions.h"
 
@@ -19,13 +20,21 @@ constexpr size_t kTextBatch = 256;
 // Bump when pictures are decoded or texts encoded otherwise, so that old rows are not found.
 constexpr int kSpaceVersion = 2;
 
+// Everything that decides a row beside its input.
 std::string space_of(Encoder& encoder, const EmbedOptions& options, std::string_view what) {
   std::string space =
       fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
                   encoder.info().fingerprint, options.precision == Precision::kBf16 ? "bf16" : "fp32",
                   encoder.late_interaction() != nullptr ? "late interaction" : "one row");
   for (const auto& [name, version] : library_versions()) space += fmt::format("{} {}\n", name, version);
-  return space;
+  return space + fmt::format("computed with {}\n", instruction_set());
+}
+
+std::string space_of_pictures(Encoder& encoder, const EmbedOptions& options,
+                              const Preprocessing& preprocessing) {
+  std::string space = space_of(encoder, options, options.as_stored ? "pictures as stored" : "pictures");
+  for (const auto& [name, version] : decoder_versions()) space += fmt::format("{} {}\n", name, version);
+  return space + preprocessing.describe();
 }
 
 RowSets one_each(Matrix<float> rows) {
@@ -38,7 +47,16 @@ RowSets one_each(Matrix<float> rows) {
 // Gathers items' rows in order, from the cache, from equal items before them, or from the encoder.
 class Gatherer {
  public:
-  Gatherer(std::optional<EmbeddingCache> cache, int64_t dim) : cache_(std::move(cache)), dim_(dim) {}
+  Gatherer(const EmbedOptions& options, const std::string& space, int64_t dim)
+      : options_(options), dim_(dim) {
+    if (options.cache.empty()) return;
+    auto cache = EmbeddingCache::open(options.cache, space, dim, options.cache_bytes);
+    if (cache) {
+      cache_.emplace(*std::move(cache));
+    } else {
+      do_without(cache.error());
+    }
+  }
 
   [[nodiscard]] bool knows(const std::string& key) const {
     return first_.contains(key) || (cache_ && cache_->has(key));
@@ -71,11 +89,18 @@ class Gatherer {
       values_.insert(values_.end(), rows.row(r).begin(), rows.row(r).end());
     }
     note(key, rows.rows());
-    return cache_ ? cache_->add(key, rows) : Status();
+    if (cache_) keep(cache_->add(key, rows));
+    return {};
   }
   void take_nothing() { begin_.push_back(begin_.back()); }
 
-  Status flush() { return cache_ ? cache_->flush() : Status(); }
+  void flush() {
+    if (cache_) keep(cache_->flush());
+  }
+  // Of a command that was stopped.
+  [[nodiscard]] std::string_view going_on() const {
+    return cache_ ? "; the same command goes on from there" : "";
+  }
 
   EmbeddedRows finish(bool late) {
     EmbeddedRows result;
@@ -83,31 +108,35 @@ class Gatherer {
     result.sets.rows = Matrix<float>(begin_.back(), dim_);
     std::ranges::copy(values_, result.sets.rows.data());
     result.sets.begin = std::move(begin_);
-    if (cache_) result.cache = cache_->counts();
+    result.cache = cache_ ? cache_->counts() : counts_;
     return result;
   }
 
  private:
+  // A cache that cannot be used costs time, not the evaluation.
+  void do_without(const Error& error) {
+    if (options_.warning) options_.warning("rows are not kept for the next time: " + error.message);
+  }
+  void keep(const Status& kept) {
+    if (kept) return;
+    do_without(kept.error());
+    counts_ = cache_->counts();
+    cache_.reset();
+  }
   [[nodiscard]] int64_t before_rows(size_t item) const { return begin_[item + 1] - begin_[item]; }
   void note(const std::string& key, int64_t rows) {
     first_.emplace(key, static_cast<int64_t>(begin_.size()) - 1);
     begin_.push_back(begin_.back() + rows);
   }
 
+  const EmbedOptions& options_;
   std::optional<EmbeddingCache> cache_;
+  EmbeddingCache::Counts counts_;  // of a cache that was given up
   int64_t dim_;
   std::vector<float> values_;
   std::vector<int64_t> begin_ = {0};
   std::unordered_map<std::string, int64_t> first_;  // key -> the first item that has it
 };
-
-Result<Gatherer> make_gatherer(const EmbedOptions& options, const std::string& space, int64_t dim) {
-  std::optional<EmbeddingCache> cache;
-  if (!options.cache.empty()) {
-    SACCADE_ASSIGN(cache, EmbeddingCache::open(options.cache, space, dim, options.cache_bytes));
-  }
-  return Gatherer(std::move(cache), dim);
-}
 
 // One batch of pictures.
 class PictureBatch {
@@ -231,10 +260,7 @@ Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageR
                 encoder.info().family);
   }
   const Preprocessing preprocessing = with_transparency(encoder.preprocessing(), options.transparency);
-  const std::string space =
-      space_of(encoder, options, options.as_stored ? "pictures as stored" : "pictures") +
-      preprocessing.describe();
-  SACCADE_ASSIGN(Gatherer gatherer, make_gatherer(options, space, encoder.info().dim));
+  Gatherer gatherer(options, space_of_pictures(encoder, options, preprocessing), encoder.info().dim);
   EmbeddedPictures result;
   PictureBatch batch(encoder, preprocessing, options.as_stored, pool);
   const auto step = static_cast<size_t>(std::max(1, options.batch));
@@ -242,25 +268,22 @@ Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageR
   for (size_t first = 0; first < pictures.size() && status; first += step) {
     if (options.stop.stop_requested()) {
       status = fail(ErrorCode::kCancelled, "stopped after {} of {} pictures{}", first, pictures.size(),
-                    options.cache.empty() ? "" : "; the same command goes on from there");
+                    gatherer.going_on());
       break;
     }
     const size_t count = std::min(step, pictures.size() - first);
     status = batch.run(pictures.subspan(first, count), static_cast<int64_t>(first), gatherer, result);
     tell(options, "encoding pictures", first + count, pictures.size());
   }
-  // What was encoded is kept, whatever went wrong behind it.
-  const Status flushed = gatherer.flush();
+  gatherer.flush();  // what was encoded is kept, whatever went wrong behind it
   SACCADE_TRY(std::move(status));
-  SACCADE_TRY(Status(flushed));
   result.rows = gatherer.finish(encoder.late_interaction() != nullptr);
   return result;
 }
 
 Result<EmbeddedRows> embed_texts(Encoder& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options) {
-  SACCADE_ASSIGN(Gatherer gatherer,
-                 make_gatherer(options, space_of(encoder, options, "texts"), encoder.info().dim));
+  Gatherer gatherer(options, space_of(encoder, options, "texts"), encoder.info().dim);
   std::vector<std::string> keys(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) keys[i] = sha256_hex(std::as_bytes(std::span(texts[i].ids)));
   const auto encode = [&](std::span<const TokenizedText> some) -> Result<RowSets> {
@@ -272,7 +295,7 @@ Result<EmbeddedRows> embed_texts(Encoder& encoder, std::span<const TokenizedText
     for (size_t i = 0; i < texts.size();) {
       if (options.stop.stop_requested()) {
         return fail(ErrorCode::kCancelled, "stopped after {} of {} texts{}", i, texts.size(),
-                    options.cache.empty() ? "" : "; the same command goes on from there");
+                    gatherer.going_on());
       }
       if (gatherer.take_known(keys[i])) {
         ++i;
@@ -296,9 +319,8 @@ Result<EmbeddedRows> embed_texts(Encoder& encoder, std::span<const TokenizedText
     return {};
   };
   Status status = all();
-  const Status flushed = gatherer.flush();
+  gatherer.flush();
   SACCADE_TRY(std::move(status));
-  SACCADE_TRY(Status(flushed));
   return gatherer.finish(encoder.late_interaction() != nullptr);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -37,6 +38,8 @@ struct EmbedOptions {
   bool as_stored = false;  // EXIF orientation is ignored, as reference pipelines do
   int batch = 32;          // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
+  // Told where the cache cannot be used: rows are made without it then.
+  std::function<void(const std::string&)> warning = {};
   int64_t cache_bytes = kEmbeddingCacheBytes;
   ProgressCallback progress = {};
   std::string progress_detail = {};  // the model's name, say

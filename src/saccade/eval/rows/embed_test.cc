@@ -277,12 +277,42 @@ TEST_F(Embed, TheCacheStaysWithinItsBounds) {
   EXPECT_EQ(encoder.images, 1);
 }
 
-TEST_F(Embed, ACacheThatCannotBeMadeIsAnError) {
+TEST_F(Embed, ACacheThatCannotBeUsedIsDoneWithout) {
   ColourEncoder encoder;
+  std::vector<std::string> warnings;
+  options_.warning = [&](const std::string& text) { warnings.push_back(text); };
+  // It can be made, and not written into.
+  const EmbeddedPictures kept = embed(encoder, options_);
+  for (const fs::path& file : files_of(options_.cache)) {
+    fs::remove(file);
+    fs::create_directories(file / "in the way");
+  }
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(values(embed(encoder, options_).rows), fresh());
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("cache of embeddings")));
+  // It cannot be made.
   options_.cache = folder_.write("file", "x") / "below";
-  const auto result = embed_pictures(encoder, pictures_, options_, pool_);
-  ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, HasSubstr("cache of embeddings"));
+  EXPECT_EQ(values(embed(encoder, options_).rows), fresh());
+  EXPECT_THAT(warnings, SizeIs(2));
+  const std::vector<TokenizedText> texts = {encoder.tokenizer()->encode("red", 16)};
+  EXPECT_TRUE(embed_texts(encoder, texts, options_));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("rows are not kept"), HasSubstr("below"), HasSubstr("below")));
+}
+
+TEST_F(Embed, TheCacheLeavesFilesOfOthersAlone) {
+  ColourEncoder encoder;
+  folder_.write("cache/model.safetensors", std::string(9000, 'w'));
+  folder_.write("cache/bert/model.safetensors", std::string(9000, 'w'));
+  folder_.write("cache/0123456789abcdef0123456789abcdef/weights.safetensors", std::string(9000, 'w'));
+  const auto old = folder_.write("cache/bert/model.safetensors.tmp-1-2", "w");
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(100));
+  options_.cache = folder_ / "cache";
+  options_.cache_bytes = 3000;
+  ASSERT_TRUE(embed_pictures(encoder, pictures_, options_, pool_));
+  for (const char* file : {"model.safetensors", "bert/model.safetensors", "bert/model.safetensors.tmp-1-2",
+                           "0123456789abcdef0123456789abcdef/weights.safetensors"}) {
+    EXPECT_TRUE(fs::exists(options_.cache / file)) << file;
+  }
 }
 
 TEST_F(Embed, TextsAreKnownByTheirTokens) {
