@@ -313,14 +313,14 @@ class Gatherer {
       SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
       SACCADE_ASSIGN(const Json* t2i, object_in(json, "t2i"));
       SACCADE_ASSIGN(const Json* effective, object_in(*t2i, "effective").in("t2i"));
-      MeasuredLength length;
+      EffectiveTokens length;
       SACCADE_ASSIGN(const int64_t tokens, json_field_or<int64_t>(*effective, "tokens", -1));
       if (tokens >= 0) length.tokens = tokens;
       SACCADE_ASSIGN(length.at_end, json_field<bool>(*effective, "at_end"));
       SACCADE_ASSIGN(length.share, json_field<double>(*effective, "share"));
       MeasuredModel& measured = result_.models[place];
       if (measured.length && measured.length->tokens != length.tokens) {
-        const auto words = [](const MeasuredLength& one) {
+        const auto words = [](const EffectiveTokens& one) {
           return one.tokens ? fmt::format("{}", *one.tokens) : std::string("none");
         };
         return fail(ErrorCode::kMismatch,

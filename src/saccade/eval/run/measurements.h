@@ -17,7 +17,7 @@
 
 namespace saccade {
 
-struct MeasuredLength {
+struct EffectiveTokens {
   std::optional<int64_t>
       tokens;           // own tokens of a text that a share of the best R@1 takes; none: never found
   bool at_end = false;  // there was no more to read: it might be more
@@ -38,7 +38,7 @@ struct MeasuredModel {
   RunCheckpoint checkpoint;
   std::optional<Figure> accuracy;     // text to image, R@1
   std::optional<Figure> composition;  // group score, or text score where items have one picture
-  std::optional<MeasuredLength> length;
+  std::optional<EffectiveTokens> length;
   std::optional<MeasuredSpeed> speed;
 };
 
