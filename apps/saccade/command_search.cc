@@ -53,7 +53,8 @@ Result<Answer> answer_query(SearchArguments& arguments, const Collection& collec
 // What the answer has to admit, on stderr.
 void warn(const Answer& answer, Session& session) {
   if (answer.tokens && answer.tokens->dropped > 0) {
-    session.messages.warning("the text was cut: " + tokens_text(*answer.tokens));
+    session.messages.warning(fmt::format("the text was cut: {}; --long-query chunk reads all of it, in parts",
+                                         tokens_text(*answer.tokens)));
   }
   if (const std::string note = measured_length_note(answer); !note.empty()) {
     session.messages.warning("a long text: " + note);

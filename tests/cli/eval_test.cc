@@ -1,10 +1,12 @@
 // saccade eval, as a person runs it.
 #include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 
@@ -180,6 +182,65 @@ TEST_F(EvalCommand, RetrievalRefusesWhatMakesNoSense) {
   EXPECT_EQ(result["t2i"]["r1"]["value"], 0.5);
   EXPECT_EQ(result["i2t"]["r1"]["value"], 0.5);
   EXPECT_EQ(result["t2i"]["mrr"]["value"], 0.75);
+}
+
+// An item whose picture is gone shared its other one with a later item: that is numbered otherwise then.
+TEST_F(EvalCommand, WinogroundLeavesOutWhatOthersShare) {
+  const std::string rest =
+      "{\"id\": \"b\", \"images\": [\"images/2.png\", \"images/1.png\"], \"captions\": [\"green\", "
+      "\"red\"]}\n"
+      "{\"id\": \"c\", \"images\": [\"images/3.png\", \"images/1.png\"], \"captions\": [\"blue\", "
+      "\"red\"]}\n";
+  write("rest.jsonl", rest);
+  write("all.jsonl",
+        "{\"id\": \"a\", \"images\": [\"images/gone.png\", \"images/1.png\"], \"captions\": [\"a\", "
+        "\"b\"]}\n" +
+            rest);
+  const auto pairs_of = [&](const char* dataset) {
+    const std::string run_folder = fs::path(dataset).stem().string();
+    const Outcome outcome = run({"-q", "eval", "winoground", "-m", "model", "--dataset", dataset,
+                                 "--leave-out", "-o", run_folder, "--resamples", "0"});
+    EXPECT_THAT(outcome.code, testing::AnyOf(0, 3)) << outcome.err;
+    std::vector<Json> scores;
+    std::ifstream lines(folder_ / run_folder / "pairs.jsonl");
+    for (std::string line; std::getline(lines, line);) scores.push_back(parse_json(line).value()["scores"]);
+    return scores;
+  };
+  const std::vector<Json> expected = pairs_of("rest.jsonl");
+  ASSERT_EQ(expected.size(), 2U);
+  EXPECT_EQ(pairs_of("all.jsonl"), expected);
+}
+
+// Folders and files of others: a manifest called as a run's file, somebody's downloads and drafts, a lock.
+TEST_F(EvalCommand, FoldersOfOthersAreRefusedAndStay) {
+  write("mine/items.jsonl", "{\"image\": \"1.png\", \"captions\": [\"a manifest\"]}\n");
+  write("mine/film.part", "half a download");
+  write("mine/letter.tmp-3", "a draft");
+  write("mine/lock", "of my locker");
+  const std::string before = snapshot("mine");
+  for (const bool overwrite : {false, true}) {
+    std::vector<std::string> options = {"-o", "mine"};
+    if (overwrite) options.emplace_back("--overwrite");
+    const Outcome outcome = retrieval(options);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("mine: not a run of `saccade eval`, and not empty"));
+    EXPECT_EQ(snapshot("mine"), before);
+    EXPECT_EQ(read_file(folder_ / "mine/lock").value_or(""), "of my locker");
+  }
+  // What cannot be evaluated makes no folder.
+  EXPECT_EQ(run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "none.jsonl", "-o", "new"}).code, 1);
+  EXPECT_EQ(run({"-q", "eval", "retrieval", "-m", "none", "--dataset", "set.jsonl", "-o", "new"}).code, 1);
+  EXPECT_EQ(run({"-q", "eval", "winoground", "--scores", "none", "--dataset", "set.jsonl", "-o", "new"}).code,
+            2);
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+}
+
+TEST_F(EvalCommand, ACacheThatCannotBeUsedIsAWarning) {
+  write("file", "x");
+  const Outcome outcome = retrieval({"--cache", "file/below"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("warning: rows are not kept for the next time"));
+  EXPECT_EQ(outcome.out, retrieval({"--no-cache"}).out);
 }
 
 TEST_F(EvalCommand, WinogroundJudgesPairs) {

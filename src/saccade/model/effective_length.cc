@@ -140,7 +140,8 @@ Json measured_length_json(const MeasuredLength& length) {
 std::string measured_length_text(const MeasuredLength& length) {
   std::string text = fmt::format("{} token{}", length.tokens, length.tokens == 1 ? "" : "s");
   if (length.low && length.high) text += fmt::format(" ({} to {})", *length.low, *length.high);
-  return text + fmt::format(" give {:g}% of the best R@1, on {}", 100 * length.share, length.dataset);
+  return text + fmt::format(" give {:g}% of the best R@1, on {}{}", 100 * length.share, length.dataset,
+                            length.domain.empty() ? "" : fmt::format(" ({})", length.domain));
 }
 
 Result<std::vector<MeasuredLength>> read_measured_lengths(const fs::path& checkpoint,

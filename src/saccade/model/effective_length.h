@@ -62,7 +62,7 @@ Status write_measured_lengths(const std::filesystem::path& checkpoint,
                               const std::vector<MeasuredLength>& lengths);
 
 Json measured_length_json(const MeasuredLength& length);
-// "14 tokens (11 to 17) give 95% of the best R@1, on ucm-test": for people.
+// "14 tokens (11 to 17) give 95% of the best R@1, on ucm-test (aerial)": for people.
 std::string measured_length_text(const MeasuredLength& length);
 
 }  // namespace saccade

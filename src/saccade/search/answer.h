@@ -72,7 +72,8 @@ struct Answer {
 
 // Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
 bool beyond_measured_length(const Answer& answer);
-// "the model effectively reads about 14 of these 30 tokens: ...", "" where that is not so: for people.
+// "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen on; ""
+// where that is not so: for people.
 std::string measured_length_note(const Answer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).

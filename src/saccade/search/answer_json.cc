@@ -129,14 +129,16 @@ std::string measured_length_note(const Answer& answer) {
   const std::string part = tokens.chunks > 1 ? fmt::format("in a chunk of {} tokens", tokens.longest_chunk)
                                              : fmt::format("of these {} tokens", tokens.used);
   // A curve that rises to its end shows what the model reads at least.
-  std::string note = measured.at_end ? fmt::format(
-                                           "{} the model is known to read the first {}, and no more was "
-                                           "measured: {}",
-                                           part, measured.tokens, measured_length_text(measured))
-                                     : fmt::format("{} the model effectively reads about the first {}: {}",
-                                                   part, measured.tokens, measured_length_text(measured));
-  // Where hardly any text is longer, nobody knows what the model would make of one.
-  return note + fmt::format(", where {:.0f}% of the texts are longer", 100 * measured.longer_texts);
+  const std::string read =
+      measured.at_end
+          ? fmt::format("the model was seen to read the first {}, and no more was measured", measured.tokens)
+          : fmt::format("the model was seen to read about the first {}", measured.tokens);
+  // Where hardly any text is longer, nobody knows what the model would make of one; and what it makes of one
+  // kind of picture says little of another.
+  return fmt::format(
+      "{} {}: {}, where {:.0f}% of the texts are longer; it was measured with those pictures and texts, and may "
+      "be another number with yours",
+      part, read, measured_length_text(measured), 100 * measured.longer_texts);
 }
 
 std::string tokens_text(const TokenCount& tokens) {

@@ -204,23 +204,25 @@ TEST_F(SearchTest, SaysWhatTheModelEffectivelyReads) {
   add({put("a", axis(0))});
   Query query = text_query("abc");
   EXPECT_EQ(measured_length_note(answer_to(query)), "");
-  query.measured_length =
-      MeasuredLength{.dataset = "birds", .tokens = 3, .low = 2, .high = 4, .longer_texts = 0.31};
+  query.measured_length = MeasuredLength{
+      .dataset = "birds", .domain = "ornithology", .tokens = 3, .low = 2, .high = 4, .longer_texts = 0.31};
   const Answer within = answer_to(query);
   EXPECT_EQ(measured_length_note(within), "");
   EXPECT_EQ(answer_json(within)["effective_length"]["exceeded"], false);
   query.text = "abcd";
   const Answer beyond = answer_to(query);
-  EXPECT_EQ(measured_length_note(beyond),
-            "of these 4 tokens the model effectively reads about the first 3: 3 tokens (2 to 4) give 95% of "
-            "the best R@1, on birds, where 31% of the texts are longer");
+  EXPECT_EQ(
+      measured_length_note(beyond),
+      "of these 4 tokens the model was seen to read about the first 3: 3 tokens (2 to 4) give 95% of "
+      "the best R@1, on birds (ornithology), where 31% of the texts are longer; it was measured with those "
+      "pictures and texts, and may be another number with yours");
   EXPECT_EQ(
       dump_json(answer_json(beyond)["effective_length"]),
       R"({"tokens":3,"low":2,"high":4,"share":0.95,"dataset":"birds","longer_texts":0.31,"exceeded":true})");
   query.measured_length->at_end = true;
   EXPECT_THAT(
       measured_length_note(answer_to(query)),
-      testing::StartsWith("of these 4 tokens the model is known to read the first 3, and no more was"));
+      testing::StartsWith("of these 4 tokens the model was seen to read the first 3, and no more was"));
   query.measured_length->at_end = false;
   // In chunks, it is the longest chunk that counts.
   query.text = "abcdef";
