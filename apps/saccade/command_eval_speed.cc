@@ -14,10 +14,12 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/counts.h"
 #include "saccade/core/threads.h"
 #include "saccade/eval/speed.h"
 
 #include "checkpoint.h"
+#include "choice.h"
 #include "command_eval.h"
 #include "eval_options.h"
 #include "number.h"
@@ -27,7 +29,7 @@ namespace saccade::app {
 namespace {
 
 struct SpeedArguments {
-  EvalOptions eval;
+  EvalArguments eval;
   std::vector<std::string> precisions = {"fp32"};
   SpeedOptions speed;
   int64_t limit = 128;
@@ -46,19 +48,20 @@ class SpeedCommand {
       : arguments_(arguments), session_(session), stop_(session.interrupts.stop_cleanly()) {}
 
   Result<int> run() {
-    if (arguments_.eval.datasets.size() != 1) {
+    if (arguments_.eval.evaluation.datasets.size() != 1) {
       return fail(ErrorCode::kUsage, "one dataset is measured with, {} are given",
-                  arguments_.eval.datasets.size());
+                  arguments_.eval.evaluation.datasets.size());
     }
     std::vector<std::string> precisions = arguments_.precisions;
     std::ranges::sort(precisions);
     precisions.erase(std::ranges::unique(precisions).begin(), precisions.end());
     std::ranges::reverse(precisions);  // fp32 first
-    SACCADE_ASSIGN(std::vector<NamedDataset> datasets, read_datasets(arguments_.eval));
+    SACCADE_ASSIGN(std::vector<NamedDataset> datasets, read_datasets(arguments_.eval.evaluation.datasets));
     SACCADE_TRY(prepare(std::move(datasets.front()), precisions));
     std::optional<RunWriter> writer;
     if (!arguments_.eval.run.empty()) {
-      SACCADE_ASSIGN(writer, RunWriter::open(arguments_.eval.run, info_, arguments_.eval.overwrite));
+      SACCADE_ASSIGN(writer,
+                     RunWriter::open(arguments_.eval.run, info_, arguments_.eval.evaluation.overwrite));
     }
     SACCADE_ASSIGN(const int code, measure_all());
     if (code != kDone) return code;
@@ -84,20 +87,22 @@ class SpeedCommand {
   // Everything that can be known without loading a checkpoint.
   Status prepare(NamedDataset dataset, const std::vector<std::string>& precisions) {
     inputs_ = speed_inputs(dataset.dataset, arguments_.limit);
-    EvalOptions eval = arguments_.eval;
-    eval.bootstrap.seed = arguments_.speed.seed;
-    eval.bootstrap.resamples = 0;
-    threads_ = eval.encoder.threads > 0 ? eval.encoder.threads : available_processors();
-    info_ = describe_run("speed", eval, protocol(), threads_);
+    ProgressLine none(true);
+    EvaluationOptions options = evaluation_options(arguments_.eval, session_, none);
+    options.bootstrap.seed = arguments_.speed.seed;
+    options.bootstrap.resamples = 0;
+    threads_ = arguments_.eval.encoder.threads > 0 ? arguments_.eval.encoder.threads : available_processors();
+    info_ = describe_run("speed", options, protocol(), threads_);
     RunDataset& described = info_.datasets.emplace_back(describe_dataset(dataset));
     described.images = static_cast<int64_t>(inputs_.images.size());
     described.texts = static_cast<int64_t>(inputs_.texts.size());
-    SACCADE_ASSIGN(const std::vector<std::string> checkpoints, checkpoints_of(eval));
+    SACCADE_ASSIGN(options.checkpoints, checkpoints_of(arguments_.eval));
     // Also brings the weights into the system's cache, so that loading is never timed from the disk.
-    SACCADE_ASSIGN(const std::vector<RunCheckpoint> asked, asked_checkpoints(checkpoints, eval));
-    for (size_t i = 0; i < checkpoints.size(); ++i) {
+    SACCADE_ASSIGN(const std::vector<RunCheckpoint> asked,
+                   asked_checkpoints(options, located_checkpoints(options_of(arguments_.eval.encoder))));
+    for (size_t i = 0; i < options.checkpoints.size(); ++i) {
       for (const std::string& precision : precisions) {
-        tasks_.push_back({checkpoints[i], precision});
+        tasks_.push_back({options.checkpoints[i], precision});
         info_.checkpoints.push_back(asked[i]);
         info_.checkpoints.back().precision = precision;
       }
@@ -118,7 +123,7 @@ class SpeedCommand {
             {"gallery", speed.gallery},
             {"answers", speed.answers},
             {"candidates", speed.candidates},
-            {"transparent", arguments_.eval.transparent},
+            {"transparent", word_of(arguments_.eval.evaluation.embed.transparency)},
             {"wait_policy", waiting == nullptr ? Json() : Json(waiting)}};
   }
 
@@ -154,10 +159,10 @@ class SpeedCommand {
       words.emplace_back(fmt::format("{}={}", name, value));
     };
     add("--model", task.checkpoint);
-    add("--dataset", arguments_.eval.datasets.front());
+    add("--dataset", arguments_.eval.evaluation.datasets.front());
     add("--precision", task.precision);
     add("--threads", std::to_string(arguments_.eval.encoder.threads));
-    add("--transparent", arguments_.eval.transparent);
+    add("--transparent", std::string(word_of(arguments_.eval.evaluation.embed.transparency)));
     add("--batch", std::to_string(speed.batch));
     add("--repeats", std::to_string(speed.repeats));
     add("--warm-up", std::to_string(speed.warm_up));
@@ -192,8 +197,7 @@ class SpeedCommand {
 
     ProgressLine progress(session_.quiet);
     SpeedOptions options = arguments_.speed;
-    options.transparency =
-        arguments_.eval.transparent == "white" ? Transparency::kWhite : Transparency::kCheckpoint;
+    options.transparency = arguments_.eval.evaluation.embed.transparency;
     options.progress = progress.callback();
     options.progress_detail = fmt::format("{}, {}", loaded.id.name, task.precision);
     options.stop = stop_;
@@ -202,7 +206,7 @@ class SpeedCommand {
     Measured measured;
     measured.dataset = info_.datasets.front();
     measured.dataset.pictures_sha256 = result.pictures_sha256;
-    measured.checkpoint = describe_checkpoint(loaded, choice);
+    measured.checkpoint = describe_checkpoint(loaded, precision_of(choice));
     measured.result = {{"dataset", measured.dataset.name},
                        {"model", measured.checkpoint.name},
                        {"precision", task.precision}};
@@ -320,7 +324,7 @@ class SpeedCommand {
 void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<SpeedArguments>();
   CLI::App* command = eval.add_subcommand("speed", "Pictures, texts and queries a second; latency; memory");
-  EvalOptions& options = arguments->eval;
+  EvaluationOptions& options = arguments->eval.evaluation;
   SpeedOptions& speed = arguments->speed;
   command->add_option(
       "-m,--model", options.checkpoints,
@@ -332,7 +336,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   command->add_option("--precision", arguments->precisions, "of the encoder; both: each is measured")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  command->add_option("--threads", options.encoder.threads, "0: all processors")
+  command->add_option("--threads", arguments->eval.encoder.threads, "0: all processors")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
@@ -351,12 +355,9 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   command->add_option("--seed", speed.seed, "of the random rows")
       ->transform(whole_number(0))
       ->capture_default_str();
-  command
-      ->add_option("--transparent", options.transparent,
-                   "transparent pictures: over white, or as the checkpoint says")
-      ->check(CLI::IsMember({"white", "checkpoint"}))
-      ->capture_default_str();
-  add_run_options(*command, options);
+  add_choice(*command, "--transparent", options.embed.transparency,
+             "transparent pictures: over white, or as the checkpoint says");
+  add_run_options(*command, arguments->eval);
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return SpeedCommand(*arguments, session).run(); };
   });

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "saccade/core/counts.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
@@ -98,11 +99,4 @@ class ProgressLine {
 std::string progress_text(const ProgressUpdate& progress, double rate);
 // "3 h 20 min", "1 min 13 s", "8 s".
 std::string duration_text(double seconds);
-// "12,345".
-std::string count_text(int64_t count);
-// "3 pictures", "1 picture".
-std::string counted(int64_t count, std::string_view singular);
-// "512 bytes", "1.4 MB" (thousands).
-std::string size_text(int64_t bytes);
-
 }  // namespace saccade::app

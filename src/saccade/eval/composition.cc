@@ -149,6 +149,12 @@ Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<
   return result;
 }
 
+int64_t composition_clusters(const CompositionTask& task) {
+  std::vector<size_t> all(task.items.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return connect(task, all).second;
+}
+
 Result<CompositionOutcome> evaluate_compositions(const CompositionTask& task,
                                                  std::span<const CompositionScores> scores,
                                                  const BootstrapOptions& bootstrap, ThreadPool& pool) {

@@ -54,6 +54,9 @@ Result<CompositionTask> composition_task(const Dataset& dataset);
 // kBadData where nothing is left.
 Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<const int64_t> pictures);
 
+// How many sets of items there are that no picture connects: what intervals are drawn from.
+int64_t composition_clusters(const CompositionTask& task);
+
 // The figures of all items (kind is nullopt) or of one kind.
 struct CompositionGroup {
   std::optional<std::string> kind;

@@ -2,6 +2,7 @@
 
 #include "saccade/core/json.h"
 #include "saccade/model/architecture.h"
+#include "saccade/model/precision.h"
 
 namespace saccade {
 namespace {
@@ -31,7 +32,7 @@ std::string open_clip_type(const Json& config) {
 }  // namespace
 
 std::string_view precision_name(Precision precision) {
-  return precision == Precision::kFp32 ? "fp32" : "bf16";
+  return word_of(precision);
 }
 
 Result<std::string> family_name(const Checkpoint& checkpoint) {

@@ -9,13 +9,6 @@
 namespace saccade {
 namespace {
 
-constexpr std::array<std::pair<TiePolicy, std::string_view>, 5> kPolicies{
-    {{TiePolicy::kPessimistic, "pessimistic"},
-     {TiePolicy::kOptimistic, "optimistic"},
-     {TiePolicy::kMean, "mean"},
-     {TiePolicy::kIndex, "index"},
-     {TiePolicy::kTrec, "trec"}}};
-
 constexpr int64_t kBlockScores = int64_t{1} << 22;
 constexpr int64_t kMaxBlockQueries = 64;
 // From this many different right scores on they are found by halving, not one after the other.
@@ -130,34 +123,14 @@ class Ranker {
 
 }  // namespace
 
-std::string_view tie_policy_name(TiePolicy policy) {
-  for (const auto& [value, name] : kPolicies) {
-    if (value == policy) return name;
-  }
-  return {};
-}
-
-std::optional<TiePolicy> tie_policy_from(std::string_view name) {
-  for (const auto& [value, known] : kPolicies) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
-
-std::string_view tie_policy_words(TiePolicy policy) {
-  switch (policy) {
-    case TiePolicy::kPessimistic:
-      return "of equal scores the wrong answers come first";
-    case TiePolicy::kOptimistic:
-      return "of equal scores the right answers come first";
-    case TiePolicy::kMean:
-      return "a right answer lies halfway among the wrong ones with its score";
-    case TiePolicy::kIndex:
-      return "equal scores stay in the gallery's order";
-    case TiePolicy::kTrec:
-      return "equal scores are in descending order of ids, as trec_eval has them";
-  }
-  return {};
+std::span<const EnumWord<TiePolicy>> enum_words(TiePolicy) {
+  static constexpr std::array<EnumWord<TiePolicy>, 5> kWords{
+      {{TiePolicy::kPessimistic, "pessimistic", "of equal scores the wrong answers come first"},
+       {TiePolicy::kOptimistic, "optimistic", "of equal scores the right answers come first"},
+       {TiePolicy::kMean, "mean", "a right answer lies halfway among the wrong ones with its score"},
+       {TiePolicy::kIndex, "index", "equal scores stay in the gallery's order"},
+       {TiePolicy::kTrec, "trec", "equal scores are in descending order of ids, as trec_eval has them"}}};
+  return kWords;
 }
 
 Result<std::vector<int64_t>> trec_order(std::span<const std::string> ids) {

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,17 +19,16 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
+#include "saccade/core/words.h"
 #include "saccade/eval/figures/relevance.h"
 #include "saccade/eval/rows/pair_scores.h"
 
 namespace saccade {
 
 enum class TiePolicy { kPessimistic, kOptimistic, kMean, kIndex, kTrec };
-// "pessimistic", "optimistic", "mean", "index", "trec".
-std::string_view tie_policy_name(TiePolicy policy);
-std::optional<TiePolicy> tie_policy_from(std::string_view name);
-// The policy in a clause: "of equal scores the wrong answers come first".
-std::string_view tie_policy_words(TiePolicy policy);
+// "pessimistic", "optimistic", "mean", "index", "trec", and each policy's meaning in a clause: "of equal scores the
+// wrong answers come first".
+std::span<const EnumWord<TiePolicy>> enum_words(TiePolicy);
 
 // How equal scores are ordered. The orders are read by kTrec alone: the place of each text and image among
 // answers with equal scores, from trec_order.

@@ -109,7 +109,7 @@ TEST(Ranking, EveryPolicyMatchesSortingOnThousandsOfCases) {
           const auto slow = slow_ranks(scores, *relevance, direction, policy,
                                        direction == Direction::kTextToImage ? image_ids : text_ids, q);
           const std::vector<double> fast(ranks->of(q).begin(), ranks->of(q).end());
-          ASSERT_EQ(fast, slow) << tie_policy_name(policy) << " " << direction_name(direction);
+          ASSERT_EQ(fast, slow) << word_of(policy) << " " << direction_name(direction);
           const auto best = slow_ranks(scores, *relevance, direction, TiePolicy::kOptimistic, image_ids, q);
           const auto worst = slow_ranks(scores, *relevance, direction, TiePolicy::kPessimistic, image_ids, q);
           ASSERT_EQ(ranks->tied[static_cast<size_t>(q)] != 0, best != worst);

@@ -51,7 +51,7 @@ class Study {
         stop_(std::move(stop)),
         rows_(model.encode) {}
 
-  Result<LengthStudy> run() {
+  Result<LengthOutcome> run() {
     SACCADE_TRY(prepare());
     SACCADE_TRY(measure_curves());
     if (options_.chunking && study_.token_lengths.beyond > 0) SACCADE_TRY(measure_chunks());
@@ -461,7 +461,7 @@ class Study {
   std::stop_token stop_;
   RowCache rows_;
 
-  LengthStudy study_;
+  LengthOutcome study_;
   Texts whole_;     // of each text, all of its tokens
   Texts permuted_;  // with the sentences in another order
   std::vector<Subset> subsets_;
@@ -492,8 +492,8 @@ Result<LengthModel> length_model(Encoder& encoder, const EmbeddedRows& images, c
   return model;
 }
 
-Result<LengthStudy> study_length(const LengthTexts& texts, const LengthModel& model,
-                                 const LengthOptions& options, ThreadPool& pool, std::stop_token stop) {
+Result<LengthOutcome> study_length(const LengthTexts& texts, const LengthModel& model,
+                                   const LengthOptions& options, ThreadPool& pool, std::stop_token stop) {
   return Study(texts, model, options, pool, std::move(stop)).run();
 }
 

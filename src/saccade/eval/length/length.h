@@ -107,7 +107,7 @@ struct ChunkedTexts {
   Difference i2t;
 };
 
-struct LengthStudy {
+struct LengthOutcome {
   int64_t images = 0;
   int64_t texts = 0;
   int64_t queries_t2i = 0;  // texts with an image, and images with a text
@@ -164,11 +164,11 @@ struct LengthOptions {
 // for options out of range; kBadData where there are no texts or images, kMismatch where their numbers differ
 // from the relation's; the encoder's errors; kCancelled. Memory: two lengths' rows of different texts. Cost:
 // encoding each different cut text once, and for each length and control all scores twice.
-Result<LengthStudy> study_length(const LengthTexts& texts, const LengthModel& model,
-                                 const LengthOptions& options, ThreadPool& pool, std::stop_token stop = {});
+Result<LengthOutcome> study_length(const LengthTexts& texts, const LengthModel& model,
+                                   const LengthOptions& options, ThreadPool& pool, std::stop_token stop = {});
 
 // The study as runs hold it (docs/runs.md): "t2i", "i2t", "controls", "chunking", "token_lengths".
-Json length_study_json(const LengthStudy& study, double share);
+Json length_outcome_json(const LengthOutcome& study, double share);
 Json token_lengths_json(const TokenLengths& lengths);
 
 }  // namespace saccade

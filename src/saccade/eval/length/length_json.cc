@@ -16,7 +16,7 @@ Json length_json(const std::optional<int64_t>& length) {
   return length ? Json(*length) : Json();
 }
 
-Json effective_json(const LengthStudy& study, const LengthCurve& curve, double share) {
+Json effective_json(const LengthOutcome& study, const LengthCurve& curve, double share) {
   const EffectiveLength& effective = curve.effective;
   Json json = {{"value", length_json(effective.value)},
                {"low", length_json(effective.low)},
@@ -35,7 +35,7 @@ Json effective_json(const LengthStudy& study, const LengthCurve& curve, double s
   return json;
 }
 
-Json curve_json(const LengthStudy& study, const LengthCurve& curve, double share) {
+Json curve_json(const LengthOutcome& study, const LengthCurve& curve, double share) {
   Json points = Json::array();
   for (const LengthPoint& point : curve.points) {
     Json json = {{"n", point.n}, {"r1", figure_json(point.r1)}, {"subsets", nullptr}};
@@ -54,7 +54,7 @@ Json curve_json(const LengthStudy& study, const LengthCurve& curve, double share
           {"above_chance", curve.above_chance}};
 }
 
-Json curves_json(const LengthStudy& study, const LengthCurves& curves, double share) {
+Json curves_json(const LengthOutcome& study, const LengthCurves& curves, double share) {
   return {{"t2i", curve_json(study, curves.t2i, share)}, {"i2t", curve_json(study, curves.i2t, share)}};
 }
 
@@ -80,7 +80,7 @@ Json token_lengths_json(const TokenLengths& lengths) {
           {"histogram", {{"width", lengths.width}, {"counts", lengths.counts}}}};
 }
 
-Json length_study_json(const LengthStudy& study, double share) {
+Json length_outcome_json(const LengthOutcome& study, double share) {
   Json json = {{"images", study.images},
                {"texts", study.texts},
                {"queries", {{"t2i", study.queries_t2i}, {"i2t", study.queries_i2t}}},

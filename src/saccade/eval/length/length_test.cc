@@ -526,7 +526,7 @@ TEST(StudyLength, IsTheSameFromOneSeed) {
     ThreadPool pool(threads);
     options.bootstrap.seed = seed;
     return dump_json(
-        length_study_json(study_length(world.texts, world.model(9), options, pool).value(), 0.95));
+        length_outcome_json(study_length(world.texts, world.model(9), options, pool).value(), 0.95));
   };
   EXPECT_EQ(run(1, 4), run(3, 4));
   EXPECT_NE(run(1, 4), run(1, 5));

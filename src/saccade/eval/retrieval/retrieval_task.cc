@@ -8,27 +8,6 @@
 namespace saccade {
 namespace {
 
-struct Policy {
-  CaptionPolicy policy;
-  std::string_view name;
-  std::string_view words;
-};
-constexpr std::array<Policy, 5> kPolicies{
-    {{CaptionPolicy::kAll, "all", "every caption is a query, and its own picture the one right answer"},
-     {CaptionPolicy::kFirst5, "first5",
-      "each picture's first five captions are queries, and their own picture the one right answer"},
-     {CaptionPolicy::kFirst1, "first1",
-      "each picture's first caption is a query, and its own picture the one right answer"},
-     {CaptionPolicy::kDedup, "dedup",
-      "every different caption is a query, and all pictures that have it are right answers"},
-     {CaptionPolicy::kOneCaption, "one-caption",
-      "each picture's first caption is a query, and all pictures with an equal first caption are right "
-      "answers, as all equal captions are to a picture"}}};
-
-const Policy& entry(CaptionPolicy policy) {
-  return *std::ranges::find(kPolicies, policy, &Policy::policy);
-}
-
 // The captions of a picture a policy takes.
 int64_t captions_taken(CaptionPolicy policy) {
   switch (policy) {
@@ -86,15 +65,25 @@ class Filter {
 
 }  // namespace
 
-std::string_view caption_policy_name(CaptionPolicy policy) {
-  return entry(policy).name;
+std::span<const EnumWord<CaptionPolicy>> enum_words(CaptionPolicy) {
+  static constexpr std::array<EnumWord<CaptionPolicy>, 5> kWords{
+      {{CaptionPolicy::kAll, "all", "every caption is a query, and its own picture the one right answer"},
+       {CaptionPolicy::kFirst5, "first5",
+        "each picture's first five captions are queries, and their own picture the one right answer"},
+       {CaptionPolicy::kFirst1, "first1",
+        "each picture's first caption is a query, and its own picture the one right answer"},
+       {CaptionPolicy::kDedup, "dedup",
+        "every different caption is a query, and all pictures that have it are right answers"},
+       {CaptionPolicy::kOneCaption, "one-caption",
+        "each picture's first caption is a query, and all pictures with an equal first caption are right "
+        "answers, as all equal captions are to a picture"}}};
+  return kWords;
 }
-std::string_view caption_policy_words(CaptionPolicy policy) {
-  return entry(policy).words;
-}
-std::optional<CaptionPolicy> caption_policy_from(std::string_view name) {
-  const auto* found = std::ranges::find(kPolicies, name, &Policy::name);
-  return found == kPolicies.end() ? std::nullopt : std::optional(found->policy);
+
+std::vector<ImageRef> pictures_of(const RetrievalSource& source) {
+  std::vector<ImageRef> pictures;
+  for (const RunImage& image : source.images) pictures.push_back(image.image);
+  return pictures;
 }
 
 Result<RetrievalSource> retrieval_source(const Dataset& dataset) {
@@ -119,7 +108,7 @@ Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, Caption
   if (by_caption && !source.captions_known) {
     return fail(ErrorCode::kUsage,
                 "captions {} asks which captions are equal: name their dataset with --dataset",
-                caption_policy_name(policy));
+                word_of(policy));
   }
   Filter filter(source, unreadable);
   if (!filter.excluded.empty() && !leave_out) {

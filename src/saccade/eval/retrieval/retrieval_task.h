@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/core/words.h"
 #include "saccade/data/dataset.h"
 #include "saccade/eval/figures/relevance.h"
 #include "saccade/eval/run/run.h"
@@ -24,10 +24,8 @@ enum class CaptionPolicy {
   kDedup,       // equal captions are one text; right are all pictures that have it
   kOneCaption,  // each picture's first caption; right are all with an equal first caption, in both directions
 };
-std::string_view caption_policy_name(CaptionPolicy policy);  // "all", "first5", ..., "one-caption"
-std::optional<CaptionPolicy> caption_policy_from(std::string_view name);
-// The policy in a sentence.
-std::string_view caption_policy_words(CaptionPolicy policy);
+// "all", "first5", ..., "one-caption", and each policy's meaning in a clause.
+std::span<const EnumWord<CaptionPolicy>> enum_words(CaptionPolicy);
 
 struct SourceText {
   std::string caption;  // empty where it is not known
@@ -42,6 +40,8 @@ struct RetrievalSource {
 };
 // A dataset's items and all their captions, in order. kUsage for a test of composition.
 Result<RetrievalSource> retrieval_source(const Dataset& dataset);
+// The source's pictures by number.
+std::vector<ImageRef> pictures_of(const RetrievalSource& source);
 
 struct RetrievalTask {
   RunItems items;               // images and texts

@@ -50,10 +50,10 @@ std::vector<std::vector<int64_t>> right_of(const RetrievalTask& task, Direction 
 
 TEST(CaptionPolicies, NamesComeBack) {
   for (const CaptionPolicy policy : kPolicies) {
-    EXPECT_EQ(caption_policy_from(caption_policy_name(policy)), policy);
-    EXPECT_FALSE(caption_policy_words(policy).empty());
+    EXPECT_EQ(from_word<CaptionPolicy>(word_of(policy)), policy);
+    EXPECT_FALSE(meaning_of(policy).empty());
   }
-  EXPECT_EQ(caption_policy_from("some"), std::nullopt);
+  EXPECT_EQ(from_word<CaptionPolicy>("some"), std::nullopt);
 }
 
 TEST(CaptionPolicies, WhatIsRanked) {
@@ -240,7 +240,7 @@ TEST(CaptionPolicies, FiguresAreThoseOfTheFullMatrix) {
       const auto& figures = outcome->of(to_image ? Direction::kTextToImage : Direction::kImageToText).figures;
       for (size_t k = 0; k < kRecallDepths.size(); ++k) {
         ASSERT_DOUBLE_EQ(figures[k].value, oracle_hits(captions, policy, matrix, to_image, kRecallDepths[k]))
-            << caption_policy_name(policy) << " " << figures[k].name << " round " << round;
+            << word_of(policy) << " " << figures[k].name << " round " << round;
       }
     }
     for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {

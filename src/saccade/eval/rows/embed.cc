@@ -1,6 +1,7 @@
 #include "saccade/eval/rows/embed.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/image/decoder_versions.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/model/precision.h"
 #include "saccade/model/versions.h"
 
 namespace saccade {
@@ -22,10 +24,9 @@ constexpr int kSpaceVersion = 2;
 
 // Everything that decides a row beside its input.
 std::string space_of(Encoder& encoder, const EmbedOptions& options, std::string_view what) {
-  std::string space =
-      fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
-                  encoder.info().fingerprint, options.precision == Precision::kBf16 ? "bf16" : "fp32",
-                  encoder.late_interaction() != nullptr ? "late interaction" : "one row");
+  std::string space = fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
+                                  encoder.info().fingerprint, word_of(options.precision),
+                                  encoder.late_interaction() != nullptr ? "late interaction" : "one row");
   for (const auto& [name, version] : library_versions()) space += fmt::format("{} {}\n", name, version);
   return space + fmt::format("computed with {}\n", instruction_set());
 }
@@ -240,8 +241,11 @@ void tell(const EmbedOptions& options, std::string_view what, size_t done, size_
 
 }  // namespace
 
-std::string_view transparency_name(Transparency transparency) {
-  return transparency == Transparency::kWhite ? "white" : "checkpoint";
+std::span<const EnumWord<Transparency>> enum_words(Transparency) {
+  static constexpr std::array<EnumWord<Transparency>, 2> kWords{
+      {{Transparency::kWhite, "white", "lie on white"},
+       {Transparency::kCheckpoint, "checkpoint", "are as the checkpoint has them"}}};
+  return kWords;
 }
 
 Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency transparency) {

@@ -15,6 +15,7 @@
 #include "saccade/core/matrix.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
+#include "saccade/core/words.h"
 #include "saccade/data/dataset.h"
 #include "saccade/eval/rows/embedding_cache.h"
 #include "saccade/eval/rows/pair_scores.h"
@@ -28,7 +29,7 @@ enum class Transparency {
   kWhite,       // over white: what a person sees
   kCheckpoint,  // as the checkpoint's preprocessing says; reference pipelines show what lies under it
 };
-std::string_view transparency_name(Transparency transparency);  // "white", "checkpoint"
+std::span<const EnumWord<Transparency>> enum_words(Transparency);  // "white", "checkpoint"
 // The encoder's preprocessing with that done.
 Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency transparency);
 

@@ -1,5 +1,6 @@
 #include "saccade/eval/rows/given.h"
 
+#include <array>
 #include <cmath>
 
 #include "saccade/core/hash.h"
@@ -95,13 +96,10 @@ class SelectedScores : public PairScores {
 
 }  // namespace
 
-std::string_view similarity_name(Similarity similarity) {
-  return similarity == Similarity::kCosine ? "cosine" : "dot";
-}
-std::optional<Similarity> similarity_from(std::string_view name) {
-  if (name == "cosine") return Similarity::kCosine;
-  if (name == "dot") return Similarity::kDot;
-  return std::nullopt;
+std::span<const EnumWord<Similarity>> enum_words(Similarity) {
+  static constexpr std::array<EnumWord<Similarity>, 2> kWords{
+      {{Similarity::kCosine, "cosine"}, {Similarity::kDot, "dot"}}};
+  return kWords;
 }
 
 Result<GivenFile> GivenFile::open_embeddings(const std::filesystem::path& path, Similarity similarity) {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +17,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/words.h"
 #include "saccade/eval/retrieval/retrieval_task.h"
 #include "saccade/eval/rows/pair_scores.h"
 
@@ -26,8 +27,7 @@ enum class Similarity {
   kCosine,  // rows are brought to length 1
   kDot,     // rows as they are
 };
-std::string_view similarity_name(Similarity similarity);  // "cosine", "dot"
-std::optional<Similarity> similarity_from(std::string_view name);
+std::span<const EnumWord<Similarity>> enum_words(Similarity);  // "cosine", "dot"
 
 // An open file. Movable; what it gives out is borrowed from it.
 class GivenFile {

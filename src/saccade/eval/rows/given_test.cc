@@ -54,8 +54,8 @@ TEST(Given, FiguresAreTheReferencesOnSharedEmbeddings) {
     const auto scores = selected_scores(unit->scores(), task->texts, task->images);
     const auto outcome = evaluate_retrieval(*scores, *task, {}, {.resamples = 200}, pool);
     ASSERT_TRUE(outcome) << outcome.error().message;
-    SCOPED_TRACE(caption_policy_name(policy));
-    expect_reference((*expected)["unit"][std::string(caption_policy_name(policy))], *outcome);
+    SCOPED_TRACE(word_of(policy));
+    expect_reference((*expected)["unit"][std::string(word_of(policy))], *outcome);
     EXPECT_EQ(outcome->text_to_image.counts.tied, 0);
   }
   const auto whole = GivenFile::open_embeddings(golden("whole.safetensors"), Similarity::kDot);
@@ -66,8 +66,8 @@ TEST(Given, FiguresAreTheReferencesOnSharedEmbeddings) {
     const auto outcome =
         evaluate_retrieval(whole->scores(), *task, {.policy = policy}, {.resamples = 200}, pool);
     ASSERT_TRUE(outcome) << outcome.error().message;
-    SCOPED_TRACE(tie_policy_name(policy));
-    expect_reference((*expected)["whole"][std::string(tie_policy_name(policy))], *outcome);
+    SCOPED_TRACE(word_of(policy));
+    expect_reference((*expected)["whole"][std::string(word_of(policy))], *outcome);
     EXPECT_GT(outcome->text_to_image.counts.tied, 20);
   }
 }
