@@ -1,7 +1,7 @@
 // `saccade index` end to end: from picture files on the disk to a collection on the disk.
 //
 //   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
-//   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on pictures ready for it,
+//   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared pictures,
 //                                    in turns: medians of pictures a second, and the one's share of the other
 //   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000
 //   pictures

@@ -72,8 +72,8 @@ class Collection {
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
   // That the files which rows() and late_rows() show are as long as they were: kBadData where another program
-  // has cut them off, since reading what is gone would end the process (SIGBUS). To be asked before a pass over
-  // the rows; it cannot see a cut that comes during one. Cost: a look at each file's size.
+  // has cut them off, since reading what is gone would end the process (SIGBUS). To be asked before a pass
+  // over the rows; it cannot see a cut that comes during one. Cost: a look at each file's size.
   [[nodiscard]] Status check_files() const;
 
   // kNotFound if there is none. One indexed look-up.

@@ -1,8 +1,8 @@
 // The whole way: walk the inputs, prepare files block by block (ingest_prepare.h), decide (ingest_decide.h).
 //
 // Preparing and encoding take turns, each on all processors. Run side by side they hold each other up: an
-// encoder's threads wait for one another at every layer, so that one of them sharing its processor with a decoder
-// slows all of them down.
+// encoder's threads wait for one another at every layer, so that one of them sharing its processor with a
+// decoder slows all of them down.
 #include "saccade/collection/ingest.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Taking pictures in: walk, skip what is there, decode on
 // all cores, encode in batches, write in transactions.
 //
-//   walker -> unchanged? -> [a block of files] -> read, hash, decode, preprocess -> decide -> batch -> encoder -> transaction
-//      calling thread                                      thread pool                      calling thread
+//   walk -> unchanged? -> [block of files] -> read, hash, decode, preprocess -> decide -> encode -> transaction
+//          calling thread                              thread pool                    calling thread
 #pragma once
 
 #include <cstdint>
@@ -91,8 +91,8 @@ Status check_any_input(std::span<const std::filesystem::path> inputs);
 // encoder, kIo (a full disk): all transactions before are kept.
 //
 // Two runs over the same files give the same items; ids follow the order of inputs, names sorted within a
-// folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the pool's
-// threads where that is more), and the list of paths. Must not be called from inside a task of `pool`.
+// folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the
+// pool's threads where that is more), and the list of paths. Must not be called from inside a task of `pool`.
 Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress = {},

@@ -255,7 +255,8 @@ Status IngestDecider::encode_batch() {
   return {};
 }
 
-// Anything still waiting for the encoder is dropped: the caller encodes first, unless it has been asked to stop.
+// Anything still waiting for the encoder is dropped: the caller encodes first, unless it has
+// been asked to stop.
 Status IngestDecider::flush() {
   const auto start = Clock::now();
   IngestReport counted;

@@ -1,7 +1,8 @@
 // The second half of taking pictures in: what becomes of a file. Not for use outside this module.
 //
-// One thread decides, file by file in the order of the walk: unchanged, changed, moved, a copy, new or failed. It
-// encodes what is new in batches and commits in transactions, so that ids and batches do not depend on timing.
+// One thread decides, file by file in the order of the walk: unchanged, changed, moved, a copy, new or
+// failed. It encodes what is new in batches and commits in transactions, so that ids and batches do
+// not depend on timing.
 #pragma once
 
 #include <chrono>
@@ -30,7 +31,8 @@ class IngestDecider {
   IngestDecider(CollectionWriter& collection, Encoder& encoder, const IngestOptions& options,
                 IngestReport& report);
 
-  // What a file that the walk found needs: nothing where it is unchanged, or failed before and is to be skipped.
+  // What a file that the walk found needs: nothing where it is unchanged, or failed before and
+  // is to be skipped.
   Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
   // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
   Result<std::optional<std::string>> take(PreparedFile file);

@@ -1,7 +1,7 @@
 // The first half of taking pictures in: what a file is. Not for use outside this module.
 //
-// Files are read, hashed, decoded and preprocessed on all threads; nothing is decided and nothing is changed here
-// (that is ingest_decide.h).
+// Files are read, hashed, decoded and preprocessed on all threads; nothing is decided and nothing is changed
+// here (that is ingest_decide.h).
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ class FilePreparer {
   FilePreparer(const CollectionWriter& collection, const Encoder& encoder, const IngestOptions& options,
                ThreadPool& pool);
 
-  // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left out:
-  // the result may be shorter. Must not be called from inside a task of the pool.
+  // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left
+  // out: the result may be shorter. Must not be called from inside a task of the pool.
   std::vector<PreparedFile> prepare(std::vector<FileTask> tasks, const std::stop_token& stop);
   // Tells the system that these files will be read soon, so that it may fetch them meanwhile.
   static void announce(std::span<const FileTask> tasks);

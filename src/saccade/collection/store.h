@@ -20,7 +20,8 @@ inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // database is not taken for one.
 inline constexpr int64_t kApplicationId = 0x53414343;
 inline constexpr std::string_view kLockName = "lock";
-// How often a reader looks for the rows file that the catalog names: each `compact` beside it may take one away.
+// How often a reader looks for the rows file that the catalog names: each `compact` beside it
+// may take one away.
 inline constexpr int kSnapshotTries = 5;
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);

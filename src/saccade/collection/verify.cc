@@ -1,12 +1,16 @@
 #include "saccade/collection/verify.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sys/stat.h>
 #include <utility>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/descriptor.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
@@ -64,13 +68,21 @@ class Verifier {
     return stopped();
   }
 
+  // Read, not mapped: a file that another program cuts off meanwhile is a finding.
+  [[nodiscard]] Result<Descriptor> open_rows(int64_t generation) const {
+    const std::string path = store::rows_path(folder_, generation).string();
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno, path);
+    return file;
+  }
+
   // One moment of the catalog for all checks, and the rows files of that moment: they are opened before
   // anything else is looked at, because `compact` removes them as soon as it has made the next ones.
   Result<store::Meta> take_snapshot(Database& database, const CollectionInfo& info) {
     for (int attempt = 1;; ++attempt) {
       SACCADE_TRY(database.execute("BEGIN"));
       SACCADE_ASSIGN(const store::Meta meta, store::read_meta(database));
-      auto rows = MappedFile::open(store::rows_path(folder_, meta.generation));
+      auto rows = open_rows(meta.generation);
       Result<store::LateReader> late;
       if (info.settings.late) {
         late = store::LateReader::open(folder_, meta.generation, meta.rows, store::late_layout(info));
@@ -106,13 +118,15 @@ class Verifier {
   Status check_rows(Database& database, const store::Meta& meta, int64_t dim) {
     if (!rows_) return {};
     const int64_t row_bytes = dim * static_cast<int64_t>(sizeof(float));
-    const int64_t whole_rows = static_cast<int64_t>(rows_->bytes().size()) / row_bytes;
+    const std::string name = store::rows_path(folder_, meta.generation).string();
+    struct stat info {};
+    if (::fstat(rows_->get(), &info) != 0) return fail_errno(errno, name);
+    const int64_t whole_rows = info.st_size / row_bytes;
     if (whole_rows < meta.rows) {
-      problem("rows",
-              fmt::format("{} holds {} rows, the catalog says {}",
-                          store::rows_path(folder_, meta.generation).string(), whole_rows, meta.rows),
+      problem("rows", fmt::format("{} holds {} rows, the catalog says {}", name, whole_rows, meta.rows),
               true);
     }
+    std::vector<float> values(static_cast<size_t>(dim));
     std::map<int64_t, int64_t> owner;  // row -> item; ordered: no choice of rows makes a look-up slow
     const auto scan = [&]() -> Status {
       SACCADE_ASSIGN(Statement statement, database.prepare("SELECT id, row FROM items ORDER BY id"));
@@ -130,8 +144,10 @@ class Verifier {
         const auto [first, fresh] = owner.emplace(row, id);
         if (!fresh) problem(subject, fmt::format("row {} is item {}'s too", row, first->second), true);
         if (row >= whole_rows) continue;
-        const auto* values = reinterpret_cast<const float*>(rows_->bytes().data() + row * row_bytes);
-        if (auto usable = check_unit_row({values, static_cast<size_t>(dim)}); !usable) {
+        auto usable =
+            store::read_at(rows_->get(), std::as_writable_bytes(std::span(values)), row * row_bytes, name);
+        if (usable) usable = check_unit_row(values);
+        if (!usable) {
           problem(subject, fmt::format("row {}: {}", row, usable.error().message), true);
         }
         if (late_) check_late(subject, row);
@@ -191,7 +207,7 @@ class Verifier {
   std::stop_token stop_;
   std::mutex mutex_;
   VerifyReport report_;
-  std::optional<MappedFile> rows_;
+  std::optional<Descriptor> rows_;
   std::optional<store::LateReader> late_;
 };
 

@@ -113,8 +113,8 @@ TEST(Layouts, CocoCaptions) {
   EXPECT_THAT(error_of(folder, "twice.json"), HasSubstr("a second image with id 1"));
 }
 
-// Ids that all fall into one bucket of libstdc++'s hash table, which takes an integer for its own hash: minutes
-// where places are kept in one.
+// Ids that all fall into one bucket of libstdc++'s hash table, which takes an integer for its own hash:
+// minutes where places are kept in one.
 TEST(Layouts, CocoIdsMayBeHostile) {
   constexpr int64_t kImages = 170'000;
   std::unordered_map<int64_t, int64_t> table;

@@ -85,8 +85,10 @@ Result<Candidate> look_at(const fs::path& path) {
     std::sort(candidate.names.begin(), candidate.names.end(), by_number);
     return candidate;
   }
-  constexpr int64_t kMaxCopy = int64_t{1} << 30;
-  auto copy = read_file(path, kMaxCopy);
+  // Archives are read in place, and only here and there.
+  const std::string ending = candidate.extension();
+  const int64_t max_copy = ending == ".tar" || ending == ".parquet" ? 0 : int64_t{1} << 30;
+  auto copy = read_file(path, max_copy);
   if (copy) {
     candidate.copy = std::make_shared<std::string>(*std::move(copy));
     candidate.text = *candidate.copy;

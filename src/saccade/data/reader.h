@@ -18,8 +18,8 @@
 
 namespace saccade::data {
 
-// What a layout is told from, and read from: a file or a folder's names. A file of up to 1 GiB is a copy, so that
-// it may be rewritten meanwhile; a larger one is mapped, and must not shrink while it is read.
+// What a layout is told from, and read from: a file or a folder's names. A file of up to 1 GiB is a copy, so
+// that it may be rewritten meanwhile; a larger one is mapped, and must not shrink while it is read.
 struct Candidate {
   std::filesystem::path path;
   bool folder = false;

@@ -15,8 +15,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A number of units that many threads share. First come, first served: a large request is not starved by
-// small ones.
+// A number of units that many threads share. First come, first served: a large request is not
+// starved by small ones.
 class Budget {
  public:
   explicit Budget(int64_t units) : total_(units), free_(units) {}

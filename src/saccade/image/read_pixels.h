@@ -21,13 +21,13 @@ namespace saccade {
 // Pixels decoded at the same time, all threads together, where nothing else is said.
 inline constexpr int64_t kPixelsInFlight = 100'000'000;
 
-// Whether such a failure is a property of the file's bytes, so that another try would end as this one did. The
-// others may go away: permission, a failing disk, memory. Of kLimit, time is no such property either.
+// Whether such a failure is a property of the file's bytes, so that another try would end as this one did.
+// The others may go away: permission, a failing disk, memory. Of kLimit, time is no such property either.
 bool is_of_the_bytes(ErrorCode code);
 
 // Decodes one picture at a time, on as many threads as call it. Memory: pixels_in_flight x 4 bytes (a larger
-// picture is decoded alone), the files' bytes of the pictures at hand among them, and for each thread a file's
-// bytes of up to 16 MiB.
+// picture is decoded alone), the files' bytes of the pictures at hand among them, and for each thread a
+// file's bytes of up to 16 MiB.
 class PictureReader {
  public:
   // `threads`: how many will call read() at a time, about.
@@ -36,7 +36,8 @@ class PictureReader {
   PictureReader(const PictureReader&) = delete;
   PictureReader& operator=(const PictureReader&) = delete;
 
-  // The bytes of a file, or nothing where it is not to be decoded after all. May be called twice for one file.
+  // The bytes of a file, or nothing where it is not to be decoded after all. May be called
+  // twice for one file.
   using ReadBytes = std::function<Result<std::optional<std::string>>()>;
   // What to do with the decoded picture, while its memory is accounted for.
   using Use = std::function<Status(const DecodedImage& picture)>;
@@ -86,9 +87,10 @@ struct PixelBatch {
   }
 };
 
-// Reads pictures 0 to count - 1 on the pool, the caller working along, and preprocesses them. `bytes` gives a
-// file's bytes, from several threads, and may be called twice for one. A picture that cannot be read is no error
-// of the batch. Memory: the batch itself, and that of PictureReader. The same for any number of threads.
+// Reads pictures 0 to count - 1 on the pool, the caller working along, and preprocesses them. `bytes`
+// gives a file's bytes, from several threads, and may be called twice for one. A picture that cannot
+// be read is no error of the batch. Memory: the batch itself, and that of PictureReader. The same for
+// any number of threads.
 PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(int64_t number)>& bytes,
                        const PixelOptions& options, ThreadPool& pool);
 

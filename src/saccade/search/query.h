@@ -30,9 +30,9 @@ enum class LongText {
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 
-// How the parts of a query become one row: the sum of each part's row times its weight, made length 1 again. Of
-// late interaction each part's rows are multiplied by its weight too. A part alone is not weighed. A negative
-// weight asks for what is unlike the part.
+// How the parts of a query become one row: the sum of each part's row times its weight, made length 1 again.
+// Of late interaction each part's rows are multiplied by its weight too. A part alone is not weighed. A
+// negative weight asks for what is unlike the part.
 struct Fusion {
   float text_weight = 1;
   float image_weight = 1;

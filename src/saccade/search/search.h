@@ -1,4 +1,5 @@
-// A query's way: encode it, score all rows, leave out what the filter says, fold near-duplicates, name the hits.
+// A query's way: encode it, score all rows, leave out what the filter says, fold
+// near-duplicates, name the hits.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,11 @@ struct EncodedQuery {
   std::vector<int32_t> text_ids;  // their tokens' ids, where rows and tokens are one to one
 };
 
-// All of the query that the collection can use. kUsage for a query of neither text nor picture, of k < 1 or of
-// weights that are not finite; kMismatch if `encoder` is not the collection's; kUnsupported for text where the
-// checkpoint has no tokenizer; what decode_image says for the picture; kBadData for a text and a picture whose
-// rows cancel out, and where the encoder gives a row that is not finite or not of length 1. Thread-safe.
+// All of the query that the collection can use. kUsage for a query of neither text nor picture, of k < 1
+// or of weights that are not finite; kMismatch if `encoder` is not the collection's; kUnsupported for
+// text where the checkpoint has no tokenizer; what decode_image says for the picture; kBadData for a
+// text and a picture whose rows cancel out, and where the encoder gives a row that is not finite or not
+// of length 1. Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query);
 
 // The hits for a row of the collection's space, by score, then by id: query.text and query.image are not

@@ -392,8 +392,9 @@ TEST(AddedTokens, TheLongestCountsAndTheLastOfThoseSpelledAlike) {
   EXPECT_EQ(added.highest_id(), 1004);
 }
 
-// Tokens of every length that all begin alike, and a text of that beginning alone: each place of the text costs
-// a step a byte of the longest, not a try a token. Longer tokens, which would make it slow, are refused.
+// Tokens of every length that all begin alike, and a text of that beginning alone: each place of
+// the text costs a step a byte of the longest, not a try a token. Longer tokens, which would make
+// it slow, are refused.
 TEST(AddedTokens, AHostileListCostsNoMoreThanItsLongest) {
   AddedTokens added;
   for (size_t size = 1; size < tokenizer_json::kMaxTokenBytes; ++size) {
