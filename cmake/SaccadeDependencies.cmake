@@ -11,6 +11,9 @@ find_package(SQLite3 3.40 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
+# Both are beneath libvips already: vector pictures are read before librsvg draws them.
+find_package(LibXml2 2.9 REQUIRED)
+find_package(ZLIB REQUIRED)
 
 # Debian's CMake file for oneDNN asks for OpenCL's headers, which nothing here needs: found by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)

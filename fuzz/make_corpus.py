@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the first inputs of each fuzzer into corpus/NAME/. What fuzzers found later lies beside them."""
 import base64
+import gzip
 import io
 import json
 import pathlib
@@ -220,6 +221,8 @@ def images() -> None:
     rgb = png(3, 2, 8, 2, (b"\0" + bytes(range(9))) * 2)
     gif = base64.b64decode("R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==")
     svg = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="4"><path d="M0 0h8v4z" fill="red"/></svg>'
+    within = svg.replace("<path", '<image width="8" height="4" href="data:image/png;base64,%s"/><path'
+                         % base64.b64encode(rgb).decode())
     bmp = b"BM" + struct.pack("<IHHI", 62, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, 1, 2, 1, 24, 0, 8, 0, 0, 0, 0) + bytes(8)
     files = {
         "rgb.png": rgb,
@@ -237,6 +240,13 @@ def images() -> None:
         "shape.svg": svg,
         "entities.svg": '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>' + svg.replace("red", "&b;"),
         "outside.svg": svg.replace("<path", '<image href="file:///etc/passwd" width="8" height="4"/><path'),
+        "within.svg": within,
+        "within_twice.svg": svg.replace("<path", '<image href="data:image/svg+xml;base64,%s"/><path'
+                                        % base64.b64encode(within.encode()).decode()),
+        "within_percent.svg": svg.replace("<path", '<image href=" &#68;ATA:,%89PNG"/><path'),
+        "points.svg": svg.replace('"8"', '"8pt"').replace('"4"', '"4mm"'),
+        "packed.svgz": gzip.compress(svg.encode(), mtime=0),
+        "cut.svgz": gzip.compress(svg.encode(), mtime=0)[:60],
         "huge.svg": svg.replace('"8"', '"1e9"'),
         "no_size.svg": '<svg xmlns="http://www.w3.org/2000/svg"/>',
         "one.bmp": bmp,
@@ -251,6 +261,32 @@ def images() -> None:
     }
     for name, content in files.items():
         put("image", name, content)
+
+
+def decoder_reply() -> None:
+    def reply(error: int = -1, size: tuple = (30, 20), channels: int = 3, mode: int = 2, original: tuple = (30, 20),
+              pixels: int = 1, form: bytes = b"png", message: bytes = b"") -> bytes:
+        return struct.pack("<7iI16s512s", error, *size, channels, mode, *original, pixels, form, message)
+
+    files = {
+        "good": b"\0" + reply(),
+        "size_only": b"\1" + reply(pixels=0),
+        "small": b"\1" + reply(size=(9, 9)),
+        "error": b"\0" + reply(error=2, message=b"png: broken\n\x1b[2J\xff"),
+        "long_error": b"\0" + reply(error=4, message=b"x" * 512),
+        "no_words": b"\0" + reply(error=4),
+        "unknown_error": b"\0" + reply(error=99, message=b"x"),
+        "no_pixels": b"\0" + reply(pixels=0),
+        "huge": b"\0" + reply(size=(2**31 - 1, 2**31 - 1)),
+        "negative": b"\0" + reply(size=(-1, -1)),
+        "channels": b"\0" + reply(channels=5),
+        "mode": b"\0" + reply(mode=-1),
+        "format": b"\0" + reply(form=b"../../../etc/xx!"),
+        "short": b"\0" + reply()[:-1],
+        "empty": b"",
+    }
+    for name, content in files.items():
+        put("decoder_reply", name, content)
 
 
 def varint(number: int) -> bytes:
@@ -354,4 +390,5 @@ if __name__ == "__main__":
     tokenizer_files()
     sentencepiece()
     images()
+    decoder_reply()
     dataset_records()

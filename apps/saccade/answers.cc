@@ -82,6 +82,7 @@ Status write_search_page(const std::filesystem::path& file, std::span<const Answ
   options.collection = collection.folder().string();
   options.checkpoint = collection.info().checkpoint.name;
   options.pictures = collection.item_count();
+  options.limits.processes = session.decoders.start(session.messages);
   ProgressLine progress(session.quiet);
   SACCADE_ASSIGN(const std::string page,
                  search_page(answers, options, pool, progress.callback(), session.interrupts.stop_cleanly()));

@@ -13,6 +13,7 @@
 #include "saccade/core/error.h"
 
 #include "console.h"
+#include "decoders.h"
 
 namespace saccade::app {
 
@@ -25,6 +26,7 @@ struct Session {
   Messages& messages;
   Interrupts& interrupts;
   bool quiet = false;  // no progress
+  Decoders decoders = {};
 };
 
 using Command = std::function<Result<int>(Session&)>;

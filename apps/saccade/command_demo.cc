@@ -54,7 +54,9 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
                    CollectionWriter::open_or_create(arguments.collection, loaded.id));
     ProgressLine progress(session.quiet);
     const std::vector<std::filesystem::path> inputs = {arguments.sample};
-    SACCADE_ASSIGN(const IngestReport report, ingest(writer, *loaded.encoder, inputs, {}, pool,
+    IngestOptions options;
+    options.limits.processes = session.decoders.start(session.messages);
+    SACCADE_ASSIGN(const IngestReport report, ingest(writer, *loaded.encoder, inputs, options, pool,
                                                      progress.callback(), session.interrupts.stop_cleanly()));
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
     progress.clear();

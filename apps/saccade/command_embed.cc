@@ -85,8 +85,9 @@ Result<std::vector<std::filesystem::path>> find_images(std::span<const std::stri
 Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
   SACCADE_ASSIGN(const auto paths, find_images(arguments.images));
   const std::stop_token stop = session.interrupts.stop_cleanly();
-  const PixelOptions options =
-      pixel_options(encoder.preprocessing(), {.apply_orientation = !arguments.as_stored});
+  const PixelOptions options = pixel_options(
+      encoder.preprocessing(),
+      {.apply_orientation = !arguments.as_stored, .processes = session.decoders.start(session.messages)});
   ThreadPool pool(arguments.encoder.threads);
   ProgressLine progress(session.quiet);
   const ProgressCallback tell = progress.callback();

@@ -220,6 +220,8 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
                  CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));
 
   ThreadPool pool(arguments.encoder.threads);
+  DecodeOptions& limits = arguments.ingest.limits;
+  limits.processes = session.decoders.start(session.messages, limits.max_pixels);
   ProgressLine progress(session.quiet);
   auto report = ingest(collection, *loaded.encoder, inputs, arguments.ingest, pool, progress.callback(),
                        session.interrupts.stop_cleanly());

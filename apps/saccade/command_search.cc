@@ -94,6 +94,9 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   query.measured_length = measured_length_of(loaded, session.messages);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
   ThreadPool pool(arguments.encoder.threads);
+  if (!query.image.empty() || !arguments.rerank.empty()) {
+    query.limits.processes = session.decoders.start(session.messages);
+  }
   SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, *loaded.encoder, pool, session));
   warn(answer, session);
   if (!arguments.html.empty()) {

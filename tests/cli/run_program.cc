@@ -108,7 +108,7 @@ std::vector<std::string> environment_of(const std::filesystem::path& folder, con
 }  // namespace
 
 Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOptions& options) const {
-  std::vector<std::string> words = {SACCADE_PROGRAM};
+  std::vector<std::string> words = {options.program.empty() ? SACCADE_PROGRAM : options.program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

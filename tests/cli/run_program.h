@@ -29,6 +29,7 @@ struct Outcome {
 };
 
 struct RunOptions {
+  std::string program = {};                   // another one than the built program
   std::string input = {};                     // on stdin
   std::string output_file = {};               // stdout goes there instead, e.g. /dev/full
   bool close_output = false;                  // the reader of stdout is gone from the start

@@ -48,7 +48,7 @@ class Run {
         progress_(progress),
         stop_(std::move(stop)),
         block_(static_cast<size_t>(std::max(std::max(1, options.batch), 2 * pool.size()))),
-        preparer_(collection, encoder, options, pool),
+        preparer_(collection, encoder, options, pool, stop_),
         decider_(collection, encoder, options, report_) {
     for (const auto& [path, caption] : options.captions)
       captions_.emplace(catalog_path(path), trimmed(caption));
@@ -122,7 +122,7 @@ Status Run::take_all(const WalkResult& found) {
   while (!tasks.empty() && !stop_.stop_requested()) {
     const auto start = Clock::now();
     const auto count = static_cast<int64_t>(tasks.size());
-    std::vector<PreparedFile> files = preparer_.prepare(std::move(tasks), stop_);
+    std::vector<PreparedFile> files = preparer_.prepare(std::move(tasks));
     report_.seconds.waiting += seconds_since(start);
     // Looked for before these are decided, so that the disk is read while they are encoded.
     SACCADE_ASSIGN(tasks, next_block(found.files));

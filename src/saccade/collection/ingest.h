@@ -39,8 +39,8 @@ struct IngestOptions {
   // over sidecar files. A run that has no caption for an item leaves the one it has.
   std::map<std::string, std::string> captions;
 
-  // Limits a file: max_bytes, max_pixels, max_seconds are
-  // used, the rest follows from the collection's settings.
+  // Limits a file: max_bytes, max_pixels, max_seconds and processes are used, the rest follows from the
+  // collection's settings. With processes, a stop ends what is being decoded.
   DecodeOptions limits;
   // Pixels decoded at the same time, all threads together. A larger picture is decoded alone.
   int64_t pixels_in_flight = 100'000'000;

@@ -18,6 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A stop ends what is being decoded, not only what waits for it.
+DecodeOptions with_stop(DecodeOptions limits, const std::stop_token& stop) {
+  limits.stop = stop;
+  return limits;
+}
+
 }  // namespace
 
 Result<FileState> file_state(const std::string& path) {
@@ -39,11 +45,13 @@ struct FilePreparer::Work {
 };
 
 FilePreparer::FilePreparer(const CollectionWriter& collection, const Encoder& encoder,
-                           const IngestOptions& options, ThreadPool& pool)
+                           const IngestOptions& options, ThreadPool& pool, std::stop_token stop)
     : collection_(collection),
       preprocessing_(encoder.preprocessing()),
       pool_(pool),
-      reader_(picture_decode_options(collection.info().settings, encoder.preprocessing(), options.limits),
+      stop_(std::move(stop)),
+      reader_(picture_decode_options(collection.info().settings, encoder.preprocessing(),
+                                     with_stop(options.limits, stop_)),
               options.pixels_in_flight, pool.size()) {}
 
 void FilePreparer::prepare_one(PreparedFile& file, Work& work) {
@@ -79,13 +87,13 @@ void FilePreparer::prepare_one(PreparedFile& file, Work& work) {
   file.of_the_bytes = outcome.of_the_bytes;
 }
 
-std::vector<PreparedFile> FilePreparer::prepare(std::vector<FileTask> tasks, const std::stop_token& stop) {
+std::vector<PreparedFile> FilePreparer::prepare(std::vector<FileTask> tasks) {
   std::vector<PreparedFile> files(tasks.size());
   std::vector<uint8_t> begun(tasks.size());
   Work work;
   pool_.parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (stop.stop_requested()) return;
+      if (stop_.stop_requested()) return;
       begun[i] = 1;
       files[i].task = std::move(tasks[i]);
       prepare_one(files[i], work);

@@ -53,11 +53,11 @@ struct PreparedFile {
 class FilePreparer {
  public:
   FilePreparer(const CollectionWriter& collection, const Encoder& encoder, const IngestOptions& options,
-               ThreadPool& pool);
+               ThreadPool& pool, std::stop_token stop);
 
   // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left
   // out: the result may be shorter. Must not be called from inside a task of the pool.
-  std::vector<PreparedFile> prepare(std::vector<FileTask> tasks, const std::stop_token& stop);
+  std::vector<PreparedFile> prepare(std::vector<FileTask> tasks);
   // Tells the system that these files will be read soon, so that it may fetch them meanwhile.
   static void announce(std::span<const FileTask> tasks);
 
@@ -71,6 +71,7 @@ class FilePreparer {
   const CollectionWriter& collection_;
   const Preprocessing& preprocessing_;
   ThreadPool& pool_;
+  std::stop_token stop_;
   PictureReader reader_;
   double read_seconds_ = 0;
   int64_t bytes_read_ = 0;

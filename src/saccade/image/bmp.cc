@@ -110,7 +110,7 @@ Result<Header> read_header(const Reader& in, int64_t max_pixels) {
 }
 
 // Palette indices of a run-length coded picture, rows as stored. Pixels that the code skips stay 0.
-Result<std::vector<uint8_t>> read_rle(const Reader& in, const Header& header) {
+Result<std::vector<uint8_t>> read_rle(const Reader& in, const Header& header, const Deadline& deadline) {
   const auto width = static_cast<size_t>(header.width);
   const auto height = static_cast<size_t>(header.height);
   std::vector<uint8_t> indices(width * height);
@@ -129,6 +129,7 @@ Result<std::vector<uint8_t>> read_rle(const Reader& in, const Header& header) {
     if (count > 0) {
       for (size_t i = 0; i < count; ++i) put(nibbles ? nibble(value, i) : value);
     } else if (value == 0) {  // end of row
+      SACCADE_TRY(deadline.check());
       x = 0;
       ++y;
     } else if (value == 1) {  // end of picture
@@ -167,7 +168,7 @@ struct Field {
   }
 };
 
-Status read_true_colour(const Reader& in, const Header& header, Image& image) {
+Status read_true_colour(const Reader& in, const Header& header, const Deadline& deadline, Image& image) {
   const size_t pixel_bytes = header.bits / 8;
   const size_t stride = (static_cast<size_t>(header.width) * pixel_bytes + 3) / 4 * 4;
   const size_t last =
@@ -188,6 +189,7 @@ Status read_true_colour(const Reader& in, const Header& header, Image& image) {
   for (int y = 0; y < header.height; ++y) {
     const int stored = header.top_down ? y : header.height - 1 - y;
     size_t at = header.pixels_at + static_cast<size_t>(stored) * stride;
+    SACCADE_TRY(deadline.check());
     for (int x = 0; x < header.width; ++x, at += pixel_bytes) {
       if (pixel_bytes == 3) {
         *out++ = static_cast<uint8_t>(in.u8(at + 2));
@@ -205,7 +207,7 @@ Status read_true_colour(const Reader& in, const Header& header, Image& image) {
   return {};
 }
 
-Status read_palette_picture(const Reader& in, const Header& header, Image& image) {
+Status read_palette_picture(const Reader& in, const Header& header, const Deadline& deadline, Image& image) {
   const auto width = static_cast<size_t>(header.width);
   const auto height = static_cast<size_t>(header.height);
   const size_t stride = (width * header.bits + 31) / 32 * 4;
@@ -217,7 +219,7 @@ Status read_palette_picture(const Reader& in, const Header& header, Image& image
     if (width * height / 65536 > in.size()) {
       return fail(ErrorCode::kBadData, "BMP: {} x {} pixels from {} bytes", width, height, in.size());
     }
-    SACCADE_ASSIGN(indices, read_rle(in, header));
+    SACCADE_ASSIGN(indices, read_rle(in, header, deadline));
   } else if (in.size() - header.pixels_at < stride * (height - 1) + (width * header.bits + 7) / 8) {
     return fail(ErrorCode::kBadData, "BMP: {} bytes of pixels, {} needed", in.size() - header.pixels_at,
                 stride * height);
@@ -236,6 +238,7 @@ Status read_palette_picture(const Reader& in, const Header& header, Image& image
   uint8_t* out = image.pixels.data();
   for (size_t y = 0; y < height; ++y) {
     const size_t stored = header.top_down ? y : height - 1 - y;
+    SACCADE_TRY(deadline.check());
     for (size_t x = 0; x < width; ++x) {
       uint32_t index = 0;
       if (runs) {
@@ -262,14 +265,19 @@ bool is_bmp(std::span<const std::byte> bytes) {
   return size >= 12 && size <= 124;
 }
 
-Result<Image> decode_bmp(std::span<const std::byte> bytes, int64_t max_pixels) {
+Result<BmpSize> bmp_size(std::span<const std::byte> bytes, int64_t max_pixels) {
+  SACCADE_ASSIGN(const Header header, read_header(Reader(bytes), max_pixels));
+  return BmpSize{header.width, header.height};
+}
+
+Result<Image> decode_bmp(std::span<const std::byte> bytes, int64_t max_pixels, const Deadline& deadline) {
   const Reader in(bytes);
   SACCADE_ASSIGN(const Header header, read_header(in, max_pixels));
   Image image;
   image.width = header.width;
   image.height = header.height;
-  SACCADE_TRY(header.bits <= 8 ? read_palette_picture(in, header, image)
-                               : read_true_colour(in, header, image));
+  SACCADE_TRY(header.bits <= 8 ? read_palette_picture(in, header, deadline, image)
+                               : read_true_colour(in, header, deadline, image));
   return image;
 }
 

@@ -17,14 +17,23 @@
 #include <span>
 
 #include "saccade/core/error.h"
+#include "saccade/image/deadline.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
 
 bool is_bmp(std::span<const std::byte> bytes);
 
-// Errors: kBadData (truncated or contradictory), kLimit (more than max_pixels), kUnsupported (JPEG or PNG
-// inside).
-Result<Image> decode_bmp(std::span<const std::byte> bytes, int64_t max_pixels);
+struct BmpSize {
+  int width = 0;
+  int height = 0;
+};
+
+// From the header alone; errors as below.
+Result<BmpSize> bmp_size(std::span<const std::byte> bytes, int64_t max_pixels);
+
+// Errors: kBadData (truncated or contradictory), kLimit (more than max_pixels, or than the time), kUnsupported
+// (JPEG or PNG inside). The deadline is looked at after each row.
+Result<Image> decode_bmp(std::span<const std::byte> bytes, int64_t max_pixels, const Deadline& deadline);
 
 }  // namespace saccade

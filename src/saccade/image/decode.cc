@@ -7,22 +7,26 @@
 //
 // Pixels are pulled strip by strip on the calling thread: files are decoded in parallel, so a file needs no
 // threads, and the clock can be looked at between strips. A decoder that works on whole pictures (WebP, HEIF,
-// interlaced PNG, librsvg's filters) is not interrupted in the middle: pixels and bytes are what bounds
-// those, and for filters a look at how long small drawings take.
+// interlaced PNG, progressive JPEG, librsvg's filters) is not interrupted in the middle: a process of its own
+// is ended by the kernel (decoder_pool.h); without one, pixels, bytes and scans are what bounds those, and for
+// drawings a look at how long small ones take.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string_view>
-#include <time.h>
 
 #include "saccade/core/files.h"
 #include "saccade/image/bmp.h"
+#include "saccade/image/deadline.h"
+#include "saccade/image/decode_here.h"
+#include "saccade/image/decoder_pool.h"
 #include "saccade/image/image.h"
+#include "saccade/image/jpeg_scans.h"
+#include "saccade/image/svg_content.h"
 #include "saccade/image/svg_size.h"
 #include "saccade/image/vips_support.h"
 
@@ -77,29 +81,11 @@ std::string take_vips_error() {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-class Deadline {
- public:
-  explicit Deadline(double limit) : limit_(limit) {}
-  [[nodiscard]] Status check() const {
-    if (limit_ > 0 && std::chrono::duration<double>(Clock::now() - start_).count() > limit_) {
-      return fail(ErrorCode::kLimit, "not decoded within {} seconds", limit_);
-    }
-    return {};
-  }
-
- private:
-  Clock::time_point start_ = Clock::now();
-  double limit_;
-};
-
-// Of the processor, for the calling thread.
-double thread_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+// Scans of a JPEG: ten make a usual progressive picture, and each is a walk over all its blocks, of a dozen
+// bytes at the least. libjpeg-turbo's own fuzzers stop there too.
+constexpr int64_t kMostScans = 500;
+// Drawings that a drawing may lie in: each is drawn, and in it those within it.
+constexpr int kMostNested = 3;
 
 struct RegionUnref {
   void operator()(VipsRegion* region) const { g_object_unref(region); }
@@ -142,11 +128,10 @@ tl::unexpected<Error> broken(std::string_view format) {
   // libheif's words for a codec that it was built without.
   const bool unsupported = text.find("Unsupported codec") != std::string::npos ||
                            text.find("Unsupported feature") != std::string::npos;
-  // libvips' own, of memory that the system would not give: nothing is wrong with the file.
-  const bool out_of_memory = text.find("out of memory") != std::string::npos;
-  const ErrorCode code = out_of_memory ? ErrorCode::kIo
-                         : unsupported ? ErrorCode::kUnsupported
-                                       : ErrorCode::kBadData;
+  // Of memory that the system would not give: nothing is wrong with the file.
+  const ErrorCode code = speaks_of_memory(text) ? ErrorCode::kIo
+                         : unsupported          ? ErrorCode::kUnsupported
+                                                : ErrorCode::kBadData;
   return fail(code, "{}: {}", format, text.empty() ? "broken or cut off" : text);
 }
 
@@ -156,10 +141,26 @@ std::string format_of(std::string_view loader) {
   return name;
 }
 
+// Whether a picture of that size is to come without its pixels.
+bool size_only(const DecodeOptions& options, int64_t width, int64_t height) {
+  return options.size_only_above > 0 && height > options.size_only_above / width;
+}
+
+// Where `bytes` of pixels go: `pixels`, or the caller's room.
+Result<uint8_t*> room_for(size_t bytes, const DecodeHere& here, std::vector<uint8_t>& pixels) {
+  if (!here.room) {
+    pixels.resize(bytes);
+    return pixels.data();
+  }
+  uint8_t* room = here.room(bytes);
+  if (room == nullptr) return fail(ErrorCode::kIo, "not enough memory for its pixels");
+  return room;
+}
+
 class Decoder {
  public:
-  Decoder(std::span<const std::byte> bytes, const DecodeOptions& options)
-      : bytes_(bytes), options_(options) {}
+  Decoder(std::span<const std::byte> bytes, const DecodeOptions& options, const DecodeHere& here, int nested)
+      : bytes_(bytes), options_(options), here_(here), nested_(nested) {}
 
   Result<DecodedImage> run() {
     SACCADE_TRY(open());
@@ -167,7 +168,6 @@ class Decoder {
     SACCADE_TRY(choose_size());
     SACCADE_TRY(to_bytes());
     SACCADE_TRY(read_pixels());
-    if (options_.apply_orientation && orientation_ > 1) orient();
     return std::move(result_);
   }
 
@@ -190,13 +190,10 @@ class Decoder {
     }
     if (g_str_has_prefix(loader, "VipsForeignLoadSvg") != 0) {
       result_.format = "svg";
-      const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
-      if (auto resized = svg_with_pixel_size(text)) {
-        resized_svg_ = std::move(*resized);
-        bytes_ = std::as_bytes(std::span(resized_svg_));
-      }
+      SACCADE_TRY(prepare_svg());
       return open_svg();
     }
+    if (g_str_has_prefix(loader, "VipsForeignLoadJpeg") != 0) SACCADE_TRY(check_scans());
     image_ = load();
     if (!image_) return broken("image header");
     const char* name = "";
@@ -207,6 +204,76 @@ class Decoder {
     stored_width_ = vips_image_get_width(image_.get());
     stored_height_ = vips_image_get_height(image_.get());
     return check_pixels(stored_width_, stored_height_);
+  }
+
+  // Each scan of a JPEG costs a walk over all its blocks, however few its bytes.
+  [[nodiscard]] Status check_scans() const {
+    const int64_t scans = jpeg_scans(bytes_);
+    if (scans > kMostScans) return fail(ErrorCode::kLimit, "jpeg: {} scans, limit {}", scans, kMostScans);
+    return {};
+  }
+
+  void take_svg(std::string text) {
+    svg_ = std::move(text);
+    bytes_ = std::as_bytes(std::span(svg_));
+  }
+
+  [[nodiscard]] std::string_view svg_text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
+
+  // A packed document is unpacked, so that it is read as any other; pictures within it are looked at; and its
+  // size is made one in pixels.
+  Status prepare_svg() {
+    if (nested_ > kMostNested)
+      return fail(ErrorCode::kLimit, "svg: drawings within drawings, {} deep", nested_);
+    if (starts_with(bytes_, 0, "\x1f\x8b")) {
+      SACCADE_ASSIGN(std::string text, unpack_gzip(bytes_, options_.max_bytes));
+      take_svg(std::move(text));
+    }
+    SACCADE_TRY(check_pictures_within(svg_text()));
+    if (auto resized = svg_with_pixel_size(svg_text())) take_svg(*std::move(resized));
+    return {};
+  }
+
+  // librsvg reads the pictures within a document whatever their format and size, and draws without those that
+  // it cannot read or has no memory for: another picture than the file holds. So each is decoded here first,
+  // held to the limits, all together; one that fails fails the file. PNG, JPEG and GIF are what every librsvg
+  // reads.
+  Status check_pictures_within(std::string_view svg) {
+    SACCADE_ASSIGN(const std::vector<std::string> pictures, pictures_within(svg));
+    int64_t pixels = 0;
+    for (const std::string& picture : pictures) {
+      DecodeOptions options = options_;
+      options.max_pixels -= pixels;
+      options.shrink_to_side = 0;
+      options.size_only_above = 0;
+      SACCADE_TRY(deadline_.check());
+      SACCADE_ASSIGN(const int64_t more, pixels_within(std::as_bytes(std::span(picture)), options));
+      pixels += more;
+    }
+    // 4 bytes a pixel as read, 4 as drawn, and one more copy: whether there is memory shows now, or never.
+    if (pixels > 0) ::operator delete(::operator new(static_cast<size_t>(pixels) * 12));
+    return {};
+  }
+
+  // Of a picture within this document, once it has been decoded; of a document within it, that document's.
+  Result<int64_t> pixels_within(std::span<const std::byte> picture, const DecodeOptions& options) {
+    constexpr std::string_view kWithin = "svg: a picture within it";
+    if (picture.empty()) return fail(ErrorCode::kBadData, "{} is empty", kWithin);
+    if (options.max_pixels < 1) {
+      return fail(ErrorCode::kLimit, "{}: all together have more than {} pixels", kWithin,
+                  options_.max_pixels);
+    }
+    const DecodeHere inner{.room = {}, .time_is_enforced = here_.time_is_enforced};
+    auto decoded = Decoder(picture, options, inner, nested_ + 1).run();
+    if (!decoded) return fail(decoded.error().in(kWithin));
+    const std::string& format = decoded->format;
+    if (format != "png" && format != "jpeg" && format != "gif" && format != "svg") {
+      return fail(ErrorCode::kUnsupported, "{} is {}, known there are PNG, JPEG, GIF and SVG", kWithin,
+                  format);
+    }
+    return int64_t{decoded->image.width} * decoded->image.height;
   }
 
   // libvips rounds a vector picture's own size to whole pixels, so a tiny one is scaled in two steps.
@@ -239,13 +306,17 @@ class Decoder {
     return check_drawing_time(scale);
   }
 
-  // Nothing stops librsvg inside one drawing, and a filter can take it any time. So pictures with filters are
-  // drawn at a sixteenth of the scale first, at an eighth, and so on, and given up once the way the time
-  // grows says that the whole would come too late. A third of the whole's time at most. Time is this thread's
-  // own: what other threads and programs take meanwhile says nothing of the picture.
+  // Nothing in this process stops librsvg inside one drawing, and what is drawn through others (filters, masks,
+  // groups that are transparent as a whole) can take it any time. So such pictures are drawn at a sixteenth of
+  // the scale first, at an eighth, and so on, and given up once the way the time grows says that the whole would
+  // come too late. A third of the whole's time at most.
   [[nodiscard]] Status check_drawing_time(double scale) {
-    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
-    if (options_.max_seconds <= 0 || text.find("filter") == std::string_view::npos) return {};
+    constexpr std::array<std::string_view, 5> kSlow = {"filter", "opacity", "mask", "blend", "pattern"};
+    const auto in_text = [&](std::string_view word) {
+      return svg_text().find(word) != std::string_view::npos;
+    };
+    if (here_.time_is_enforced || options_.max_seconds <= 0 || std::ranges::none_of(kSlow, in_text))
+      return {};
     double before = 0;
     for (int shrink = 16; shrink > 1; shrink /= 2) {
       const VipsHandle small = load("scale", scale / shrink);
@@ -261,7 +332,7 @@ class Decoder {
       const double growth = before > 0 ? std::clamp(seconds / before, 1.0, 16.0) : 1.0;
       const double whole = seconds * std::pow(growth, std::log2(shrink));
       if (whole > options_.max_seconds) {
-        return fail(ErrorCode::kLimit, "its filters would take about {:.2g} seconds to draw, limit {}", whole,
+        return fail(ErrorCode::kLimit, "it would take about {:.2g} seconds to draw, limit {}", whole,
                     options_.max_seconds);
       }
       before = seconds;
@@ -341,12 +412,24 @@ class Decoder {
     result_.original_width = turned ? stored_height_ : stored_width_;
     result_.original_height = turned ? stored_width_ : stored_height_;
 
+    const bool has_turn = options_.apply_orientation && orientation_ > 1;
+    if (size_only(options_, out.width, out.height)) {
+      if (turned) std::swap(out.width, out.height);
+      return {};
+    }
     const auto width = static_cast<size_t>(out.width);
     const size_t out_stride = width * static_cast<size_t>(out.channels);
-    out.pixels.resize(out_stride * static_cast<size_t>(out.height));
+    const size_t size = out_stride * static_cast<size_t>(out.height);
     const RegionHandle region(vips_region_new(image_.get()));
     constexpr int kStrip = 64;
-    uint8_t* to = out.pixels.data();
+    std::vector<uint8_t> stored;  // before they are turned
+    uint8_t* to = nullptr;
+    if (has_turn) {
+      stored.resize(size);
+      to = stored.data();
+    } else {
+      SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
+    }
     for (int top = 0; top < out.height; top += kStrip) {
       const VipsRect strip = {0, top, out.width, std::min(kStrip, out.height - top)};
       if (vips_region_prepare(region.get(), &strip) != 0) return broken(result_.format);
@@ -360,7 +443,7 @@ class Decoder {
       }
       SACCADE_TRY(deadline_.check());
     }
-    return {};
+    return has_turn ? orient(stored) : Status();
   }
 
   // Pillow's conversion; profiles are not applied, here as anywhere.
@@ -409,35 +492,37 @@ class Decoder {
   }
 
   // EXIF orientations 2 to 8: mirrored where the determinant of the turn is negative.
-  void orient() {
+  Status orient(const std::vector<uint8_t>& stored) {
     Image& image = result_.image;
+    const int width = image.width;
+    const int height = image.height;
     const bool swap = orientation_ >= 5;
-    Image turned{
-        swap ? image.height : image.width, swap ? image.width : image.height, image.channels, image.mode, {}};
-    turned.pixels.resize(image.pixels.size());
+    if (swap) std::swap(image.width, image.height);
     const auto channels = static_cast<size_t>(image.channels);
-    uint8_t* to = turned.pixels.data();
-    for (int y = 0; y < turned.height; ++y) {
-      for (int x = 0; x < turned.width; ++x, to += channels) {
+    SACCADE_ASSIGN(uint8_t * to, room_for(stored.size(), here_, image.pixels));
+    for (int y = 0; y < image.height; ++y) {
+      for (int x = 0; x < image.width; ++x, to += channels) {
         int from_x = swap ? y : x;
         int from_y = swap ? x : y;
         if (orientation_ == 2 || orientation_ == 3 || orientation_ == 7 || orientation_ == 8) {
-          from_x = image.width - 1 - from_x;
+          from_x = width - 1 - from_x;
         }
         if (orientation_ == 3 || orientation_ == 4 || orientation_ == 6 || orientation_ == 7) {
-          from_y = image.height - 1 - from_y;
+          from_y = height - 1 - from_y;
         }
         const size_t at =
-            static_cast<size_t>(from_y) * static_cast<size_t>(image.width) + static_cast<size_t>(from_x);
-        std::memcpy(to, image.pixels.data() + at * channels, channels);
+            static_cast<size_t>(from_y) * static_cast<size_t>(width) + static_cast<size_t>(from_x);
+        std::memcpy(to, stored.data() + at * channels, channels);
       }
     }
-    image = std::move(turned);
+    return {};
   }
 
   std::span<const std::byte> bytes_;
-  std::string resized_svg_;  // what bytes_ is then of
+  std::string svg_;  // what bytes_ is of, for documents unpacked or of another size
   const DecodeOptions& options_;
+  const DecodeHere& here_;
+  int nested_;  // how many documents this lies in
   Deadline deadline_{options_.max_seconds};
   VipsHandle image_;
   DecodedImage result_;
@@ -449,26 +534,53 @@ class Decoder {
 
 }  // namespace
 
-Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
+Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions& options) {
   if (options.vector_side < 1)
     return fail(ErrorCode::kUsage, "vector_side of {}, at least 1", options.vector_side);
   if (bytes.empty()) return fail(ErrorCode::kBadData, "empty file");
   if (static_cast<int64_t>(bytes.size()) > options.max_bytes) {
     return fail(ErrorCode::kLimit, "{} bytes, limit {}", bytes.size(), options.max_bytes);
   }
+  return {};
+}
+
+bool speaks_of_memory(std::string_view text) {
+  // GLib, Rust, libvips, libpng, cairo; libjpeg.
+  constexpr std::array<std::string_view, 5> kWords = {"allocat", "of memory", "enough memory",
+                                                      "nsufficient memory", "bad_alloc"};
+  return std::ranges::any_of(
+      kWords, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeOptions& options,
+                                 const DecodeHere& here) {
   try {
     if (is_bmp(bytes)) {
-      SACCADE_ASSIGN(Image image, decode_bmp(bytes, options.max_pixels));
-      const int width = image.width;
-      const int height = image.height;
-      return DecodedImage{std::move(image), "bmp", width, height};
+      const Deadline deadline(options.max_seconds);
+      SACCADE_ASSIGN(BmpSize size, bmp_size(bytes, options.max_pixels));
+      DecodedImage result{Image{size.width, size.height, 3, PixelMode::kRgb, {}}, "bmp", size.width,
+                          size.height};
+      if (size_only(options, size.width, size.height)) return result;
+      SACCADE_ASSIGN(result.image, decode_bmp(bytes, options.max_pixels, deadline));
+      if (here.room) {
+        std::vector<uint8_t>& pixels = result.image.pixels;
+        SACCADE_ASSIGN(uint8_t * room, room_for(pixels.size(), here, pixels));
+        std::memcpy(room, pixels.data(), pixels.size());
+      }
+      return result;
     }
     const std::string failure = start_vips();
     if (!failure.empty()) return fail(ErrorCode::kInternal, "{}", failure);
-    return Decoder(bytes, options).run();
+    return Decoder(bytes, options, here, 0).run();
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kIo, "not enough memory for its pixels");
   }
+}
+
+Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  if (options.processes != nullptr) return options.processes->decode(bytes, options);
+  SACCADE_TRY(check_decode_input(bytes, options));
+  return decode_here(bytes, options);
 }
 
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {

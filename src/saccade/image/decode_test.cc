@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
 #include <time.h>
@@ -12,7 +13,11 @@
 #include "saccade/core/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/image/hostile_pictures.h"
 #include "saccade/image/image.h"
+#include "saccade/image/jpeg_scans.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/image/svg_content.h"
 #include "saccade/image/svg_size.h"
 
 namespace saccade {
@@ -75,6 +80,18 @@ std::string encoded(const Image& image, const char* suffix,
   return result;
 }
 
+// gradient(width, height, 3) in a format, as libvips writes it here, or as it did where a codec has no encoder
+// here (tests/data/pictures): readers are what is tested.
+std::string gradient_file(int width, int height, const char* suffix) {
+  std::string file = encoded(gradient(width, height, 3), suffix);
+  if (!file.empty()) return file;
+  const auto stored =
+      read_file(kTests / "data" / "pictures" /
+                ("gradient_" + std::to_string(width) + "x" + std::to_string(height) + suffix));
+  EXPECT_TRUE(stored) << "this libvips does not write " << suffix << ", and: " << stored.error().message;
+  return stored.value_or("");
+}
+
 int largest_difference(const Image& a, const Image& b) {
   if (a.width != b.width || a.height != b.height || a.channels != b.channels ||
       a.pixels.size() != b.pixels.size()) {
@@ -115,7 +132,7 @@ TEST(Decode, EveryFormatComesBack) {
   for (const FormatCase& c : cases) {
     SCOPED_TRACE(std::string(c.suffix) + " of " + std::to_string(c.channels));
     const Image image = gradient(67, 130, c.channels);
-    const std::string file = encoded(image, c.suffix);
+    const std::string file = c.channels == 3 ? gradient_file(67, 130, c.suffix) : encoded(image, c.suffix);
     ASSERT_FALSE(file.empty()) << "this libvips does not write it";
     const auto back = decode(file);
     ASSERT_TRUE(back) << back.error().message;
@@ -257,6 +274,13 @@ TEST(Decode, ShrinksOnLoadNoFurtherThanAsked) {
   EXPECT_EQ(whole->image.height, 199);
 }
 
+// Of the processor: what else runs on the machine does not count.
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 constexpr std::string_view kSvgHead =
     "<svg xmlns='http://www.w3.org/2000/svg' xmlns:xlink='http://www.w3.org/1999/xlink' ";
 
@@ -317,6 +341,28 @@ TEST(SvgSize, RewritesPhysicalUnitsOfTheRootOnly) {
   for (size_t length = 0; length < whole.size(); ++length) (void)svg_with_pixel_size(whole.substr(0, length));
 }
 
+// Once 300 KB took four minutes: each of many declarations, and each of many attributes, read the rest again.
+TEST(SvgSize, IsLinear) {
+  const auto repeated = [](std::string_view text, size_t size) {
+    std::string all;
+    while (all.size() < size) all += text;
+    return all;
+  };
+  const auto seconds = [](const std::string& svg) {
+    const double start = thread_seconds();
+    (void)svg_with_pixel_size(svg);
+    return thread_seconds() - start;
+  };
+  constexpr size_t kSize = 2'000'000;
+  for (const std::string& svg :
+       {repeated("<!x>", kSize), "<svg a='1'" + repeated("=''", kSize) + ">",
+        "<svg " + repeated("a=''", kSize) + ">",
+        "<svg a" + repeated(" ", kSize) + "=''" + repeated(" ", kSize) + ">", repeated("<!--", kSize),
+        repeated("<?a?>", kSize), "<!DOCTYPE svg [" + repeated("]", kSize)}) {
+    EXPECT_LT(seconds(svg), 0.5) << svg.substr(0, 20);
+  }
+}
+
 TEST(Decode, SvgReadsNoOtherFile) {
   const test::TestFolder folder;
   const auto secret = folder / "secret.png";
@@ -351,21 +397,11 @@ TEST(Decode, SvgReadsNoOtherFile) {
   }
 }
 
-// Of the processor: what else runs on the machine does not count.
-double thread_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // One drawing cannot be stopped: what would take too long is not begun.
 TEST(Decode, SvgWithSlowFiltersIsGivenUpEarly) {
-  const std::string head = std::string(kSvgHead) + "width='64' height='64'><filter id='f'>";
-  const std::string tail = "</filter><rect width='64' height='64' filter='url(#f)'/></svg>";
-  const std::string blur = head + "<feGaussianBlur stdDeviation='2'/>" + tail;
-  std::string slow = head;
-  for (int i = 0; i < 3; ++i) slow += "<feTurbulence baseFrequency='0.3' numOctaves='60'/>";
-  slow += tail;
+  const std::string blur = test::svg(
+      "<filter id='f'><feGaussianBlur stdDeviation='2'/></filter><rect width='64' height='64' filter='url(#f)'/>");
+  const std::string slow = test::svg_of_noise(3);
   DecodeOptions options;
   options.vector_side = 256;
   EXPECT_TRUE(decode(blur, options));
@@ -376,12 +412,171 @@ TEST(Decode, SvgWithSlowFiltersIsGivenUpEarly) {
     EXPECT_EQ(result.has_value(), in_time);
     if (!result) {
       EXPECT_EQ(result.error().code, ErrorCode::kLimit);
-      EXPECT_THAT(result.error().message, HasSubstr("filters would take about"));
+      EXPECT_THAT(result.error().message, HasSubstr("it would take about"));
     }
     return thread_seconds() - start;
   };
   const double whole = seconds_of(0, true);
   EXPECT_LT(seconds_of(whole / 10, false), whole / 2);
+}
+
+TEST(Decode, SvgOfNestedTransparentGroupsIsGivenUpEarly) {
+  DecodeOptions options;
+  options.vector_side = 256;
+  options.max_seconds = 0.5;
+  const double start = thread_seconds();
+  const auto result = decode(test::svg_of_nested_groups(14), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(result.error().message, HasSubstr("it would take about"));
+  EXPECT_LT(thread_seconds() - start, 10);
+}
+
+// A packed document is the document: the same size from the same units, the same pixels.
+TEST(Decode, PackedSvgIsTheSamePicture) {
+  const std::string plain =
+      std::string(kSvgHead) + "width='72pt' height='72pt'><rect x='30' y='60' width='60' height='30'/></svg>";
+  const auto want = decode(plain);
+  const auto packed = decode(test::gzip(plain));
+  ASSERT_TRUE(want && packed) << packed.error().message;
+  EXPECT_EQ(packed->image.pixels, want->image.pixels);
+  EXPECT_EQ(packed->format, "svg");
+  EXPECT_EQ(packed->original_width, 96);
+  const std::string file = test::gzip(plain);
+  for (size_t length = 0; length < file.size(); ++length)
+    EXPECT_FALSE(decode(file.substr(0, length))) << length;
+  EXPECT_THAT(decode(test::gzip("hello, this is a text of some length")).error().message, HasSubstr("gzip"));
+}
+
+TEST(Decode, PackedSvgIsUnpackedWithinTheLimit) {
+  const std::string bomb = test::gzip_bomb(std::string(kSvgHead) + "width='9' height='9'>", 3000, "</svg>");
+  DecodeOptions options;
+  options.max_bytes = int64_t{64} << 20;
+  ASSERT_LT(static_cast<int64_t>(bomb.size()), options.max_bytes);
+  const auto result = decode(bomb, options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(result.error().message, HasSubstr("once unpacked"));
+  // Within it, it is a picture: the bomb is one that zlib takes for whole.
+  EXPECT_TRUE(decode(test::gzip_bomb(std::string(kSvgHead) + "width='9' height='9'>", 2, "</svg>"), options));
+}
+
+TEST(Decode, EntitiesMayNotMultiply) {
+  EXPECT_EQ(decode(test::svg_with_repeated_entity()).error().code, ErrorCode::kLimit);
+  // In an attribute, and one within the other.
+  const std::string head = "<!DOCTYPE svg [<!ENTITY a '" + std::string(60'000, ' ') + "'>";
+  std::string attributes;
+  for (int i = 0; i < 600; ++i) attributes += "<g id='&a;'/>";
+  EXPECT_EQ(decode(head + "]>" + test::svg(attributes)).error().code, ErrorCode::kLimit);
+  std::string nested = head;
+  for (char c = 'b'; c < 'k'; ++c) {
+    nested += std::string("<!ENTITY ") + c + " '";
+    for (int i = 0; i < 10; ++i) nested += std::string("&") + static_cast<char>(c - 1) + ";";
+    nested += "'>";
+  }
+  EXPECT_EQ(decode(nested + "]>" + test::svg("<text>&j;</text>")).error().code, ErrorCode::kLimit);
+  // As drawing programs use them.
+  EXPECT_TRUE(
+      decode("<!DOCTYPE svg [<!ENTITY ns 'http://www.w3.org/2000/svg'><!ENTITY c '#f00'>]>"
+             "<svg xmlns='&ns;' width='9' height='9'><rect width='9' height='9' fill='&c;'/></svg>"));
+}
+
+// What lies within a drawing is held to the same limits as what lies in a folder.
+TEST(Decode, PicturesWithinSvg) {
+  DecodeOptions options;
+  options.vector_side = 64;
+  const Image red{8, 8, 3, PixelMode::kRgb, [] {
+                    std::vector<uint8_t> pixels;
+                    for (int i = 0; i < 64; ++i) pixels.insert(pixels.end(), {255, 0, 0});
+                    return pixels;
+                  }()};
+  const std::string png = *encode_png(red);
+  for (const auto& [kind, picture] : {std::pair{"image/png", png}, std::pair{"image/jpeg", *encode_jpeg(red)},
+                                      std::pair{"image/gif", encoded(red, ".gif")}}) {
+    const auto drawn = decode(test::svg_with_picture(kind, picture), options);
+    ASSERT_TRUE(drawn) << kind << ": " << drawn.error().message;
+    EXPECT_GT(drawn->image.pixels[4 * (32 * 64 + 32)], 250) << kind;
+    EXPECT_EQ(drawn->image.pixels[4 * (32 * 64 + 32) + 3], 255) << kind;
+    options.max_pixels = 64 * 64;
+    EXPECT_TRUE(decode(test::svg_with_picture(kind, picture), options));
+    options.max_pixels = int64_t{1} << 30;
+  }
+  options.max_pixels = 200'000'000;
+  const auto error_of = [&](const std::string& file) {
+    const auto result = decode(file, options);
+    EXPECT_FALSE(result);
+    return result ? Error{} : result.error();
+  };
+  // Too many pixels: one, or all together.
+  EXPECT_EQ(error_of(test::svg_with_picture("image/png", test::flat_png(20'000, 20'000))).code,
+            ErrorCode::kLimit);
+  const std::string address = "data:image/png;base64," + test::base64(test::flat_png(90, 90));
+  const std::string both = test::svg("<image href='" + address + "'/><image href='" + address + "'/>");
+  options.max_pixels = 2 * 8100;
+  EXPECT_TRUE(decode(both, options));
+  options.max_pixels = 2 * 8100 - 1;
+  EXPECT_EQ(error_of(both).code, ErrorCode::kLimit);
+  options.max_pixels = 200'000'000;
+  // What librsvg would leave out without a word, however the address is written.
+  EXPECT_EQ(error_of(test::svg_with_picture("image/png", png.substr(0, png.size() / 2))).code,
+            ErrorCode::kBadData);
+  EXPECT_EQ(error_of(test::svg_with_picture("image/png", "hello")).code, ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of(test::svg_with_picture("image/tiff", encoded(red, ".tif"))).code,
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of(test::svg("<image xlink:href='data:image/png;base64,!!!'/>")).code, ErrorCode::kBadData);
+  EXPECT_EQ(error_of(test::svg("<image xlink:href='data:image/png'/>")).code, ErrorCode::kBadData);
+  EXPECT_EQ(error_of(test::svg("<image href=' &#68;ATA:,hello'/>")).code, ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of("<!DOCTYPE svg [<!ENTITY a 'ata:,hel'>]>" + test::svg("<image href='d&a;lo'/>")).code,
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of("<!DOCTYPE svg [<!ENTITY a \"<image href='data:,hello'/>\">]>" + test::svg("&a;")).code,
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(error_of(test::svg("<filter><feImage href='data:,%68ello'/></filter>")).code,
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(
+      error_of(test::svg("<xi:include xmlns:xi='http://www.w3.org/2001/XInclude' href='data:,hello'/>")).code,
+      ErrorCode::kUnsupported);
+  // Drawings within drawings, to some depth.
+  std::string nested = test::svg_with_picture("image/png", png);
+  for (int i = 0; i < 3; ++i) nested = test::svg_with_picture("image/svg+xml", nested);
+  EXPECT_TRUE(decode(nested, options)) << decode(nested, options).error().message;
+  nested = test::svg_with_picture("image/svg+xml", nested);
+  EXPECT_EQ(error_of(nested).code, ErrorCode::kLimit);
+  // Other addresses are none of this.
+  EXPECT_TRUE(decode(test::svg("<image href='other.png'/><a href='data:,hello'/>"), options));
+}
+
+TEST(Decode, ScansOfAJpegAreCounted) {
+  const std::string plain = encoded(gradient(64, 48, 3), ".jpg");
+  const std::string progressive = encoded(gradient(64, 48, 3), ".jpg[interlace]");
+  EXPECT_EQ(jpeg_scans(bytes_of(plain)), 1);
+  const int64_t usual = jpeg_scans(bytes_of(progressive));
+  EXPECT_GE(usual, 6);
+  EXPECT_LE(usual, 12);
+  EXPECT_EQ(jpeg_scans(bytes_of(test::with_empty_scans(progressive, 40))), usual + 40);
+  EXPECT_TRUE(decode(progressive));
+  const auto many = decode(test::with_empty_scans(progressive, 3000));
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(many.error().message, HasSubstr("scans, limit 500"));
+}
+
+TEST(Decode, SizeOnlyWhereAskedFor) {
+  DecodeOptions options;
+  options.size_only_above = 5000;
+  options.vector_side = 80;
+  const std::string bitmap = test::wide_bmp();
+  for (const auto& [file, width, height] :
+       {std::tuple{encoded(gradient(100, 51, 3), ".png"), 100, 51},
+        std::tuple{encoded(gradient(100, 51, 3), ".jpg", VIPS_INTERPRETATION_ERROR, 6), 51, 100},
+        std::tuple{test::svg("<g/>"), 80, 80}, std::tuple{bitmap, 200'000'000, 1}}) {
+    const auto large = decode(file, options);
+    ASSERT_TRUE(large) << large.error().message;
+    EXPECT_EQ(large->image.width, width);
+    EXPECT_EQ(large->image.height, height);
+    EXPECT_TRUE(large->image.pixels.empty());
+    EXPECT_FALSE(large->format.empty());
+  }
+  EXPECT_EQ(decode(encoded(gradient(100, 50, 3), ".png"), options)->image.pixels.size(), 15'000U);
 }
 
 TEST(Decode, SvgOfAbsurdSizes) {
@@ -444,9 +639,7 @@ TEST(Decode, FilesThatAreNoPictures) {
 }
 
 std::string le(uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
-  return text;
+  return test::little_endian(value, bytes);
 }
 
 // A bitmap with the usual 40-byte header; `extra` is masks or palette.
@@ -526,6 +719,42 @@ TEST(Bmp, EveryKindOfPixel) {
   }
 }
 
+TEST(Bmp, TimeIsLimited) {
+  DecodeOptions options;
+  options.max_seconds = 1e-9;
+  const auto late = decode(bmp(2, 2, 24, 0, "", std::string(16, '\x7f')), options);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(late.error().message, HasSubstr("not decoded within"));
+}
+
+// 200,000,000 x 1 pixels: what is made of them takes memory and time by their number, not by the square of the
+// shape. Weights of all outputs at a time took 9.7 GB and 42 s.
+TEST(Bmp, OfAbsurdShapeIsPreprocessedWithinLimits) {
+  const auto wide = decode(test::wide_bmp());
+  ASSERT_TRUE(wide) << wide.error().message;
+  ASSERT_EQ(wide->image.width, 200'000'000);
+  const auto peak = [] {
+    rusage used = {};
+    ::getrusage(RUSAGE_SELF, &used);
+    return int64_t{used.ru_maxrss} << 10;
+  };
+  const int64_t before = peak();
+  const double start = thread_seconds();
+  Preprocessing p;
+  std::vector<float> out(size_t{3} * 224 * 224);
+  for (const ResizeMode mode : {ResizeMode::kSquash, ResizeMode::kShortestEdge}) {
+    for (const RgbOrder order : {RgbOrder::kBeforeResize, RgbOrder::kAfterResize}) {
+      p.resize_mode = mode;
+      p.rgb_order = order;
+      const auto status = preprocess(wide->image, p, out);
+      EXPECT_TRUE(status) << status.error().message;
+    }
+  }
+  EXPECT_LT(peak() - before, int64_t{1} << 30);
+  EXPECT_LT(thread_seconds() - start, 60);
+}
+
 TEST(Bmp, LyingHeaders) {
   const std::string good = bmp(2, 2, 24, 0, "", std::string(16, '\x7f'));
   ASSERT_TRUE(decode(good));
@@ -553,9 +782,8 @@ TEST(Bmp, LyingHeaders) {
 }
 
 TEST(Decode, EveryTruncationIsAnErrorOrAnImage) {
-  const Image image = gradient(23, 17, 3);
   for (const char* suffix : {".jpg", ".png", ".webp", ".gif", ".tif", ".heic", ".avif"}) {
-    const std::string file = encoded(image, suffix);
+    const std::string file = gradient_file(23, 17, suffix);
     ASSERT_FALSE(file.empty()) << suffix;
     const size_t stride = std::max<size_t>(1, file.size() / 400);
     size_t refused = 0;

@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "saccade/core/error.h"
 
 namespace saccade {
+
+class DecoderPool;
 
 // What a pixel meant in the file, which decides how Pillow would resize it before a conversion to RGB.
 enum class PixelMode {
@@ -38,24 +41,34 @@ struct DecodeOptions {
   int64_t max_pixels = 200'000'000;
   // Refuse larger files.
   int64_t max_bytes = int64_t{256} << 20;
-  // Give up on a file that takes longer. 0: no limit.
+  // Give up on a file that takes longer, in seconds of processor time: what else the machine does says nothing
+  // of the picture. 0: no limit.
   double max_seconds = 30;
   // Vector pictures (SVG) are rendered so that their shorter side has this many pixels.
   int vector_side = 512;
   // Raster pictures may be decoded at a smaller size, at least this long on their shorter side (JPEG's own
   // fast scaling, libvips' shrink-on-load). Faster, not bit-exact. 0: never.
   int shrink_to_side = 0;
+  // A picture of more pixels (as decoded) comes back without them, before memory is taken: for callers that
+  // share a budget, and come again once they have as much. 0: all come with their pixels.
+  int64_t size_only_above = 0;
+  // The processes that decode (decoder_pool.h): no picture can end or stall the caller. nullptr: the calling
+  // thread decodes, and a library that aborts takes the program with it.
+  DecoderPool* processes = nullptr;
+  // Asked to stop, a process that decodes is ended: kCancelled. Without processes it is not looked at.
+  std::stop_token stop = {};
 };
 
 struct DecodedImage {
-  Image image;
+  Image image;             // without pixels where they are more than size_only_above
   std::string format;      // "jpeg", "png", "webp", "gif", "tiff", "bmp", "heif", "avif", "svg", ...
   int original_width = 0;  // as stored, after orientation; what the file says for vector pictures
   int original_height = 0;
 };
 
-// Errors: kNotFound, kLimit (size, pixels, time), kUnsupported (not an image we read), kBadData (broken
-// file). Thread-safe. Memory: the decoded pixels plus libvips' working lines.
+// Errors: kNotFound, kLimit (size, pixels, time, memory), kUnsupported (not an image we read), kBadData
+// (broken file), kCancelled, kIo (no memory from the system, or no process). Thread-safe. Memory: the decoded pixels plus
+// libvips' working lines.
 Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options = {});
 

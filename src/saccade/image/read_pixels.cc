@@ -91,11 +91,11 @@ PictureReader::Seconds PictureReader::seconds() const {
   return state_->seconds;
 }
 
-// Nothing: the picture has more than max_pixels, but not more than the options allow.
+// Nothing: the picture has more than max_pixels.
 std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view bytes, int64_t max_pixels,
                                                             const Use& use) {
   DecodeOptions options = options_;
-  options.max_pixels = std::min(options.max_pixels, max_pixels);
+  options.size_only_above = max_pixels;
   auto start = Clock::now();
   const auto decoded = decode_image(std::as_bytes(std::span(bytes)), options);
   const double decoding = seconds_since(start);
@@ -106,11 +106,11 @@ std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view byt
   if (!decoded) {
     const bool limited = decoded.error().code == ErrorCode::kLimit;
     const bool out_of_time = limited && options.max_seconds > 0 && decoding >= options.max_seconds;
-    if (limited && !out_of_time && options.max_pixels < options_.max_pixels) return std::nullopt;
     Outcome outcome = failed(decoded.error());
     outcome.of_the_bytes = outcome.of_the_bytes && !out_of_time;
     return outcome;
   }
+  if (decoded->image.pixels.empty()) return std::nullopt;
   start = Clock::now();
   if (const Status done = use(*decoded); !done) return failed(done.error());
   const std::lock_guard lock(state_->mutex);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -111,6 +112,37 @@ Weights make_weights(int in_size, int64_t out_size, int64_t begin, int count, Fi
   return weights;
 }
 
+// One axis of a resize: outputs [begin, begin + count) of out_size.
+struct Axis {
+  int in_size = 0;
+  int64_t out_size = 0;
+  int64_t begin = 0;
+  int count = 0;
+  Filter filter = {};
+
+  [[nodiscard]] Weights weights(int from, int number) const {
+    return make_weights(in_size, out_size, begin + from, number, filter);
+  }
+  // The inputs that any output takes: [first, last).
+  [[nodiscard]] std::pair<int, int> inputs() const {
+    const Weights last = weights(count - 1, 1);
+    return {weights(0, 1).first.front(), last.first.front() + last.taps.front()};
+  }
+};
+
+// Calls body(weights, from) for all outputs, some at a time: all that a picture of usual shape has, and a few
+// of one that is 200,000,000 pixels wide, whose weights would take gigabytes.
+template <typename Body>
+void for_each_block(const Axis& axis, const Body& body) {
+  constexpr size_t kWeights = size_t{8} << 20;
+  const size_t stride = axis.weights(0, 1).fix.size();
+  const int block =
+      static_cast<int>(std::clamp<size_t>(kWeights / stride, 1, static_cast<size_t>(axis.count)));
+  for (int from = 0; from < axis.count; from += block) {
+    body(axis.weights(from, std::min(block, axis.count - from)), from);
+  }
+}
+
 uint8_t to_byte(int32_t sum) {
   return static_cast<uint8_t>(std::clamp(sum >> kPrecisionBits, 0, 255));
 }
@@ -138,8 +170,8 @@ void horizontal_portable(const uint8_t* in, const Weights& weights, uint8_t* out
   }
 }
 
-void horizontal_portable(const Rows& in, int rows, int channels, const Weights& weights, uint8_t* out) {
-  const size_t out_stride = weights.first.size() * static_cast<size_t>(channels);
+void horizontal_portable(const Rows& in, int rows, int channels, const Weights& weights, size_t out_stride,
+                         uint8_t* out) {
   for (int y = 0; y < rows; ++y, out += out_stride) {
     switch (channels) {
       case 1:
@@ -244,19 +276,18 @@ __attribute__((target("avx2"))) void horizontal_avx2(const std::array<const uint
 }
 
 template <int kChannels>
-void horizontal_avx2(const Rows& in, int rows, int in_width, const Weights& weights, uint8_t* out) {
+void horizontal_avx2(const Rows& in, int rows, int in_width, const Weights& weights, size_t out_stride,
+                     uint8_t* out) {
   const SplitWeights halves = split(weights);
-  const size_t out_stride = weights.first.size() * kChannels;
   const size_t row_bytes = static_cast<size_t>(in_width) * kChannels;
   // Rows so near the end of the picture that a load would pass it are read from copies.
-  std::vector<uint8_t> copies;
+  std::array<std::vector<uint8_t>, 4> copies;
   const auto readable = [&](int y, size_t slot) {
     const uint8_t* row = in.row(y);
     if (static_cast<size_t>(in.end - row) >= row_bytes + kOverread) return row;
-    copies.resize(4 * (row_bytes + kOverread));
-    uint8_t* copy = copies.data() + slot * (row_bytes + kOverread);
-    std::memcpy(copy, row, row_bytes);
-    return static_cast<const uint8_t*>(copy);
+    copies[slot].resize(row_bytes + kOverread);
+    std::memcpy(copies[slot].data(), row, row_bytes);
+    return static_cast<const uint8_t*>(copies[slot].data());
   };
   int y = 0;
   for (; y + 4 <= rows; y += 4, out += 4 * out_stride) {
@@ -318,16 +349,32 @@ bool use_avx2(ResizeKernel kernel) {
 #endif
 
 void horizontal(const Rows& in, int rows, int in_width, int channels, const Weights& weights,
-                ResizeKernel kernel, uint8_t* out) {
+                ResizeKernel kernel, size_t out_stride, uint8_t* out) {
 #ifdef SACCADE_HAVE_AVX2
   if (channels >= 3 && use_avx2(kernel)) {
-    return channels == 3 ? horizontal_avx2<3>(in, rows, in_width, weights, out)
-                         : horizontal_avx2<4>(in, rows, in_width, weights, out);
+    return channels == 3 ? horizontal_avx2<3>(in, rows, in_width, weights, out_stride, out)
+                         : horizontal_avx2<4>(in, rows, in_width, weights, out_stride, out);
   }
 #endif
   (void)kernel;
   (void)in_width;
-  horizontal_portable(in, rows, channels, weights, out);
+  horizontal_portable(in, rows, channels, weights, out_stride, out);
+}
+
+// `in` begins at column `first_column` of the source.
+void horizontal(const Rows& in, int first_column, int rows, int channels, const Axis& axis,
+                ResizeKernel kernel, uint8_t* out) {
+  const auto bytes = static_cast<size_t>(channels);
+  const size_t out_stride = static_cast<size_t>(axis.count) * bytes;
+  for_each_block(axis, [&](Weights weights, int from) {
+    const int begin = weights.first.front();
+    const int columns = weights.first.back() + weights.taps.back() - begin;
+    for (int& first : weights.first) first -= begin;
+    Rows part = in;
+    part.data += static_cast<size_t>(begin - first_column) * bytes;
+    horizontal(part, rows, columns, channels, weights, kernel, out_stride,
+               out + static_cast<size_t>(from) * bytes);
+  });
 }
 
 void vertical(const Rows& in, const Weights& weights, int first_row, size_t bytes, ResizeKernel kernel,
@@ -350,12 +397,23 @@ void vertical(const Rows& in, const Weights& weights, int first_row, size_t byte
   }
 }
 
-// Pillow steps through the source by adding the scale up, so that is how positions are found here.
+// `in` begins at row `first_row` of the source.
+void vertical(const Rows& in, int first_row, size_t bytes, const Axis& axis, ResizeKernel kernel,
+              uint8_t* out) {
+  for_each_block(axis, [&](const Weights& weights, int from) {
+    vertical(in, weights, first_row, bytes, kernel, out + static_cast<size_t>(from) * bytes);
+  });
+}
+
+// Pillow steps through the source by adding the scale up, so that is how positions are found here; but for
+// those so far out that Pillow would be at it for minutes, and could not hold the picture.
 std::vector<int> nearest_positions(int in_size, int64_t out_size, int64_t begin, int count) {
   const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
   std::vector<int> positions(static_cast<size_t>(count));
-  double at = scale * 0.5;
-  for (int64_t i = 0; i < begin + count; ++i, at += scale) {
+  constexpr int64_t kMostSteps = 100'000'000;
+  const int64_t from = begin > kMostSteps ? begin : 0;
+  double at = scale * (0.5 + static_cast<double>(from));
+  for (int64_t i = from; i < begin + count; ++i, at += scale) {
     if (i >= begin) positions[static_cast<size_t>(i - begin)] = std::min(static_cast<int>(at), in_size - 1);
   }
   return positions;
@@ -463,41 +521,35 @@ Image resize_window(const Image& image, const ResizeWindow& window, ResizeFilter
     }
     return out;
   }
-  const auto axis = [&](int in_size, int64_t out_size, int64_t begin, int count) {
-    return make_weights(in_size, out_size, begin, count, filter_of(filter));
-  };
+  const Axis across{image.width, window.full_width, window.left, window.width, filter_of(filter)};
+  const Axis down{image.height, window.full_height, window.top, window.height, filter_of(filter)};
   if (same_height) {
-    const Weights across = axis(image.width, window.full_width, window.left, window.width);
     source.data = source.row(window.top);
-    horizontal(source, window.height, image.width, image.channels, across, kernel, target);
+    horizontal(source, 0, window.height, image.channels, across, kernel, target);
     return out;
   }
-  const Weights down = axis(image.height, window.full_height, window.top, window.height);
-  const int first_row = down.first.front();
-  const int rows = down.first.back() + down.taps.back() - first_row;
+  const auto [first_row, last_row] = down.inputs();
   source.data = source.row(first_row);
   if (same_width) {
     source.data += static_cast<size_t>(window.left) * channels;
-    vertical(source, down, first_row, out_stride, kernel, target);
+    vertical(source, first_row, out_stride, down, kernel, target);
     return out;
   }
-  Weights across = axis(image.width, window.full_width, window.left, window.width);
   std::vector<uint8_t> between;
   if (vertical_first(image, window)) {
-    const int first_column = across.first.front();
-    const int columns = across.first.back() + across.taps.back() - first_column;
-    for (int& first : across.first) first -= first_column;
-    const size_t stride = static_cast<size_t>(columns) * channels;
+    const auto [first_column, last_column] = across.inputs();
+    const size_t stride = static_cast<size_t>(last_column - first_column) * channels;
     between.resize(stride * static_cast<size_t>(window.height));
     source.data += static_cast<size_t>(first_column) * channels;
-    vertical(source, down, first_row, stride, kernel, between.data());
+    vertical(source, first_row, stride, down, kernel, between.data());
     source = {between.data(), stride, between.data() + between.size()};
-    horizontal(source, window.height, columns, image.channels, across, kernel, target);
+    horizontal(source, first_column, window.height, image.channels, across, kernel, target);
   } else {
+    const int rows = last_row - first_row;
     between.resize(out_stride * static_cast<size_t>(rows));
-    horizontal(source, rows, image.width, image.channels, across, kernel, between.data());
+    horizontal(source, 0, rows, image.channels, across, kernel, between.data());
     source = {between.data(), out_stride, between.data() + between.size()};
-    vertical(source, down, first_row, out_stride, kernel, target);
+    vertical(source, first_row, out_stride, down, kernel, target);
   }
   return out;
 }

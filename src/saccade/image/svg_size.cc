@@ -43,8 +43,10 @@ std::optional<Span> root_tag(std::string_view svg) {
     } else if (rest.starts_with("<?")) {
       close = "?>";
     } else if (rest.starts_with("<!")) {
-      // An internal subset has declarations, with their own ">", between brackets.
-      if (rest.find('[') < rest.find('>')) close = "]>";
+      // An internal subset has declarations, with their own ">", between brackets. Looked for up to the ">"
+      // only: a search for a bracket that never comes would read the whole rest, for each of many "<!".
+      const size_t end = rest.find('>');
+      if (rest.substr(0, end).find('[') != kNone) close = "]>";
     } else {
       const size_t end = tag_end(rest);
       const bool is_svg = rest.starts_with("<svg") && rest.size() > 4 && kSpace.find(rest[4]) != kNone;
@@ -58,22 +60,35 @@ std::optional<Span> root_tag(std::string_view svg) {
   return std::nullopt;
 }
 
-// The value of attribute `name` in the tag, without its quotes.
-std::optional<Span> attribute(std::string_view tag, std::string_view name) {
-  size_t at = 4;
-  while ((at = tag.find('=', at)) != kNone) {
-    size_t name_end = at;
-    while (name_end > 0 && kSpace.find(tag[name_end - 1]) != kNone) --name_end;
-    const size_t name_begin = tag.find_last_of(kSpace, name_end == 0 ? 0 : name_end - 1);
-    const size_t quote = tag.find_first_not_of(kSpace, at + 1);
-    if (name_begin == kNone || quote == kNone || (tag[quote] != '"' && tag[quote] != '\''))
-      return std::nullopt;
+// The values of attributes, without their quotes; of one that is there twice, the first.
+struct RootAttributes {
+  std::optional<Span> width;
+  std::optional<Span> height;
+  std::optional<Span> view_box;
+};
+
+// One walk over the tag; it ends where the text is not understood.
+RootAttributes root_attributes(std::string_view tag) {
+  RootAttributes found;
+  size_t at = std::string_view("<svg").size();
+  for (;;) {
+    const size_t name_begin = tag.find_first_not_of(kSpace, at);
+    const size_t equals = tag.find('=', at);
+    if (name_begin == kNone || equals == kNone || equals <= name_begin) return found;
+    const size_t name_end = tag.find_last_not_of(kSpace, equals - 1) + 1;
+    const size_t quote = tag.find_first_not_of(kSpace, equals + 1);
+    if (quote == kNone || (tag[quote] != '"' && tag[quote] != '\'')) return found;
     const size_t close = tag.find(tag[quote], quote + 1);
-    if (close == kNone) return std::nullopt;
-    if (tag.substr(name_begin + 1, name_end - name_begin - 1) == name) return Span{quote + 1, close};
+    if (close == kNone) return found;
+    const std::string_view name = tag.substr(name_begin, name_end - name_begin);
+    const auto keep = [&](std::optional<Span>& value) {
+      if (!value) value = Span{quote + 1, close};
+    };
+    if (name == "width") keep(found.width);
+    if (name == "height") keep(found.height);
+    if (name == "viewBox") keep(found.view_box);
     at = close + 1;
   }
-  return std::nullopt;
 }
 
 // "400.0pt" in pixels; nothing for other units.
@@ -100,10 +115,8 @@ std::optional<std::string> svg_with_pixel_size(std::string_view svg) {
   const auto root = root_tag(svg);
   if (!root) return std::nullopt;
   const std::string_view tag = svg.substr(root->begin, root->end - root->begin);
-  if (attribute(tag, "viewBox")) return std::nullopt;
-  const auto width = attribute(tag, "width");
-  const auto height = attribute(tag, "height");
-  if (!width || !height) return std::nullopt;
+  const auto [width, height, view_box] = root_attributes(tag);
+  if (view_box || !width || !height) return std::nullopt;
   const auto width_pixels = physical_length(tag.substr(width->begin, width->end - width->begin));
   const auto height_pixels = physical_length(tag.substr(height->begin, height->end - height->begin));
   if (!width_pixels || !height_pixels) return std::nullopt;

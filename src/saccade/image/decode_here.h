@@ -1,0 +1,33 @@
+// Decoding on the calling thread: what decode_image does without processes, and what the processes do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "saccade/core/error.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+
+struct DecodeHere {
+  // Room for so many bytes of pixels; nullptr: there is none. Given, pixels are written there and the image
+  // comes back without them.
+  std::function<uint8_t*(size_t)> room = {};
+  // The kernel ends this process when its time is over: nothing has to be estimated before it is begun.
+  bool time_is_enforced = false;
+};
+
+// Errors that need no look at the bytes: of options, kUsage; of an empty file, kBadData; of its size, kLimit.
+Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions& options);
+
+// As decode_image, in this thread; `options.processes` is not looked at. `bytes` have passed the check above.
+Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeOptions& options,
+                                 const DecodeHere& here = {});
+
+// Words by which libraries say that they got no memory.
+bool speaks_of_memory(std::string_view text);
+
+}  // namespace saccade

@@ -1,0 +1,98 @@
+// What a program and its decoder processes say to each other, over a socket that keeps messages apart.
+//
+// Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map, one
+// that the program writes and one that the decoder writes. Both sides are of one build (kDecoderProtocol, in
+// the hello), so messages are structures as they are in memory. Still nothing that comes from a decoder is
+// believed: a picture may have taken it over.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/core/files.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+
+inline constexpr uint32_t kDecoderProtocol = 1;
+
+// The descriptors that a decoder begins with.
+inline constexpr int kDecoderSocket = 0;
+inline constexpr int kDecoderInput = 1;     // file in memory: a picture's bytes
+inline constexpr int kDecoderOutput = 3;    // file in memory: its pixels
+inline constexpr int kDecoderLifeline = 4;  // a pipe that closes with the program
+
+// The first message of a decoder.
+struct DecoderHello {
+  uint32_t protocol = kDecoderProtocol;
+  uint32_t landlock = 0;        // version of the kernel's interface in use; 0: files are not closed off
+  uint32_t seccomp = 0;         // 1: system calls are filtered
+  uint32_t memory_limited = 0;  // 1: the kernel enforces the limit
+};
+
+struct DecodeRequest {
+  uint64_t bytes = 0;  // of input
+  int64_t max_pixels = 0;
+  int64_t max_bytes = 0;
+  int64_t size_only_above = 0;
+  double max_seconds = 0;
+  int32_t vector_side = 0;
+  int32_t shrink_to_side = 0;
+  uint32_t apply_orientation = 0;
+  uint32_t unused = 0;
+};
+
+inline constexpr size_t kDecodeMessageBytes = 512;
+
+struct DecodeReply {
+  int32_t error = -1;  // an ErrorCode; -1: decoded
+  int32_t width = 0;
+  int32_t height = 0;
+  int32_t channels = 0;
+  int32_t mode = 0;  // a PixelMode
+  int32_t original_width = 0;
+  int32_t original_height = 0;
+  uint32_t has_pixels = 0;
+  std::array<char, 16> format = {};                    // padded with zeros
+  std::array<char, kDecodeMessageBytes> message = {};  // of an error, likewise
+};
+
+DecodeRequest request_of(size_t bytes, const DecodeOptions& options);
+DecodeOptions options_of(const DecodeRequest& request);
+DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels);
+
+// The picture without its pixels, which are room for `pixels` bytes still to be filled, or the error that the
+// decoder sent. kInternal for a message that no decoder of ours sends, or that breaks the limits of `options`.
+struct ReadReply {
+  DecodedImage picture;
+  size_t pixels = 0;  // bytes of output
+};
+Result<ReadReply> read_reply(std::span<const std::byte> message, const DecodeOptions& options);
+
+// A file in memory, mapped. It grows and never shrinks, so that no page of a mapping can go away.
+class SharedBytes {
+ public:
+  static Result<SharedBytes> make(const char* name);
+  explicit SharedBytes(Descriptor file, bool writable) : file_(std::move(file)), writable_(writable) {}
+  SharedBytes(SharedBytes&& other) noexcept;
+  SharedBytes& operator=(SharedBytes&& other) = delete;
+  ~SharedBytes();
+
+  [[nodiscard]] int descriptor() const { return file_.get(); }
+  [[nodiscard]] size_t mapped() const { return size_; }
+  // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or where
+  // there is no memory. Earlier addresses are void.
+  Result<std::byte*> map(size_t size, bool grow);
+
+ private:
+  Descriptor file_;
+  bool writable_ = true;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace saccade

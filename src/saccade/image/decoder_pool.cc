@@ -1,0 +1,383 @@
+#include "saccade/image/decoder_pool.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files.h"
+#include "saccade/image/decode_here.h"
+#include "saccade/image/decoder_messages.h"
+#include "saccade/image/sandbox.h"
+
+namespace saccade {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLookMilliseconds = 100;  // how often clocks and stop tokens are looked at
+constexpr double kHelloSeconds = 60;    // a machine under load starts programs slowly
+// A decoder says itself that its time is over, where it can; it is ended so much later.
+constexpr double kGraceSeconds = 0.25;
+// A process that holds more in shared memory is not kept: few pictures are so large.
+constexpr size_t kKeptBytes = size_t{64} << 20;
+constexpr size_t kWordsBytes = 4096;  // of what a decoder said on stderr before it died
+
+// Descriptors that dup2 in the child cannot meet: above those that it begins with.
+Result<Descriptor> raised(int descriptor, std::string_view what) {
+  const Descriptor low(descriptor);
+  if (descriptor < 0) return fail_errno(errno, what);
+  const int high = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
+  if (high < 0) return fail_errno(errno, what);
+  return Descriptor(high);
+}
+
+struct Ends {
+  Descriptor ours;
+  Descriptor its;
+};
+
+Result<Ends> make_pipe(bool we_read) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "make a pipe");
+  Result<Descriptor> reading = raised(ends[0], "make a pipe");
+  Result<Descriptor> writing = raised(ends[1], "make a pipe");
+  if (!reading) return fail(reading.error());
+  if (!writing) return fail(writing.error());
+  if (we_read) return Ends{*std::move(reading), *std::move(writing)};
+  return Ends{*std::move(writing), *std::move(reading)};
+}
+
+Result<Ends> make_socket() {
+  std::array<int, 2> ends{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return fail_errno(errno, "make a socket");
+  }
+  Result<Descriptor> ours = raised(ends[0], "make a socket");
+  Result<Descriptor> its = raised(ends[1], "make a socket");
+  if (!ours) return fail(ours.error());
+  if (!its) return fail(its.error());
+  return Ends{*std::move(ours), *std::move(its)};
+}
+
+Status mapped_first(SharedBytes& bytes) {
+  constexpr size_t kFirst = size_t{1} << 20;
+  SACCADE_ASSIGN(const std::byte* mapped, bytes.map(kFirst, true));
+  (void)mapped;
+  return {};
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string gibibytes(int64_t bytes) {
+  return fmt::format("{:.3g} GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
+}
+
+}  // namespace
+
+// One process, and the files in memory shared with it. One call at a time.
+class DecoderPool::Process {
+ public:
+  static Result<std::unique_ptr<Process>> start(const DecoderPoolOptions& options);
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() { end(); }
+
+  struct Answer {
+    Result<DecodedImage> decoded;
+    bool of_memory = false;    // which earlier pictures may have taken
+    bool never_begun = false;  // the process had gone before
+  };
+  Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options);
+
+  [[nodiscard]] bool usable() const { return pid_ > 0 && input_.mapped() + output_.mapped() <= kKeptBytes; }
+  [[nodiscard]] const DecoderHello& hello() const { return hello_; }
+
+ private:
+  Process(SharedBytes input, SharedBytes output) : input_(std::move(input)), output_(std::move(output)) {}
+
+  Status read_hello(const std::filesystem::path& program);
+  Result<std::optional<Error>> wait(const DecodeOptions& options);
+  [[nodiscard]] double processor_seconds() const;
+  int end();
+  std::string last_words();
+  Answer died();
+
+  pid_t pid_ = 0;  // 0: ended
+  Descriptor socket_;
+  Descriptor words_;     // its stderr
+  Descriptor lifeline_;  // closes with us
+  SharedBytes input_;
+  SharedBytes output_;
+  DecoderHello hello_;
+  int64_t memory_bytes_ = 0;
+};
+
+Result<std::unique_ptr<DecoderPool::Process>> DecoderPool::Process::start(const DecoderPoolOptions& options) {
+  SACCADE_ASSIGN(SharedBytes input, SharedBytes::make("saccade-decode input"));
+  SACCADE_ASSIGN(SharedBytes output, SharedBytes::make("saccade-decode output"));
+  // So long at once, for most pictures; and where files may not be (RLIMIT_FSIZE), this is where it shows.
+  for (SharedBytes* bytes : {&input, &output}) SACCADE_TRY(mapped_first(*bytes));
+  SACCADE_ASSIGN(Descriptor its_input, raised(::dup(input.descriptor()), "share memory"));
+  SACCADE_ASSIGN(Descriptor its_output, raised(::dup(output.descriptor()), "share memory"));
+  SACCADE_ASSIGN(Ends socket, make_socket());
+  SACCADE_ASSIGN(Ends words, make_pipe(true));
+  SACCADE_ASSIGN(Ends lifeline, make_pipe(false));
+  // Words that nobody reads are lost, not waited for.
+  for (const int end : {words.ours.get(), words.its.get()}) (void)::fcntl(end, F_SETFL, O_NONBLOCK);
+
+  std::string program = options.program.string();
+  std::string protocol = std::to_string(kDecoderProtocol);
+  std::string memory = std::to_string(options.memory_bytes);
+  std::array<char*, 4> argv = {program.data(), protocol.data(), memory.data(), nullptr};
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&files);
+  posix_spawnattr_init(&attributes);
+  const auto hand_over = [&](const Descriptor& from, int to) {
+    posix_spawn_file_actions_adddup2(&files, from.get(), to);
+  };
+  hand_over(socket.its, kDecoderSocket);
+  hand_over(its_input, kDecoderInput);
+  hand_over(words.its, STDERR_FILENO);
+  hand_over(its_output, kDecoderOutput);
+  hand_over(lifeline.its, kDecoderLifeline);
+  // A process group of its own: a terminal's Ctrl-C comes to us alone. Signals as a program expects them,
+  // whatever the calling thread blocks or the program ignores.
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  pid_t child = 0;
+  // Never fork without exec: this process has many threads, and pages by the gigabyte.
+  const int error = ::posix_spawn(&child, program.c_str(), &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return fail_errno(error, fmt::format("start {}", program));
+
+  std::unique_ptr<Process> process(new Process(std::move(input), std::move(output)));
+  process->pid_ = child;
+  process->socket_ = std::move(socket.ours);
+  process->words_ = std::move(words.ours);
+  process->lifeline_ = std::move(lifeline.ours);
+  process->memory_bytes_ = options.memory_bytes;
+  socket.its = Descriptor();
+  SACCADE_TRY(process->read_hello(options.program));
+  return process;
+}
+
+Status DecoderPool::Process::read_hello(const std::filesystem::path& program) {
+  const auto start = Clock::now();
+  for (;;) {
+    pollfd wait{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&wait, 1, kLookMilliseconds);
+    if (ready > 0) break;
+    if (seconds_since(start) > kHelloSeconds) {
+      return fail(ErrorCode::kIo, "{} does not answer within {} seconds", program.string(), kHelloSeconds);
+    }
+  }
+  const ssize_t got = ::recv(socket_.get(), &hello_, sizeof hello_, MSG_DONTWAIT);
+  if (got == static_cast<ssize_t>(sizeof hello_) && hello_.protocol == kDecoderProtocol) return {};
+  (void)end();
+  const std::string said = last_words();
+  return fail(ErrorCode::kMismatch, "{} is not the decoder of this program{}{}", program.string(),
+              said.empty() ? "" : ": ", said);
+}
+
+double DecoderPool::Process::processor_seconds() const {
+  clockid_t clock{};
+  timespec now{};
+  if (::clock_getcpuclockid(pid_, &clock) != 0 || ::clock_gettime(clock, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Waits until there is an answer to read, or the end of it. An error: the process has to be ended for it.
+Result<std::optional<Error>> DecoderPool::Process::wait(const DecodeOptions& options) {
+  const auto start = Clock::now();
+  const double before = options.max_seconds > 0 ? processor_seconds() : 0;
+  for (;;) {
+    pollfd wait{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&wait, 1, kLookMilliseconds);
+    if (ready > 0) return std::optional<Error>();
+    if (ready < 0 && errno != EINTR) return fail_errno(errno, "wait for a decoder");
+    if (options.stop.stop_requested()) {
+      return std::optional(Error{ErrorCode::kCancelled, "asked to stop while decoding"});
+    }
+    if (options.max_seconds <= 0) continue;
+    if (processor_seconds() - before > options.max_seconds + kGraceSeconds ||
+        seconds_since(start) > 10 * options.max_seconds + 60) {
+      return std::optional(
+          Error{ErrorCode::kLimit, fmt::format("not decoded within {} seconds", options.max_seconds)});
+    }
+  }
+}
+
+int DecoderPool::Process::end() {
+  if (pid_ <= 0) return 0;
+  ::kill(pid_, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  return status;
+}
+
+// The end of what it wrote to stderr, as one line.
+std::string DecoderPool::Process::last_words() {
+  std::string text(kWordsBytes, '\0');
+  std::string all;
+  for (;;) {
+    const ssize_t got = ::read(words_.get(), text.data(), text.size());
+    if (got <= 0) break;
+    all.append(text.data(), static_cast<size_t>(got));
+    if (all.size() > kWordsBytes) all.erase(0, all.size() - kWordsBytes);
+  }
+  while (!all.empty() && static_cast<unsigned char>(all.back()) <= ' ') all.pop_back();
+  const size_t line = all.rfind('\n');
+  if (line != std::string::npos) all.erase(0, line + 1);
+  if (all.size() > 300) all.resize(300);
+  for (char& c : all) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  }
+  return all;
+}
+
+// What is said of the picture over which the process ended by itself.
+DecoderPool::Process::Answer DecoderPool::Process::died() {
+  const int status = end();  // it ends already: what it ends of stands
+  const std::string said = last_words();
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (signal == SIGXCPU) {
+    return {fail(ErrorCode::kLimit, "its decoder ran out of time"), false, false};
+  }
+  // By nobody here: that is how the kernel ends programs when the machine's memory runs out.
+  if (signal == SIGKILL) {
+    return {fail(ErrorCode::kIo, "its decoder was killed, as it happens where memory runs out"), true, false};
+  }
+  if (speaks_of_memory(said)) {
+    return {fail(ErrorCode::kLimit, "its decoder ran out of its {}: {}", gibibytes(memory_bytes_), said),
+            true, false};
+  }
+  const std::string how = signal != 0 ? fmt::format("crashed ({})", ::strsignal(signal))
+                                      : fmt::format("ended with code {}", WEXITSTATUS(status));
+  return {fail(ErrorCode::kBadData, "its decoder {}{}{}", how, said.empty() ? "" : ": ", said), false, false};
+}
+
+DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::byte> bytes,
+                                                          const DecodeOptions& options) {
+  const auto room = input_.map(bytes.size(), true);
+  if (!room) return {fail(room.error()), false, false};
+  std::memcpy(*room, bytes.data(), bytes.size());
+  const DecodeRequest request = request_of(bytes.size(), options);
+  if (::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) {
+    (void)end();
+    return {fail(ErrorCode::kIo, "its decoder had ended"), false, true};
+  }
+  auto waited = wait(options);
+  if (!waited || *waited) {
+    (void)end();
+    return {fail(waited ? **std::move(waited) : std::move(waited).error()), false, false};
+  }
+  DecodeReply reply;
+  const ssize_t got = ::recv(socket_.get(), &reply, sizeof reply, MSG_DONTWAIT);
+  if (got <= 0) return died();
+  auto read = read_reply(std::as_bytes(std::span(&reply, 1)).first(static_cast<size_t>(got)), options);
+  if (!read) {
+    const bool of_memory = read.error().code == ErrorCode::kIo && speaks_of_memory(read.error().message);
+    if (of_memory) {
+      (void)end();
+      return {fail(ErrorCode::kLimit, "its decoder ran out of its {}: {}", gibibytes(memory_bytes_),
+                   read.error().message),
+              true, false};
+    }
+    if (read.error().code == ErrorCode::kInternal) (void)end();
+    return {fail(std::move(read).error()), false, false};
+  }
+  if (read->pixels > 0) {
+    const auto pixels = output_.map(read->pixels, false);
+    if (!pixels) {
+      (void)end();
+      return {fail(pixels.error()), false, false};
+    }
+    const auto* first = reinterpret_cast<const uint8_t*>(*pixels);
+    read->picture.image.pixels.assign(first, first + read->pixels);
+  }
+  return {std::move(read->picture), false, false};
+}
+
+std::optional<std::filesystem::path> find_decoder_program() {
+  std::error_code error;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  if (error) return std::nullopt;
+  for (const auto& path :
+       {folder / "saccade-decode", folder.parent_path() / "libexec" / "saccade" / "saccade-decode"}) {
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return std::nullopt;
+}
+
+DecoderPool::DecoderPool(DecoderPoolOptions options) : options_(std::move(options)) {}
+
+DecoderPool::~DecoderPool() = default;
+
+Result<std::unique_ptr<DecoderPool>> DecoderPool::start(DecoderPoolOptions options) {
+  std::unique_ptr<DecoderPool> pool(new DecoderPool(std::move(options)));
+  SACCADE_ASSIGN(std::unique_ptr<Process> first, Process::start(pool->options_));
+  const DecoderHello& hello = first->hello();
+  pool->isolation_ = Isolation{hello.landlock, hello.seccomp != 0, hello.memory_limited != 0}.describe();
+  pool->give_back(std::move(first));
+  return pool;
+}
+
+std::unique_ptr<DecoderPool::Process> DecoderPool::take_free() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return nullptr;
+  std::unique_ptr<Process> process = std::move(free_.back());
+  free_.pop_back();
+  return process;
+}
+
+void DecoderPool::give_back(std::unique_ptr<Process> process) {
+  if (!process->usable()) return;
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(process));
+}
+
+Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  SACCADE_TRY(check_decode_input(bytes, options));
+  for (;;) {
+    if (options.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop before decoding");
+    std::unique_ptr<Process> process = take_free();
+    const bool fresh = process == nullptr;
+    if (fresh) {
+      SACCADE_ASSIGN(process, Process::start(options_));
+    }
+    Process::Answer answer = process->decode(bytes, options);
+    // Each turn of this uses up a process that was free; a fresh one's answer stands.
+    if (!fresh && (answer.never_begun || answer.of_memory)) continue;
+    give_back(std::move(process));
+    return std::move(answer.decoded);
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,28 @@
+// What a process that reads foreign bytes gives up before it reads any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace saccade {
+
+// What this kernel granted.
+struct Isolation {
+  uint32_t landlock = 0;        // version of its interface; 0: files are not closed off
+  bool seccomp = false;         // system calls are filtered
+  bool memory_limited = false;  // RLIMIT_DATA is set
+
+  // "files: Landlock 7; system calls: seccomp; memory: limited": one line.
+  [[nodiscard]] std::string describe() const;
+};
+
+// For the rest of this process's life, as far as the kernel can (each step on its own):
+// - no core file; files and files in memory of at most `memory_bytes`; so much memory of its own;
+// - Landlock: files may be read below the system's folders of libraries and fonts and the user's of fonts
+//   (texts in vector pictures need them), nothing else, nothing is written, and TCP is closed;
+// - seccomp: the system calls of a program that computes. No sockets, no new process or program, no signals to
+//   others, files opened for reading only; the rest answers as an old kernel would.
+// Call it once, from the only thread. memory_bytes = 0: no limit.
+Isolation isolate(int64_t memory_bytes);
+
+}  // namespace saccade

@@ -1,0 +1,29 @@
+// Vector pictures before they are drawn: unpacked, and held to the limits that librsvg has not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+// The document in a gzip file (.svgz). kLimit once it is longer than max_bytes, kBadData for a broken file.
+// Memory: the document.
+Result<std::string> unpack_gzip(std::span<const std::byte> gzip, int64_t max_bytes);
+
+// The pictures that lie within the document ("data:" addresses of <image> and <feImage>), unpacked from base64
+// or percent codes, in their order. librsvg leaves out what it cannot read, without a word: who embeds the
+// drawing has to look at each of them first.
+//
+// Errors: kLimit where entities make the document more than 16 MiB longer than it is (100 kB named 20,000
+// times are 2 GB to librsvg, which ends the process when memory runs out) or nest too deep; kBadData for a
+// broken address; kUnsupported for a document that includes others. What is wrong with the document otherwise
+// is left to librsvg to say. Cost: one pass of libxml2 over the document.
+Result<std::vector<std::string>> pictures_within(std::string_view svg);
+
+}  // namespace saccade
