@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <optional>
 
 #include "saccade/core/hash.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/index/exact_search.h"
 
 namespace saccade::data {
@@ -33,16 +35,23 @@ Image to_grey(const Image& image) {
   return out;
 }
 
-Status look_at_one(const ImageRef& image, const AuditOptions& options, std::span<float> pixels,
-                   std::string& hash, Look& look) {
-  DecodeOptions decode;
-  if (!options.encode) decode.shrink_to_side = 128;
-  SACCADE_ASSIGN(const std::string bytes, read_image_bytes(image, decode.max_bytes));
-  SACCADE_ASSIGN(const DecodedImage decoded, decode_image(std::as_bytes(std::span(bytes)), decode));
-  if (options.encode) SACCADE_TRY(preprocess(decoded.image, options.preprocessing, pixels));
-  look = look_of(decoded.image);
-  hash = sha256_hex(bytes);
-  return {};
+// `hash` stays empty where there is an error.
+std::optional<Error> look_at_one(const ImageRef& image, const AuditOptions& options, PictureReader& reader,
+                                 std::span<float> pixels, std::string& hash, Look& look) {
+  std::string of_the_bytes;
+  const auto bytes = [&]() -> Result<std::optional<std::string>> {
+    SACCADE_ASSIGN(std::string content, read_image_bytes(image, reader.options().max_bytes));
+    of_the_bytes = sha256_hex(content);
+    return std::optional(std::move(content));
+  };
+  const auto use = [&](const DecodedImage& picture) -> Status {
+    if (options.encode) SACCADE_TRY(preprocess(picture.image, options.preprocessing, pixels));
+    look = look_of(picture.image);
+    return {};
+  };
+  auto outcome = reader.read(bytes, 0, use);
+  if (!outcome.error) hash = std::move(of_the_bytes);
+  return std::move(outcome.error);
 }
 
 Result<std::vector<Near>> near_rows(const LookedAt& looked, const AuditOptions& options, ThreadPool& pool) {
@@ -102,6 +111,9 @@ Result<LookedAt> look_at_images(std::span<const ImageRef> images, const AuditOpt
   const int64_t values = options.encode ? int64_t{3} * options.preprocessing.output_height() *
                                               options.preprocessing.output_width()
                                         : 0;
+  DecodeOptions decode;
+  if (!options.encode) decode.shrink_to_side = 128;
+  PictureReader reader(decode, kPixelsInFlight, pool.size());
   for (size_t first = 0; first < images.size(); first += kBatch) {
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while reading the pictures");
     const auto count = static_cast<int64_t>(std::min(kBatch, images.size() - first));
@@ -109,9 +121,9 @@ Result<LookedAt> look_at_images(std::span<const ImageRef> images, const AuditOpt
     pool.parallel_for(count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const size_t at = first + static_cast<size_t>(i);
-        const Status status =
-            look_at_one(images[at], options, pixels.row(i), looked.hashes[at], looked.looks[at]);
-        if (!status) looked.errors[at] = status.error();
+        auto error =
+            look_at_one(images[at], options, reader, pixels.row(i), looked.hashes[at], looked.looks[at]);
+        if (error) looked.errors[at] = *std::move(error);
       }
     });
     if (options.encode) {
