@@ -1,5 +1,5 @@
-// The study of composition (eval/evaluation.h): whether models tell captions of the same words apart by their
-// pictures (composition.h).
+// The study of composition (composition.h), on the frame of eval/evaluation.h: whether models tell captions
+// of the same words apart by their pictures.
 #pragma once
 
 #include <filesystem>

@@ -120,8 +120,8 @@ struct EmbeddedTexts {
   EmbeddedRows rows;
   CutTexts cut;
 };
-// Rows of texts. Those that the model has no room for are cut, counted, and warned of with the remedy. Errors as
-// embed_texts.
+// Rows of texts. Those that the model has no room for are cut, counted, and warned of with the remedy. Errors
+// are those of embed_texts.
 Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
                                         std::span<const std::string_view> texts);
 
