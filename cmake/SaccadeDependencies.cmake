@@ -22,10 +22,15 @@ add_library(saccade_dnnl INTERFACE)
 target_include_directories(saccade_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(saccade_dnnl INTERFACE ${DNNL_LIBRARY})
 
-# libtorch's own target drags flags into everything that links it; ours is private to nn, model and train.
-find_package(Torch REQUIRED)
-add_library(saccade_torch INTERFACE)
-target_link_libraries(saccade_torch INTERFACE ${TORCH_LIBRARIES})
+# libtorch's own target drags flags into everything that links it; ours is private to train. Without it, all but
+# the training is built.
+find_package(Torch QUIET)
+if(Torch_FOUND)
+  add_library(saccade_torch INTERFACE)
+  target_link_libraries(saccade_torch INTERFACE ${TORCH_LIBRARIES})
+else()
+  message(STATUS "Training: not built, no libtorch (libtorch-dev) is here")
+endif()
 
 # Arrow reads Parquet datasets. Debian 12 does not have it, and nothing else needs it.
 set(SACCADE_PARQUET AUTO CACHE STRING "Read Parquet datasets, with Arrow: AUTO (where it is found), ON or OFF")

@@ -1,4 +1,4 @@
-// saccade train dual: a dual encoder from pictures and their captions.
+// saccade train dual: a dual encoder from pictures and their captions. In saccade-train alone (train_elsewhere.cc).
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -104,6 +104,8 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
 }
 
 }  // namespace
+
+void hand_over(char** /*argv*/) {}
 
 void add_train_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();

@@ -1,13 +1,8 @@
 // The program: parses the command line, runs one command, and turns how it went into a line and an exit code.
-#include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <exception>
 #include <new>
 #include <signal.h>
 #include <sstream>
-#include <string_view>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -15,22 +10,6 @@
 
 namespace saccade::app {
 namespace {
-
-// For commands that compute for long: OpenMP's threads are to sleep while they wait for each other, not to
-// spin. Beside other work, spinning threads take the processors from the very threads they wait for (indexing
-// on a machine that was also compiling took 3 to 7 times as long). The OpenMP runtime reads its environment
-// when it is loaded, before main: so the variable is set, unless the user has, and the program started again
-// in its own place.
-void wait_without_spinning(char** argv) {
-  constexpr std::array<std::string_view, 5> kLongCommands = {"demo", "embed", "eval", "index", "train"};
-  char** command = argv + 1;
-  while (*command != nullptr && **command == '-') ++command;
-  if (*command == nullptr ||
-      std::find(kLongCommands.begin(), kLongCommands.end(), *command) == kLongCommands.end())
-    return;
-  if (::getenv("OMP_WAIT_POLICY") != nullptr || ::setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
-  ::execv("/proc/self/exe", argv);  // returns only where it failed: then as it is
-}
 
 int run(int argc, char** argv) {
   fill_standard_streams();
@@ -95,7 +74,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // Nothing below should throw; memory may still run out.
   try {
-    if (argc > 1) saccade::app::wait_without_spinning(argv);
+    if (argc > 1) saccade::app::hand_over(argv);
     return saccade::app::run(argc, argv);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "saccade: out of memory\n");

@@ -1,5 +1,5 @@
 // What the registry needs of an architecture, and what conformance runs: between the families' files and the
-// rest of the module. Uses torch types; outside the module only encoder.h is seen.
+// rest of the module. Outside the module only encoder.h is seen.
 #pragma once
 
 #include <memory>

@@ -9,16 +9,15 @@
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/model/outline.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade {
 namespace {
 
+using nn::Tensor;
 using test::golden;
 using test::GoldenCopy;
 using testing::ContainsRegex;
 using testing::HasSubstr;
-using torch::Tensor;
 
 // A family's small golden, and what the tests have to know of its files.
 struct Family {
@@ -229,9 +228,8 @@ class EveryFamily : public testing::TestWithParam<Family> {
       if (json.contains("vlm_config")) json["vlm_config"]["image_token_index"] = 560;
     });
     copy.edit_tensors(family.weights, [&](nn::TensorMap& tensors) {
-      torch::manual_seed(5);
       Tensor& table = tensors[family.table];
-      table = torch::cat({table, torch::randn({words - table.size(0), table.size(1)}) * 0.1});
+      table = nn::cat({table, test::random_tensor({words - table.size(0), table.size(1)}, 5, 0.1F)});
     });
   }
 };
@@ -265,7 +263,7 @@ TEST_P(EveryFamily, NamesATensorThatIsMissing) {
 
 TEST_P(EveryFamily, NamesATensorTooMany) {
   const std::string error = error_after([](nn::TensorMap& tensors) {
-    tensors["vision_model.encoder.layers.0.adapter.weight"] = torch::zeros({3, 2});
+    tensors["vision_model.encoder.layers.0.adapter.weight"] = nn::Tensor::zeros({3, 2});
   });
   EXPECT_THAT(error, HasSubstr("adapter.weight"));
   EXPECT_THAT(error, HasSubstr("[3, 2]"));
@@ -275,7 +273,7 @@ TEST_P(EveryFamily, NamesAShapeThatIsWrong) {
   for (const std::string& name : some_matrices()) {
     const std::string error = error_after([&](nn::TensorMap& tensors) {
       Tensor& tensor = tensors.at(name);
-      tensor = torch::cat({tensor, tensor.slice(tensor.dim() - 1, 0, 1)}, tensor.dim() - 1);
+      tensor = nn::cat({tensor, tensor.slice(tensor.dim() - 1, 0, 1)}, tensor.dim() - 1);
     });
     EXPECT_THAT(error, HasSubstr("tensor ")) << name;
     EXPECT_THAT(error, HasSubstr("shape [")) << name;
@@ -284,8 +282,9 @@ TEST_P(EveryFamily, NamesAShapeThatIsWrong) {
 
 TEST_P(EveryFamily, TakesFloatingPointAlone) {
   for (const std::string& name : some_matrices()) {
-    const std::string error = error_after(
-        [&](nn::TensorMap& tensors) { tensors.at(name) = tensors.at(name).to(at::kInt).contiguous(); });
+    const std::string error = error_after([&](nn::TensorMap& tensors) {
+      tensors.at(name) = Tensor::full_integers(tensors.at(name).sizes(), 1);
+    });
     EXPECT_THAT(error, HasSubstr("floating point is expected")) << name;
   }
 }

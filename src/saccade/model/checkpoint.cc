@@ -7,6 +7,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/outline.h"
+#include "saccade/nn/operations.h"
 
 namespace saccade {
 namespace {
@@ -227,9 +228,9 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
       return fail(ErrorCode::kBadData,
                   "positional_embedding_res has shape {}: positional_embedding must be there, of the same "
                   "shape, with {} rows or more",
-                  shape_text(rest->second.sizes().vec()), kLongClipKeptPositions);
+                  shape_text(rest->second.sizes()), kLongClipKeptPositions);
     }
-    kept->second = torch::cat(
+    kept->second = nn::cat(
         {kept->second.slice(0, 0, kLongClipKeptPositions), rest->second.slice(0, kLongClipKeptPositions)});
     tensors.erase(rest);
   }
@@ -268,13 +269,13 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
     if (part == "attn.in_proj_weight" || part == "attn.in_proj_bias") {
       if (tensor.dim() < 1 || tensor.size(0) % 3 != 0) {
         return fail(ErrorCode::kBadData, "tensor {} has shape {}, not three equal parts", name,
-                    shape_text(tensor.sizes().vec()));
+                    shape_text(tensor.sizes()));
       }
       const std::string kind = part.ends_with("weight") ? "weight" : "bias";
-      const std::vector<torch::Tensor> parts = tensor.chunk(3);
       const char* names[] = {"q_proj", "k_proj", "v_proj"};
-      for (size_t i = 0; i < 3; ++i)
-        renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = parts[i];
+      for (int64_t i = 0; i < 3; ++i) {
+        renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = tensor.chunk(3, i, 0);
+      }
     } else if (const auto found = block_renames().find(part); found != block_renames().end()) {
       renamed[layer + found->second] = tensor;
     } else {

@@ -35,7 +35,7 @@ Result<std::vector<int64_t>> tensor_shape(const nn::TensorMap& tensors, const st
                                           size_t dimensions) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) return fail(ErrorCode::kBadData, "tensor {} is missing", name);
-  std::vector<int64_t> shape = found->second.sizes().vec();
+  std::vector<int64_t> shape = found->second.sizes();
   if (shape.size() == dimensions) return shape;
   return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected {} dimensions", name, shape_text(shape),
               dimensions);

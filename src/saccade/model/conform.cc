@@ -1,5 +1,6 @@
 #include "saccade/model/conform.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -8,7 +9,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 // Rows of a few similarities, near 0 and nearly equal, have no direction to speak of.
 bool is_similarity(const std::string& name) {
@@ -27,27 +28,35 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
   } else if (is_similarity(name)) {
     check.tolerance = options.max_similarity_error * logit_scale;
   }
-  const Tensor a = ours.to(at::kDouble);
-  const Tensor b = reference.to(at::kDouble);
-  const Tensor difference = (a - b).abs();
-  check.max_abs = difference.max().item<double>();
-  check.max_rel = (difference / b.abs().clamp_min(1e-3)).max().item<double>();
+  const Tensor a = ours.to(DType::kF64).contiguous();
+  const Tensor b = reference.to(DType::kF64).contiguous();
   const int64_t columns = a.dim() == 0 ? 1 : a.size(-1);
-  const Tensor rows_a = a.reshape({-1, columns});
-  const Tensor rows_b = b.reshape({-1, columns});
-  const Tensor norm_a = rows_a.norm(2, 1).clamp_min(1e-12);
-  const Tensor norm_b = rows_b.norm(2, 1).clamp_min(1e-12);
-  // Rows of zeros in both (padding) have no direction, and agree.
-  const Tensor empty = (rows_a == 0).all(1).logical_and((rows_b == 0).all(1));
-  const Tensor cosines = (rows_a * rows_b).sum(1) / (norm_a * norm_b);
-  check.cosine = at::where(empty, torch::ones_like(cosines), cosines).min().item<double>();
-  const Tensor ratio = norm_a / norm_b;
-  check.norm_ratio = ratio[(ratio - 1).abs().argmax()].item<double>();
+  bool finite = true;
+  for (int64_t first = 0; first < a.numel(); first += columns) {
+    const double* x = a.data<double>() + first;
+    const double* y = b.data<double>() + first;
+    double xx = 0, yy = 0, xy = 0;
+    bool empty = true;
+    for (int64_t c = 0; c < columns; ++c) {
+      const double difference = std::abs(x[c] - y[c]);
+      check.max_abs = std::max(check.max_abs, difference);
+      check.max_rel = std::max(check.max_rel, difference / std::max(std::abs(y[c]), 1e-3));
+      finite = finite && std::isfinite(x[c]) && std::isfinite(y[c]);
+      empty = empty && x[c] == 0 && y[c] == 0;
+      xx += x[c] * x[c];
+      yy += y[c] * y[c];
+      xy += x[c] * y[c];
+    }
+    if (empty) continue;  // rows of zeros in both (padding) have no direction, and agree
+    const double norm_x = std::max(std::sqrt(xx), 1e-12);
+    const double norm_y = std::max(std::sqrt(yy), 1e-12);
+    check.cosine = std::min(check.cosine, xy / (norm_x * norm_y));
+    if (std::abs(norm_x / norm_y - 1) > std::abs(check.norm_ratio - 1)) check.norm_ratio = norm_x / norm_y;
+  }
   // Written so that a NaN fails: every comparison with it is false.
   const bool close = check.tolerance == 0 || check.max_abs <= check.tolerance;
   const bool direction =
       check.cosine >= options.min_cosine && std::abs(check.norm_ratio - 1) <= options.max_norm_error;
-  const bool finite = at::isfinite(a).all().item<bool>() && at::isfinite(b).all().item<bool>();
   check.ok = finite && (check.tolerance > 0 ? close : direction);
   return check;
 }
@@ -80,7 +89,7 @@ Result<ConformReport> conform(const std::filesystem::path& checkpoint, const Con
       }
       if (found->second.sizes() != reference.sizes()) {
         return fail(ErrorCode::kMismatch, "{}: {} has shape {}, ours {}", io.string(), name,
-                    shape_text(reference.sizes().vec()), shape_text(found->second.sizes().vec()));
+                    shape_text(reference.sizes()), shape_text(found->second.sizes()));
       }
       if (reference.numel() == 0) return fail(ErrorCode::kBadData, "{}: {} is empty", io.string(), name);
       report.answers.push_back(compare(name, found->second, reference, options, logit_scale));

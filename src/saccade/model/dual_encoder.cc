@@ -2,13 +2,13 @@
 
 namespace saccade {
 
-using torch::Tensor;
+using nn::Tensor;
 
 Result<Matrix<float>> DualEncoder::encode_images(MatrixView<const float> pixels) {
   SACCADE_TRY(check_pictures(pixels, parts_.info));
   Matrix<float> rows(pixels.rows(), parts_.info.dim);
   SACCADE_TRY(run_alone(mutex_, [&] {
-    for_pictures(pixels, parts_.info, shape_.image_tokens, [&](int64_t first, const Tensor& piece) {
+    for_pictures(pixels, parts_, shape_.image_tokens, [&](int64_t first, const Tensor& piece) {
       store_rows(nn::normalize_rows(image_rows(piece, nullptr)), first, rows);
     });
   }));
@@ -18,8 +18,9 @@ Result<Matrix<float>> DualEncoder::encode_images(MatrixView<const float> pixels)
 Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> texts) {
   SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
   Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
+  const TextBatching batching{.workspace = parts_.workspace.get(), .padded_to = shape_.padded_to};
   SACCADE_TRY(run_alone(mutex_, [&] {
-    for (const TextBatch& batch : text_batches(texts, shape_.pad_id, {.padded_to = shape_.padded_to})) {
+    for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
       const Tensor mask = shape_.masked ? batch.mask : Tensor();
       store_rows(nn::normalize_rows(text_rows(batch.ids, mask, nullptr)), batch.items, rows);
     }
@@ -29,9 +30,9 @@ Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> t
 
 Result<nn::TensorMap> DualEncoder::answers(const nn::TensorMap& inputs) {
   const std::lock_guard lock(mutex_);
-  const torch::InferenceMode inference;
   SACCADE_ASSIGN(const Tensor pixels, reference_pixels(inputs));
-  SACCADE_ASSIGN(const TextInputs texts, text_inputs_of(inputs, parts_.info.context, shape_.vocabulary));
+  SACCADE_ASSIGN(const TextInputs texts,
+                 text_inputs_of(inputs, parts_, parts_.info.context, shape_.vocabulary));
   nn::TensorMap result;
   TowerTrace trace;
   if (pixels.defined()) {
@@ -48,14 +49,14 @@ Result<nn::TensorMap> DualEncoder::answers(const nn::TensorMap& inputs) {
     result["text_last_hidden_state"] = trace.last_hidden_state;
   }
   if (pixels.defined() && texts.ids.defined()) {
-    result["logits_per_image"] = logits(at::matmul(result["image_embeds"], result["text_embeds"].t()));
+    result["logits_per_image"] = logits(nn::row_products(result["image_embeds"], result["text_embeds"]));
     result["logits_per_text"] = result["logits_per_image"].t().contiguous();
   }
   return result;
 }
 
 Result<Tensor> DualEncoder::reference_pixels(const nn::TensorMap& inputs) const {
-  return pixel_values_of(inputs, parts_.info);
+  return pixel_values_of(inputs, parts_);
 }
 
 Status DualEncoder::check_reference_texts(const TextInputs&) const {

@@ -1,6 +1,6 @@
 // The encoder of every family that gives a picture one row and a text one row: batching, lengths, conformance
-// answers. A family adds its two towers and how its logits follow from cosines. Uses torch types: for the
-// module's own files.
+// answers. A family adds its two towers and how its logits follow from cosines. For the module's own
+// files.
 #pragma once
 
 #include <mutex>
@@ -36,18 +36,18 @@ class DualEncoder : public Architecture {
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
   // pixels: [n, 3, height, width] float32 -> [n, dim], not normalized. Fills `trace` where it is given.
-  virtual torch::Tensor image_rows(const torch::Tensor& pixels, TowerTrace* trace) const = 0;
+  virtual nn::Tensor image_rows(const nn::Tensor& pixels, TowerTrace* trace) const = 0;
   // ids: [n, tokens] int64; mask: of the same shape, 0 leaves
   // a token out, or undefined -> [n, dim], not normalized.
-  virtual torch::Tensor text_rows(const torch::Tensor& ids, const torch::Tensor& mask,
-                                  TowerTrace* trace) const = 0;
+  virtual nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& mask, TowerTrace* trace) const = 0;
   // cosines: of any shape.
-  virtual torch::Tensor logits(const torch::Tensor& cosines) const = 0;
+  virtual nn::Tensor logits(const nn::Tensor& cosines) const = 0;
   // The pixels of a reference's inputs, undefined without any; what a family asks of its texts.
-  virtual Result<torch::Tensor> reference_pixels(const nn::TensorMap& inputs) const;
+  virtual Result<nn::Tensor> reference_pixels(const nn::TensorMap& inputs) const;
   virtual Status check_reference_texts(const TextInputs& texts) const;
 
-  [[nodiscard]] at::ScalarType dtype() const { return parts_.dtype; }
+  [[nodiscard]] DType dtype() const { return parts_.dtype; }
+  [[nodiscard]] const EncoderParts& parts() const { return parts_; }
 
  private:
   EncoderParts parts_;  // destroyed after the family's model, which borrows from the weights

@@ -22,7 +22,7 @@ std::string_view precision_name(Precision precision);
 
 struct EncoderOptions {
   Precision precision = Precision::kFp32;
-  // Threads a forward pass may use; 0: all processors of the process. Process-wide: libtorch has one setting.
+  // Threads a forward pass may use, the caller's included; 0: all processors of the process.
   int threads = 0;
 };
 

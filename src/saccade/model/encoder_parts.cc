@@ -10,12 +10,12 @@
 
 namespace saccade {
 
-using torch::Tensor;
+using nn::Tensor;
 
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
                                 std::string_view family) {
-  at::set_num_threads(options.threads > 0 ? options.threads : available_processors());
   EncoderParts parts;
+  parts.workspace = std::make_unique<nn::Workspace>(options.threads);
   SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));
   parts.info.family = std::string(family);
   parts.info.layout = std::string(layout_name(checkpoint.layout));
@@ -24,7 +24,7 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptio
   // The programs of the other layouts have defaults of their own, which their checkpoints leave to them.
   parts.info.preprocessing_guessed =
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
-  parts.dtype = options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat;
+  parts.dtype = options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32;
   return parts;
 }
 
@@ -34,12 +34,11 @@ Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info) {
   return fail(ErrorCode::kUsage, "pictures of {} values, this encoder takes {}", pixels.columns(), expected);
 }
 
-Tensor picture_tensor(MatrixView<const float> pixels, const EncoderInfo& info) {
-  const int64_t height = info.image_height;
-  const int64_t width = info.image_width;
-  void* data = const_cast<float*>(pixels.data());  // torch has no tensors of const
-  return torch::from_blob(data, {pixels.rows(), 3, height, width},
-                          {pixels.stride(), height * width, width, 1});
+Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts) {
+  const int64_t height = parts.info.image_height;
+  const int64_t width = parts.info.image_width;
+  return Tensor::borrow(pixels.data(), {pixels.rows(), 3, height, width},
+                        {pixels.stride(), height * width, width, 1}, DType::kF32, parts.workspace.get());
 }
 
 Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info, int64_t vocabulary) {
@@ -79,12 +78,13 @@ std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_
                        order.begin() + static_cast<std::ptrdiff_t>(last));
     const auto count = static_cast<int64_t>(batch.items.size());
     const auto longest = static_cast<size_t>(length(batch.items.back()));
-    batch.ids = torch::full({count, static_cast<int64_t>(longest)}, pad_id, at::kLong);
-    batch.mask = torch::zeros_like(batch.ids);
+    const nn::Shape shape = {count, static_cast<int64_t>(longest)};
+    batch.ids = Tensor::full_integers(shape, pad_id, batching.workspace);
+    batch.mask = Tensor::zeros(shape, DType::kI64, batching.workspace);
     for (size_t row = 0; row < batch.items.size(); ++row) {
       const std::vector<int32_t>& ids = texts[batch.items[row]].ids;
-      std::copy(ids.begin(), ids.end(), batch.ids.data_ptr<int64_t>() + row * longest);
-      std::fill_n(batch.mask.data_ptr<int64_t>() + row * longest, ids.size(), int64_t{1});
+      std::copy(ids.begin(), ids.end(), batch.ids.data<int64_t>() + row * longest);
+      std::fill_n(batch.mask.data<int64_t>() + row * longest, ids.size(), int64_t{1});
     }
     batches.push_back(std::move(batch));
     first = last;
@@ -93,18 +93,18 @@ std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_
 }
 
 void store_rows(const Tensor& rows, std::span<const size_t> items, Matrix<float>& out) {
-  const Tensor plain = rows.to(at::kFloat).contiguous();
+  const Tensor plain = rows.to(DType::kF32).contiguous();
   const auto width = static_cast<size_t>(out.columns());
   for (size_t i = 0; i < items.size(); ++i) {
-    std::memcpy(out.row(static_cast<int64_t>(items[i])).data(), plain.data_ptr<float>() + i * width,
+    std::memcpy(out.row(static_cast<int64_t>(items[i])).data(), plain.data<float>() + i * width,
                 width * sizeof(float));
   }
 }
 
 void store_rows(const Tensor& rows, int64_t first, Matrix<float>& out) {
-  const Tensor plain = rows.to(at::kFloat).contiguous();
+  const Tensor plain = rows.to(DType::kF32).contiguous();
   if (plain.numel() == 0) return;
-  std::memcpy(out.row(first).data(), plain.data_ptr<float>(), plain.nbytes());
+  std::memcpy(out.row(first).data(), plain.data<float>(), static_cast<size_t>(plain.nbytes()));
 }
 
 RowSets equal_row_sets(int64_t n, int64_t each, int64_t width) {
@@ -132,41 +132,55 @@ void store_token_rows(const Tensor& states, const TextBatch& batch, RowSets& set
 }
 
 Tensor mean_rows(const Tensor& rows, const Tensor& counted) {
-  if (!counted.defined()) return nn::normalize_rows(rows.mean(1));
-  const Tensor weights = counted.to(at::kFloat).unsqueeze(2);
-  return nn::normalize_rows((rows * weights).sum(1) / weights.sum(1).clamp_min(1));
+  return nn::normalize_rows(counted.defined() ? nn::mean_of_kept(rows, counted) : nn::mean(rows, 1));
 }
 
-Result<Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderInfo& info) {
+Result<Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderParts& parts) {
   const auto found = inputs.find("pixel_values");
   if (found == inputs.end()) return Tensor();
-  const std::vector<int64_t> wanted = {3, info.image_height, info.image_width};
+  const std::vector<int64_t> wanted = {3, parts.info.image_height, parts.info.image_width};
   const Tensor& pixels = found->second;
-  if (pixels.dim() != 4 || pixels.sizes().slice(1) != at::IntArrayRef(wanted)) {
+  if (pixels.dim() != 4 || !std::equal(wanted.begin(), wanted.end(), pixels.sizes().begin() + 1)) {
     return fail(ErrorCode::kMismatch, "pixel_values has shape {}, expected [n, {}]",
-                shape_text(pixels.sizes().vec()), fmt::join(wanted, ", "));
+                shape_text(pixels.sizes()), fmt::join(wanted, ", "));
   }
-  return pixels.to(at::kFloat);
+  return pixels.in(parts.workspace.get()).to(DType::kF32);
 }
 
-Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, int64_t max_tokens, int64_t vocabulary) {
+Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, const EncoderParts& parts, int64_t max_tokens,
+                                  int64_t vocabulary) {
   const auto found = inputs.find("input_ids");
   if (found == inputs.end()) return TextInputs{};
   const Tensor& ids = found->second;
+  const auto whole = [&](const Tensor& numbers) {
+    return numbers.in(parts.workspace.get()).to(DType::kI64).contiguous();
+  };
+  const auto outside = [&](int64_t id) { return id < 0 || id >= vocabulary; };
   if (ids.dim() != 2 || ids.numel() == 0 || ids.size(1) > max_tokens || ids.is_floating_point() ||
-      ids.min().item<int64_t>() < 0 || ids.max().item<int64_t>() >= vocabulary) {
+      std::ranges::any_of(whole(ids).integers(), outside)) {
     return fail(ErrorCode::kMismatch, "input_ids has shape {}: expected [n, up to {}] of ids below {}",
-                shape_text(ids.sizes().vec()), max_tokens, vocabulary);
+                shape_text(ids.sizes()), max_tokens, vocabulary);
   }
-  TextInputs result{ids.to(at::kLong), torch::ones(ids.sizes(), at::kLong)};
+  TextInputs result{whole(ids), Tensor::full_integers(ids.sizes(), 1, parts.workspace.get())};
   if (const auto mask = inputs.find("attention_mask"); mask != inputs.end()) {
     if (mask->second.sizes() != ids.sizes()) {
       return fail(ErrorCode::kMismatch, "attention_mask has shape {}, input_ids {}",
-                  shape_text(mask->second.sizes().vec()), shape_text(ids.sizes().vec()));
+                  shape_text(mask->second.sizes()), shape_text(ids.sizes()));
     }
-    result.mask = mask->second.to(at::kLong);
+    if (mask->second.is_floating_point()) {
+      return fail(ErrorCode::kMismatch, "attention_mask has dtype {}, expected whole numbers",
+                  dtype_name(mask->second.dtype()));
+    }
+    result.mask = whole(mask->second);
   }
   return result;
+}
+
+bool keeps_a_token_of_each(const Tensor& mask) {
+  for (int64_t i = 0; i < mask.size(0); ++i) {
+    if (std::ranges::all_of(mask[i].integers(), [](int64_t kept) { return kept == 0; })) return false;
+  }
+  return true;
 }
 
 Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& info) {

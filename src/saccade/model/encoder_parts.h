@@ -1,5 +1,5 @@
 // What the families' encoders have in common: checks of what comes in, batches, forward passes run alone, and
-// the parts of a checkpoint's folder beside the weights. Uses torch types: for the module's own files.
+// the parts of a checkpoint's folder beside the weights. For the module's own files.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,9 @@
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/outline.h"
+#include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
+#include "saccade/nn/workspace.h"
 
 namespace saccade {
 
@@ -27,11 +28,10 @@ namespace saccade {
 // activations of the largest models to stay within a few hundred megabytes.
 constexpr int64_t kTokensAtOnce = 64 * 77;
 
-// Runs body() alone and without gradients; libtorch's exceptions become errors.
+// Runs body() alone; what it throws (memory that ran out, oneDNN's refusals) becomes an error.
 template <typename Body>
 Status run_alone(std::mutex& mutex, const Body& body) {
   const std::lock_guard lock(mutex);
-  const torch::InferenceMode inference;
   try {
     body();
   } catch (const std::exception& error) {
@@ -46,27 +46,29 @@ struct EncoderParts {
   EncoderInfo info;
   Preprocessing preprocessing;
   std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<nn::Workspace> workspace;  // of all forward passes, which run one at a time
   Weights weights;
-  at::ScalarType dtype = at::kFloat;
+  DType dtype = DType::kF32;
 };
 // The weights, mapped, and what is known before the family's config is read: family, layout, fingerprint and
-// how many parameters there are. Sets libtorch's threads. Cost: reads every file of the checkpoint once.
+// how many parameters there are. The workspace has the threads that the
+// options ask for. Cost: reads every file of the checkpoint once.
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
                                 std::string_view family);
 
 // kUsage for pictures of another size than the encoder takes: 3 * image_height * image_width values.
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info);
-// The rows as a tensor over the same memory: [rows, 3, image_height, image_width].
-torch::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderInfo& info);
+// The rows as a tensor over the same memory, in the workspace: [rows, 3, image_height, image_width].
+nn::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts);
 
 // body(first, piece) for pictures [first, first + piece.size(0)) after one another; `tokens_each`: what one
 // picture costs the tower.
 template <typename Body>
-void for_pictures(MatrixView<const float> pixels, const EncoderInfo& info, int64_t tokens_each,
+void for_pictures(MatrixView<const float> pixels, const EncoderParts& parts, int64_t tokens_each,
                   const Body& body) {
   const int64_t at_once = std::max<int64_t>(1, kTokensAtOnce / tokens_each);
   for (int64_t first = 0; first < pixels.rows(); first += at_once) {
-    body(first, picture_tensor(pixels.slice(first, std::min(at_once, pixels.rows() - first)), info));
+    body(first, picture_tensor(pixels.slice(first, std::min(at_once, pixels.rows() - first)), parts));
   }
 }
 
@@ -77,39 +79,43 @@ Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info
 // Texts of like lengths together, as a batch costs as many tokens as its longest text.
 struct TextBatch {
   std::vector<size_t> items;  // which texts, by their place in what was given
-  torch::Tensor ids;          // [items, longest] int64, the rest filled with the padding's id
-  torch::Tensor mask;         // [items, longest] int64: 1 for a text's own tokens, 0 for padding
+  nn::Tensor ids;             // [items, longest] int64, the rest filled with the padding's id
+  nn::Tensor mask;            // [items, longest] int64: 1 for a text's own tokens, 0 for padding
 };
 struct TextBatching {
-  int64_t extra_tokens = 0;  // what every text costs the tower beside its own
-  int64_t padded_to = 0;     // every text is filled up to this length; 0: to the longest of its batch
+  nn::Workspace* workspace = nullptr;  // where the ids lie, and so where they are worked through
+  int64_t extra_tokens = 0;            // what every text costs the tower beside its own
+  int64_t padded_to = 0;  // every text is filled up to this length; 0: to the longest of its batch
 };
 std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
                                     const TextBatching& batching = {});
 
 // Writes rows [n, width] of any dtype to n rows of `out`, row i to out.row(items[i]), or to row first + i.
-void store_rows(const torch::Tensor& rows, std::span<const size_t> items, Matrix<float>& out);
-void store_rows(const torch::Tensor& rows, int64_t first, Matrix<float>& out);
+void store_rows(const nn::Tensor& rows, std::span<const size_t> items, Matrix<float>& out);
+void store_rows(const nn::Tensor& rows, int64_t first, Matrix<float>& out);
 
 // Rows of n items with `each` rows, still to be written.
 RowSets equal_row_sets(int64_t n, int64_t each, int64_t width);
 // Rows of texts with one row a token, padding aside, still to be written.
 RowSets token_row_sets(std::span<const TokenizedText> texts, int64_t width);
 // Writes the states [items, longest, width] of one batch to the rows of its texts.
-void store_token_rows(const torch::Tensor& states, const TextBatch& batch, RowSets& sets);
+void store_token_rows(const nn::Tensor& states, const TextBatch& batch, RowSets& sets);
 // The mean of each item's rows, brought to length 1: [n, width]. rows: [n, each, width]; counted: undefined,
 // or [n, each], 0 leaves a row out.
-torch::Tensor mean_rows(const torch::Tensor& rows, const torch::Tensor& counted = {});
+nn::Tensor mean_rows(const nn::Tensor& rows, const nn::Tensor& counted = {});
 
 // The inputs of an io.safetensors by their usual names, checked against the encoder; undefined where the file
 // has none. pixel_values: [n, 3, image_height, image_width] as float32.
-Result<torch::Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderInfo& info);
+Result<nn::Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderParts& parts);
 // input_ids: [n, tokens <= max_tokens] int64 below `vocabulary`, and attention_mask of the same shape, ones
 // where the file has none.
 struct TextInputs {
-  torch::Tensor ids, mask;
+  nn::Tensor ids, mask;
 };
-Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, int64_t max_tokens, int64_t vocabulary);
+Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, const EncoderParts& parts, int64_t max_tokens,
+                                  int64_t vocabulary);
+// Whether a mask [n, tokens] int64 leaves at least one token of every text.
+bool keeps_a_token_of_each(const nn::Tensor& mask);
 
 // kMismatch where pictures come out in another size than
 // the model takes (info.image_height, info.image_width).

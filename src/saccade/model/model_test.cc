@@ -14,7 +14,6 @@
 #include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade {
 namespace {
@@ -102,14 +101,14 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
       std::string joint = rename(name);
       const std::string kind = name.ends_with("weight") ? "in_proj_weight" : "in_proj_bias";
       joint = joint.substr(0, joint.find("self_attn")) + "attn." + kind;
-      own[joint] = torch::cat({part("q_proj"), part("k_proj"), part("v_proj")});
+      own[joint] = nn::cat({part("q_proj"), part("k_proj"), part("v_proj")});
     } else if (name.find("k_proj") != std::string::npos || name.find("v_proj") != std::string::npos) {
       continue;
     } else if (name == "text_model.embeddings.position_embedding.weight") {
       own["positional_embedding"] = tensor.clone();
-      own["positional_embedding"].slice(0, 20).fill_(1e3);  // rows the model must not read
+      own["positional_embedding"].slice(0, 20).fill(1e3);  // rows the model must not read
       own["positional_embedding_res"] = tensor.clone();
-      own["positional_embedding_res"].slice(0, 0, 20).fill_(1e3);
+      own["positional_embedding_res"].slice(0, 0, 20).fill(1e3);
     } else {
       own[rename(name)] = tensor;
     }
@@ -128,7 +127,7 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   // With CLIP's whole vocabulary its tokenizer needs no files, as Long-CLIP is published with none.
   EXPECT_EQ(load_encoder(scratch.path()).value()->tokenizer(), nullptr);
   own["token_embedding.weight"] =
-      torch::cat({own["token_embedding.weight"], torch::ones({49'408 - 300, 48})});
+      nn::cat({own["token_embedding.weight"], nn::Tensor::full({49'408 - 300, 48}, 1)});
   ASSERT_TRUE(save(scratch.path() / "model.safetensors", own));
   open_clip["model_cfg"]["text_cfg"]["vocab_size"] = 49'408;
   write_text(scratch.path() / "open_clip_config.json", dump_json(open_clip));
@@ -171,7 +170,9 @@ TEST(Conform, NotesAWrongAnswer) {
 TEST(Conform, NotesAWrongScaleInBf16) {
   const GoldenCopy copy("clip-gelu");
   const fs::path& folder = copy.path();
-  edit_weights(folder, [](nn::TensorMap& tensors) { tensors["logit_scale"] = tensors["logit_scale"] + 1; });
+  edit_weights(folder, [](nn::TensorMap& tensors) {
+    tensors["logit_scale"] = tensors["logit_scale"] + nn::Tensor::full({}, 1);
+  });
   ConformOptions options;
   options.encoder.precision = Precision::kBf16;
   const auto report = conform(folder, options);
@@ -188,7 +189,7 @@ TEST(Conform, NanFails) {
   const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
   nn::TensorMap tensors = nn::borrow_tensors(*io).value();
   tensors["image_embeds"] = tensors["image_embeds"].clone();
-  tensors["image_embeds"][0][0] = std::nan("");
+  tensors["image_embeds"][0][0].fill(std::nanf(""));
   fs::remove(folder / "io.safetensors");
   ASSERT_TRUE(save(folder / "io.safetensors", tensors));
   const auto report = conform(folder);
@@ -198,7 +199,7 @@ TEST(Conform, NanFails) {
 
 // The same weights in 16 bits, and in shards: answers stay close, the loader does not care.
 TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
-  for (const auto dtype : {at::kHalf, at::kBFloat16}) {
+  for (const auto dtype : {DType::kF16, DType::kBF16}) {
     const GoldenCopy copy("clip-quickgelu");
     const fs::path& folder = copy.path();
     const auto weights = SafeTensors::open(golden("clip-quickgelu") / "model.safetensors");
@@ -218,7 +219,7 @@ TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
     write_text(folder / "model.safetensors.index.json",
                dump_json(Json{{"metadata", Json::object()}, {"weight_map", map}}));
     ConformOptions options;
-    options.tolerance = dtype == at::kHalf ? 0.02 : 0.2;  // what rounding the weights alone does
+    options.tolerance = dtype == DType::kF16 ? 0.02 : 0.2;  // what rounding the weights alone does
     const auto report = conform(folder, options);
     ASSERT_TRUE(report) << report.error().message;
     for (const AnswerCheck& check : report->answers) {
@@ -315,12 +316,12 @@ TEST(Checkpoint, EveryDamageIsNamed) {
        "tensor text_model.encoder.layers.1.mlp.fc1.bias of shape [96] is missing"},
       {"extra tensor",
        [](const fs::path& f) {
-         edit_weights(f, [](nn::TensorMap& t) { t["adapter.weight"] = torch::ones({2}); });
+         edit_weights(f, [](nn::TensorMap& t) { t["adapter.weight"] = nn::Tensor::full({2}, 1); });
        },
        "tensor adapter.weight of shape [2] has no place"},
       {"integer weights",
        [](const fs::path& f) {
-         edit_weights(f, [](nn::TensorMap& t) { t["logit_scale"] = torch::ones({}, at::kLong); });
+         edit_weights(f, [](nn::TensorMap& t) { t["logit_scale"] = nn::Tensor::full_integers({}, 1); });
        },
        "tensor logit_scale has dtype"},
       {"truncated weights",

@@ -15,8 +15,9 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
+#include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
+#include "saccade/nn/test_tensors.h"
 
 namespace saccade::test {
 
@@ -35,7 +36,7 @@ inline Json read(const fs::path& path) {
 }
 
 inline Status save(const fs::path& path, const nn::TensorMap& tensors) {
-  std::vector<torch::Tensor> kept;
+  std::vector<nn::Tensor> kept;
   std::vector<NamedTensor> named;
   for (const auto& [name, tensor] : tensors) {
     kept.push_back(tensor.contiguous().clone());

@@ -27,7 +27,7 @@ Result<CheckpointOutline> outline_checkpoint(const std::filesystem::path& folder
     outline.known = true;
     SACCADE_TRY(family->outline(checkpoint, weights.tensors, outline)
                     .in(fmt::format("checkpoint {}", folder.string())));
-  } catch (const std::exception& error) {  // libtorch's
+  } catch (const std::exception& error) {  // memory that ran out
     const std::string_view text = error.what();
     return fail(ErrorCode::kInternal, "checkpoint {}: {}", folder.string(), text.substr(0, text.find('\n')));
   }

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::p
   SACCADE_ASSIGN(const Family family, find_family(checkpoint));
   try {
     return family.factory(checkpoint, options);
-  } catch (const std::exception& error) {  // libtorch and oneDNN: out of memory, above all
+  } catch (const std::exception& error) {  // memory that ran out, oneDNN's refusals
     const std::string_view text = error.what();
     return fail(ErrorCode::kInternal, "checkpoint {}: {}", folder.string(), text.substr(0, text.find('\n')));
   }

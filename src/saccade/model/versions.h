@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-// "libtorch", "oneDNN", "libvips", "ICU" -> version.
+// "oneDNN", "libvips", "ICU" -> version.
 std::map<std::string, std::string> library_versions();
 
 // The instructions that rows are computed with here ("oneDNN 0xfef, kernels avx512").

@@ -7,7 +7,6 @@
 #include "saccade/core/error.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -18,13 +17,13 @@ class AttentionPool {
   static Result<AttentionPool> make(ParameterSource& source, const std::string& name,
                                     const TransformerShape& shape);
   // x: [batch, tokens, width] float32; result [batch, width] float32.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 0;
   Activation activation_ = Activation::kGelu;
-  torch::Tensor probe_;
+  Tensor probe_;
   Linear query_, key_value_, output_, mlp_in_, mlp_out_;
   LayerNorm norm_;
 };

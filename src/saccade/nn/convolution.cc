@@ -1,18 +1,176 @@
 #include "saccade/nn/convolution.h"
 
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <unordered_map>
+
+#include "saccade/nn/onednn.h"
+
 namespace saccade::nn {
 namespace {
+
+using dnnl::memory;
 
 constexpr double kInitStd = 0.02;
 
 // A 1 x 1 kernel seen as a matrix.
 Result<Linear> pointwise(ParameterSource& source, const std::string& name, int64_t in, int64_t out) {
-  SACCADE_ASSIGN(const torch::Tensor weight, source.take(name + ".weight", {out, in, 1, 1}, {0, kInitStd}));
-  SACCADE_ASSIGN(const torch::Tensor bias, source.take(name + ".bias", {out}, {}));
+  SACCADE_ASSIGN(const Tensor weight, source.take(name + ".weight", {out, in, 1, 1}, {0, kInitStd}));
+  SACCADE_ASSIGN(const Tensor bias, source.take(name + ".bias", {out}, {}));
   return Linear(weight.view({out, in}), bias);
 }
 
+// One after the other, or on the workspace's threads.
+template <typename Body>
+void for_items(Workspace* workspace, int64_t count, const Body& body) {
+  if (workspace != nullptr) return workspace->workers().run(count, body);
+  for (int64_t item = 0; item < count; ++item) body(item, 0);
+}
+
 }  // namespace
+
+class PackedConvolution {
+ public:
+  // kernel: [out, in or 1, side, side]; bias: [out].
+  PackedConvolution(const ConvolutionShape& shape, Tensor kernel, Tensor bias)
+      : shape_(shape), kernel_(std::move(kernel)), bias_(std::move(bias)) {}
+
+  [[nodiscard]] Tensor forward(const Tensor& x) const;
+
+ private:
+  // Rows of a picture, what is zero above and below them, and the rows they make.
+  struct Band {
+    int64_t first = 0;  // of the picture's rows
+    int64_t rows = 0;
+    int64_t above = 0;
+    int64_t below = 0;
+    int64_t made = 0;
+  };
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;  // rows, columns, above, below, made
+  struct Made {
+    dnnl::convolution_forward primitive;
+    memory::desc source, destination, scratch;
+    memory weights;
+  };
+  [[nodiscard]] Band band_of(int64_t first_made, int64_t last_made, int64_t height) const;
+  [[nodiscard]] Made make(const Band& band, int64_t columns, int64_t columns_made) const;
+  // The kernel in a layout, as many times as there are layouts.
+  [[nodiscard]] memory weights_as(const memory::desc& wanted) const;
+
+  ConvolutionShape shape_;
+  Tensor kernel_, bias_;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  mutable PrimitiveCache<Key, Made> primitives_;
+  mutable std::vector<memory> layouts_;  // under the cache's lock
+};
+
+PackedConvolution::Band PackedConvolution::band_of(int64_t first_made, int64_t last_made,
+                                                   int64_t height) const {
+  const int64_t begin = first_made * shape_.stride - shape_.padding.top;
+  const int64_t end = (last_made - 1) * shape_.stride - shape_.padding.top + shape_.kernel;
+  Band band;
+  band.made = last_made - first_made;
+  band.first = std::clamp<int64_t>(begin, 0, height);
+  band.above = band.first - begin;
+  const int64_t last = std::clamp<int64_t>(end, band.first, height);
+  band.rows = last - band.first;
+  band.below = end - last;
+  return band;
+}
+
+memory PackedConvolution::weights_as(const memory::desc& wanted) const {
+  for (const memory& layout : layouts_) {
+    if (layout.get_desc() == wanted) return layout;
+  }
+  const bool depthwise = shape_.depthwise;
+  const memory::dims dims = depthwise ? memory::dims{shape_.out, 1, 1, shape_.kernel, shape_.kernel}
+                                      : memory::dims{shape_.out, shape_.in, shape_.kernel, shape_.kernel};
+  memory plain(
+      {dims, memory::data_type::f32, depthwise ? memory::format_tag::goihw : memory::format_tag::oihw},
+      engine_, kernel_.raw());
+  memory packed(wanted, engine_);
+  dnnl::stream stream(engine_);
+  dnnl::reorder(plain, packed).execute(stream, plain, packed);
+  stream.wait();
+  layouts_.push_back(packed);
+  return packed;
+}
+
+PackedConvolution::Made PackedConvolution::make(const Band& band, int64_t columns,
+                                                int64_t columns_made) const {
+  const auto type = memory::data_type::f32;
+  const auto last = memory::format_tag::nhwc;
+  const auto any = memory::format_tag::any;
+  const memory::desc source({1, shape_.in, band.rows, columns}, type, last);
+  const memory::desc destination({1, shape_.out, band.made, columns_made}, type, last);
+  const memory::desc bias({shape_.out}, type, memory::format_tag::a);
+  const memory::desc weights =
+      shape_.depthwise ? memory::desc({shape_.out, 1, 1, shape_.kernel, shape_.kernel}, type, any)
+                       : memory::desc({shape_.out, shape_.in, shape_.kernel, shape_.kernel}, type, any);
+  const memory::dims strides = {shape_.stride, shape_.stride};
+  const memory::dims before = {band.above, shape_.padding.left};
+  const memory::dims behind = {band.below, shape_.padding.right};
+  dnnl::post_ops operations;
+  append_activation(operations, shape_.activation);
+  dnnl::primitive_attr attributes;
+  attributes.set_post_ops(operations);
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto inference = dnnl::prop_kind::forward_inference;
+  const auto direct = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::convolution_forward::primitive_desc description(
+      engine_, inference, direct, source, weights, bias, destination, strides, before, behind, attributes);
+#else
+  const dnnl::convolution_forward::primitive_desc description(
+      {inference, direct, source, weights, bias, destination, strides, before, behind}, attributes, engine_);
+#endif
+  return {dnnl::convolution_forward(description), source, destination, description.scratchpad_desc(),
+          weights_as(description.weights_desc())};
+}
+
+Tensor PackedConvolution::forward(const Tensor& x) const {
+  const Tensor in = x.contiguous();
+  const int64_t n = in.size(0);
+  const int64_t height = in.size(1);
+  const int64_t columns = in.size(2);
+  const Padding& around = shape_.padding;
+  const int64_t rows_made = (height + around.top + around.bottom - shape_.kernel) / shape_.stride + 1;
+  const int64_t columns_made = (columns + around.left + around.right - shape_.kernel) / shape_.stride + 1;
+  Workspace* workspace = in.workspace();
+  Tensor out = Tensor::empty({n, rows_made, columns_made, shape_.out}, DType::kF32, workspace);
+
+  // Few pictures are shared out by bands of rows.
+  constexpr int64_t kFewestRows = 4;
+  const int64_t wanted = workspace == nullptr || workspace->workers().size() == 1
+                             ? 1
+                             : (int64_t{4} * workspace->workers().size() + n - 1) / std::max<int64_t>(n, 1);
+  const int64_t bands = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, rows_made / kFewestRows));
+  const OneDnnThreads alone(1);
+  for_items(workspace, n * bands, [&](int64_t item, int worker) {
+    const int64_t picture = item / bands;
+    const int64_t first = item % bands * rows_made / bands;
+    const Band band = band_of(first, (item % bands + 1) * rows_made / bands, height);
+    const Made made = primitives_.get({band.rows, columns, band.above, band.below, band.made},
+                                      [&] { return make(band, columns, columns_made); });
+    memory source(made.source, engine_,
+                  in.data<float>() + (picture * height + band.first) * columns * shape_.in);
+    memory destination(made.destination, engine_,
+                       out.data<float>() + (picture * rows_made + first) * columns_made * shape_.out);
+    memory bias({{shape_.out}, memory::data_type::f32, memory::format_tag::a}, engine_, bias_.raw());
+    const size_t bytes = made.scratch.get_size() + 1;
+    const std::shared_ptr<void> own = workspace == nullptr ? allocate_plain(bytes) : nullptr;
+    memory scratch(made.scratch, engine_, own ? own.get() : workspace->scratch(worker, bytes));
+    dnnl::stream stream(engine_);
+    made.primitive.execute(stream, {{DNNL_ARG_SRC, source},
+                                    {DNNL_ARG_WEIGHTS, made.weights},
+                                    {DNNL_ARG_BIAS, bias},
+                                    {DNNL_ARG_DST, destination},
+                                    {DNNL_ARG_SCRATCHPAD, scratch}});
+    stream.wait();
+  });
+  return out;
+}
 
 Result<ConvolutionNorm> ConvolutionNorm::make(ParameterSource& source, const std::string& convolution,
                                               const std::string& norm, const ConvolutionShape& shape) {
@@ -34,42 +192,33 @@ bool ConvolutionNorm::is_product() const {
          around.right == 0 && around.top == 0 && around.bottom == 0;
 }
 
-torch::Tensor ConvolutionNorm::forward(const torch::Tensor& x, at::ScalarType dtype) const {
-  if (packed_ && is_product()) {
-    // [n, height, width, in], which is how the memory lies.
-    const torch::Tensor rows = x.permute({0, 2, 3, 1}).contiguous().to(dtype);
-    return product_.forward(rows, shape_.activation).to(at::kFloat).permute({0, 3, 1, 2});
-  }
-  const Padding& around = shape_.padding;
-  const bool even = around.left == around.right && around.top == around.bottom;
-  const torch::Tensor input =
-      even ? x : at::constant_pad_nd(x, {around.left, around.right, around.top, around.bottom});
-  const std::vector<int64_t> added =
-      even ? std::vector<int64_t>{around.top, around.left} : std::vector<int64_t>{0, 0};
-  const torch::Tensor convolved =
-      at::conv2d(packed_ ? input.contiguous(at::MemoryFormat::ChannelsLast) : input, kernel_,
-                 packed_ ? bias_ : torch::Tensor(), {shape_.stride, shape_.stride}, added, {1, 1},
-                 shape_.depthwise ? shape_.in : 1);
-  if (packed_) return activate(convolved, shape_.activation);
-  return activate(at::batch_norm(convolved, gain_, bias_, mean_, variance_, false, 0, shape_.eps, false),
-                  shape_.activation);
+Tensor ConvolutionNorm::forward(const Tensor& x, DType dtype) const {
+  if (!is_product()) return convolution_->forward(x);
+  return product_.forward(x.to(dtype), shape_.activation).to(DType::kF32);
 }
 
-void ConvolutionNorm::pack(at::ScalarType dtype) {
+void ConvolutionNorm::pack(DType dtype) {
   // gain * (w x - mean) / sqrt(variance + eps) + bias, in double until it is one kernel and one bias.
-  const torch::Tensor scale = gain_.to(at::kDouble) / (variance_.to(at::kDouble) + shape_.eps).sqrt();
-  bias_ = (bias_.to(at::kDouble) - mean_.to(at::kDouble) * scale).to(at::kFloat);
-  kernel_ = (kernel_.to(at::kDouble) * scale.view({-1, 1, 1, 1})).to(at::kFloat);
-  packed_ = true;
-  for (torch::Tensor* folded : {&gain_, &mean_, &variance_}) folded->reset();
-  if (!is_product()) {
-    kernel_ = kernel_.contiguous(at::MemoryFormat::ChannelsLast);
-    return;
+  const Tensor kernel = kernel_.clone();
+  const Tensor bias = Tensor::empty({shape_.out});
+  const int64_t each = kernel.numel() / shape_.out;
+  for (int64_t channel = 0; channel < shape_.out; ++channel) {
+    const double scale =
+        gain_.data<float>()[channel] / std::sqrt(double{variance_.data<float>()[channel]} + shape_.eps);
+    bias.data<float>()[channel] =
+        static_cast<float>(bias_.data<float>()[channel] - mean_.data<float>()[channel] * scale);
+    for (float& value :
+         kernel.floats().subspan(static_cast<size_t>(channel * each), static_cast<size_t>(each))) {
+      value = static_cast<float>(value * scale);
+    }
   }
-  product_ = Linear(kernel_.view({shape_.out, shape_.in}), bias_);
-  product_.pack(dtype);
-  kernel_.reset();
-  bias_.reset();
+  for (Tensor* folded : {&kernel_, &gain_, &bias_, &mean_, &variance_}) *folded = {};
+  if (is_product()) {
+    product_ = Linear(kernel.view({shape_.out, shape_.in}), bias);
+    product_.pack(dtype);
+  } else {
+    convolution_ = std::make_shared<PackedConvolution>(shape_, kernel, bias);
+  }
 }
 
 Result<SqueezeExcite> SqueezeExcite::make(ParameterSource& source, const std::string& name, int64_t channels,
@@ -81,10 +230,54 @@ Result<SqueezeExcite> SqueezeExcite::make(ParameterSource& source, const std::st
   return layer;
 }
 
-torch::Tensor SqueezeExcite::forward(const torch::Tensor& x) const {
-  const torch::Tensor means = x.mean({2, 3});  // [n, channels]
-  const torch::Tensor scale = expand_.forward(reduce_.forward(means, activation_)).sigmoid();
-  return x * scale.unsqueeze(2).unsqueeze(3);
+Tensor SqueezeExcite::forward(Tensor x) const {
+  const int64_t n = x.size(0);
+  const int64_t places = x.size(1) * x.size(2);
+  const int64_t channels = x.size(3);
+  const Tensor means = mean(x.view({n, places, channels}), 1);
+  const Tensor scale = sigmoid(expand_.forward(reduce_.forward(means, activation_)));  // [n, channels]
+  constexpr int64_t kRows = 64;
+  const int64_t pieces = (places + kRows - 1) / kRows;
+  for_items(x.workspace(), n * pieces, [&](int64_t item, int) {
+    const float* by = scale.data<float>() + item / pieces * channels;
+    const int64_t first = item % pieces * kRows;
+    for (int64_t place = first; place < std::min(first + kRows, places); ++place) {
+      float* at = x.data<float>() + (item / pieces * places + place) * channels;
+      for (int64_t c = 0; c < channels; ++c) at[c] *= by[c];
+    }
+  });
+  return x;
+}
+
+void SqueezeExcite::pack() {
+  reduce_.pack(DType::kF32);
+  expand_.pack(DType::kF32);
+}
+
+Tensor average_pool(const Tensor& x, int64_t side) {
+  const Tensor in = x.contiguous();
+  const int64_t rows = in.size(1) / side;
+  const int64_t columns = in.size(2) / side;
+  const int64_t channels = in.size(3);
+  Tensor out = Tensor::zeros({in.size(0), rows, columns, channels}, DType::kF32, in.workspace());
+  const float share = 1 / static_cast<float>(side * side);
+  for_items(in.workspace(), in.size(0) * rows, [&](int64_t item, int) {
+    const int64_t picture = item / rows;
+    const int64_t row = item % rows;
+    for (int64_t column = 0; column < columns; ++column) {
+      float* to = out.data<float>() + (item * columns + column) * channels;
+      for (int64_t y = 0; y < side; ++y) {
+        for (int64_t z = 0; z < side; ++z) {
+          const float* from =
+              in.data<float>() +
+              ((picture * in.size(1) + row * side + y) * in.size(2) + column * side + z) * channels;
+          for (int64_t c = 0; c < channels; ++c) to[c] += from[c];
+        }
+      }
+      for (int64_t c = 0; c < channels; ++c) to[c] *= share;
+    }
+  });
+  return out;
 }
 
 }  // namespace saccade::nn

@@ -1,17 +1,17 @@
 // Convolution, batch normalization with fixed statistics, activation: what convolutional encoders are made
-// of, for inference. Gradients flow before pack(), but the statistics stay as they were loaded.
+// of, for inference. Pictures lie with their channels last: [n, height, width, channels].
 //
-// Unpacked, each of the three is an operation of its own, as the reference has it. pack() folds the
-// normalization into the kernel, and a kernel of 1 x 1 becomes a product over weights repacked for oneDNN, in
-// the dtype of layers.h.
+// pack() folds the normalization into the kernel. A kernel of 1 x 1 then is a product over weights repacked
+// for oneDNN, in the dtype of layers.h; others run as oneDNN's convolutions in float32, by bands of rows of
+// each picture.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "saccade/core/error.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -34,24 +34,27 @@ struct ConvolutionShape {
   Activation activation = Activation::kNone;
 };
 
+// A kernel of more than 1 x 1 with bias and activation, over oneDNN.
+class PackedConvolution;
+
 class ConvolutionNorm {
  public:
   // Parameters "<convolution>.weight", "<norm>.weight", ".bias", ".running_mean" and ".running_var".
   static Result<ConvolutionNorm> make(ParameterSource& source, const std::string& convolution,
                                       const std::string& norm, const ConvolutionShape& shape);
-  // x: [n, in, height, width] float32 -> [n, out, height', width'] float32, channels last in memory when
-  // packed. `dtype` is that of the products of 1 x 1 kernels; others are made in float32.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  // After pack(). x: [n, height, width, in] float32 -> [n, height', width', out] float32. `dtype` is that of
+  // the products of 1 x 1 kernels; others are made in float32.
+  [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   // Whether every place's row is multiplied by one matrix, and nothing else.
   [[nodiscard]] bool is_product() const;
 
   ConvolutionShape shape_;
-  torch::Tensor kernel_, gain_, bias_, mean_, variance_;
-  bool packed_ = false;
-  Linear product_;  // of a packed 1 x 1 kernel
+  Tensor kernel_, gain_, bias_, mean_, variance_;
+  Linear product_;                                        // of a packed 1 x 1 kernel
+  std::shared_ptr<const PackedConvolution> convolution_;  // of another
 };
 
 // Squeeze and excitation (Hu et al. 2018, "Squeeze-and-Excitation Networks"): every channel scaled by
@@ -61,12 +64,17 @@ class SqueezeExcite {
   // Parameters "<name>.reduce" and "<name>.expand" with kernels of 1 x 1 and biases.
   static Result<SqueezeExcite> make(ParameterSource& source, const std::string& name, int64_t channels,
                                     int64_t reduced, Activation activation);
-  // x: [n, channels, height, width] float32.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x) const;
+  // After pack(). x: [n, height, width, channels] float32, scaled where it lies.
+  [[nodiscard]] Tensor forward(Tensor x) const;
+  void pack();
 
  private:
   Activation activation_ = Activation::kNone;
   Linear reduce_, expand_;
 };
+
+// Means over squares of side x side, which do not overlap; what is left at the right and at the bottom is not
+// looked at. x: [n, height, width, channels] float32.
+Tensor average_pool(const Tensor& x, int64_t side);
 
 }  // namespace saccade::nn

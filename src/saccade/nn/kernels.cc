@@ -10,10 +10,6 @@
 
 #include "saccade/core/half.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #define SACCADE_INLINE __attribute__((always_inline)) inline
 
 namespace saccade::nn {
@@ -84,7 +80,31 @@ SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
   x = below ? Floats{} : p * power;
 }
 
+SACCADE_INLINE float read(const float* value) {
+  return *value;
+}
+SACCADE_INLINE float read(const uint16_t* value) {
+  return bf16_to_float(*value);
+}
+SACCADE_INLINE void write(float* to, float value) {
+  *to = value;
+}
+SACCADE_INLINE void write(uint16_t* to, float value) {
+  *to = float_to_bf16(value);
+}
+
 // --- layer normalization --------------------------------------------------------------------------------
+
+template <typename T>
+SACCADE_INLINE void write_normalized(const NormTask& task, const float* x, float mean, float scale, T* out) {
+  if (task.bias == nullptr) {
+    for (int64_t i = 0; i < task.width; ++i) write(out + i, (x[i] - mean) * scale * task.gain[i]);
+    return;
+  }
+  for (int64_t i = 0; i < task.width; ++i) {
+    write(out + i, (x[i] - mean) * scale * task.gain[i] + task.bias[i]);
+  }
+}
 
 template <int W>
 SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int64_t last) {
@@ -101,7 +121,7 @@ SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int
     }
     float sum = sum_of<W>(sums);
     for (int64_t i = whole; i < width; ++i) sum += x[i];
-    const float mean = sum / static_cast<float>(width);
+    const float mean = task.centered ? sum / static_cast<float>(width) : 0.F;
 
     // The variance in a second pass, from differences: a
     // mean that is large beside the spread costs no digits.
@@ -115,14 +135,10 @@ SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int
     for (int64_t i = whole; i < width; ++i) square += (x[i] - mean) * (x[i] - mean);
     const float scale = 1 / std::sqrt(square / static_cast<float>(width) + task.eps);
 
-    if (task.out_type == Element::kFloat32) {
-      float* out = static_cast<float*>(task.out) + row * width;
-      for (int64_t i = 0; i < width; ++i) out[i] = (x[i] - mean) * scale * task.gain[i] + task.bias[i];
+    if (task.out_type == DType::kF32) {
+      write_normalized(task, x, mean, scale, static_cast<float*>(task.out) + row * width);
     } else {
-      uint16_t* out = static_cast<uint16_t*>(task.out) + row * width;
-      for (int64_t i = 0; i < width; ++i) {
-        out[i] = float_to_bf16((x[i] - mean) * scale * task.gain[i] + task.bias[i]);
-      }
+      write_normalized(task, x, mean, scale, static_cast<uint16_t*>(task.out) + row * width);
     }
   }
 }
@@ -203,36 +219,21 @@ SACCADE_INLINE float exponents(float* scores, const float* mask, int64_t keys) {
   return 1 / sum_of<W>(sums);
 }
 
-SACCADE_INLINE float read(const float* value) {
-  return *value;
-}
-SACCADE_INLINE float read(const uint16_t* value) {
-  return bf16_to_float(*value);
-}
-SACCADE_INLINE void write(float* to, float value) {
-  *to = value;
-}
-SACCADE_INLINE void write(uint16_t* to, float value) {
-  *to = float_to_bf16(value);
-}
-
-// Asks for a token's query, key and value of the next head: its rows are short and far apart, which no
-// processor foresees (a fifth of the time of attention over 77 tokens went into waiting for them).
+// Asks for a token's numbers of the next head: its rows are short and far apart, which no processor foresees
+// (a fifth of the time of attention over 77 tokens went into waiting for them).
 template <typename T>
-SACCADE_INLINE void fetch_parts(const T* query, int64_t part_stride, int64_t depth) {
+SACCADE_INLINE void fetch(const T* row, int64_t depth) {
   constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t part = 0; part < 3; ++part) {
-    for (int64_t c = 0; c < depth; c += kLine) __builtin_prefetch(query + part * part_stride + c);
-  }
+  for (int64_t c = 0; c < depth; c += kLine) __builtin_prefetch(row + c);
 }
 
 template <int W, typename T>
 SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
-  const int64_t tokens = task.tokens;
+  const int64_t tokens = task.keys;
   const int64_t depth = task.head_width;
   const int64_t columns = padded(tokens);
   const int64_t depth_columns = padded(depth);
-  const int64_t token_stride = 3 * task.heads * depth;
+  const int64_t group = task.heads / task.key_heads;
   const float scale = task.scale;
 
   float* keys = scratch;                             // [depth, columns]: transposed
@@ -245,29 +246,37 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
   for (int64_t pair = first; pair < last; ++pair) {
     const int64_t entry = pair / task.heads;
     const int64_t head = pair % task.heads;
-    const T* query = static_cast<const T*>(task.qkv) + entry * tokens * token_stride + head * depth;
-    const T* key = query + task.heads * depth;
-    const T* value = key + task.heads * depth;
+    const HeadStrides& q = task.query_strides;
+    const HeadStrides& k = task.key_strides;
+    const HeadStrides& v = task.value_strides;
+    const T* query = static_cast<const T*>(task.query) + entry * q.batch + head * q.head;
+    const T* key = static_cast<const T*>(task.key) + entry * k.batch + head / group * k.head;
+    const T* value = static_cast<const T*>(task.value) + entry * v.batch + head / group * v.head;
+    const bool fetches = pair + 1 < last && head + 1 < task.heads;
     // By blocks of tokens: their rows lie so far apart that
     // more of them would push each other out of the cache.
     for (int64_t block = 0; block < tokens; block += kPadding) {
       const int64_t end = std::min(block + kPadding, tokens);
       for (int64_t c = 0; c < depth; ++c) {
-        for (int64_t t = block; t < end; ++t) keys[c * columns + t] = read(key + t * token_stride + c);
+        for (int64_t t = block; t < end; ++t) keys[c * columns + t] = read(key + t * k.token + c);
       }
     }
     for (int64_t t = 0; t < tokens; ++t) {
-      for (int64_t c = 0; c < depth; ++c) values[t * depth_columns + c] = read(value + t * token_stride + c);
+      for (int64_t c = 0; c < depth; ++c) values[t * depth_columns + c] = read(value + t * v.token + c);
     }
     const float* mask = nullptr;
     if (task.mask != nullptr) mask = task.mask + entry * task.mask_strides[0] + head * task.mask_strides[1];
 
-    for (int64_t begin = 0; begin < tokens; begin += kQueries) {
-      const int64_t count = std::min(kQueries, tokens - begin);
+    for (int64_t begin = 0; begin < task.queries; begin += kQueries) {
+      const int64_t count = std::min(kQueries, task.queries - begin);
       for (int64_t i = 0; i < count; ++i) {
-        const T* row = query + (begin + i) * token_stride;
+        const T* row = query + (begin + i) * q.token;
         for (int64_t c = 0; c < depth; ++c) queries[i * depth + c] = scale * read(row + c);
-        if (pair + 1 < last && head + 1 < task.heads) fetch_parts(row + depth, task.heads * depth, depth);
+        if (!fetches) continue;
+        fetch(row + q.head, depth);
+        if (begin + i >= tokens) continue;
+        fetch(key + (begin + i) * k.token + k.head, depth);
+        fetch(value + (begin + i) * v.token + v.head, depth);
       }
       const float* row_masks = mask == nullptr ? nullptr : mask + begin * task.mask_strides[2];
       const int64_t visible =
@@ -280,7 +289,7 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
       }
       multiply<W>(scores, columns, values, depth_columns, depth_columns, visible, mixed, depth_columns);
       for (int64_t i = 0; i < count; ++i) {
-        T* out = static_cast<T*>(task.out) + ((entry * tokens + begin + i) * task.heads + head) * depth;
+        T* out = static_cast<T*>(task.out) + ((entry * task.queries + begin + i) * task.heads + head) * depth;
         for (int64_t c = 0; c < depth; ++c) write(out + c, factors[i] * mixed[i * depth_columns + c]);
       }
     }
@@ -290,7 +299,7 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
 template <int W>
 SACCADE_INLINE void attend_heads_with(const AttentionTask& task, int64_t first, int64_t last,
                                       float* scratch) {
-  if (task.type == Element::kFloat32) {
+  if (task.type == DType::kF32) {
     attend_heads<W, float>(task, first, last, scratch);
   } else {
     attend_heads<W, uint16_t>(task, first, last, scratch);
@@ -304,8 +313,8 @@ struct GradientLayout {
   int64_t by_depth, by_token, square;  // floats of [rows, depth_columns], [depth, columns], [rows, columns]
 
   explicit GradientLayout(const AttentionTask& task)
-      : rows(padded(task.tokens, kQueries)),
-        columns(padded(std::max(task.tokens, rows))),
+      : rows(padded(task.queries, kQueries)),
+        columns(padded(std::max(task.queries, rows))),
         depth(task.head_width),
         depth_columns(padded(task.head_width)),
         by_depth(rows * depth_columns),
@@ -353,7 +362,7 @@ SACCADE_INLINE void attend_back_heads(const AttentionGradientTask& task, int64_t
                                       float* scratch) {
   const AttentionTask& forward = task.attention;
   const GradientLayout layout(forward);
-  const int64_t tokens = forward.tokens;
+  const int64_t tokens = forward.queries;
   const int64_t columns = layout.columns;
   const int64_t part = forward.heads * forward.head_width;
 
@@ -374,7 +383,7 @@ SACCADE_INLINE void attend_back_heads(const AttentionGradientTask& task, int64_t
     const int64_t entry = pair / forward.heads;
     const int64_t head = pair % forward.heads;
     const int64_t at = entry * tokens * 3 * part + head * forward.head_width;
-    const T* qkv = static_cast<const T*>(forward.qkv) + at;
+    const T* qkv = static_cast<const T*>(forward.query) + at;
     load_head(qkv, 3 * part, tokens, forward.scale, layout, queries, nullptr);
     load_head(qkv + part, 3 * part, tokens, 1.F, layout, keys, keys_across);
     load_head(qkv + 2 * part, 3 * part, tokens, 1.F, layout, values, values_across);
@@ -427,7 +436,7 @@ SACCADE_INLINE void attend_back_heads(const AttentionGradientTask& task, int64_t
 template <int W>
 SACCADE_INLINE void attend_back_with(const AttentionGradientTask& task, int64_t first, int64_t last,
                                      float* scratch) {
-  if (task.attention.type == Element::kFloat32) {
+  if (task.attention.type == DType::kF32) {
     attend_back_heads<W, float>(task, first, last, scratch);
   } else {
     attend_back_heads<W, uint16_t>(task, first, last, scratch);
@@ -472,43 +481,31 @@ SACCADE_AVX512 void attend_back_avx512(const AttentionGradientTask& task, int64_
 }
 #endif
 
-// body(first, last, thread) over [0, count) in one piece a
-// thread; serial where a piece would be under `grain`.
-template <typename Body>
-void in_parallel(int64_t count, int64_t grain, const Body& body) {
-#ifdef _OPENMP
-  if (count > grain && omp_get_max_threads() > 1 && omp_in_parallel() == 0) {
-    // All threads or one: libgomp starts threads anew whenever their number changes.
-#pragma omp parallel
-    {
-      const int64_t threads = omp_get_num_threads();
-      const int64_t thread = omp_get_thread_num();
-      const int64_t first = count * thread / threads;
-      const int64_t last = count * (thread + 1) / threads;
-      if (first < last) body(first, last, thread);
-    }
-    return;
-  }
-#else
-  (void)grain;
-#endif
-  if (count > 0) body(int64_t{0}, count, int64_t{0});
-}
-
-int64_t most_threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
-
 }  // namespace
 
+void AttentionTask::set_joint(const void* qkv, int64_t batch_size, int64_t tokens, int64_t head_count,
+                              int64_t width, DType element) {
+  batch = batch_size;
+  queries = tokens;
+  keys = tokens;
+  heads = head_count;
+  key_heads = head_count;
+  head_width = width;
+  type = element;
+  const int64_t part = head_count * width;
+  const auto at = [&](int64_t which) {
+    return static_cast<const std::byte*>(qkv) + which * part * dtype_size(element);
+  };
+  query = at(0);
+  key = at(1);
+  value = at(2);
+  query_strides = key_strides = value_strides = {tokens * 3 * part, 3 * part, width};
+}
+
 int64_t attention_scratch(const AttentionTask& task) {
-  const int64_t columns = padded(task.tokens);
+  const int64_t columns = padded(task.keys);
   const int64_t depth_columns = padded(task.head_width);
-  return task.head_width * columns + task.tokens * depth_columns +
+  return task.head_width * columns + task.keys * depth_columns +
          kQueries * (task.head_width + columns + depth_columns);
 }
 
@@ -536,31 +533,28 @@ std::span<const Kernels> kernels() {
 #endif
 }
 
-void normalize(const NormTask& task) {
+void normalize(const NormTask& task, Workspace* workspace) {
   const Kernels& fastest = kernels().front();
-  // Below some 16,000 values, starting threads costs more than the work.
+  if (workspace == nullptr) return fastest.normalize(task, 0, task.rows);
+  // Below some 16,000 values, waking a thread costs more than the work.
   const int64_t grain = 1 + (int64_t{1} << 14) / std::max<int64_t>(task.width, 1);
-  in_parallel(task.rows, grain,
-              [&](int64_t first, int64_t last, int64_t) { fastest.normalize(task, first, last); });
+  workspace->workers().split(task.rows, grain,
+                             [&](int64_t first, int64_t last, int) { fastest.normalize(task, first, last); });
 }
 
-void attend(const AttentionTask& task) {
+void attend(const AttentionTask& task, Workspace* workspace) {
   const Kernels& fastest = kernels().front();
   const int64_t scratch = attention_scratch(task);
-  std::vector<float> memory(static_cast<size_t>(scratch * most_threads()));
-  in_parallel(task.batch * task.heads, 1, [&](int64_t first, int64_t last, int64_t thread) {
-    fastest.attend(task, first, last, memory.data() + thread * scratch);
+  const int64_t pairs = task.batch * task.heads;
+  if (pairs == 0 || task.queries == 0) return;
+  if (workspace == nullptr) {
+    std::vector<float> memory(static_cast<size_t>(scratch));
+    return fastest.attend(task, 0, pairs, memory.data());
+  }
+  workspace->workers().split(pairs, 1, [&](int64_t first, int64_t last, int worker) {
+    void* memory = workspace->scratch(worker, static_cast<size_t>(scratch) * sizeof(float));
+    fastest.attend(task, first, last, static_cast<float*>(memory));
   });
-}
-
-void attend_back(const AttentionGradientTask& task) {
-  const Kernels& fastest = kernels().front();
-  const int64_t scratch = attention_gradient_scratch(task.attention);
-  std::vector<float> memory(static_cast<size_t>(scratch * most_threads()));
-  in_parallel(task.attention.batch * task.attention.heads, 1,
-              [&](int64_t first, int64_t last, int64_t thread) {
-                fastest.attend_back(task, first, last, memory.data() + thread * scratch);
-              });
 }
 
 }  // namespace saccade::nn

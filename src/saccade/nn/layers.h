@@ -1,67 +1,76 @@
-// The layers every architecture here is made of, over libtorch.
+// The layers every architecture here is made of.
 //
-// One definition serves training and inference. The residual stream is float32; products are made in the
-// dtype of their input, which the caller chooses block by block: float32 as the reference, bfloat16 for speed
-// (float32 master weights are converted on the way, and gradients flow back through the conversion). After
-// pack(), linear layers run on weights repacked for oneDNN: for inference only, as gradients do not flow
-// through them. With gradients off, normalization and attention on the CPU run in the kernels of kernels.h.
+// One definition serves inference and training: layers are templates of the tensor they work on. Tensor
+// (tensor.h) is for inference: after pack(), linear layers run on weights repacked for oneDNN, norms and
+// attention in the kernels of kernels.h. Variable (train/variable.h) keeps gradients. The residual stream is
+// float32; products are made in the type of their input, which the caller chooses block by block: float32 as
+// the reference, bfloat16 for speed (in training, float32 master weights are converted on the way, and
+// gradients flow back through the conversion).
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/nn/operations.h"
 #include "saccade/nn/packed_linear.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
 // y = activation(x W^T + b). W: [out, in].
-class Linear {
+template <typename T>
+class LinearOf {
  public:
-  Linear() = default;
+  LinearOf() = default;
   // Parameters "<name>.weight" and, unless without_bias, "<name>.bias" (starting at 0).
-  static Result<Linear> make(ParameterSource& source, const std::string& name, int64_t in, int64_t out,
-                             double init_std, bool without_bias = false);
+  static Result<LinearOf> make(ParameterSourceOf<T>& source, const std::string& name, int64_t in, int64_t out,
+                               double init_std, bool without_bias = false);
   // Several layers that read the same input as one: their
   // outputs side by side. The parameters keep their names.
-  static Result<Linear> make_joint(ParameterSource& source, const std::vector<std::string>& names, int64_t in,
-                                   int64_t out_each, double init_std, bool without_bias = false);
+  static Result<LinearOf> make_joint(ParameterSourceOf<T>& source, const std::vector<std::string>& names,
+                                     int64_t in, int64_t out_each, double init_std,
+                                     bool without_bias = false);
   // A layer over a tensor of another shape (a convolution's
   // kernel) seen as [out, in]; bias: [out] or undefined.
-  explicit Linear(torch::Tensor weight, torch::Tensor bias = {});
+  explicit LinearOf(T weight, T bias = {});
 
-  // x: [..., in]; the result has x's dtype.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x,
-                                      Activation activation = Activation::kNone) const;
-  // residual + forward(x), in float32; when packed, `residual` itself is overwritten.
-  [[nodiscard]] torch::Tensor add_to(torch::Tensor residual, const torch::Tensor& x) const;
+  // x: [..., in]; the result has x's dtype. For inference only after pack().
+  [[nodiscard]] T forward(const T& x, Activation activation = Activation::kNone) const;
+  // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
+  [[nodiscard]] T add_to(T residual, const T& x) const;
 
-  // Memory of a mapped checkpoint that was read on the way is given back.
-  void pack(at::ScalarType dtype);
+  // For inference. Memory of a mapped checkpoint that was read on the way is given back.
+  void pack(DType dtype);
 
  private:
-  [[nodiscard]] torch::Tensor weight() const;
-  [[nodiscard]] torch::Tensor bias() const;
+  static constexpr bool kPacks = std::is_same_v<T, Tensor>;
 
-  std::vector<torch::Tensor> weights_;
-  std::vector<torch::Tensor> biases_;
+  std::vector<T> weights_;
+  std::vector<T> biases_;
   std::shared_ptr<const PackedLinear> packed_;
 };
 
 // Normalization over the last dimension with gain and bias.
-class LayerNorm {
+template <typename T>
+class LayerNormOf {
  public:
-  LayerNorm() = default;
-  static Result<LayerNorm> make(ParameterSource& source, const std::string& name, int64_t width, double eps);
+  LayerNormOf() = default;
+  static Result<LayerNormOf> make(ParameterSourceOf<T>& source, const std::string& name, int64_t width,
+                                  double eps);
   // x: [..., width] float32; the result is of `dtype`.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
+  [[nodiscard]] T forward(const T& x, DType dtype) const {
+    return layer_norm(x, weight_, bias_, eps_, dtype);
+  }
 
  private:
-  torch::Tensor weight_;
-  torch::Tensor bias_;
+  T weight_;
+  T bias_;
   double eps_ = 0;
 };
 
@@ -83,44 +92,159 @@ struct BlockNames {
 };
 
 // A pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x)).
-class TransformerBlock {
+template <typename T>
+class TransformerBlockOf {
  public:
-  static Result<TransformerBlock> make(ParameterSource& source, const std::string& prefix,
-                                       const BlockNames& names, const TransformerShape& shape);
+  static Result<TransformerBlockOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                         const BlockNames& names, const TransformerShape& shape);
   // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
   // attention scores, broadcast to [batch, heads, tokens, tokens].
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype) const;
+  [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype) const;
   // The rows of forward(x) at one position an entry, for a last block of which nothing else is read: only the
   // attention sees all tokens. positions: [batch] int64; result [batch, width] float32.
-  [[nodiscard]] torch::Tensor forward_at(const torch::Tensor& x, const torch::Tensor& mask,
-                                         at::ScalarType dtype, const torch::Tensor& positions) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 0;
   Activation activation_ = Activation::kGelu;
-  LayerNorm norm1_, norm2_;
-  Linear query_key_value_, output_, mlp_in_, mlp_out_;
+  LayerNormOf<T> norm1_, norm2_;
+  LinearOf<T> query_key_value_, output_, mlp_in_, mlp_out_;
 };
 
-// softmax(scale q k^T + mask) v per head, scale 1 / sqrt(width / heads) unless it is given. qkv: [batch,
-// tokens, 3 * width]; result [batch, tokens, width], of qkv's dtype. The softmax is in float32.
-torch::Tensor attention(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask,
-                        std::optional<double> scale = std::nullopt);
+using Linear = LinearOf<Tensor>;
+using LayerNorm = LayerNormOf<Tensor>;
+using TransformerBlock = TransformerBlockOf<Tensor>;
 
-// The softmax alone, for people to look at: [batch, heads, tokens, tokens] float32, rows of sum 1.
-torch::Tensor attention_weights(const torch::Tensor& qkv, int64_t heads, const torch::Tensor& mask);
+// --- definitions ----------------------------------------------------------------------------------------
 
-// [tokens, tokens]: 0 on and below the diagonal, -infinity above.
-torch::Tensor causal_mask(int64_t tokens);
+template <typename T>
+Result<LinearOf<T>> LinearOf<T>::make(ParameterSourceOf<T>& source, const std::string& name, int64_t in,
+                                      int64_t out, double init_std, bool without_bias) {
+  LinearOf layer;
+  SACCADE_ASSIGN(layer.weights_.emplace_back(),
+                 source.take_stored(name + ".weight", {out, in}, {0, init_std}));
+  if (!without_bias) {
+    SACCADE_ASSIGN(layer.biases_.emplace_back(), source.take(name + ".bias", {out}, {}));
+  }
+  return layer;
+}
 
-// Pictures cut into squares of patch x patch: [batch, channels, height, width] to
-// [batch, (height / patch) * (width / patch), channels * patch * patch], rows of patches first. What is left
-// at the right and at the bottom is not looked at, as a convolution of that stride has it (384 = 27 * 14 +
-// 6).
-torch::Tensor patches(const torch::Tensor& pixels, int64_t patch);
+template <typename T>
+Result<LinearOf<T>> LinearOf<T>::make_joint(ParameterSourceOf<T>& source,
+                                            const std::vector<std::string>& names, int64_t in,
+                                            int64_t out_each, double init_std, bool without_bias) {
+  LinearOf joint;
+  for (const std::string& name : names) {
+    SACCADE_ASSIGN(const LinearOf part, make(source, name, in, out_each, init_std, without_bias));
+    joint.weights_.push_back(part.weights_.front());
+    if (!without_bias) joint.biases_.push_back(part.biases_.front());
+  }
+  return joint;
+}
 
-// Rows of length 1 (L2), by division with the norm.
-torch::Tensor normalize_rows(const torch::Tensor& rows);
+template <typename T>
+LinearOf<T>::LinearOf(T weight, T bias) : weights_{std::move(weight)} {
+  if (bias.defined()) biases_.push_back(std::move(bias));
+}
+
+template <typename T>
+T LinearOf<T>::forward(const T& x, Activation activation) const {
+  if constexpr (kPacks) {
+    return packed_->forward(x.to(packed_->dtype()).contiguous(), activation, x.dtype());
+  } else {
+    return linear(x, weights_, biases_, activation);
+  }
+}
+
+template <typename T>
+T LinearOf<T>::add_to(T residual, const T& x) const {
+  if constexpr (kPacks) {
+    packed_->add_to(residual, x.to(packed_->dtype()).contiguous());
+    return residual;
+  } else {
+    return residual + forward(x);
+  }
+}
+
+template <typename T>
+void LinearOf<T>::pack(DType dtype) {
+  if constexpr (kPacks) {
+    const auto joint = [](const std::vector<T>& parts) {
+      return parts.empty() ? T() : parts.size() == 1 ? parts.front() : cat(parts);
+    };
+    packed_ = std::make_shared<PackedLinear>(joint(weights_), joint(biases_), dtype);
+    for (const T& packed : weights_) release_borrowed(packed);
+    weights_.clear();
+    biases_.clear();
+  }
+}
+
+template <typename T>
+Result<LayerNormOf<T>> LayerNormOf<T>::make(ParameterSourceOf<T>& source, const std::string& name,
+                                            int64_t width, double eps) {
+  LayerNormOf layer;
+  SACCADE_ASSIGN(layer.weight_, source.take(name + ".weight", {width}, {1, 0}));
+  SACCADE_ASSIGN(layer.bias_, source.take(name + ".bias", {width}, {}));
+  layer.eps_ = eps;
+  return layer;
+}
+
+template <typename T>
+Result<TransformerBlockOf<T>> TransformerBlockOf<T>::make(ParameterSourceOf<T>& source,
+                                                          const std::string& prefix, const BlockNames& names,
+                                                          const TransformerShape& shape) {
+  // CLIP's own initial values (Radford et al. 2021, released code): the output projections shrink with depth,
+  // so that the residual stream's variance does not grow with it.
+  const auto width = static_cast<double>(shape.width);
+  const double attention_std = 1 / std::sqrt(width);
+  const double output_std = attention_std / std::sqrt(2.0 * static_cast<double>(shape.layers));
+  const double mlp_std = 1 / std::sqrt(2 * width);
+
+  TransformerBlockOf block;
+  block.heads_ = shape.heads;
+  block.activation_ = shape.activation;
+  SACCADE_ASSIGN(block.norm1_, LayerNormOf<T>::make(source, prefix + names.norm1, shape.width, shape.eps));
+  const bool joint = names.key.empty();
+  std::vector<std::string> parts = {prefix + names.query};
+  if (!joint) parts.insert(parts.end(), {prefix + names.key, prefix + names.value});
+  SACCADE_ASSIGN(block.query_key_value_,
+                 LinearOf<T>::make_joint(source, parts, shape.width, joint ? 3 * shape.width : shape.width,
+                                         attention_std, !shape.attention_bias));
+  SACCADE_ASSIGN(block.output_,
+                 LinearOf<T>::make(source, prefix + names.output, shape.width, shape.width, output_std));
+  SACCADE_ASSIGN(block.norm2_, LayerNormOf<T>::make(source, prefix + names.norm2, shape.width, shape.eps));
+  SACCADE_ASSIGN(block.mlp_in_,
+                 LinearOf<T>::make(source, prefix + names.mlp_in, shape.width, shape.mlp_width, mlp_std));
+  SACCADE_ASSIGN(block.mlp_out_,
+                 LinearOf<T>::make(source, prefix + names.mlp_out, shape.mlp_width, shape.width, output_std));
+  return block;
+}
+
+template <typename T>
+T TransformerBlockOf<T>::forward(T x, const Tensor& mask, DType dtype) const {
+  const T mixed = attention(query_key_value_.forward(norm1_.forward(x, dtype)), heads_, mask);
+  x = output_.add_to(std::move(x), mixed);
+  const T hidden = mlp_in_.forward(norm2_.forward(x, dtype), activation_);
+  return mlp_out_.add_to(std::move(x), hidden);
+}
+
+template <typename T>
+T TransformerBlockOf<T>::forward_at(const T& x, const Tensor& mask, DType dtype,
+                                    const Tensor& positions) const {
+  const T mixed = attention(query_key_value_.forward(norm1_.forward(x, dtype)), heads_, mask);
+  T rows = output_.add_to(take_rows(x, positions), take_rows(mixed, positions));
+  const T hidden = mlp_in_.forward(norm2_.forward(rows, dtype), activation_);
+  return mlp_out_.add_to(std::move(rows), hidden);
+}
+
+template <typename T>
+void TransformerBlockOf<T>::pack(DType dtype) {
+  for (LinearOf<T>* layer : {&query_key_value_, &output_, &mlp_in_, &mlp_out_}) layer->pack(dtype);
+}
+
+extern template class LinearOf<Tensor>;
+extern template class LayerNormOf<Tensor>;
+extern template class TransformerBlockOf<Tensor>;
 
 }  // namespace saccade::nn

@@ -3,46 +3,28 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
-#include "saccade/core/error.h"
-#include "saccade/nn/torch.h"
+#include "saccade/nn/activation.h"
+#include "saccade/nn/tensor.h"
 
 namespace saccade::nn {
 
-enum class Activation {
-  kNone,
-  kGelu,       // x * Phi(x), by erf
-  kQuickGelu,  // x * sigmoid(1.702 x)
-  kGeluTanh,   // x * Phi(x), by tanh
-  kRelu,       // max(x, 0)
-  kSilu,       // x * sigmoid(x)
-};
-
-// By the name a checkpoint's config gives it ("gelu", "gelu_new", ...); kUnsupported lists the known ones.
-Result<Activation> activation_named(std::string_view name);
-
-// The reverse: the first of its names; "linear" for none.
-std::string_view activation_name(Activation activation);
-
-torch::Tensor activate(const torch::Tensor& x, Activation activation);
-
 class PackedLinear {
  public:
-  // weight: [out, in], bias: [out] or undefined; float32. dtype: kFloat or kBFloat16, what products are made
-  // of (sums are float32 either way). Copies the weights.
-  PackedLinear(const torch::Tensor& weight, const torch::Tensor& bias, at::ScalarType dtype);
+  // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32 or kBF16, what products are
+  // made of (sums are float32 either way). Copies the weights, on as many threads as oneDNN is set to use.
+  PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype);
   PackedLinear(const PackedLinear&) = delete;
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
   // activation(x * weight^T + bias). x: [..., in] of the
   // packed dtype, contiguous; result [..., out], of `result`.
-  torch::Tensor forward(const torch::Tensor& x, Activation activation, at::ScalarType result) const;
+  [[nodiscard]] Tensor forward(const Tensor& x, Activation activation, DType result) const;
   // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
-  void add_to(torch::Tensor& sum, const torch::Tensor& x) const;
+  void add_to(const Tensor& sum, const Tensor& x) const;
 
-  [[nodiscard]] at::ScalarType dtype() const;
+  [[nodiscard]] DType dtype() const;
 
  private:
   struct State;

@@ -14,12 +14,10 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/safetensors.h"
-#include "saccade/nn/torch.h"
+#include "saccade/nn/tensor.h"
 #include "saccade/nn/weights/torch_file.h"
 
 namespace saccade::nn {
-
-using TensorMap = std::map<std::string, torch::Tensor>;
 
 // The distribution a parameter starts from when nothing is loaded.
 struct Init {
@@ -27,28 +25,28 @@ struct Init {
   double std = 0;  // 0: every value is `mean`
 };
 
-class ParameterSource {
+// T: Tensor for inference, Variable (train/variable.h) for training.
+template <typename T>
+class ParameterSourceOf {
  public:
-  virtual ~ParameterSource() = default;
+  virtual ~ParameterSourceOf() = default;
   // The parameter of that name; an error if the source has none of that shape.
-  virtual Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape,
-                                     Init init) = 0;
+  virtual Result<T> take(const std::string& name, const std::vector<int64_t>& shape, Init init) = 0;
   // The same for those who convert what they use of it themselves (a layer that packs its weights, a table
   // read by rows): of whatever floating dtype and strides it is kept in, so that nothing is copied.
-  virtual Result<torch::Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape,
-                                            Init init) {
+  virtual Result<T> take_stored(const std::string& name, const std::vector<int64_t>& shape, Init init) {
     return take(name, shape, init);
   }
 };
+using ParameterSource = ParameterSourceOf<Tensor>;
 
 // Parameters of a checkpoint. Weights may be of any floating dtype; take() hands them out as float32, and the
 // memory of contiguous float32 tensors is the caller's own (a mapped file), not copied.
 class LoadedParameters : public ParameterSource {
  public:
   explicit LoadedParameters(TensorMap tensors) : tensors_(std::move(tensors)) {}
-  Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
-  Result<torch::Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape,
-                                    Init init) override;
+  Result<Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
+  Result<Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
   // Names nobody has asked for.
   [[nodiscard]] std::vector<std::string> unused() const;
   // kBadData names the first tensor nobody has asked for: it belongs to some part of a model that this one
@@ -61,32 +59,17 @@ class LoadedParameters : public ParameterSource {
   std::set<std::string> taken_;
 };
 
-// Random parameters that require gradients. The values depend on `seed` and the order of the calls alone, not
-// on the device they are then moved to.
-class InitializedParameters : public ParameterSource {
- public:
-  explicit InitializedParameters(uint64_t seed, torch::Device device = at::kCPU);
-  Result<torch::Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
-  [[nodiscard]] const TensorMap& parameters() const { return parameters_; }
-
- private:
-  torch::Generator generator_;
-  torch::Device device_;
-  TensorMap parameters_;
-};
-
-// The tensors of an open file as torch sees them, sharing the file's memory: they live as long as it does,
-// and must not be written to. kUnsupported names the first tensor of a type torch lacks (unsigned above 8
-// bits): left out, it would be missing to those who need it, and not too many to those who have no place for
-// it.
+// The tensors of an open file, sharing the file's memory: they live as long as it does, and must not be
+// written to. kUnsupported names the first tensor of a type that nothing here reads (unsigned above 8 bits):
+// left out, it would be missing to those who need it, and not too many to those who have no place for it.
 Result<TensorMap> borrow_tensors(const SafeTensors& file);
 Result<TensorMap> borrow_tensors(const TorchFile& file);
 
 // Gives back the memory that a tensor of borrow_tensors takes where its file is mapped: it is read from the
 // file again when it is asked for again. Nothing happens to other tensors.
-void release_borrowed(const torch::Tensor& tensor);
+void release_borrowed(const Tensor& tensor);
 
-// The view write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the view.
-TensorView view_of(const torch::Tensor& tensor);
+// The view write_safetensors takes. The tensor must be contiguous, and outlive the view.
+TensorView view_of(const Tensor& tensor);
 
 }  // namespace saccade::nn

@@ -1,8 +1,5 @@
 #include "saccade/nn/post_norm.h"
 
-#include <cmath>
-#include <limits>
-
 namespace saccade::nn {
 namespace {
 
@@ -23,23 +20,20 @@ Result<PostNormAttention> PostNormAttention::make(ParameterSource& source, const
   return part;
 }
 
-torch::Tensor PostNormAttention::forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype,
-                                         torch::Tensor* weights) const {
-  const torch::Tensor qkv = query_key_value_.forward(x.to(dtype));
+Tensor PostNormAttention::forward(Tensor x, const Tensor& mask, DType dtype, Tensor* weights) const {
+  const Tensor qkv = query_key_value_.forward(x.to(dtype));
   if (weights != nullptr) *weights = attention_weights(qkv, heads_, mask);
-  const torch::Tensor mixed = attention(qkv, heads_, mask);
-  return norm_.forward(output_.add_to(std::move(x), mixed), at::kFloat);
+  const Tensor mixed = attention(qkv, heads_, mask);
+  return norm_.forward(output_.add_to(std::move(x), mixed), DType::kF32);
 }
 
-torch::Tensor PostNormAttention::forward_at(const torch::Tensor& x, const torch::Tensor& mask,
-                                            at::ScalarType dtype, const torch::Tensor& positions) const {
-  const torch::Tensor entries = torch::arange(x.size(0), positions.options());
-  const torch::Tensor mixed = attention(query_key_value_.forward(x.to(dtype)), heads_, mask);
-  return norm_.forward(output_.add_to(x.index({entries, positions}), mixed.index({entries, positions})),
-                       at::kFloat);
+Tensor PostNormAttention::forward_at(const Tensor& x, const Tensor& mask, DType dtype,
+                                     const Tensor& positions) const {
+  const Tensor mixed = attention(query_key_value_.forward(x.to(dtype)), heads_, mask);
+  return norm_.forward(output_.add_to(take_rows(x, positions), take_rows(mixed, positions)), DType::kF32);
 }
 
-void PostNormAttention::pack(at::ScalarType dtype) {
+void PostNormAttention::pack(DType dtype) {
   query_key_value_.pack(dtype);
   output_.pack(dtype);
 }
@@ -60,31 +54,16 @@ Result<PostNormCrossAttention> PostNormCrossAttention::make(ParameterSource& sou
   return part;
 }
 
-torch::Tensor PostNormCrossAttention::forward(torch::Tensor x, const torch::Tensor& memory,
-                                              at::ScalarType dtype) const {
-  const int64_t batch = x.size(0);
+Tensor PostNormCrossAttention::forward(Tensor x, const Tensor& memory, DType dtype) const {
   const int64_t head_width = x.size(2) / heads_;
-  // [n, tokens, parts * width] to [parts][n, heads, tokens, head_width]
-  const auto split = [&](const torch::Tensor& joint, int64_t parts) {
-    return joint.view({joint.size(0), joint.size(1), parts, heads_, head_width}).permute({2, 0, 3, 1, 4});
-  };
-  // One memory for all is repeated here, behind its product.
-  const auto whole = [&](const torch::Tensor& part) {
-    return part.expand({batch, heads_, part.size(2), head_width})
-        .reshape({batch * heads_, part.size(2), head_width});
-  };
-  const torch::Tensor query =
-      whole(split(query_.forward(x.to(dtype)), 1)[0]) * (1 / std::sqrt(static_cast<double>(head_width)));
-  const torch::Tensor key_value = split(key_value_.forward(memory.to(dtype)), 2);
-  const torch::Tensor scores = at::bmm(query, whole(key_value[0]).transpose(1, 2)).to(at::kFloat);
-  const torch::Tensor mixed = at::bmm(at::softmax(scores, -1).to(dtype), whole(key_value[1]))
-                                  .view({batch, heads_, x.size(1), head_width})
-                                  .transpose(1, 2)
-                                  .reshape(x.sizes());
-  return norm_.forward(output_.add_to(std::move(x), mixed), at::kFloat);
+  const Tensor query = query_.forward(x.to(dtype)).view({x.size(0), x.size(1), heads_, head_width});
+  const Tensor both =
+      key_value_.forward(memory.to(dtype)).view({memory.size(0), memory.size(1), 2, heads_, head_width});
+  const Tensor mixed = attention(query, both.select(2, 0), both.select(2, 1), {});
+  return norm_.forward(output_.add_to(std::move(x), mixed), DType::kF32);
 }
 
-void PostNormCrossAttention::pack(at::ScalarType dtype) {
+void PostNormCrossAttention::pack(DType dtype) {
   for (Linear* layer : {&query_, &key_value_, &output_}) layer->pack(dtype);
 }
 
@@ -100,12 +79,12 @@ Result<PostNormMlp> PostNormMlp::make(ParameterSource& source, const std::string
   return part;
 }
 
-torch::Tensor PostNormMlp::forward(torch::Tensor x, at::ScalarType dtype) const {
-  const torch::Tensor hidden = in_.forward(x.to(dtype), activation_);
-  return norm_.forward(out_.add_to(std::move(x), hidden), at::kFloat);
+Tensor PostNormMlp::forward(Tensor x, DType dtype) const {
+  const Tensor hidden = in_.forward(x.to(dtype), activation_);
+  return norm_.forward(out_.add_to(std::move(x), hidden), DType::kF32);
 }
 
-void PostNormMlp::pack(at::ScalarType dtype) {
+void PostNormMlp::pack(DType dtype) {
   in_.pack(dtype);
   out_.pack(dtype);
 }
@@ -118,25 +97,18 @@ Result<PostNormBlock> PostNormBlock::make(ParameterSource& source, const std::st
   return block;
 }
 
-torch::Tensor PostNormBlock::forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype,
-                                     torch::Tensor* weights) const {
+Tensor PostNormBlock::forward(Tensor x, const Tensor& mask, DType dtype, Tensor* weights) const {
   return mlp_.forward(attention_.forward(std::move(x), mask, dtype, weights), dtype);
 }
 
-torch::Tensor PostNormBlock::forward_at(const torch::Tensor& x, const torch::Tensor& mask,
-                                        at::ScalarType dtype, const torch::Tensor& positions) const {
+Tensor PostNormBlock::forward_at(const Tensor& x, const Tensor& mask, DType dtype,
+                                 const Tensor& positions) const {
   return mlp_.forward(attention_.forward_at(x, mask, dtype, positions), dtype);
 }
 
-void PostNormBlock::pack(at::ScalarType dtype) {
+void PostNormBlock::pack(DType dtype) {
   attention_.pack(dtype);
   mlp_.pack(dtype);
-}
-
-torch::Tensor padding_mask(const torch::Tensor& attention_mask) {
-  const torch::Tensor left_out = attention_mask.unsqueeze(1).unsqueeze(1) == 0;
-  return torch::zeros(left_out.sizes(), attention_mask.options().dtype(at::kFloat))
-      .masked_fill(left_out, -std::numeric_limits<double>::infinity());
 }
 
 }  // namespace saccade::nn

@@ -11,7 +11,6 @@
 #include "saccade/core/error.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -24,12 +23,11 @@ class PostNormAttention {
   // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
   // attention scores, broadcast to [batch, heads, tokens, tokens]. Where `weights` is given it gets the
   // attention's weights, [batch, heads, tokens, tokens] float32, at the cost of computing them twice.
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype,
-                                      torch::Tensor* weights = nullptr) const;
+  [[nodiscard]] Tensor forward(Tensor x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
   // The rows of forward(x) at one position an entry. positions: [batch] int64; result [batch, width] float32.
-  [[nodiscard]] torch::Tensor forward_at(const torch::Tensor& x, const torch::Tensor& mask,
-                                         at::ScalarType dtype, const torch::Tensor& positions) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] Tensor forward_at(const Tensor& x, const Tensor& mask, DType dtype,
+                                  const Tensor& positions) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 0;
@@ -47,9 +45,8 @@ class PostNormCrossAttention {
                                              int64_t memory_width);
   // x: [batch, tokens, width] float32 (consumed when packed); memory: [batch, rows, memory_width] float32,
   // or [1, rows, memory_width]: one for all, worked through once.
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& memory,
-                                      at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] Tensor forward(Tensor x, const Tensor& memory, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 0;
@@ -64,8 +61,8 @@ class PostNormMlp {
   static Result<PostNormMlp> make(ParameterSource& source, const std::string& prefix, const BlockNames& names,
                                   const TransformerShape& shape);
   // x: [..., width] float32 (consumed when packed).
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] Tensor forward(Tensor x, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   Activation activation_ = Activation::kGelu;
@@ -78,19 +75,14 @@ class PostNormBlock {
  public:
   static Result<PostNormBlock> make(ParameterSource& source, const std::string& prefix,
                                     const BlockNames& names, const TransformerShape& shape);
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype,
-                                      torch::Tensor* weights = nullptr) const;
-  [[nodiscard]] torch::Tensor forward_at(const torch::Tensor& x, const torch::Tensor& mask,
-                                         at::ScalarType dtype, const torch::Tensor& positions) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] Tensor forward(Tensor x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
+  [[nodiscard]] Tensor forward_at(const Tensor& x, const Tensor& mask, DType dtype,
+                                  const Tensor& positions) const;
+  void pack(DType dtype);
 
  private:
   PostNormAttention attention_;
   PostNormMlp mlp_;
 };
-
-// What to add to attention scores for an attention_mask [batch, tokens] of 0 and 1: [batch, 1, 1, tokens]
-// float32, 0 where it is not 0, -infinity where it is. An entry without any token gives NaN.
-torch::Tensor padding_mask(const torch::Tensor& attention_mask);
 
 }  // namespace saccade::nn

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "saccade/core/error.h"
+#include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade::nn {
 
@@ -18,12 +18,11 @@ class RmsNorm {
   static Result<RmsNorm> make(ParameterSource& source, const std::string& name, int64_t width, double eps,
                               double offset = 0);
   // x: [..., width] float32; the result is of `dtype`.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
+  [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const { return rms_norm(x, gain_, eps_, dtype); }
 
  private:
-  torch::Tensor weight_;
+  Tensor gain_;  // the offset is within
   double eps_ = 0;
-  double offset_ = 0;
 };
 
 }  // namespace saccade::nn

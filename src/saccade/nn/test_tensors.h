@@ -1,37 +1,67 @@
-// For tests of what computes with tensors: how far two are apart, and whether gradients are right.
+// For tests of what computes with tensors: numbers to compute with, and how far two tensors are apart.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
+#include <limits>
+#include <random>
 
 #include <gtest/gtest.h>
 
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
+#include "saccade/nn/tensor.h"
 
 namespace saccade::test {
 
-inline double max_difference(const torch::Tensor& a, const torch::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+// Normal values; the same for the same seed and shape.
+inline nn::Tensor random_tensor(const nn::Shape& shape, uint32_t seed, float scale = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  nn::Tensor tensor = nn::Tensor::empty(shape);
+  for (float& value : tensor.floats()) value = scale * normal(random);
+  return tensor;
 }
 
-// Central differences of `loss`, a number, in the direction of one random vector a parameter, against
-// autograd. The tolerance is relative to 1 + the derivative.
-inline void expect_gradients_match_finite_differences(const nn::InitializedParameters& parameters,
-                                                      const std::function<torch::Tensor()>& loss, double step,
-                                                      double tolerance) {
-  loss().backward();
-  for (const auto& [name, parameter] : parameters.parameters()) {
-    const torch::Tensor direction = torch::randn_like(parameter);
-    const double predicted = (parameter.grad() * direction).sum().item<double>();
-    const torch::NoGradGuard no_grad;
-    parameter.add_(direction, step);
-    const double up = loss().item<double>();
-    parameter.sub_(direction, 2 * step);
-    const double down = loss().item<double>();
-    parameter.add_(direction, step);
-    EXPECT_NEAR((up - down) / (2 * step), predicted, tolerance * (1 + std::abs(predicted))) << name;
+// Fresh parameters that are kept for an oracle to read. What starts from one value is spread a little, so that
+// a gain or bias that is left out shows.
+class RandomParameters : public nn::ParameterSource {
+ public:
+  explicit RandomParameters(uint32_t seed) : seed_(seed) {}
+  Result<nn::Tensor> take(const std::string& name, const std::vector<int64_t>& shape,
+                          nn::Init init) override {
+    const nn::Tensor tensor =
+        random_tensor(shape, seed_++, init.std > 0 ? static_cast<float>(init.std) : 0.1F);
+    for (float& value : tensor.floats()) value += static_cast<float>(init.mean);
+    if (!parameters_.emplace(name, tensor).second) return fail(ErrorCode::kInternal, "{} twice", name);
+    return tensor;
   }
+  [[nodiscard]] const nn::TensorMap& parameters() const { return parameters_; }
+
+ private:
+  uint32_t seed_;
+  nn::TensorMap parameters_;
+};
+
+// The largest |a - b|; infinite where the shapes differ or a value is not finite.
+inline double max_difference(const nn::Tensor& a, const nn::Tensor& b) {
+  if (a.sizes() != b.sizes()) return std::numeric_limits<double>::infinity();
+  const nn::Tensor x = a.to(DType::kF64).contiguous();
+  const nn::Tensor y = b.to(DType::kF64).contiguous();
+  double largest = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double difference = std::abs(x.data<double>()[i] - y.data<double>()[i]);
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
+// The length of all values as one vector.
+inline double norm_of(const nn::Tensor& tensor) {
+  const nn::Tensor x = tensor.to(DType::kF64).contiguous();
+  double square = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) square += x.data<double>()[i] * x.data<double>()[i];
+  return std::sqrt(square);
 }
 
 }  // namespace saccade::test

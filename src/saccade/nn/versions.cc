@@ -1,7 +1,6 @@
 #include "saccade/nn/versions.h"
 
 #include <fmt/format.h>
-#include <torch/version.h>
 
 #include "saccade/nn/kernels.h"
 
@@ -11,8 +10,7 @@ namespace saccade::nn {
 
 std::map<std::string, std::string> library_versions() {
   const dnnl_version_t* dnnl = dnnl_version();
-  return {{"libtorch", TORCH_VERSION},
-          {"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)}};
+  return {{"oneDNN", fmt::format("{}.{}.{}", dnnl->major, dnnl->minor, dnnl->patch)}};
 }
 
 std::string instruction_set() {

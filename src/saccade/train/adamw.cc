@@ -4,7 +4,7 @@
 
 namespace saccade {
 
-AdamW::AdamW(nn::TensorMap parameters, const AdamWOptions& options)
+AdamW::AdamW(TorchMap parameters, const AdamWOptions& options)
     : options_(options), parameters_(std::move(parameters)) {
   for (const auto& [name, parameter] : parameters_) {
     first_[name] = torch::zeros_like(parameter).detach();
@@ -46,15 +46,15 @@ void AdamW::step(double learning_rate) {
   }
 }
 
-nn::TensorMap AdamW::state() const {
-  nn::TensorMap state;
+TorchMap AdamW::state() const {
+  TorchMap state;
   for (const auto& [name, tensor] : first_) state["first." + name] = tensor;
   for (const auto& [name, tensor] : second_) state["second." + name] = tensor;
   state["step"] = torch::full({}, steps_, at::kLong);
   return state;
 }
 
-void AdamW::restore(const nn::TensorMap& state) {
+void AdamW::restore(const TorchMap& state) {
   for (auto& [name, tensor] : first_) tensor.copy_(state.at("first." + name));
   for (auto& [name, tensor] : second_) tensor.copy_(state.at("second." + name));
   steps_ = state.at("step").item<int64_t>();

@@ -5,8 +5,7 @@
 #include <map>
 #include <string>
 
-#include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
+#include "saccade/train/variable.h"
 
 namespace saccade {
 
@@ -20,7 +19,7 @@ struct AdamWOptions {
 
 class AdamW {
  public:
-  AdamW(nn::TensorMap parameters, const AdamWOptions& options);
+  AdamW(TorchMap parameters, const AdamWOptions& options);
 
   // One update from the parameters' gradients, which are then cleared. Parameters without a gradient stay.
   void step(double learning_rate);
@@ -28,14 +27,14 @@ class AdamW {
   double clip_gradients(double max_norm);
 
   // "first.<name>", "second.<name>" and "step": for saving, and for copying into after loading.
-  [[nodiscard]] nn::TensorMap state() const;
-  void restore(const nn::TensorMap& state);
+  [[nodiscard]] TorchMap state() const;
+  void restore(const TorchMap& state);
 
  private:
   AdamWOptions options_;
-  nn::TensorMap parameters_;
-  nn::TensorMap first_;   // running means of gradients
-  nn::TensorMap second_;  // and of their squares
+  TorchMap parameters_;
+  TorchMap first_;   // running means of gradients
+  TorchMap second_;  // and of their squares
   int64_t steps_ = 0;
 };
 

@@ -11,12 +11,11 @@
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/families/clip.h"
-#include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/schedule.h"
 #include "saccade/train/training_data.h"
+#include "saccade/train/variable.h"
 
 namespace saccade {
 namespace {
@@ -83,8 +82,8 @@ class Trainer {
                      load_one_caption_set(source, setup_.preprocessing, *setup_.tokenizer,
                                           setup_.config.positions, pool_));
     }
-    nn::InitializedParameters source(options_.seed, device_);
-    SACCADE_ASSIGN(ClipModel model, ClipModel::make(setup_.config, source));
+    InitializedParameters source(options_.seed, device_);
+    SACCADE_ASSIGN(TrainedClip model, TrainedClip::make(setup_.config, source));
     parameters_ = source.parameters();
     if (!options_.initial.empty()) SACCADE_TRY(begin_with(options_.initial / "model.safetensors"));
     AdamWOptions adamw;
@@ -131,13 +130,13 @@ class Trainer {
   }
 
  private:
-  Status train_step(const ClipModel& model, AdamW& optimizer, const TrainingBatch& batch) {
+  Status train_step(const TrainedClip& model, AdamW& optimizer, const TrainingBatch& batch) {
     const Tensor pixels = batch.pixels.to(device_);
     const Tensor ids = batch.ids.to(device_);
     const Tensor keep = batch.keep.defined() ? batch.keep.to(device_) : batch.keep;
-    const Tensor images = nn::normalize_rows(model.encode_images(pixels, dtype_, nullptr, keep));
-    const Tensor texts = nn::normalize_rows(encode_texts(model, ids, batch.lengths));
-    const Tensor loss = info_nce(images, texts, model.logit_scale(), batch.positives.to(device_));
+    const Tensor images = normalize_rows(clip_images(model, pixels, dtype_, keep));
+    const Tensor texts = normalize_rows(encode_texts(model, ids, batch.lengths));
+    const Tensor loss = info_nce(images, texts, model.logit_scale().tensor(), batch.positives.to(device_));
     const double value = loss.item<double>();
     if (!std::isfinite(value)) {
       return fail(ErrorCode::kInternal, "the loss is {} at step {}: a lower learning rate may help", value,
@@ -152,14 +151,14 @@ class Trainer {
     }
     optimizer.step(schedule_of(options_).at(step_));
     const torch::NoGradGuard no_grad;
-    model.logit_scale().clamp_(0, kMaxLogitScale);
+    model.logit_scale().tensor().clamp_(0, kMaxLogitScale);
     // A mean over about a hundred steps: one batch's loss says little.
     mean_loss_ += (value - mean_loss_) * std::max(0.01, 1.0 / static_cast<double>(step_ + 1));
     return {};
   }
 
   // In a few parts, each padded to its own longest text; the texts come sorted by length.
-  [[nodiscard]] Tensor encode_texts(const ClipModel& model, const Tensor& ids,
+  [[nodiscard]] Tensor encode_texts(const TrainedClip& model, const Tensor& ids,
                                     const std::vector<int64_t>& lengths) const {
     constexpr int64_t kParts = 4;
     const int64_t n = ids.size(0);
@@ -169,12 +168,12 @@ class Trainer {
       const int64_t last = n * (part + 1) / kParts;
       if (first == last) continue;
       const Tensor texts = ids.slice(0, first, last).slice(1, 0, lengths[static_cast<size_t>(last - 1)]);
-      rows.push_back(model.encode_texts(texts, dtype_));
+      rows.push_back(clip_texts(model, texts, dtype_));
     }
     return torch::cat(rows);
   }
 
-  Result<std::vector<OneCaptionRecall>> held_out_recalls(const ClipModel& model) {
+  Result<std::vector<OneCaptionRecall>> held_out_recalls(const TrainedClip& model) {
     const torch::NoGradGuard no_grad;
     const auto side = setup_.config.image_size;
     std::vector<OneCaptionRecall> recalls;
@@ -187,7 +186,7 @@ class Trainer {
         const int64_t n = std::min(kAtOnce, count - first);
         auto* data = const_cast<float*>(set.pixels.row(first).data());
         const Tensor pixels = torch::from_blob(data, {n, 3, side, side}).to(device_);
-        images.push_back(nn::normalize_rows(model.encode_images(pixels, dtype_)).to(at::kCPU));
+        images.push_back(normalize_rows(clip_images(model, pixels, dtype_)).to(at::kCPU));
         size_t longest = 1;
         for (int64_t i = first; i < first + n; ++i) {
           longest = std::max(longest, set.texts[static_cast<size_t>(i)].ids.size());
@@ -197,7 +196,7 @@ class Trainer {
           const auto& text = set.texts[static_cast<size_t>(first + i)].ids;
           std::copy(text.begin(), text.end(), ids.data_ptr<int64_t>() + i * static_cast<int64_t>(longest));
         }
-        texts.push_back(nn::normalize_rows(model.encode_texts(ids.to(device_), dtype_)).to(at::kCPU));
+        texts.push_back(normalize_rows(clip_texts(model, ids.to(device_), dtype_)).to(at::kCPU));
       }
       const Tensor image_rows = torch::cat(images).contiguous();
       const Tensor text_rows = torch::cat(texts).contiguous();
@@ -208,12 +207,12 @@ class Trainer {
   }
 
   // Scores the held-out sets, appends to metrics.jsonl, and writes model/ if this is the best so far.
-  Status evaluate(const ClipModel& model) {
+  Status evaluate(const TrainedClip& model) {
     SACCADE_ASSIGN(const std::vector<OneCaptionRecall> recalls, held_out_recalls(model));
     Json line{{"step", step_},
               {"loss", mean_loss_},
               {"learning_rate", schedule_of(options_).at(step_ - 1)},
-              {"logit_scale", std::exp(model.logit_scale().item<double>())}};
+              {"logit_scale", std::exp(model.logit_scale().tensor().item<double>())}};
     line["held_out"] = Json::array();
     for (const OneCaptionRecall& recall : recalls) line["held_out"].push_back(recall_json(recall));
     metrics_ += dump_json(line) + "\n";
@@ -239,19 +238,19 @@ class Trainer {
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : parameters_) {
       kept.push_back(tensor.detach().to(at::kCPU, *weights_type(options_.weights)).contiguous());
-      named.push_back({name, nn::view_of(kept.back())});
+      named.push_back({name, view_of(kept.back())});
     }
     return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
   }
 
   Status save(const AdamW& optimizer) const {
-    nn::TensorMap state = optimizer.state();
+    TorchMap state = optimizer.state();
     for (const auto& [name, tensor] : parameters_) state["parameter." + name] = tensor.detach();
     std::vector<Tensor> kept;
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : state) {
       kept.push_back(tensor.to(at::kCPU).contiguous());
-      named.push_back({name, nn::view_of(kept.back())});
+      named.push_back({name, view_of(kept.back())});
     }
     Json best = Json::array();
     for (const OneCaptionRecall& recall : best_) best.push_back(recall_json(recall));
@@ -267,7 +266,7 @@ class Trainer {
   // Weights of another training in place of the random ones.
   Status begin_with(const fs::path& path) {
     SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    SACCADE_ASSIGN(const nn::TensorMap tensors, nn::borrow_tensors(file).in(path.string()));
+    SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
     for (const auto& [name, tensor] : parameters_) {
       const auto found = tensors.find(name);
       if (found == tensors.end()) {
@@ -292,7 +291,7 @@ class Trainer {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) return {};
     SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    SACCADE_ASSIGN(const nn::TensorMap tensors, nn::borrow_tensors(file).in(path.string()));
+    SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
     const auto metadata = [&](const char* key) -> Result<std::string> {
       const auto found = file.metadata().find(key);
       if (found == file.metadata().end())
@@ -304,7 +303,7 @@ class Trainer {
     SACCADE_ASSIGN(const Json position, parse_json(position_text).in(path.string()));
     SACCADE_TRY(restore_position(position).in(path.string()));
 
-    nn::TensorMap expected = optimizer.state();
+    TorchMap expected = optimizer.state();
     for (const auto& [name, tensor] : parameters_) expected["parameter." + name] = tensor;
     for (const auto& [name, tensor] : expected) {
       const auto found = tensors.find(name);
@@ -380,7 +379,7 @@ class Trainer {
   at::ScalarType dtype_;
   torch::Device device_;
   std::vector<OneCaptionSet> held_out_;
-  nn::TensorMap parameters_;
+  TorchMap parameters_;
   int64_t step_ = 0;
   double mean_loss_ = 0;
   std::vector<OneCaptionRecall> best_;

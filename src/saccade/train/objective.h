@@ -1,7 +1,7 @@
 // Contrastive objectives over a batch of paired rows.
 #pragma once
 
-#include "saccade/nn/torch.h"
+#include "saccade/train/torch.h"
 
 namespace saccade {
 

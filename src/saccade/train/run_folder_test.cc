@@ -9,9 +9,8 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/core/safetensors.h"
-#include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 #include "saccade/train/test_shapes.h"
+#include "saccade/train/variable.h"
 
 namespace saccade {
 namespace {
@@ -91,16 +90,16 @@ class SavedState : public testing::Test {
     path_ = options_.run / "state.safetensors";
   }
 
-  void change_state(const std::function<void(Json& position, nn::TensorMap& tensors)>& change) const {
+  void change_state(const std::function<void(Json& position, TorchMap& tensors)>& change) const {
     const auto file = SafeTensors::open(path_);
     ASSERT_TRUE(file) << file.error().message;
-    nn::TensorMap tensors = nn::borrow_tensors(*file).value();
+    TorchMap tensors = torch_tensors(*file).value();
     std::map<std::string, std::string> metadata(file->metadata().begin(), file->metadata().end());
     Json position = parse_json(metadata.at("position")).value();
     change(position, tensors);
     metadata["position"] = dump_json(position);
     std::vector<NamedTensor> named;
-    for (const auto& [name, tensor] : tensors) named.push_back({name, nn::view_of(tensor)});
+    for (const auto& [name, tensor] : tensors) named.push_back({name, view_of(tensor)});
     const Status written = write_safetensors(path_, named, metadata);
     ASSERT_TRUE(written) << written.error().message;
   }
@@ -114,7 +113,7 @@ TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
   struct Case {
     const char* part;
     ErrorCode code;
-    std::function<void(Json&, nn::TensorMap&)> change;
+    std::function<void(Json&, TorchMap&)> change;
   };
   const std::vector<Case> cases = {
       {"\"step\" is -1, expected 0 to 8", ErrorCode::kBadData, [](auto& p, auto&) { p["step"] = -1; }},

@@ -11,24 +11,24 @@
 #include "saccade/core/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/conform.h"
-#include "saccade/nn/layers.h"
-#include "saccade/nn/parameters.h"
-#include "saccade/nn/test_tensors.h"
-#include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/dual.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/test_shapes.h"
+#include "saccade/train/variable.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using test::max_difference;
 using test::read;
 using test::SmallData;
 using test::train;
 using torch::Tensor;
+
+double max_difference(const Tensor& a, const Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
 
 fs::path golden(const std::string& name) {
   return fs::path(test::kSourceDir) / "tests/golden" / name;
@@ -37,11 +37,11 @@ fs::path golden(const std::string& name) {
 TEST(InfoNce, LossAndGradientsAreTheReferences) {
   const auto file = SafeTensors::open(golden("objectives") / "io.safetensors");
   ASSERT_TRUE(file) << file.error().message;
-  const nn::TensorMap io = nn::borrow_tensors(*file).value();
+  const TorchMap io = torch_tensors(*file).value();
   const Tensor images = io.at("images").clone().requires_grad_(true);
   const Tensor texts = io.at("texts").clone().requires_grad_(true);
   const Tensor scale = io.at("log_inverse_temperature").clone().requires_grad_(true);
-  const Tensor loss = info_nce(nn::normalize_rows(images), nn::normalize_rows(texts), scale);
+  const Tensor loss = info_nce(normalize_rows(images), normalize_rows(texts), scale);
   loss.backward();
   EXPECT_LT(max_difference(loss, io.at("info_nce")), 1e-5);
   EXPECT_LT(max_difference(images.grad(), io.at("info_nce_grad_images")), 1e-5);
@@ -74,8 +74,8 @@ double slow_info_nce(const Tensor& images, const Tensor& texts, double scale, co
 
 TEST(InfoNce, SpreadsOverPositives) {
   torch::manual_seed(1);
-  const Tensor images = nn::normalize_rows(torch::randn({6, 4}, at::kDouble));
-  const Tensor texts = nn::normalize_rows(torch::randn({6, 4}, at::kDouble));
+  const Tensor images = normalize_rows(torch::randn({6, 4}, at::kDouble));
+  const Tensor texts = normalize_rows(torch::randn({6, 4}, at::kDouble));
   Tensor positives = torch::eye(6, at::kLong).to(at::kBool);
   positives[1][4] = positives[4][1] = positives[0][2] = true;
   const Tensor scale = torch::full({}, 1.3, at::kDouble);

@@ -9,12 +9,10 @@
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/model/families/clip.h"
-#include "saccade/nn/parameters.h"
-#include "saccade/nn/torch.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/schedule.h"
+#include "saccade/train/variable.h"
 
 namespace saccade {
 namespace {
@@ -38,8 +36,8 @@ double relative_difference(const Tensor& ours, const Tensor& reference) {
 struct Curve {
   std::vector<double> losses;
   std::vector<double> gradient_norms;
-  nn::TensorMap first_gradients;
-  nn::TensorMap parameters;  // after the last step
+  TorchMap first_gradients;
+  TorchMap parameters;  // after the last step
 };
 
 // A training from clip-gelu's weights over the file's batches.
@@ -49,7 +47,7 @@ class TrainingCurve : public testing::Test {
     auto file = SafeTensors::open(golden("training") / "io.safetensors");
     ASSERT_TRUE(file) << file.error().message;
     file_.emplace(std::move(*file));
-    io_ = nn::borrow_tensors(*file_).value();
+    io_ = torch_tensors(*file_).value();
     auto weights = SafeTensors::open(golden("clip-gelu") / "model.safetensors");
     ASSERT_TRUE(weights) << weights.error().message;
     weights_.emplace(std::move(*weights));
@@ -67,10 +65,10 @@ class TrainingCurve : public testing::Test {
 
   [[nodiscard]] Curve train() const {
     const Json config = read_json(golden("clip-gelu") / "config.json").value();
-    nn::InitializedParameters source(1);
-    const auto model = ClipModel::make(clip_config_from_hugging_face(config).value(), source);
+    InitializedParameters source(1);
+    const auto model = TrainedClip::make(clip_config_from_hugging_face(config).value(), source);
     EXPECT_TRUE(model) << model.error().message;
-    const nn::TensorMap golden_weights = nn::borrow_tensors(*weights_).value();
+    const TorchMap golden_weights = torch_tensors(*weights_).value();
     EXPECT_EQ(source.parameters().size(), golden_weights.size());
     {
       const torch::NoGradGuard no_grad;
@@ -82,9 +80,9 @@ class TrainingCurve : public testing::Test {
     for (int64_t step = 0; step < schedule_.steps; ++step) {
       const int64_t batch = step % io_.at("input_ids").size(0);
       const Tensor pixels = (io_.at("pixel_bytes")[batch].to(at::kFloat) - 128) / 64;
-      const Tensor images = nn::normalize_rows(model->encode_images(pixels, at::kFloat));
-      const Tensor texts = nn::normalize_rows(model->encode_texts(io_.at("input_ids")[batch], at::kFloat));
-      const Tensor loss = info_nce(images, texts, model->logit_scale());
+      const Tensor images = normalize_rows(clip_images(*model, pixels, at::kFloat));
+      const Tensor texts = normalize_rows(clip_texts(*model, io_.at("input_ids")[batch], at::kFloat));
+      const Tensor loss = info_nce(images, texts, model->logit_scale().tensor());
       loss.backward();
       if (step == 0) {
         for (const auto& [name, parameter] : source.parameters()) {
@@ -101,7 +99,7 @@ class TrainingCurve : public testing::Test {
 
   std::optional<SafeTensors> file_;
   std::optional<SafeTensors> weights_;
-  nn::TensorMap io_;
+  TorchMap io_;
   LearningRateSchedule schedule_;
   AdamWOptions adamw_;
 };

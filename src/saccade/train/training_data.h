@@ -17,10 +17,10 @@
 #include "saccade/data/dataset.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/model/families/clip.h"
-#include "saccade/nn/torch.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/train/dual.h"
 #include "saccade/train/picture_store.h"
+#include "saccade/train/torch.h"
 
 namespace saccade {
 

@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 class AlignEncoder : public DualEncoder {
  public:
@@ -28,7 +28,7 @@ class AlignEncoder : public DualEncoder {
   Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
     return model_.encode_texts(ids, mask, dtype(), trace);
   }
-  Tensor logits(const Tensor& cosines) const override { return cosines / model_.temperature(); }
+  Tensor logits(const Tensor& cosines) const override { return cosines * (1 / model_.temperature().item()); }
 
   // Convolutions take any size; what a reference was run on need not be what the preprocessing makes.
   Result<Tensor> reference_pixels(const nn::TensorMap& inputs) const override {
@@ -37,12 +37,12 @@ class AlignEncoder : public DualEncoder {
     const Tensor& pixels = found->second;
     if (pixels.dim() != 4 || pixels.size(1) != 3 || pixels.numel() == 0) {
       return fail(ErrorCode::kMismatch, "pixel_values has shape {}, expected [n, 3, height, width]",
-                  shape_text(pixels.sizes().vec()));
+                  shape_text(pixels.sizes()));
     }
-    return pixels.to(at::kFloat);
+    return pixels.in(parts().workspace.get()).to(DType::kF32);
   }
   Status check_reference_texts(const TextInputs& texts) const override {
-    if ((texts.mask != 0).any(1).all().item<bool>()) return {};
+    if (keeps_a_token_of_each(texts.mask)) return {};
     return fail(ErrorCode::kMismatch, "attention_mask leaves out every token of a text");
   }
 
@@ -56,7 +56,7 @@ Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts)
   // 0, 1, 2, ...; and how many batches the statistics were gathered over.
   constexpr std::string_view kBuffers[] = {"*embeddings.position_ids", "*.num_batches_tracked"};
   SACCADE_TRY(source.all_used(kBuffers));
-  const float temperature = model.temperature().item<float>();
+  const float temperature = static_cast<float>(model.temperature().item());
   if (!(temperature > 0 && std::isfinite(temperature))) {
     return fail(ErrorCode::kBadData, "tensor temperature is {}, expected a number above 0", temperature);
   }
@@ -120,16 +120,16 @@ Result<AlignModel> AlignModel::make(const AlignConfig& config, nn::ParameterSour
   return model;
 }
 
-Tensor AlignModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+Tensor AlignModel::encode_images(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
   if (trace == nullptr) return vision_.pool(vision_.states(pixels, dtype));
   Tensor hidden_1;
   const Tensor states = vision_.states(pixels, dtype, &hidden_1);
-  *trace = {hidden_1.contiguous(), states.contiguous()};
+  // As the reference has them: channels first.
+  *trace = {hidden_1.permute({0, 3, 1, 2}).contiguous(), states.permute({0, 3, 1, 2}).contiguous()};
   return vision_.pool(states);
 }
 
-Tensor AlignModel::encode_texts(const Tensor& ids, const Tensor& mask, at::ScalarType dtype,
-                                TowerTrace* trace) const {
+Tensor AlignModel::encode_texts(const Tensor& ids, const Tensor& mask, DType dtype, TowerTrace* trace) const {
   if (trace == nullptr) return text_projection_.forward(text_.first_state(ids, mask, dtype));
   BertTrace bert;
   const Tensor states = text_.states(ids, mask, dtype, {}, &bert);
@@ -137,10 +137,10 @@ Tensor AlignModel::encode_texts(const Tensor& ids, const Tensor& mask, at::Scala
   return text_projection_.forward(states.select(1, 0));
 }
 
-void AlignModel::pack(at::ScalarType dtype) {
+void AlignModel::pack(DType dtype) {
   vision_.pack(dtype);
   text_.pack(dtype);
-  text_projection_.pack(at::kFloat);  // one row a text: the last step stays exact
+  text_projection_.pack(DType::kF32);  // one row a text: the last step stays exact
 }
 
 Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint,

@@ -28,21 +28,21 @@ class AlignModel {
  public:
   static Result<AlignModel> make(const AlignConfig& config, nn::ParameterSource& source);
   // pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
-                                            TowerTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
+                                         TowerTrace* trace = nullptr) const;
   // ids, mask: as BertModel takes them -> [n, projection] float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, const torch::Tensor& mask,
-                                           at::ScalarType dtype, TowerTrace* trace = nullptr) const;
-  [[nodiscard]] const torch::Tensor& temperature() const { return temperature_; }
+  [[nodiscard]] nn::Tensor encode_texts(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+                                        TowerTrace* trace = nullptr) const;
+  [[nodiscard]] const nn::Tensor& temperature() const { return temperature_; }
   [[nodiscard]] const AlignConfig& config() const { return config_; }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
   AlignConfig config_;
   EfficientNet vision_;
   BertModel text_;
   nn::Linear text_projection_;
-  torch::Tensor temperature_;
+  nn::Tensor temperature_;
 };
 
 }  // namespace saccade

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 class BertEncoder : public Architecture, public TextClassifier {
  public:
@@ -55,38 +55,38 @@ class BertEncoder : public Architecture, public TextClassifier {
     maps.tokens = static_cast<int64_t>(text.ids.size());
     SACCADE_TRY(check_texts({&text, 1}, parts_.info, parts_.model.config().vocabulary));
     SACCADE_TRY(run_alone(mutex_, [&] {
-      const TextBatch batch = text_batches({&text, 1}, parts_.model.config().pad_id).front();
+      const TextBatch batch = text_batches({&text, 1}, parts_.model.config().pad_id, batching()).front();
       BertTrace trace;
       (void)parts_.model.states(batch.ids, batch.mask, parts_.dtype, {}, &trace);
-      const Tensor weights = torch::cat(trace.attentions).contiguous();  // [layers, heads, tokens, tokens]
-      maps.weights.assign(weights.data_ptr<float>(), weights.data_ptr<float>() + weights.numel());
+      const Tensor weights = nn::cat(trace.attentions);  // [layers, heads, tokens, tokens]
+      maps.weights.assign(weights.floats().begin(), weights.floats().end());
     }));
     return maps;
   }
 
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override {
     const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
     const BertConfig& config = parts_.model.config();
     nn::TensorMap result;
     if (inputs.contains("pixel_values")) {
       return fail(ErrorCode::kUnsupported, "pixel_values for a BERT checkpoint, which encodes texts only");
     }
-    SACCADE_ASSIGN(const TextInputs given, text_inputs_of(inputs, config.positions, config.vocabulary));
+    SACCADE_ASSIGN(const TextInputs given,
+                   text_inputs_of(inputs, parts_, config.positions, config.vocabulary));
     if (!given.ids.defined()) return result;
-    if (!(given.mask != 0).any(1).all().item<bool>()) {
+    if (!keeps_a_token_of_each(given.mask)) {
       return fail(ErrorCode::kMismatch, "attention_mask leaves out every token of a text");
     }
     Tensor types;
     if (const auto found = inputs.find("token_type_ids"); found != inputs.end()) {
       types = found->second;
+      const auto outside = [&](int64_t type) { return type < 0 || type >= config.token_types; };
       if (types.is_floating_point() || types.sizes() != given.ids.sizes() ||
-          types.min().item<int64_t>() < 0 || types.max().item<int64_t>() >= config.token_types) {
+          std::ranges::any_of(types.to(DType::kI64).contiguous().integers(), outside)) {
         return fail(ErrorCode::kMismatch, "token_type_ids has shape {}: expected {} of 0 to {}",
-                    shape_text(types.sizes().vec()), shape_text(given.ids.sizes().vec()),
-                    config.token_types - 1);
+                    shape_text(types.sizes()), shape_text(given.ids.sizes()), config.token_types - 1);
       }
-      types = types.to(at::kLong);
+      types = types.to(DType::kI64).contiguous();
     }
     BertTrace trace;
     result["last_hidden_state"] = parts_.model.states(given.ids, given.mask, parts_.dtype, types, &trace);
@@ -108,12 +108,13 @@ class BertEncoder : public Architecture, public TextClassifier {
     SACCADE_TRY(check_texts(texts, parts_.info, config.vocabulary));
     Matrix<float> rows(static_cast<int64_t>(texts.size()), width);
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for (const TextBatch& batch : text_batches(texts, config.pad_id)) {
+      for (const TextBatch& batch : text_batches(texts, config.pad_id, batching())) {
         store_rows(forward(batch), batch.items, rows);
       }
     }));
     return rows;
   }
+  [[nodiscard]] TextBatching batching() const { return {.workspace = parts_.workspace.get()}; }
   [[nodiscard]] Tensor classify(const Tensor& first_state) const {
     return parts_.classifier.forward(parts_.model.pool(first_state));
   }
@@ -189,6 +190,7 @@ Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, co
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
   SACCADE_TRY(check_bert_ids(checkpoint.config, "config.json", parts.tokenizer.get()).in(where));
   parts.model.pack(parts.dtype);
+  if (!parts.labels.empty()) parts.classifier.pack(DType::kF32);
   return std::unique_ptr<Architecture>(std::make_unique<BertEncoder>(std::move(parts)));
 }
 

@@ -124,8 +124,8 @@ TEST(Bert, LayoutsOfTheWeights) {
       if (other.ends_with("LayerNorm.bias")) other.replace(other.size() - 4, 4, "beta");
       renamed[other] = tensor;
     }
-    renamed["cls.predictions.bias"] = torch::zeros({200});
-    renamed["embeddings.position_ids"] = torch::arange(40).view({1, 40});
+    renamed["cls.predictions.bias"] = nn::Tensor::zeros({200});
+    renamed["embeddings.position_ids"] = nn::Tensor::full_integers({1, 40}, 0);
     tensors = std::move(renamed);
   });
   const auto report = conform(folder);
@@ -142,17 +142,17 @@ TEST(Bert, TokenTypesCount) {
   const GoldenCopy copy("bert");
   const fs::path& folder = copy.path();
   const auto io = SafeTensors::open(golden("bert") / "io.safetensors");
-  const auto answer = [&](const torch::Tensor& types) {
+  const auto answer = [&](const nn::Tensor& types) {
     nn::TensorMap tensors = nn::borrow_tensors(*io).value();
     tensors["token_type_ids"] = types;
     fs::remove(folder / "io.safetensors");
     EXPECT_TRUE(save(folder / "io.safetensors", tensors));
     return conform(folder);
   };
-  EXPECT_TRUE(answer(torch::zeros({4, 20}, at::kLong))->ok);
-  EXPECT_FALSE(answer(torch::ones({4, 20}, at::kLong))->ok);
-  EXPECT_FALSE(answer(torch::full({4, 20}, 2, at::kLong)));
-  EXPECT_FALSE(answer(torch::zeros({4, 19}, at::kLong)));
+  EXPECT_TRUE(answer(nn::Tensor::full_integers({4, 20}, 0))->ok);
+  EXPECT_FALSE(answer(nn::Tensor::full_integers({4, 20}, 1))->ok);
+  EXPECT_FALSE(answer(nn::Tensor::full_integers({4, 20}, 2)));
+  EXPECT_FALSE(answer(nn::Tensor::full_integers({4, 19}, 0)));
 }
 
 TEST(Bert, EveryDamageIsNamed) {

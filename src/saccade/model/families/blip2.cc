@@ -7,7 +7,7 @@ namespace {
 
 using nn::BlockNames;
 using nn::Linear;
-using torch::Tensor;
+using nn::Tensor;
 
 constexpr double kInitStd = 0.02;
 
@@ -64,15 +64,15 @@ Result<Blip2Vision> Blip2Vision::make(const Blip2VisionConfig& config, nn::Param
   return vision;
 }
 
-Tensor Blip2Vision::forward(const Tensor& pixels, at::ScalarType dtype) const {
+Tensor Blip2Vision::forward(const Tensor& pixels, DType dtype) const {
   // x: [n, tokens, width]
-  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(at::kFloat);
-  x = torch::cat({class_embedding_.expand({pixels.size(0), 1, x.size(2)}), x}, 1) + positions_;
+  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
+  x = nn::cat({class_embedding_.expand({pixels.size(0), 1, x.size(2)}), x}, 1) + positions_;
   for (const nn::TransformerBlock& block : blocks_) x = block.forward(std::move(x), {}, dtype);
-  return post_norm_.forward(x, at::kFloat);
+  return post_norm_.forward(x, DType::kF32);
 }
 
-void Blip2Vision::pack(at::ScalarType dtype) {
+void Blip2Vision::pack(DType dtype) {
   patch_embedding_.pack(dtype);
   for (nn::TransformerBlock& block : blocks_) block.pack(dtype);
 }
@@ -113,52 +113,53 @@ Result<QFormer> QFormer::make(const QFormerConfig& config, int64_t queries, nn::
 }
 
 Tensor QFormer::embed(const Tensor& ids) const {
-  return at::embedding(word_embedding_, ids) + position_embedding_.slice(0, 0, ids.size(1));
+  return nn::embedding(word_embedding_, ids) + position_embedding_.slice(0, 0, ids.size(1));
 }
 
-Tensor QFormer::finish_queries(const Block& block, Tensor x, const Tensor& memory, at::ScalarType dtype) {
+Tensor QFormer::finish_queries(const Block& block, Tensor x, const Tensor& memory, DType dtype) {
   if (block.cross_attention) x = block.cross_attention->forward(std::move(x), memory, dtype);
   return block.query_mlp.forward(std::move(x), dtype);
 }
 
-Tensor QFormer::ask(const Tensor& memory, at::ScalarType dtype) const {
-  Tensor x = norm_.forward(query_tokens_.expand({memory.size(0), -1, -1}), at::kFloat);
+Tensor QFormer::ask(const Tensor& memory, DType dtype) const {
+  Tensor x =
+      norm_.forward(query_tokens_.in(memory.workspace()).expand({memory.size(0), -1, -1}), DType::kF32);
   for (const Block& block : blocks_) {
     x = finish_queries(block, block.attention.forward(std::move(x), {}, dtype), memory, dtype);
   }
   return x;
 }
 
-Tensor QFormer::read(const Tensor& ids, const Tensor& attention_mask, at::ScalarType dtype) const {
+Tensor QFormer::read(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {
   const Tensor mask = nn::padding_mask(attention_mask);
-  Tensor x = norm_.forward(embed(ids), at::kFloat);
+  Tensor x = norm_.forward(embed(ids), DType::kF32);
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) {
     x = blocks_[i].text_mlp->forward(blocks_[i].attention.forward(std::move(x), mask, dtype), dtype);
   }
   // Of the last block, nothing but the first token's state is read.
-  const Tensor first = torch::zeros({ids.size(0)}, ids.options());
+  const Tensor first = Tensor::zeros({ids.size(0)}, DType::kI64);
   return blocks_.back().text_mlp->forward(blocks_.back().attention.forward_at(x, mask, dtype, first), dtype);
 }
 
 Tensor QFormer::compare(const Tensor& memory, const Tensor& ids, const Tensor& attention_mask,
-                        at::ScalarType dtype) const {
+                        DType dtype) const {
   const int64_t n = ids.size(0);
   const int64_t queries = query_tokens_.size(1);
-  const Tensor all = torch::cat({torch::ones({n, queries}, attention_mask.options()), attention_mask}, 1);
+  const Tensor all = nn::cat({Tensor::full_integers({n, queries}, 1), attention_mask}, 1);
   const Tensor mask = nn::padding_mask(all);
   // x: [n, queries + tokens, width]
-  Tensor x = norm_.forward(torch::cat({query_tokens_.expand({n, -1, -1}), embed(ids)}, 1), at::kFloat);
+  Tensor x = norm_.forward(nn::cat({query_tokens_.expand({n, -1, -1}), embed(ids)}, 1), DType::kF32);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
     x = block.attention.forward(std::move(x), mask, dtype);
     const Tensor asked = finish_queries(block, x.slice(1, 0, queries).contiguous(), memory, dtype);
     if (i + 1 == blocks_.size()) return asked;  // of the text's states, none is read any more
-    x = torch::cat({asked, block.text_mlp->forward(x.slice(1, queries).contiguous(), dtype)}, 1);
+    x = nn::cat({asked, block.text_mlp->forward(x.slice(1, queries).contiguous(), dtype)}, 1);
   }
   return x;
 }
 
-void QFormer::pack(at::ScalarType dtype) {
+void QFormer::pack(DType dtype) {
   for (Block& block : blocks_) {
     block.attention.pack(dtype);
     if (block.cross_attention) block.cross_attention->pack(dtype);
@@ -180,25 +181,24 @@ Result<Blip2Retrieval> Blip2Retrieval::make(const Blip2Config& config, nn::Param
   return model;
 }
 
-Tensor Blip2Retrieval::image_rows(const Tensor& memory, at::ScalarType dtype) const {
+Tensor Blip2Retrieval::image_rows(const Tensor& memory, DType dtype) const {
   return nn::normalize_rows(image_projection.forward(qformer.ask(memory, dtype)));
 }
 
-Tensor Blip2Retrieval::text_rows(const Tensor& ids, const Tensor& attention_mask,
-                                 at::ScalarType dtype) const {
+Tensor Blip2Retrieval::text_rows(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {
   return nn::normalize_rows(text_projection.forward(qformer.read(ids, attention_mask, dtype)));
 }
 
 Tensor Blip2Retrieval::match_logits(const Tensor& memory, const Tensor& ids, const Tensor& attention_mask,
-                                    at::ScalarType dtype) const {
-  return match_head.forward(qformer.compare(memory, ids, attention_mask, dtype)).mean(1);
+                                    DType dtype) const {
+  return nn::mean(match_head.forward(qformer.compare(memory, ids, attention_mask, dtype)), 1);
 }
 
-void Blip2Retrieval::pack(at::ScalarType dtype) {
+void Blip2Retrieval::pack(DType dtype) {
   vision.pack(dtype);
   qformer.pack(dtype);
   // A few rows a picture: no time to win, and the last step stays exact.
-  for (Linear* layer : {&image_projection, &text_projection, &match_head}) layer->pack(at::kFloat);
+  for (Linear* layer : {&image_projection, &text_projection, &match_head}) layer->pack(DType::kF32);
 }
 
 Result<Blip2T5> Blip2T5::make(const Blip2Config& config, nn::ParameterSource& source) {
@@ -212,10 +212,10 @@ Result<Blip2T5> Blip2T5::make(const Blip2Config& config, nn::ParameterSource& so
   return model;
 }
 
-void Blip2T5::pack(at::ScalarType dtype) {
+void Blip2T5::pack(DType dtype) {
   vision.pack(dtype);
   qformer.pack(dtype);
-  language_projection.pack(at::kFloat);
+  language_projection.pack(DType::kF32);
   text.pack(dtype);
 }
 

@@ -77,13 +77,13 @@ class Blip2Vision {
  public:
   static Result<Blip2Vision> make(const Blip2VisionConfig& config, nn::ParameterSource& source);
   // pixels: [n, 3, image_size, image_size] float32 -> [n, tokens, width] float32, the class token first.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& pixels, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   Blip2VisionConfig config_;
   nn::Linear patch_embedding_;
-  torch::Tensor class_embedding_, positions_;
+  nn::Tensor class_embedding_, positions_;
   std::vector<nn::TransformerBlock> blocks_;
   nn::LayerNorm post_norm_;
 };
@@ -94,16 +94,15 @@ class QFormer {
 
   // memory: [n, rows, memory_width], the vision tower's states
   // -> the queries' states, [n, queries, width] float32.
-  [[nodiscard]] torch::Tensor ask(const torch::Tensor& memory, at::ScalarType dtype) const;
+  [[nodiscard]] nn::Tensor ask(const nn::Tensor& memory, DType dtype) const;
   // The rest needs a Q-Former that reads text. ids, attention_mask: [n, tokens] int64.
   // The state at a text's first token: [n, width] float32.
-  [[nodiscard]] torch::Tensor read(const torch::Tensor& ids, const torch::Tensor& attention_mask,
-                                   at::ScalarType dtype) const;
+  [[nodiscard]] nn::Tensor read(const nn::Tensor& ids, const nn::Tensor& attention_mask, DType dtype) const;
   // The queries' states after looking at picture and text i, for every i: [n, queries, width] float32. memory
   // may be [1, ...]: one picture for all texts.
-  [[nodiscard]] torch::Tensor compare(const torch::Tensor& memory, const torch::Tensor& ids,
-                                      const torch::Tensor& attention_mask, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor compare(const nn::Tensor& memory, const nn::Tensor& ids,
+                                   const nn::Tensor& attention_mask, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   struct Block {
@@ -113,13 +112,12 @@ class QFormer {
     std::optional<nn::PostNormMlp> text_mlp;
   };
   static Result<Block> make_block(const QFormerConfig& config, int64_t index, nn::ParameterSource& source);
-  [[nodiscard]] torch::Tensor embed(const torch::Tensor& ids) const;
+  [[nodiscard]] nn::Tensor embed(const nn::Tensor& ids) const;
   // What a block does with the queries' states after its attention: [n, queries, width].
-  static torch::Tensor finish_queries(const Block& block, torch::Tensor x, const torch::Tensor& memory,
-                                      at::ScalarType dtype);
+  static nn::Tensor finish_queries(const Block& block, nn::Tensor x, const nn::Tensor& memory, DType dtype);
 
-  torch::Tensor query_tokens_;                         // [1, queries, width]
-  torch::Tensor word_embedding_, position_embedding_;  // undefined without text
+  nn::Tensor query_tokens_;                         // [1, queries, width]
+  nn::Tensor word_embedding_, position_embedding_;  // undefined without text
   nn::LayerNorm norm_;
   std::vector<Block> blocks_;
 };
@@ -132,14 +130,14 @@ struct Blip2Retrieval {
 
   static Result<Blip2Retrieval> make(const Blip2Config& config, nn::ParameterSource& source);
   // From the vision tower's states: [n, queries, projection] float32, each row of length 1.
-  [[nodiscard]] torch::Tensor image_rows(const torch::Tensor& memory, at::ScalarType dtype) const;
+  [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& memory, DType dtype) const;
   // [n, projection] float32, each row of length 1.
-  [[nodiscard]] torch::Tensor text_rows(const torch::Tensor& ids, const torch::Tensor& attention_mask,
-                                        at::ScalarType dtype) const;
+  [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
+                                     DType dtype) const;
   // [n, 2] float32, logits of "does not match" and "matches", each the mean over the queries.
-  [[nodiscard]] torch::Tensor match_logits(const torch::Tensor& memory, const torch::Tensor& ids,
-                                           const torch::Tensor& attention_mask, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor match_logits(const nn::Tensor& memory, const nn::Tensor& ids,
+                                        const nn::Tensor& attention_mask, DType dtype) const;
+  void pack(DType dtype);
 };
 
 // Blip2ForConditionalGeneration with a T5, as far as its encoder: what writes text is left out.
@@ -150,7 +148,7 @@ struct Blip2T5 {
   T5Encoder text;
 
   static Result<Blip2T5> make(const Blip2Config& config, nn::ParameterSource& source);
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 };
 
 }  // namespace saccade

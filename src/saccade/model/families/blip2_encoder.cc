@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 // What both kinds are loaded with, beside their models.
 struct Parts : EncoderParts {
@@ -24,7 +24,10 @@ nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& conf
       ids->second.size(1) <= config.queries) {
     return inputs;
   }
-  if (!(ids->second.slice(1, 0, config.queries) == *config.image_token).all().item<bool>()) return inputs;
+  const Tensor places = ids->second.slice(1, 0, config.queries).to(DType::kF64).contiguous();
+  for (int64_t i = 0; i < places.numel(); ++i) {
+    if (places.data<double>()[i] != static_cast<double>(*config.image_token)) return inputs;
+  }
   for (const char* name : {"input_ids", "attention_mask"}) {
     const auto found = inputs.find(name);
     if (found == inputs.end() || found->second.dim() != 2) continue;
@@ -51,7 +54,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     Matrix<float> rows(pixels.rows(), parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
         store_rows(mean_rows(model_.image_rows(look(piece), parts_.dtype)), first, rows);
       });
     }));
@@ -62,7 +65,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     RowSets sets = equal_row_sets(pixels.rows(), config().queries, parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
         store_rows(model_.image_rows(look(piece), parts_.dtype), first * config().queries, sets.rows);
       });
     }));
@@ -73,7 +76,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
     SACCADE_TRY(check_texts(texts, parts_.info, config().qformer.vocabulary));
     Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for (const TextBatch& batch : text_batches(texts, config().qformer.pad_id)) {
+      for (const TextBatch& batch : text_batches(texts, config().qformer.pad_id, batching())) {
         store_rows(model_.text_rows(batch.ids, batch.mask, parts_.dtype), batch.items, rows);
       }
     }));
@@ -110,11 +113,10 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
 
   Result<nn::TensorMap> answers(const nn::TensorMap& given) override {
     const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
     const nn::TensorMap inputs = without_image_tokens(given, config());
-    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_.info));
+    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_));
     SACCADE_ASSIGN(const TextInputs texts,
-                   text_inputs_of(inputs, config().qformer.positions, config().qformer.vocabulary));
+                   text_inputs_of(inputs, parts_, config().qformer.positions, config().qformer.vocabulary));
     nn::TensorMap result;
     if (pixels.defined()) {
       result["vision_last_hidden_state"] = look(pixels);
@@ -125,8 +127,8 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
       result["text_embeds"] = model_.text_rows(texts.ids, texts.mask, parts_.dtype);
     }
     if (pixels.defined() && texts.ids.defined()) {
-      const Tensor each_query = at::matmul(result["image_embeds"], result["text_embeds"].t());
-      result["itc_logits_per_image"] = each_query.amax(1);  // [images, texts]
+      const Tensor each_query = nn::row_products(result["image_embeds"], result["text_embeds"]);
+      result["itc_logits_per_image"] = nn::largest(each_query, 1);  // [images, texts]
       if (pixels.size(0) == texts.ids.size(0)) {
         result["itm_logits"] =
             model_.match_logits(result["vision_last_hidden_state"], texts.ids, texts.mask, parts_.dtype);
@@ -137,6 +139,9 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
 
  private:
   const Blip2Config& config() const { return parts_.config; }
+  TextBatching batching(int64_t extra_tokens = 0) const {
+    return {.workspace = parts_.workspace.get(), .extra_tokens = extra_tokens};
+  }
   Tensor look(const Tensor& pixels) const { return model_.vision.forward(pixels, parts_.dtype); }
 
   // A picture as the towers see it.
@@ -171,9 +176,9 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
     if (!new_pictures.empty()) {
       std::vector<Tensor> pictures;
       for (const int64_t row : new_pictures) {
-        pictures.push_back(picture_tensor(pixels.slice(row, 1), parts_.info));
+        pictures.push_back(picture_tensor(pixels.slice(row, 1), parts_));
       }
-      const Tensor memory = look(torch::cat(pictures));
+      const Tensor memory = look(nn::cat(pictures));
       const Tensor rows = model_.image_rows(memory, parts_.dtype);
       for (int64_t i = 0; i < memory.size(0); ++i) {
         sights.push_back({memory.slice(0, i, i + 1), rows.slice(0, i, i + 1)});
@@ -182,8 +187,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
       seen_ = {{last.begin(), last.end()}, {sights.back().memory.clone(), sights.back().rows.clone()}};
     }
     Matrix<float> out(pixels.rows(), 1);
-    for (const TextBatch& batch :
-         text_batches(texts, config().qformer.pad_id, {.extra_tokens = config().queries})) {
+    for (const TextBatch& batch : text_batches(texts, config().qformer.pad_id, batching(config().queries))) {
       std::vector<Tensor> memories, rows;
       for (const size_t item : batch.items) {
         const Sight& sight = sights[static_cast<size_t>(which[item])];
@@ -191,13 +195,17 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
         rows.push_back(sight.rows);
       }
       const bool one = std::all_of(memories.begin(), memories.end(), [&](const Tensor& memory) {
-        return memory.data_ptr() == memories.front().data_ptr();
+        return memory.raw() == memories.front().raw();
       });
-      const Tensor memory = one ? memories.front() : torch::cat(memories);
+      const Tensor memory = one ? memories.front() : nn::cat(memories);
       const Tensor logits = model_.match_logits(memory, batch.ids, batch.mask, parts_.dtype);
       const Tensor text_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
-      const Tensor similarity = at::bmm(torch::cat(rows), text_rows.unsqueeze(2)).amax(1);
-      store_rows(logits.slice(1, 1, 2) + similarity, batch.items, out);
+      std::vector<Tensor> similarities;  // of the query that suits the text best, [1] each
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const Tensor text = text_rows[static_cast<int64_t>(i)].unsqueeze(0);
+        similarities.push_back(nn::largest(nn::row_products(rows[i][0], text), 0));
+      }
+      store_rows(logits.slice(1, 1, 2) + nn::cat(similarities).unsqueeze(1), batch.items, out);
     }
     scores.insert(scores.end(), out.values().begin(), out.values().end());
   }
@@ -229,7 +237,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     RowSets sets = equal_row_sets(pixels.rows(), image_rows(), image_width(state));
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
         store_rows(image_states(piece, state), first * image_rows(), sets.rows);
       });
     }));
@@ -240,7 +248,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
     SACCADE_TRY(check_texts(texts, parts_.info, config().text.vocabulary));
     RowSets sets = token_row_sets(texts, text_width());
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for (const TextBatch& batch : text_batches(texts, config().text.pad_id)) {
+      for (const TextBatch& batch : text_batches(texts, config().text.pad_id, batching())) {
         store_token_rows(model_.text.forward(batch.ids, batch.mask, parts_.dtype), batch, sets);
       }
     }));
@@ -253,7 +261,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     Matrix<float> rows(pixels.rows(), parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, parts_.info, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
         store_rows(mean_rows(image_states(piece, ImageState::kProjected)), first, rows);
       });
     }));
@@ -264,7 +272,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
     SACCADE_TRY(check_texts(texts, parts_.info, config().text.vocabulary));
     Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
     SACCADE_TRY(run_alone(mutex_, [&] {
-      for (const TextBatch& batch : text_batches(texts, config().text.pad_id)) {
+      for (const TextBatch& batch : text_batches(texts, config().text.pad_id, batching())) {
         const Tensor states = model_.text.forward(batch.ids, batch.mask, parts_.dtype);
         store_rows(mean_rows(states, batch.mask), batch.items, rows);
       }
@@ -274,11 +282,10 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
 
   Result<nn::TensorMap> answers(const nn::TensorMap& given) override {
     const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
     const nn::TensorMap inputs = without_image_tokens(given, config());
-    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_.info));
+    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_));
     SACCADE_ASSIGN(const TextInputs texts,
-                   text_inputs_of(inputs, parts_.info.context, config().text.vocabulary));
+                   text_inputs_of(inputs, parts_, parts_.info.context, config().text.vocabulary));
     nn::TensorMap result;
     if (pixels.defined()) {
       result["vision_last_hidden_state"] = model_.vision.forward(pixels, parts_.dtype);
@@ -294,6 +301,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
  private:
   const Blip2Config& config() const { return parts_.config; }
 
+  TextBatching batching() const { return {.workspace = parts_.workspace.get()}; }
   Tensor image_states(const Tensor& pixels, ImageState state) const {
     const Tensor queries = model_.qformer.ask(model_.vision.forward(pixels, parts_.dtype), parts_.dtype);
     return state == ImageState::kQueries ? queries : model_.language_projection.forward(queries);

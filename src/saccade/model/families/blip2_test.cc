@@ -2,6 +2,7 @@
 #include "saccade/model/families/blip2.h"
 
 #include <cmath>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -9,13 +10,12 @@
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/model/outline.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade {
 namespace {
 
 using namespace test;
-using torch::Tensor;
+using nn::Tensor;
 
 constexpr int64_t kPixels = 3 * 56 * 56;
 constexpr int64_t kQueries = 8;
@@ -32,21 +32,28 @@ struct Answers {
   [[nodiscard]] const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
   [[nodiscard]] MatrixView<const float> pictures() const {
     const Tensor& pixels = tensors.at("pixel_values");
-    return {pixels.data_ptr<float>(), pixels.size(0), kPixels};
+    return {pixels.data<float>(), pixels.size(0), kPixels};
   }
   // Each cut to what its mask keeps.
   [[nodiscard]] std::vector<TokenizedText> texts() const {
     std::vector<TokenizedText> result(static_cast<size_t>(tensors.at("input_ids").size(0)));
     for (size_t i = 0; i < result.size(); ++i) {
       const auto row = static_cast<int64_t>(i);
-      const auto length = tensors.at("attention_mask")[row].sum().item<int64_t>();
+      const auto kept = tensors.at("attention_mask")[row].integers();
+      const int64_t length = std::accumulate(kept.begin(), kept.end(), int64_t{0});
       for (int64_t t = 0; t < length; ++t) {
-        result[i].ids.push_back(tensors.at("input_ids")[row][t].item<int32_t>());
+        result[i].ids.push_back(static_cast<int32_t>(tensors.at("input_ids").at({row, t})));
       }
     }
     return result;
   }
 };
+
+// The mean of rows [n, width], brought to length 1.
+Tensor unit_mean(const Tensor& rows) {
+  const Tensor mean = nn::mean(rows, 0);
+  return mean * (1 / norm_of(mean));
+}
 
 class Blip2Golden : public testing::TestWithParam<std::string> {};
 
@@ -99,12 +106,12 @@ TEST(Blip2Retrieval, MaxSimOfTheRowsIsTheContrastiveSimilarity) {
           dot += static_cast<double>(images.rows(row, c)) * texts.rows(t, c);
         largest = std::max(largest, dot);
       }
-      EXPECT_NEAR(largest, expected["itc_logits_per_image"][i][t].item<double>(), 1e-5);
+      EXPECT_NEAR(largest, expected["itc_logits_per_image"].at({i, t}), 1e-5);
     }
     // The dense row: the rows' mean, brought to length 1.
-    const Tensor mean = expected["image_embeds"][i].mean(0);
+    const Tensor mean = unit_mean(expected["image_embeds"][i]);
     for (int64_t c = 0; c < width; ++c) {
-      EXPECT_NEAR(dense(i, c), (mean[c] / mean.norm()).item<float>(), 1e-5);
+      EXPECT_NEAR(dense(i, c), mean.at({c}), 1e-5);
       EXPECT_EQ(dense_texts(i, c), texts.rows(i, c));
     }
   }
@@ -120,8 +127,8 @@ TEST(Blip2Retrieval, PairScoresAreMatchingLogitPlusSimilarity) {
   const std::vector<float> scores = scorer->score_pairs(expected.pictures(), texts).value();
   ASSERT_EQ(scores.size(), 3U);
   for (int64_t i = 0; i < 3; ++i) {
-    const double logit = expected["itm_logits"][i][1].item<double>();
-    const double similarity = expected["itc_logits_per_image"][i][i].item<double>();
+    const double logit = expected["itm_logits"].at({i, 1});
+    const double similarity = expected["itc_logits_per_image"].at({i, i});
     EXPECT_GT(std::abs(similarity), 1e-3);  // or the sum would show nothing
     EXPECT_NEAR(scores[static_cast<size_t>(i)], logit + similarity, 1e-5);
   }
@@ -170,15 +177,16 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
   const RowSets queries = frozen->image_features(expected.pictures(), State::kQueries).value();
   EXPECT_EQ(queries.begin.back(), 3 * kQueries);
   EXPECT_EQ(queries.rows.columns(), frozen->image_width(State::kQueries));
-  const Tensor rows = torch::from_blob(const_cast<float*>(queries.rows.data()), {3, kQueries, 48});
-  EXPECT_LT((rows - expected["query_output"]).abs().max().item<double>(), 1e-4);
+  const Tensor rows = Tensor::borrow(queries.rows.data(), {3, kQueries, 48}, DType::kF32);
+  EXPECT_LT(max_difference(rows, expected["query_output"]), 1e-4);
   const auto weights = SafeTensors::open(golden("blip2-t5") / "model.safetensors");
   const nn::TensorMap tensors = nn::borrow_tensors(*weights).value();
-  const Tensor through = at::linear(expected["query_output"], tensors.at("language_projection.weight"),
-                                    tensors.at("language_projection.bias"));
+  const Tensor through =
+      nn::row_products(expected["query_output"], tensors.at("language_projection.weight")) +
+      tensors.at("language_projection.bias");
   const RowSets projected = frozen->image_features(expected.pictures(), State::kProjected).value();
-  const Tensor ours = torch::from_blob(const_cast<float*>(projected.rows.data()), {3, kQueries, 48});
-  EXPECT_LT((ours - through).abs().max().item<double>(), 1e-4);
+  const Tensor ours = Tensor::borrow(projected.rows.data(), {3, kQueries, 48}, DType::kF32);
+  EXPECT_LT(max_difference(ours, through), 1e-4);
 
   const std::vector<TokenizedText> texts = expected.texts();
   const RowSets states = frozen->text_features(texts).value();
@@ -188,17 +196,17 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
     const auto length = static_cast<int64_t>(texts[i].ids.size());
     ASSERT_EQ(states.begin[i + 1] - states.begin[i], length);
     const Tensor reference = expected["text_encoder_last_hidden_state"][static_cast<int64_t>(i)];
-    const Tensor mine = torch::from_blob(
-        const_cast<float*>(states.rows.data()) + states.begin[i] * frozen->text_width(), {length, 48});
-    EXPECT_LT((mine - reference.slice(0, 0, length)).abs().max().item<double>(), 1e-4);
-    const Tensor mean = reference.slice(0, 0, length).mean(0);
+    const Tensor mine = Tensor::borrow(states.rows.data() + states.begin[i] * frozen->text_width(),
+                                       {length, 48}, DType::kF32);
+    EXPECT_LT(max_difference(mine, reference.slice(0, 0, length)), 1e-4);
+    const Tensor mean = unit_mean(reference.slice(0, 0, length));
     for (int64_t c = 0; c < 48; ++c) {
-      EXPECT_NEAR(dense(static_cast<int64_t>(i), c), (mean[c] / mean.norm()).item<float>(), 1e-4);
+      EXPECT_NEAR(dense(static_cast<int64_t>(i), c), mean.at({c}), 1e-4);
     }
   }
   const Matrix<float> images = (*encoder)->encode_images(expected.pictures()).value();
-  const Tensor mean = through[2].mean(0);
-  for (int64_t c = 0; c < 48; ++c) EXPECT_NEAR(images(2, c), (mean[c] / mean.norm()).item<float>(), 1e-4);
+  const Tensor mean = unit_mean(through[2]);
+  for (int64_t c = 0; c < 48; ++c) EXPECT_NEAR(images(2, c), mean.at({c}), 1e-4);
 }
 
 // What is written differently in the files of other years, and means the same.
@@ -230,14 +238,15 @@ TEST(Blip2Config, OtherSpellingsGiveTheSameAnswers) {
        }},
       {"a buffer of older transformers",
        [](const fs::path& f) {
-         edit_weights(f, [](nn::TensorMap& t) { t["embeddings.position_ids"] = torch::arange(40); });
+         edit_weights(
+             f, [](nn::TensorMap& t) { t["embeddings.position_ids"] = Tensor::full_integers({40}, 0); });
        }},
       {"places for the picture before the text", [](const fs::path& f) {
          edit_config(f, [](Json& c) { c["image_token_index"] = 200; });
          Answers io("blip2-itm");
-         io.tensors["input_ids"] = torch::cat({torch::full({3, kQueries}, 200), io["input_ids"]}, 1);
+         io.tensors["input_ids"] = nn::cat({Tensor::full_integers({3, kQueries}, 200), io["input_ids"]}, 1);
          io.tensors["attention_mask"] =
-             torch::cat({torch::ones({3, kQueries}, at::kLong), io["attention_mask"]}, 1);
+             nn::cat({nn::Tensor::full_integers({3, kQueries}, 1), io["attention_mask"]}, 1);
          fs::remove(f / "io.safetensors");
          ASSERT_TRUE(save(f / "io.safetensors", io.tensors));
        }}};
@@ -255,7 +264,7 @@ TEST(Blip2Config, OtherSpellingsGiveTheSameAnswers) {
   edit_weights(folder, [](nn::TensorMap& t) {
     t["language_model.encoder.embed_tokens.weight"] = t["language_model.shared.weight"];
     t.erase("language_model.shared.weight");
-    t["language_model.lm_head.weight"] = torch::zeros({200, 48});
+    t["language_model.lm_head.weight"] = nn::Tensor::zeros({200, 48});
   });
   const auto report = conform(folder);
   ASSERT_TRUE(report) << report.error().message;
@@ -296,7 +305,7 @@ TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
   }
   edit_config(folder, [](Json& c) { c["qformer_config"]["vocab_size"] = 389; });
   edit_weights(folder, [](nn::TensorMap& t) {
-    t["embeddings.word_embeddings.weight"] = torch::ones({389, 48});
+    t["embeddings.word_embeddings.weight"] = nn::Tensor::full({389, 48}, 1);
   });
   const std::string marked = "A dog: (runs)!";
   const auto plain = load_encoder(folder);
@@ -328,7 +337,7 @@ TEST(Blip2Retrieval, QueryKeyValueMayHaveNoBias) {
       }
     });
   };
-  edit_biases([](nn::TensorMap& t, const std::string& name) { t[name] = torch::zeros({192}); });
+  edit_biases([](nn::TensorMap& t, const std::string& name) { t[name] = nn::Tensor::zeros({192}); });
   const Answers inputs("blip2-itm");
   const Matrix<float> zero = (*load_encoder(folder))->encode_images(inputs.pictures()).value();
   edit_config(folder, [](Json& c) { c["vision_config"]["qkv_bias"] = false; });
@@ -389,13 +398,14 @@ TEST(Blip2Retrieval, EveryDamageIsNamed) {
        {"missing head", without_tensor("itm_head.bias"), "tensor itm_head.bias of shape [2] is missing"},
        {"extra tensor",
         [](const fs::path& f) {
-          edit_weights(f, [](nn::TensorMap& t) { t["lm_head.weight"] = torch::ones({2}); });
+          edit_weights(f, [](nn::TensorMap& t) { t["lm_head.weight"] = nn::Tensor::full({2}, 1); });
         },
         "tensor lm_head.weight of shape [2] has no place"},
        {"wrong shape",
         [](const fs::path& f) {
-          edit_weights(
-              f, [](nn::TensorMap& t) { t["vision_model.embeddings.class_embedding"] = torch::ones({64}); });
+          edit_weights(f, [](nn::TensorMap& t) {
+            t["vision_model.embeddings.class_embedding"] = nn::Tensor::full({64}, 1);
+          });
         },
         "tensor vision_model.embeddings.class_embedding has shape [64], the config asks for [1, 1, 64]"},
        {"more queries than there are", config_with([](Json& c) { c["num_query_tokens"] = 9; }),

@@ -7,8 +7,13 @@
 // other layouts are renamed when they are read (checkpoint.h).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -49,50 +54,190 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);
 // config.json for a trained model, as transformers reads it.
 Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int64_t end_id, int64_t pad_id);
 
+// Where each of ids [n, tokens] int64 has its first end_id; without one, its first highest id: [n] int64.
+nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_id);
+
+// T: nn::Tensor for inference, Variable (train/variable.h) for training.
 // Not thread-safe while training or packing; forward passes alone are.
-class ClipModel {
+template <typename T>
+class ClipModelOf {
  public:
-  static Result<ClipModel> make(const ClipConfig& config, nn::ParameterSource& source);
+  // kUnsupported for a ResNet that is to be trained.
+  static Result<ClipModelOf> make(const ClipConfig& config, nn::ParameterSourceOf<T>& source);
 
   // pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
   // keep: undefined, or [n, kept] int64: the patches to look at, for training on a part of each picture.
-  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
-                                            TowerTrace* trace = nullptr,
-                                            const torch::Tensor& keep = {}) const;
+  [[nodiscard]] T encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
+                                const nn::Tensor& keep = {}) const;
   // ids: [n, tokens] int64, tokens <= positions; attention_mask:
   // undefined or [n, tokens], 0 leaves a token out.
   // -> [n, projection] float32, not normalized. Text is causal: what follows the end token changes nothing.
-  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, at::ScalarType dtype,
-                                           const torch::Tensor& attention_mask = {},
-                                           TowerTrace* trace = nullptr) const;
+  [[nodiscard]] T encode_texts(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
+                               TowerTraceOf<T>* trace = nullptr) const;
 
   // log of the inverse temperature, a scalar parameter.
-  [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
+  [[nodiscard]] const T& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const ClipConfig& config() const { return config_; }
   // Where each text's state is read: [n] int64.
-  [[nodiscard]] torch::Tensor end_positions(const torch::Tensor& ids) const;
+  [[nodiscard]] nn::Tensor end_positions(const nn::Tensor& ids) const {
+    return clip_end_positions(ids, config_.end_id);
+  }
 
-  // Repacks the linear layers for inference in `dtype` (kFloat or kBFloat16).
-  void pack(at::ScalarType dtype);
+  // Repacks the linear layers for inference in `dtype` (kF32 or kBF16).
+  void pack(DType dtype);
 
  private:
-  Status make_vision(nn::ParameterSource& source);
-  Status make_text(nn::ParameterSource& source);
+  static constexpr bool kTrains = !std::is_same_v<T, nn::Tensor>;
+
+  Status make_vision(nn::ParameterSourceOf<T>& source);
+  Status make_text(nn::ParameterSourceOf<T>& source);
 
   ClipConfig config_;
   // vision
   std::optional<ResNetTower> resnet_;  // in the place of all that follows up to the text
-  nn::Linear patch_embedding_;
-  torch::Tensor class_embedding_, vision_positions_;
-  nn::LayerNorm pre_norm_, post_norm_;
-  std::vector<nn::TransformerBlock> vision_blocks_;
-  nn::Linear visual_projection_;
+  nn::LinearOf<T> patch_embedding_;
+  T class_embedding_, vision_positions_;
+  nn::LayerNormOf<T> pre_norm_, post_norm_;
+  std::vector<nn::TransformerBlockOf<T>> vision_blocks_;
+  nn::LinearOf<T> visual_projection_;
   // text
-  torch::Tensor token_embedding_, text_positions_;
-  std::vector<nn::TransformerBlock> text_blocks_;
-  nn::LayerNorm final_norm_;
-  nn::Linear text_projection_;
-  torch::Tensor logit_scale_;
+  T token_embedding_, text_positions_;
+  std::vector<nn::TransformerBlockOf<T>> text_blocks_;
+  nn::LayerNormOf<T> final_norm_;
+  nn::LinearOf<T> text_projection_;
+  T logit_scale_;
 };
+using ClipModel = ClipModelOf<nn::Tensor>;
+
+// --- definitions ----------------------------------------------------------------------------------------
+
+template <typename T>
+Result<ClipModelOf<T>> ClipModelOf<T>::make(const ClipConfig& config, nn::ParameterSourceOf<T>& source) {
+  ClipModelOf model;
+  model.config_ = config;
+  if (!config.resnet) {
+    SACCADE_TRY(model.make_vision(source));
+  } else if constexpr (kTrains) {
+    return fail(ErrorCode::kUnsupported, "a picture tower of convolutions (ResNet) is not trained here");
+  } else {
+    SACCADE_ASSIGN(model.resnet_,
+                   ResNetTower::make(source, *config.resnet, config.image_size, config.projection));
+  }
+  SACCADE_TRY(model.make_text(source));
+  SACCADE_ASSIGN(model.logit_scale_, source.take("logit_scale", {}, {config.logit_scale_init, 0}));
+  return model;
+}
+
+template <typename T>
+Status ClipModelOf<T>::make_vision(nn::ParameterSourceOf<T>& source) {
+  const auto vision_width = static_cast<double>(config_.vision.width);
+  const double vision_std = 1 / std::sqrt(vision_width);
+  const int64_t side = config_.image_size / config_.patch_size;
+  const int64_t patch_values = config_.channels * config_.patch_size * config_.patch_size;
+
+  const std::string vision = "vision_model";
+  SACCADE_ASSIGN(class_embedding_, source.take(vision + ".embeddings.class_embedding", {config_.vision.width},
+                                               {0, vision_std}));
+  SACCADE_ASSIGN(const T kernel,
+                 source.take(vision + ".embeddings.patch_embedding.weight",
+                             {config_.vision.width, config_.channels, config_.patch_size, config_.patch_size},
+                             {0, 1 / std::sqrt(static_cast<double>(patch_values))}));
+  patch_embedding_ = nn::LinearOf<T>(kernel.view({config_.vision.width, patch_values}));
+  SACCADE_ASSIGN(vision_positions_, source.take(vision + ".embeddings.position_embedding.weight",
+                                                {side * side + 1, config_.vision.width}, {0, vision_std}));
+  // "pre_layrnorm" is how the published checkpoints spell it.
+  SACCADE_ASSIGN(pre_norm_, nn::LayerNormOf<T>::make(source, vision + ".pre_layrnorm", config_.vision.width,
+                                                     config_.vision.eps));
+  SACCADE_ASSIGN(vision_blocks_, make_blocks(source, vision, config_.vision));
+  SACCADE_ASSIGN(post_norm_, nn::LayerNormOf<T>::make(source, vision + ".post_layernorm",
+                                                      config_.vision.width, config_.vision.eps));
+  SACCADE_ASSIGN(visual_projection_, nn::LinearOf<T>::make(source, "visual_projection", config_.vision.width,
+                                                           config_.projection, vision_std, true));
+  return {};
+}
+
+template <typename T>
+Status ClipModelOf<T>::make_text(nn::ParameterSourceOf<T>& source) {
+  const auto text_width = static_cast<double>(config_.text.width);
+  const std::string text = "text_model";
+  SACCADE_ASSIGN(token_embedding_, source.take(text + ".embeddings.token_embedding.weight",
+                                               {config_.vocabulary, config_.text.width}, {0, 0.02}));
+  SACCADE_ASSIGN(text_positions_, source.take(text + ".embeddings.position_embedding.weight",
+                                              {config_.positions, config_.text.width}, {0, 0.01}));
+  SACCADE_ASSIGN(text_blocks_, make_blocks(source, text, config_.text));
+  SACCADE_ASSIGN(final_norm_, nn::LayerNormOf<T>::make(source, text + ".final_layer_norm", config_.text.width,
+                                                       config_.text.eps));
+  SACCADE_ASSIGN(text_projection_,
+                 nn::LinearOf<T>::make(source, "text_projection", config_.text.width, config_.projection,
+                                       1 / std::sqrt(text_width), true));
+  return {};
+}
+
+template <typename T>
+T ClipModelOf<T>::encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* trace,
+                                const nn::Tensor& keep) const {
+  if constexpr (!kTrains) {
+    if (resnet_) {
+      std::pair<T, T> stages;
+      T rows = resnet_->forward(pixels, dtype, trace == nullptr ? nullptr : &stages);
+      if (trace != nullptr) std::tie(trace->hidden_1, trace->last_hidden_state) = stages;
+      return rows;
+    }
+  }
+  const int64_t n = pixels.size(0);
+  const int64_t width = config_.vision.width;
+  // x: [n, patches, width]
+  T x = patch_embedding_.forward(patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
+  x = x + vision_positions_.slice(0, 1);
+  if (keep.defined()) x = gather_rows(x, keep);
+  const T first = (class_embedding_ + vision_positions_[0]).expand({n, 1, width});
+  x = pre_norm_.forward(cat(std::vector<T>{first, x}, 1), DType::kF32);
+  if (only_pooled(x, trace)) {
+    x = run_blocks_to(nn::Tensor::zeros({n}, DType::kI64), vision_blocks_, std::move(x), {}, dtype);
+  } else {
+    x = run_blocks(vision_blocks_, vision_blocks_.size(), std::move(x), {}, dtype, trace);
+    if (trace != nullptr) trace->last_hidden_state = x;
+    x = x.select(1, 0);
+  }
+  return visual_projection_.forward(post_norm_.forward(x, DType::kF32));
+}
+
+template <typename T>
+T ClipModelOf<T>::encode_texts(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask,
+                               TowerTraceOf<T>* trace) const {
+  const int64_t tokens = ids.size(1);
+  nn::Tensor mask = nn::causal_mask(tokens);
+  if (attention_mask.defined()) mask = mask + nn::padding_mask(attention_mask);
+  // x: [n, tokens, width]
+  T x = embedding(token_embedding_, ids) + text_positions_.slice(0, 0, tokens);
+  const nn::Tensor ends = end_positions(ids);
+  if (only_pooled(x, trace)) {
+    x = run_blocks_to(ends, text_blocks_, std::move(x), mask, dtype);
+    return text_projection_.forward(final_norm_.forward(x, DType::kF32));
+  }
+  x = run_blocks(text_blocks_, text_blocks_.size(), std::move(x), mask, dtype, trace);
+  if (trace == nullptr) {
+    x = final_norm_.forward(take_rows(x, ends), DType::kF32);
+    return text_projection_.forward(x);
+  }
+  trace->last_hidden_state = final_norm_.forward(x, DType::kF32);
+  return text_projection_.forward(take_rows(trace->last_hidden_state, ends));
+}
+
+template <typename T>
+void ClipModelOf<T>::pack(DType dtype) {
+  for (auto* blocks : {&vision_blocks_, &text_blocks_}) {
+    for (nn::TransformerBlockOf<T>& block : *blocks) block.pack(dtype);
+  }
+  if (resnet_) {
+    resnet_->pack(dtype);
+  } else {
+    patch_embedding_.pack(dtype);
+    visual_projection_.pack(DType::kF32);  // one row a picture: no time to win, and the last step stays exact
+  }
+  text_projection_.pack(DType::kF32);
+}
+
+extern template class ClipModelOf<nn::Tensor>;
 
 }  // namespace saccade

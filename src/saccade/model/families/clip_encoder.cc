@@ -1,4 +1,6 @@
 // A CLIP checkpoint as an encoder.
+#include <cmath>
+
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/clip.h"
 
@@ -6,7 +8,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using torch::Tensor;
+using nn::Tensor;
 
 // What reference implementations save beside the weights: 0, 1, 2, ... (transformers), sizes and the causal
 // mask (OpenAI), which rows of two position tables are read (Long-CLIP), for how many batches statistics were
@@ -40,7 +42,9 @@ class ClipEncoder : public DualEncoder {
   Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
     return model_.encode_texts(ids, dtype(), mask, trace);
   }
-  Tensor logits(const Tensor& cosines) const override { return cosines * model_.logit_scale().exp(); }
+  Tensor logits(const Tensor& cosines) const override {
+    return cosines * std::exp(model_.logit_scale().item());
+  }
 
   ClipModel model_;
 };
@@ -125,7 +129,7 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   SACCADE_TRY(source.all_used(kBuffers).in(where_of_tensors(checkpoint)));
 
   set_shape(config, parts.info);
-  parts.info.logit_scale = model.logit_scale().exp().item<float>();
+  parts.info.logit_scale = std::exp(static_cast<float>(model.logit_scale().item()));
   SACCADE_ASSIGN(parts.preprocessing, clip_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
       checkpoint.layout == Layout::kHuggingFace ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi;

@@ -9,7 +9,7 @@
 namespace saccade {
 
 using nn::Linear;
-using torch::Tensor;
+using nn::Tensor;
 
 namespace {
 
@@ -189,22 +189,22 @@ Tensor ColPaliModel::rows(const Tensor& states) const {
   return nn::normalize_rows(projection_.forward(states));
 }
 
-Tensor ColPaliModel::image_rows(const Tensor& pixels, const Tensor& prompts, at::ScalarType dtype) const {
+Tensor ColPaliModel::image_rows(const Tensor& pixels, const Tensor& prompts, DType dtype) const {
   // The patches go in as they are: the reference divides them by sqrt(width) and multiplies all with it.
-  const Tensor seen = projector_.forward(vision_.forward(pixels, dtype).to(dtype)).to(at::kFloat);
+  const Tensor seen = projector_.forward(vision_.forward(pixels, dtype).to(dtype)).to(DType::kF32);
   const Tensor prompt = language_.embed(prompts).expand({pixels.size(0), -1, -1});
-  return rows(language_.forward(torch::cat({seen, prompt}, 1), {}, dtype));
+  return rows(language_.forward(nn::cat({seen, prompt}, 1), {}, dtype));
 }
 
-Tensor ColPaliModel::text_rows(const Tensor& ids, const Tensor& mask, at::ScalarType dtype) const {
+Tensor ColPaliModel::text_rows(const Tensor& ids, const Tensor& mask, DType dtype) const {
   return rows(language_.forward(language_.embed(ids), mask, dtype));
 }
 
-void ColPaliModel::pack(at::ScalarType dtype) {
+void ColPaliModel::pack(DType dtype) {
   vision_.pack(dtype);
   projector_.pack(dtype);
   language_.pack(dtype);
-  projection_.pack(at::kFloat);  // a thousandth of the work, and the last step stays exact
+  projection_.pack(DType::kF32);  // a thousandth of the work, and the last step stays exact
 }
 
 }  // namespace saccade

@@ -66,16 +66,14 @@ class ColPaliModel {
   // Rows of length 1 for pictures [n, 3, side, side] float32 followed by
   // prompts [n or 1, tokens] int64 without image tokens: [n, patches +
   // tokens, projection] float32, the patches' first. All tokens look at all.
-  [[nodiscard]] torch::Tensor image_rows(const torch::Tensor& pixels, const torch::Tensor& prompts,
-                                         at::ScalarType dtype) const;
+  [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& pixels, const nn::Tensor& prompts, DType dtype) const;
   // Rows of length 1 for texts [n, tokens] int64: [n, tokens, projection] float32. mask: as Gemma::forward.
-  [[nodiscard]] torch::Tensor text_rows(const torch::Tensor& ids, const torch::Tensor& mask,
-                                        at::ScalarType dtype) const;
+  [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype) const;
   [[nodiscard]] const ColPaliConfig& config() const { return config_; }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
-  [[nodiscard]] torch::Tensor rows(const torch::Tensor& states) const;
+  [[nodiscard]] nn::Tensor rows(const nn::Tensor& states) const;
 
   ColPaliConfig config_;
   SiglipVision vision_;

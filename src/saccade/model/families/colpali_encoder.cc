@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 // What older transformers saved beside the weights: 0, 1, 2, ..., and rotary frequencies.
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids", "*.rotary_emb.inv_freq"};
@@ -69,10 +69,9 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
 
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override {
     const std::lock_guard lock(mutex_);
-    const torch::InferenceMode inference;
-    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, info()));
+    SACCADE_ASSIGN(const Tensor pixels, pixel_values_of(inputs, parts_));
     SACCADE_ASSIGN(const TextInputs texts,
-                   text_inputs_of(inputs, config().text.positions, config().text.vocabulary));
+                   text_inputs_of(inputs, parts_, config().text.positions, config().text.vocabulary));
     nn::TensorMap result;
     if (pixels.defined()) {
       SACCADE_ASSIGN(const Tensor prompts, prompts_of(inputs, pixels.size(0)));
@@ -81,12 +80,20 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     if (texts.ids.defined()) {
       SACCADE_ASSIGN(const Tensor mask, reference_mask(inputs, texts));
       const Tensor rows = model_.text_rows(texts.ids, mask, parts_.dtype);
-      result["text_embeds"] = at::where(texts.mask.unsqueeze(2) != 0, rows, torch::zeros_like(rows));
+      for (int64_t i = 0; i < texts.mask.numel(); ++i) {  // padding's rows are 0
+        if (texts.mask.integers()[static_cast<size_t>(i)] == 0) rows.view({-1, info().dim})[i].fill(0);
+      }
+      result["text_embeds"] = rows;
     }
     if (pixels.defined() && texts.ids.defined()) {
-      // [texts, tokens, dim] with [images, rows, dim]: padding's rows are 0 and add nothing.
-      const Tensor products = at::einsum("tnd,imd->tinm", {result["text_embeds"], result["image_embeds"]});
-      result["maxsim"] = products.amax(3).sum(2);
+      // Padding's rows are 0 and add nothing.
+      const Tensor& queries = result["text_embeds"];
+      std::vector<Tensor> columns;  // of each image: [texts, 1]
+      for (int64_t i = 0; i < pixels.size(0); ++i) {
+        const Tensor best = nn::largest(nn::row_products(queries, result["image_embeds"][i]), 2);
+        columns.push_back((nn::mean(best, 1) * static_cast<double>(queries.size(1))).unsqueeze(1));
+      }
+      result["maxsim"] = nn::cat(columns, 1);
     }
     return result;
   }
@@ -105,8 +112,8 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
                   "cannot be written");
     }
     return run_alone(mutex_, [&] {
-      const Tensor prompt = torch::tensor(image_prompt_, at::kLong).unsqueeze(0);
-      for_pictures(pixels, info(), rows_each(), [&](int64_t first, const Tensor& piece) {
+      const Tensor prompt = own_prompt();
+      for_pictures(pixels, parts_, rows_each(), [&](int64_t first, const Tensor& piece) {
         body(first, model_.image_rows(piece, prompt, parts_.dtype));
       });
     });
@@ -117,11 +124,15 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   Status read(std::span<const TokenizedText> texts, const Body& body) {
     SACCADE_TRY(check_texts(texts, info(), config().text.vocabulary));
     return run_alone(mutex_, [&] {
-      for (const TextBatch& batch : text_batches(texts, 0)) {
+      for (const TextBatch& batch : text_batches(texts, 0, {.workspace = parts_.workspace.get()})) {
         // All of a query looks at all of it: it is a prefix, as PaliGemma calls it.
         body(batch, model_.text_rows(batch.ids, nn::padding_mask(batch.mask), parts_.dtype));
       }
     });
+  }
+
+  [[nodiscard]] Tensor own_prompt() const {
+    return Tensor::of(image_prompt_, {1, static_cast<int64_t>(image_prompt_.size())});
   }
 
   // What a reference put behind its pictures, from image_prompt_ids [n, patches + tokens]; without, our own.
@@ -131,19 +142,23 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
       if (image_prompt_.empty()) {
         return fail(ErrorCode::kUnsupported, "neither image_prompt_ids nor tokenizer files are there");
       }
-      return torch::tensor(image_prompt_, at::kLong).unsqueeze(0);
+      return own_prompt();
     }
     const Tensor& ids = found->second;
     const int64_t patches = config().patches();
     if (ids.dim() != 2 || ids.size(0) != n || ids.size(1) <= patches || ids.is_floating_point()) {
       return fail(ErrorCode::kMismatch, "image_prompt_ids has shape {}, expected [{}, {} and more]",
-                  shape_text(ids.sizes().vec()), n, patches);
+                  shape_text(ids.sizes()), n, patches);
     }
-    const Tensor whole = ids.to(at::kLong);
+    const Tensor whole = ids.to(DType::kI64);
     const Tensor prompt = whole.slice(1, patches).contiguous();
-    const Tensor is_image = whole == config().image_token;
-    if (!is_image.slice(1, 0, patches).all().item<bool>() || is_image.slice(1, patches).any().item<bool>() ||
-        prompt.min().item<int64_t>() < 0 || prompt.max().item<int64_t>() >= config().text.vocabulary) {
+    const Tensor places = whole.slice(1, 0, patches).contiguous();
+    const auto is_image = [&](int64_t id) { return id == config().image_token; };
+    const auto is_no_word = [&](int64_t id) {
+      return is_image(id) || id < 0 || id >= config().text.vocabulary;
+    };
+    if (!std::ranges::all_of(places.integers(), is_image) ||
+        std::ranges::any_of(prompt.integers(), is_no_word)) {
       return fail(ErrorCode::kMismatch,
                   "image_prompt_ids: expected {} times the image's id {}, then ids of words below {}",
                   patches, config().image_token, config().text.vocabulary);
@@ -156,18 +171,25 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   // all is read from left to right, though its processor's queries are prefixes.
   static Result<Tensor> reference_mask(const nn::TensorMap& inputs, const TextInputs& texts) {
     const bool padded = inputs.contains("attention_mask");
-    Tensor seen = torch::ones({texts.ids.size(1), texts.ids.size(1)}, at::kBool);
+    const int64_t tokens = texts.ids.size(1);
+    const Tensor padding = nn::padding_mask(texts.mask);
     if (const auto types = inputs.find("token_type_ids"); types != inputs.end()) {
       if (types->second.sizes() != texts.ids.sizes()) {
         return fail(ErrorCode::kMismatch, "token_type_ids has shape {}, input_ids {}",
-                    shape_text(types->second.sizes().vec()), shape_text(texts.ids.sizes().vec()));
+                    shape_text(types->second.sizes()), shape_text(texts.ids.sizes()));
       }
-      seen = seen.tril().unsqueeze(0).logical_or((types->second == 0).unsqueeze(1)).unsqueeze(1);
-    } else if (padded) {
-      seen = seen.tril();
+      const Tensor kinds = types->second.to(DType::kF64).contiguous();
+      std::vector<Tensor> masks;
+      for (int64_t i = 0; i < kinds.size(0); ++i) {
+        const Tensor mask = nn::causal_mask(tokens);
+        for (int64_t t = 0; t < tokens; ++t) {
+          if (kinds.at({i, t}) == 0) mask.slice(1, t, t + 1).fill(0);
+        }
+        masks.push_back(mask.view({1, 1, tokens, tokens}));
+      }
+      return padding + nn::cat(masks);
     }
-    const Tensor none = torch::full({}, -std::numeric_limits<float>::infinity());
-    return nn::padding_mask(texts.mask) + at::where(seen, torch::zeros({}), none);
+    return padded ? padding + nn::causal_mask(tokens) : padding;
   }
 
   EncoderParts parts_;

@@ -1,17 +1,18 @@
 #include "saccade/model/families/jina_clip.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <cstdlib>
 
-#include "saccade/nn/post_norm.h"
+#include "saccade/nn/rotary.h"
 
 namespace saccade {
 namespace {
 
 using nn::LayerNorm;
 using nn::Linear;
-using torch::Tensor;
+using nn::Tensor;
 
 constexpr double kInitStd = 0.02;  // these models are loaded, not trained here
 constexpr double kRotaryBase = 10'000;
@@ -34,34 +35,50 @@ Result<Linear> make_query_key_value(nn::ParameterSource& source, const std::stri
   if (shape.query_value_bias) {
     SACCADE_ASSIGN(const Tensor query, source.take(prefix + "q_bias", {width}, {}));
     SACCADE_ASSIGN(const Tensor value, source.take(prefix + "v_bias", {width}, {}));
-    bias = torch::cat({query, torch::zeros_like(query), value});
+    bias = nn::cat({query, Tensor::zeros({width}), value});
   }
-  return Linear(torch::cat(weights), bias);
+  return Linear(nn::cat(weights), bias);
 }
 
-// Cosines and sines of the angles by which pairs of numbers are turned, [2, side * side, head width]: the
-// first half of a head by the row, the second by the column, each pair by one frequency.
-Tensor rotary_angles(int64_t side, int64_t head_width, double positions) {
+// Cosines and sines of the angles by which pairs of numbers are turned, [side * side, head width] each: the
+// first half of a head by the row, the second by the column, each pair by one frequency. In float32 step by
+// step, as the reference.
+EvaTurn rotary_angles(int64_t side, int64_t head_width, double positions) {
   const int64_t half = head_width / 2;
-  const Tensor exponents = torch::arange(0, half, 2, at::kFloat) / static_cast<double>(half);
-  const Tensor frequencies = torch::pow(kRotaryBase, -exponents);
-  const Tensor places = torch::arange(side, at::kFloat) / static_cast<double>(side) * positions;
-  const Tensor along = at::outer(places, frequencies).repeat_interleave(2, 1);  // [side, half]
-  const Tensor rows = along.unsqueeze(1).expand({side, side, half});
-  const Tensor columns = along.unsqueeze(0).expand({side, side, half});
-  const Tensor angles = torch::cat({rows, columns}, 2).view({side * side, head_width});
-  return torch::stack({angles.cos(), angles.sin()});
+  EvaTurn turn{Tensor::empty({side * side, head_width}), Tensor::empty({side * side, head_width})};
+  for (int64_t place = 0; place < side * side; ++place) {
+    for (int64_t i = 0; i < head_width; ++i) {
+      const int64_t at = i < half ? place / side : place % side;
+      const float exponent = static_cast<float>(i % half / 2 * 2) / static_cast<float>(half);
+      const float frequency = std::pow(static_cast<float>(kRotaryBase), -exponent);
+      const float angle =
+          static_cast<float>(at) / static_cast<float>(side) * static_cast<float>(positions) * frequency;
+      turn.cos.data<float>()[place * head_width + i] = std::cos(angle);
+      turn.sin.data<float>()[place * head_width + i] = std::sin(angle);
+    }
+  }
+  return turn;
 }
 
 // Turns queries and keys of all tokens but the first, in place. qkv: [n, tokens, 3 * width].
-void turn_queries_and_keys(Tensor& qkv, int64_t heads, const Tensor& turn) {
-  const int64_t head_width = qkv.size(2) / 3 / heads;
-  Tensor part = qkv.view({qkv.size(0), qkv.size(1), 3, heads, head_width}).slice(1, 1).slice(2, 0, 2);
-  const Tensor x = part.to(at::kFloat);  // x: [n, places, 2, heads, head_width]
-  const Tensor pairs = x.reshape({x.size(0), x.size(1), 2, heads, head_width / 2, 2});
-  const Tensor quarter = torch::stack({-pairs.select(5, 1), pairs.select(5, 0)}, 5).view_as(x);
-  const auto broadcast = [&](int64_t which) { return turn[which].view({-1, 1, 1, head_width}); };
-  part.copy_(x * broadcast(0) + quarter * broadcast(1));
+void turn_queries_and_keys(const Tensor& qkv, int64_t heads, const EvaTurn& turn) {
+  const Tensor parts = qkv.view({qkv.size(0), qkv.size(1), 3, heads, qkv.size(2) / 3 / heads}).slice(1, 1);
+  for (const int64_t which : {0, 1}) nn::turn_neighbours(parts.select(2, which), turn.cos, turn.sin);
+}
+
+// What attention loses with distance: [1, heads, tokens, tokens].
+Tensor alibi_bias(const Tensor& slopes, int64_t tokens) {
+  const int64_t heads = slopes.numel();
+  Tensor bias = Tensor::empty({1, heads, tokens, tokens});
+  float* to = bias.data<float>();
+  for (const float slope : slopes.floats()) {
+    for (int64_t row = 0; row < tokens; ++row) {
+      for (int64_t column = 0; column < tokens; ++column, ++to) {
+        *to = -slope * static_cast<float>(std::abs(row - column));
+      }
+    }
+  }
+  return bias;
 }
 
 }  // namespace
@@ -77,7 +94,8 @@ Tensor alibi_slopes(int64_t heads) {
     slopes.push_back(
         static_cast<float>(std::exp2(-4.0 * static_cast<double>(i) / static_cast<double>(power))));
   }
-  return torch::tensor(slopes);
+  const auto count = static_cast<int64_t>(slopes.size());
+  return Tensor::of(slopes, {count});
 }
 
 Result<EvaBlock> EvaBlock::make(nn::ParameterSource& source, const std::string& prefix,
@@ -94,8 +112,8 @@ Result<EvaBlock> EvaBlock::make(nn::ParameterSource& source, const std::string& 
   SACCADE_ASSIGN(block.output_, Linear::make(source, prefix + "attn.proj", width, width, kInitStd));
   SACCADE_ASSIGN(block.norm2_, LayerNorm::make(source, prefix + "norm2", width, eps));
   if (shape.gated) {
-    SACCADE_ASSIGN(block.mlp_in_, Linear::make_joint(source, {prefix + "mlp.w1", prefix + "mlp.w2"}, width,
-                                                     inner, kInitStd));
+    SACCADE_ASSIGN(block.mlp_gate_, Linear::make(source, prefix + "mlp.w1", width, inner, kInitStd));
+    SACCADE_ASSIGN(block.mlp_in_, Linear::make(source, prefix + "mlp.w2", width, inner, kInitStd));
     SACCADE_ASSIGN(block.mlp_out_, Linear::make(source, prefix + "mlp.w3", inner, width, kInitStd));
   } else {
     SACCADE_ASSIGN(block.mlp_in_, Linear::make(source, prefix + "mlp.fc1", width, inner, kInitStd));
@@ -108,25 +126,23 @@ Result<EvaBlock> EvaBlock::make(nn::ParameterSource& source, const std::string& 
   return block;
 }
 
-Tensor EvaBlock::forward(Tensor x, const Tensor& turn, at::ScalarType dtype) const {
-  Tensor qkv = query_key_value_.forward(norm1_.forward(x, dtype));
-  if (turn.defined()) turn_queries_and_keys(qkv, heads_, turn);
+Tensor EvaBlock::forward(Tensor x, const EvaTurn& turn, DType dtype) const {
+  const Tensor qkv = query_key_value_.forward(norm1_.forward(x, dtype));
+  if (turn.cos.defined()) turn_queries_and_keys(qkv, heads_, turn);
   Tensor mixed = nn::attention(qkv, heads_, {});
-  if (sub_norm_) mixed = attention_norm_.forward(mixed.to(at::kFloat), dtype);
+  if (sub_norm_) mixed = attention_norm_.forward(mixed.to(DType::kF32), dtype);
   x = output_.add_to(std::move(x), mixed);
 
-  Tensor hidden =
-      mlp_in_.forward(norm2_.forward(x, dtype), gated_ ? nn::Activation::kNone : nn::Activation::kGelu);
-  if (gated_) {
-    const std::vector<Tensor> halves = hidden.to(at::kFloat).chunk(2, -1);
-    hidden = at::silu(halves[0]) * halves[1];
-  }
-  hidden = sub_norm_ ? mlp_norm_.forward(hidden.to(at::kFloat), dtype) : hidden.to(dtype);
+  const Tensor normed = norm2_.forward(x, dtype);
+  Tensor hidden = gated_ ? mlp_gate_.forward(normed, nn::Activation::kSilu) * mlp_in_.forward(normed)
+                         : mlp_in_.forward(normed, nn::Activation::kGelu);
+  if (sub_norm_) hidden = mlp_norm_.forward(hidden.to(DType::kF32), dtype);
   return mlp_out_.add_to(std::move(x), hidden);
 }
 
-void EvaBlock::pack(at::ScalarType dtype) {
+void EvaBlock::pack(DType dtype) {
   for (Linear* layer : {&query_key_value_, &output_, &mlp_in_, &mlp_out_}) layer->pack(dtype);
+  if (gated_) mlp_gate_.pack(dtype);
 }
 
 Result<JinaTextBlock> JinaTextBlock::make(nn::ParameterSource& source, const std::string& prefix,
@@ -138,24 +154,26 @@ Result<JinaTextBlock> JinaTextBlock::make(nn::ParameterSource& source, const std
   SACCADE_ASSIGN(block.output_,
                  Linear::make(source, prefix + "mixer.out_proj", shape.width, shape.width, kInitStd));
   SACCADE_ASSIGN(block.norm1_, LayerNorm::make(source, prefix + "norm1", shape.width, shape.eps));
-  SACCADE_ASSIGN(block.gate_up_, Linear::make(source, prefix + "mlp.gated_layers", shape.width,
-                                              2 * shape.mlp_width, kInitStd, true));
+  SACCADE_ASSIGN(const Tensor gated, source.take_stored(prefix + "mlp.gated_layers.weight",
+                                                        {2 * shape.mlp_width, shape.width}, {0, kInitStd}));
+  block.gate_ = Linear(gated.slice(0, 0, shape.mlp_width));
+  block.up_ = Linear(gated.slice(0, shape.mlp_width));
   SACCADE_ASSIGN(block.down_,
                  Linear::make(source, prefix + "mlp.wo", shape.mlp_width, shape.width, kInitStd));
   SACCADE_ASSIGN(block.norm2_, LayerNorm::make(source, prefix + "norm2", shape.width, shape.eps));
   return block;
 }
 
-Tensor JinaTextBlock::forward(Tensor x, const Tensor& bias, at::ScalarType dtype) const {
+Tensor JinaTextBlock::forward(Tensor x, const Tensor& bias, DType dtype) const {
   const Tensor mixed = nn::attention(query_key_value_.forward(x.to(dtype)), heads_, bias);
-  x = norm1_.forward(output_.add_to(std::move(x), mixed), at::kFloat);
-  const std::vector<Tensor> halves = gate_up_.forward(x.to(dtype)).to(at::kFloat).chunk(2, -1);
-  const Tensor hidden = (at::gelu(halves[0]) * halves[1]).to(dtype);
-  return norm2_.forward(down_.add_to(std::move(x), hidden), at::kFloat);
+  x = norm1_.forward(output_.add_to(std::move(x), mixed), DType::kF32);
+  const Tensor input = x.to(dtype);
+  const Tensor hidden = gate_.forward(input, nn::Activation::kGelu) * up_.forward(input);
+  return norm2_.forward(down_.add_to(std::move(x), hidden), DType::kF32);
 }
 
-void JinaTextBlock::pack(at::ScalarType dtype) {
-  for (Linear* layer : {&query_key_value_, &output_, &gate_up_, &down_}) layer->pack(dtype);
+void JinaTextBlock::pack(DType dtype) {
+  for (Linear* layer : {&query_key_value_, &output_, &gate_, &up_, &down_}) layer->pack(dtype);
 }
 
 Result<JinaClipModel> JinaClipModel::make(const JinaClipConfig& config, nn::ParameterSource& source) {
@@ -169,7 +187,7 @@ Result<JinaClipModel> JinaClipModel::make(const JinaClipConfig& config, nn::Para
                  source.take(eva + "patch_embed.proj.weight",
                              {width, 3, vision.patch_size, vision.patch_size}, {0, kInitStd}));
   SACCADE_ASSIGN(const Tensor bias, source.take(eva + "patch_embed.proj.bias", {width}, {}));
-  model.patch_embedding_ = Linear(kernel.reshape({width, -1}), bias);
+  model.patch_embedding_ = Linear(kernel.view({width, -1}), bias);
   SACCADE_ASSIGN(model.class_token_, source.take(eva + "cls_token", {1, 1, width}, {0, kInitStd}));
   SACCADE_ASSIGN(model.positions_,
                  source.take(eva + "pos_embed", {1, side * side + 1, width}, {0, kInitStd}));
@@ -204,46 +222,45 @@ Result<JinaClipModel> JinaClipModel::make(const JinaClipConfig& config, nn::Para
   return model;
 }
 
-Tensor JinaClipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+Tensor JinaClipModel::encode_images(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
   const int64_t n = pixels.size(0);
   Tensor x =
-      patch_embedding_.forward(nn::patches(pixels, config_.vision.patch_size).to(dtype)).to(at::kFloat);
-  x = torch::cat({class_token_.expand({n, 1, x.size(2)}), x}, 1) + positions_;
+      patch_embedding_.forward(nn::patches(pixels, config_.vision.patch_size).to(dtype)).to(DType::kF32);
+  x = nn::cat({class_token_.expand({n, 1, x.size(2)}), x}, 1) + positions_;
   for (size_t i = 0; i < vision_blocks_.size(); ++i) {
     x = vision_blocks_[i].forward(std::move(x), turn_, dtype);
     if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
   }
   if (trace != nullptr) trace->last_hidden_state = x;
-  x = vision_norm_.forward(x.select(1, 0), at::kFloat);
+  x = vision_norm_.forward(x.select(1, 0), DType::kF32);
   return config_.projection > 0 ? visual_projection_.forward(x) : x;
 }
 
-Tensor JinaClipModel::encode_texts(const Tensor& ids, const Tensor& mask, at::ScalarType dtype,
+Tensor JinaClipModel::encode_texts(const Tensor& ids, const Tensor& mask, DType dtype,
                                    TowerTrace* trace) const {
   const int64_t tokens = ids.size(1);
-  const Tensor places = torch::arange(tokens, at::kFloat);
-  const Tensor distance = (places.unsqueeze(1) - places.unsqueeze(0)).abs();
-  Tensor bias = (-slopes_.view({-1, 1, 1}) * distance).unsqueeze(0);  // [1, heads, tokens, tokens]
-  if (at::eq(mask, 0).any().item<bool>()) bias = bias + nn::padding_mask(mask);
-  Tensor x = at::embedding(word_embedding_, ids) + type_embedding_[0];
-  x = text_norm_.forward(x, at::kFloat);
+  Tensor bias = alibi_bias(slopes_, tokens);
+  if (std::ranges::any_of(mask.integers(), [](int64_t kept) { return kept == 0; })) {
+    bias = bias + nn::padding_mask(mask);
+  }
+  Tensor x = nn::embedding(word_embedding_, ids) + type_embedding_[0];
+  x = text_norm_.forward(x, DType::kF32);
   for (size_t i = 0; i < text_blocks_.size(); ++i) {
     x = text_blocks_[i].forward(std::move(x), bias, dtype);
     if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
   }
   if (trace != nullptr) trace->last_hidden_state = x;
-  const Tensor own = mask.to(at::kFloat).unsqueeze(2);
-  x = (x * own).sum(1) / own.sum(1);
+  x = nn::mean_of_kept(x, mask);
   return config_.projection > 0 ? text_projection_.forward(x) : x;
 }
 
-void JinaClipModel::pack(at::ScalarType dtype) {
+void JinaClipModel::pack(DType dtype) {
   patch_embedding_.pack(dtype);
   for (EvaBlock& block : vision_blocks_) block.pack(dtype);
   for (JinaTextBlock& block : text_blocks_) block.pack(dtype);
   if (config_.projection > 0) {
-    visual_projection_.pack(at::kFloat);
-    text_projection_.pack(at::kFloat);
+    visual_projection_.pack(DType::kF32);
+    text_projection_.pack(DType::kF32);
   }
 }
 

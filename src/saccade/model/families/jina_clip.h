@@ -54,21 +54,25 @@ struct JinaClipConfig {
 // in a way that is not implemented, kBadData one that is impossible.
 Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors);
 
+// Cosines and sines of rotary positions in two dimensions, [places, head width] each; undefined without.
+struct EvaTurn {
+  nn::Tensor cos, sin;
+};
+
 // Pre-norm.
 class EvaBlock {
  public:
   static Result<EvaBlock> make(nn::ParameterSource& source, const std::string& prefix, const EvaShape& shape);
-  // x: [n, 1 + places, width] float32; turn: [2, places,
-  // head width] float32, cosines and sines, or undefined.
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& turn, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  // x: [n, 1 + places, width] float32.
+  [[nodiscard]] nn::Tensor forward(nn::Tensor x, const EvaTurn& turn, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 1;
   bool sub_norm_ = false;
   bool gated_ = false;
   nn::LayerNorm norm1_, attention_norm_, norm2_, mlp_norm_;
-  nn::Linear query_key_value_, output_, mlp_in_, mlp_out_;
+  nn::Linear query_key_value_, output_, mlp_gate_, mlp_in_, mlp_out_;
 };
 
 // Post-norm.
@@ -77,12 +81,12 @@ class JinaTextBlock {
   static Result<JinaTextBlock> make(nn::ParameterSource& source, const std::string& prefix,
                                     const nn::TransformerShape& shape);
   // x: [n, tokens, width] float32; bias: added to the scores, broadcast to [n, heads, tokens, tokens].
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& bias, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor forward(nn::Tensor x, const nn::Tensor& bias, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 1;
-  nn::Linear query_key_value_, output_, gate_up_, down_;
+  nn::Linear query_key_value_, output_, gate_, up_, down_;
   nn::LayerNorm norm1_, norm2_;
 };
 
@@ -92,32 +96,33 @@ class JinaClipModel {
   static Result<JinaClipModel> make(const JinaClipConfig& config, nn::ParameterSource& source);
 
   // pixels: [n, 3, image_size, image_size] float32 -> [n, dim] float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
-                                            TowerTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
+                                         TowerTrace* trace = nullptr) const;
   // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has one that is not. -> [n, dim]
   // float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, const torch::Tensor& mask,
-                                           at::ScalarType dtype, TowerTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor encode_texts(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+                                        TowerTrace* trace = nullptr) const;
 
-  [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
+  [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const JinaClipConfig& config() const { return config_; }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
   JinaClipConfig config_;
   nn::Linear patch_embedding_;
-  torch::Tensor class_token_, positions_, turn_;
+  nn::Tensor class_token_, positions_;
+  EvaTurn turn_;
   std::vector<EvaBlock> vision_blocks_;
   nn::LayerNorm vision_norm_;
-  torch::Tensor word_embedding_, type_embedding_, slopes_;
+  nn::Tensor word_embedding_, type_embedding_, slopes_;
   nn::LayerNorm text_norm_;
   std::vector<JinaTextBlock> text_blocks_;
   nn::Linear visual_projection_, text_projection_;
-  torch::Tensor logit_scale_;
+  nn::Tensor logit_scale_;
 };
 
 // ALiBi's slopes: 2^(-8 i / heads) for i = 1 ... heads; for counts that are no power of two, those of the
 // next lower one, then every other of the next higher one's. [heads] float32.
-torch::Tensor alibi_slopes(int64_t heads);
+nn::Tensor alibi_slopes(int64_t heads);
 
 }  // namespace saccade

@@ -84,7 +84,7 @@ Result<EvaShape> read_vision(const Json& json) {
 Result<std::vector<int64_t>> shape_of(const nn::TensorMap& tensors, const std::string& name) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) return fail(ErrorCode::kBadData, "tensor {} is missing", name);
-  std::vector<int64_t> shape = found->second.sizes().vec();
+  std::vector<int64_t> shape = found->second.sizes();
   if (shape.size() != 2) {
     return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected two dimensions", name,
                 shape_text(shape));

@@ -1,4 +1,6 @@
 // A Jina-CLIP v1 checkpoint as an encoder.
+#include <cmath>
+
 #include "saccade/model/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/jina_clip.h"
@@ -7,7 +9,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using torch::Tensor;
+using nn::Tensor;
 
 // What the reference saves beside the weights: angles, 0, 1, 2, ..., and a pooling layer that it never calls.
 constexpr std::string_view kBuffers[] = {"*.rope.freqs_cos", "*.rope.freqs_sin", "*.embeddings.position_ids",
@@ -31,7 +33,9 @@ class JinaClipEncoder : public DualEncoder {
   Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
     return model_.encode_texts(ids, mask, dtype(), trace);
   }
-  Tensor logits(const Tensor& cosines) const override { return cosines * model_.logit_scale().exp(); }
+  Tensor logits(const Tensor& cosines) const override {
+    return cosines * std::exp(model_.logit_scale().item());
+  }
 
   JinaClipModel model_;
 };
@@ -71,7 +75,7 @@ Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoin
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
 
   set_shape(config, parts.info);
-  parts.info.logit_scale = model.logit_scale().exp().item<float>();
+  parts.info.logit_scale = std::exp(static_cast<float>(model.logit_scale().item()));
   SACCADE_ASSIGN(parts.preprocessing, jina_preprocessing(checkpoint, parts.info));
   const WordTable table{"text_model.transformer.embeddings.word_embeddings.weight", config.text.vocabulary};
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));

@@ -47,10 +47,10 @@ INSTANTIATE_TEST_SUITE_P(JinaClip, JinaGolden, testing::Values("jina-clip", "jin
 // Press et al. 2021: 8 heads 1/2 ... 1/256; 12 heads as the paper's code continues them.
 TEST(JinaClip, SlopesFollowTheHeads) {
   const auto expect = [](int64_t heads, const std::vector<double>& exponents) {
-    const torch::Tensor slopes = alibi_slopes(heads);
+    const nn::Tensor slopes = alibi_slopes(heads);
     ASSERT_EQ(slopes.numel(), static_cast<int64_t>(exponents.size()));
     for (size_t i = 0; i < exponents.size(); ++i) {
-      EXPECT_NEAR(std::log2(slopes[static_cast<int64_t>(i)].item<double>()), -exponents[i], 1e-6) << heads;
+      EXPECT_NEAR(std::log2(slopes[static_cast<int64_t>(i)].item()), -exponents[i], 1e-6) << heads;
     }
   };
   expect(1, {8});
@@ -91,8 +91,8 @@ TEST(JinaClip, TextsGoThroughTheFoldersTokenizer) {
   EXPECT_THAT(load_encoder(copy.path()).error().message, HasSubstr("the tokenizer has 389 tokens, tensor "));
 
   copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
-    torch::Tensor& table = tensors.at("text_model.transformer.embeddings.word_embeddings.weight");
-    table = torch::cat({table, torch::ones({389 - table.size(0), table.size(1)})});
+    nn::Tensor& table = tensors.at("text_model.transformer.embeddings.word_embeddings.weight");
+    table = nn::cat({table, nn::Tensor::full({389 - table.size(0), table.size(1)}, 1)});
   });
   const auto encoder = load_encoder(copy.path());
   ASSERT_TRUE(encoder) << encoder.error().message;
@@ -167,10 +167,10 @@ TEST(JinaClip, EveryDamageIsNamed) {
         }),
         "a text tower (\"jinaai/jina-bert-flash-implementation\") other than JinaBERT with gated MLPs"},
        {"extra tensor", tensors([](nn::TensorMap& t) {
-          t["text_model.transformer.encoder.layers.0.mixer.layer_norm_q.weight"] = torch::ones({48});
+          t["text_model.transformer.encoder.layers.0.mixer.layer_norm_q.weight"] = nn::Tensor::full({48}, 1);
         }),
         "mixer.layer_norm_q.weight of shape [48] has no place in this model"},
-       {"integers", tensors([](nn::TensorMap& t) { t["logit_scale"] = torch::ones({}, at::kInt); }),
+       {"integers", tensors([](nn::TensorMap& t) { t["logit_scale"] = nn::Tensor::full_integers({}, 1); }),
         "tensor logit_scale has dtype Int"},
        {"picture size",
         [](const fs::path& f) { write_text(f / "preprocessor_config.json", R"({"size": 24})"); },
@@ -182,9 +182,9 @@ TEST(JinaClip, KnownBuffersArePassedOver) {
   const GoldenCopy copy("jina-clip");
   const fs::path& folder = copy.path();
   edit_weights(folder, [](nn::TensorMap& tensors) {
-    tensors["vision_model.rope.freqs_cos"] = torch::ones({16, 16});
-    tensors["vision_model.blocks.0.attn.rope.freqs_sin"] = torch::ones({16, 16});
-    tensors["text_model.transformer.pooler.dense.weight"] = torch::ones({48, 48});
+    tensors["vision_model.rope.freqs_cos"] = nn::Tensor::full({16, 16}, 1);
+    tensors["vision_model.blocks.0.attn.rope.freqs_sin"] = nn::Tensor::full({16, 16}, 1);
+    tensors["text_model.transformer.pooler.dense.weight"] = nn::Tensor::full({48, 48}, 1);
   });
   EXPECT_TRUE(load_encoder(folder));
 }

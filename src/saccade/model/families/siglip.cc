@@ -5,7 +5,7 @@
 namespace saccade {
 
 using nn::Linear;
-using torch::Tensor;
+using nn::Tensor;
 
 Result<SiglipVision> SiglipVision::make(const SiglipVisionConfig& config, nn::ParameterSource& source,
                                         const std::string& prefix) {
@@ -27,16 +27,16 @@ Result<SiglipVision> SiglipVision::make(const SiglipVisionConfig& config, nn::Pa
   return vision;
 }
 
-Tensor SiglipVision::forward(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+Tensor SiglipVision::forward(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
   // x: [n, patches, width]
-  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(at::kFloat);
+  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
   x = run_blocks(blocks_, blocks_.size(), x + positions_, {}, dtype, trace);
-  x = post_norm_.forward(x, at::kFloat);
+  x = post_norm_.forward(x, DType::kF32);
   if (trace != nullptr) trace->last_hidden_state = x;
   return x;
 }
 
-void SiglipVision::pack(at::ScalarType dtype) {
+void SiglipVision::pack(DType dtype) {
   patch_embedding_.pack(dtype);
   for (nn::TransformerBlock& block : blocks_) block.pack(dtype);
 }
@@ -63,29 +63,29 @@ Result<SiglipModel> SiglipModel::make(const SiglipConfig& config, nn::ParameterS
   return model;
 }
 
-Tensor SiglipModel::encode_images(const Tensor& pixels, at::ScalarType dtype, TowerTrace* trace) const {
+Tensor SiglipModel::encode_images(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
   return pool_.forward(vision_.forward(pixels, dtype, trace), dtype);
 }
 
-Tensor SiglipModel::encode_texts(const Tensor& ids, at::ScalarType dtype, TowerTrace* trace) const {
+Tensor SiglipModel::encode_texts(const Tensor& ids, DType dtype, TowerTrace* trace) const {
   // x: [n, positions, width]
-  Tensor x = at::embedding(token_embedding_, ids) + text_positions_;
-  if (only_pooled(trace)) {
-    const Tensor last = torch::full({ids.size(0)}, config_.positions - 1, ids.options());
+  Tensor x = nn::embedding(token_embedding_, ids) + text_positions_;
+  if (only_pooled(x, trace)) {
+    const Tensor last = Tensor::full_integers({ids.size(0)}, config_.positions - 1);
     x = run_blocks_to(last, text_blocks_, std::move(x), {}, dtype);
-    return text_head_.forward(final_norm_.forward(x, at::kFloat));
+    return text_head_.forward(final_norm_.forward(x, DType::kF32));
   }
   x = run_blocks(text_blocks_, text_blocks_.size(), std::move(x), {}, dtype, trace);
-  x = final_norm_.forward(x, at::kFloat);
+  x = final_norm_.forward(x, DType::kF32);
   if (trace != nullptr) trace->last_hidden_state = x;
   return text_head_.forward(x.select(1, config_.positions - 1).contiguous());
 }
 
-void SiglipModel::pack(at::ScalarType dtype) {
+void SiglipModel::pack(DType dtype) {
   vision_.pack(dtype);
   pool_.pack(dtype);
   for (nn::TransformerBlock& block : text_blocks_) block.pack(dtype);
-  text_head_.pack(at::kFloat);  // one row a text: no time to win, and the last step stays exact
+  text_head_.pack(DType::kF32);  // one row a text: no time to win, and the last step stays exact
 }
 
 }  // namespace saccade

@@ -50,19 +50,18 @@ class SiglipVision {
                                    const std::string& prefix);
   // pixels: [n, 3, image_size, image_size] float32 -> [n,
   // patches, width] float32, normalized by the last norm.
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& pixels, at::ScalarType dtype,
-                                      TowerTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype, TowerTrace* trace = nullptr) const;
   [[nodiscard]] const SiglipVisionConfig& config() const { return config_; }
   [[nodiscard]] int64_t patches() const {
     const int64_t side = config_.image_size / config_.patch_size;
     return side * side;
   }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
   SiglipVisionConfig config_;
   nn::Linear patch_embedding_;
-  torch::Tensor positions_;
+  nn::Tensor positions_;
   std::vector<nn::TransformerBlock> blocks_;
   nn::LayerNorm post_norm_;
 };
@@ -72,28 +71,28 @@ class SiglipModel {
   static Result<SiglipModel> make(const SiglipConfig& config, nn::ParameterSource& source);
 
   // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_images(const torch::Tensor& pixels, at::ScalarType dtype,
-                                            TowerTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
+                                         TowerTrace* trace = nullptr) const;
   // ids: [n, positions] int64, padded to that length: every token
   // is looked at -> [n, projection] float32, not normalized.
-  [[nodiscard]] torch::Tensor encode_texts(const torch::Tensor& ids, at::ScalarType dtype,
-                                           TowerTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor encode_texts(const nn::Tensor& ids, DType dtype,
+                                        TowerTrace* trace = nullptr) const;
 
   // A logit is exp(logit_scale) * cosine + logit_bias; scalars.
-  [[nodiscard]] const torch::Tensor& logit_scale() const { return logit_scale_; }
-  [[nodiscard]] const torch::Tensor& logit_bias() const { return logit_bias_; }
+  [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
+  [[nodiscard]] const nn::Tensor& logit_bias() const { return logit_bias_; }
   [[nodiscard]] const SiglipConfig& config() const { return config_; }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
   SiglipConfig config_;
   SiglipVision vision_;
   nn::AttentionPool pool_;
-  torch::Tensor token_embedding_, text_positions_;
+  nn::Tensor token_embedding_, text_positions_;
   std::vector<nn::TransformerBlock> text_blocks_;
   nn::LayerNorm final_norm_;
   nn::Linear text_head_;
-  torch::Tensor logit_scale_, logit_bias_;
+  nn::Tensor logit_scale_, logit_bias_;
 };
 
 }  // namespace saccade

@@ -11,8 +11,8 @@ namespace saccade {
 namespace {
 
 using nn::Activation;
+using nn::Tensor;
 using nn::TransformerShape;
-using torch::Tensor;
 
 Status check_vision(const SiglipVisionConfig& config) {
   SACCADE_TRY(check_tower("vision", config.shape));
@@ -253,7 +253,7 @@ void rename_trunk(const std::string& name, const Tensor& tensor, nn::TensorMap& 
     const std::string joint = "vision_model.head.attention.in_proj_" + kind;
     Tensor& whole = renamed[joint];
     // Keys and values come before the query in the alphabet, and so here.
-    whole = whole.defined() ? torch::cat({tensor, whole}) : tensor;
+    whole = whole.defined() ? nn::cat({tensor, whole}) : tensor;
     return;
   }
   if (const auto found = kWhole.find(part); found != kWhole.end()) {
@@ -267,10 +267,9 @@ void rename_trunk(const std::string& name, const Tensor& tensor, nn::TensorMap& 
         fmt::format("vision_model.encoder.layers.{}.", name.substr(blocks.size(), end - blocks.size()));
     const std::string inner = part.substr(end + 1);
     if (inner == "attn.qkv" && tensor.dim() >= 1 && tensor.size(0) % 3 == 0) {
-      const std::vector<Tensor> parts = tensor.chunk(3);
       const char* names[] = {"q_proj", "k_proj", "v_proj"};
-      for (size_t i = 0; i < 3; ++i) {
-        renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = parts[i];
+      for (int64_t i = 0; i < 3; ++i) {
+        renamed[fmt::format("{}self_attn.{}.{}", layer, names[i], kind)] = tensor.chunk(3, i, 0);
       }
       return;
     }

@@ -1,4 +1,6 @@
 // A SigLIP checkpoint as an encoder.
+#include <cmath>
+
 #include "saccade/model/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/siglip.h"
@@ -7,7 +9,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 // 0, 1, 2, ...: saved by older transformers.
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids"};
@@ -35,12 +37,13 @@ class SiglipEncoder : public DualEncoder {
     return model_.encode_texts(ids, dtype(), trace);
   }
   Tensor logits(const Tensor& cosines) const override {
-    return cosines * model_.logit_scale().exp() + model_.logit_bias();
+    return cosines * std::exp(model_.logit_scale().item()) +
+           nn::Tensor::full({}, static_cast<float>(model_.logit_bias().item()));
   }
   Status check_reference_texts(const TextInputs& texts) const override {
     if (texts.ids.size(1) == info().context) return {};
     return fail(ErrorCode::kMismatch, "input_ids has shape {}: SigLIP's texts are padded to {}",
-                shape_text(texts.ids.sizes().vec()), info().context);
+                shape_text(texts.ids.sizes()), info().context);
   }
 
   SiglipModel model_;
@@ -141,7 +144,7 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
   SACCADE_TRY(source.all_used(kBuffers).in(where_of_tensors(checkpoint)));
 
   set_shape(config, parts.info);
-  parts.info.logit_scale = model.logit_scale().exp().item<float>();
+  parts.info.logit_scale = std::exp(static_cast<float>(model.logit_scale().item()));
   SACCADE_ASSIGN(parts.preprocessing, load_pictures(checkpoint, parts.info).in(where));
   SACCADE_ASSIGN(const TextCleanup cleanup, text_cleanup(checkpoint, parts.preprocessing));
   const WordTable table{"text_model.embeddings.token_embedding.weight", config.vocabulary};

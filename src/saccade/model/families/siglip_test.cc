@@ -10,7 +10,6 @@
 #include "saccade/model/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade {
 namespace {
@@ -57,8 +56,8 @@ INSTANTIATE_TEST_SUITE_P(Siglip, SiglipGolden, testing::Values("siglip", "open_c
 TEST(Siglip, LogitsAreScaledAndShifted) {
   const GoldenCopy copy("siglip");
   copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
-    tensors["logit_scale"] = torch::full({1}, std::log(20.0F));
-    tensors["logit_bias"] = torch::full({1}, -10.0F);
+    tensors["logit_scale"] = nn::Tensor::full({1}, std::log(20.0F));
+    tensors["logit_bias"] = nn::Tensor::full({1}, -10.0F);
   });
   const auto encoder = load_architecture(copy.path(), {});
   ASSERT_TRUE(encoder) << encoder.error().message;
@@ -66,9 +65,10 @@ TEST(Siglip, LogitsAreScaledAndShifted) {
   const auto file = SafeTensors::open(golden("siglip") / "io.safetensors");
   ASSERT_TRUE(file) << file.error().message;
   nn::TensorMap answers = (*encoder)->answers(nn::borrow_tensors(*file).value()).value();
-  const torch::Tensor expected = at::matmul(answers["image_embeds"], answers["text_embeds"].t()) * 20 - 10;
-  EXPECT_LT((answers["logits_per_image"] - expected).abs().max().item<float>(), 1e-4F);
-  EXPECT_TRUE(torch::equal(answers["logits_per_text"], answers["logits_per_image"].t()));
+  const nn::Tensor expected =
+      nn::row_products(answers["image_embeds"], answers["text_embeds"]) * 20 + nn::Tensor::full({}, -10);
+  EXPECT_LT(max_difference(answers["logits_per_image"], expected), 1e-4);
+  EXPECT_EQ(max_difference(answers["logits_per_text"], answers["logits_per_image"].t()), 0);
 }
 
 // OpenCLIP computes GELU by erf where timm's name and its own config do not say otherwise: not SigLIP's own,
@@ -137,8 +137,8 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
   const auto enlarge = [](const GoldenCopy& folder) {
     folder.edit_json("config.json", [](Json& json) { json["text_config"]["vocab_size"] = 335; });
     folder.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
-      torch::Tensor& table = tensors["text_model.embeddings.token_embedding.weight"];
-      table = torch::cat({table, torch::zeros({135, 48})});
+      nn::Tensor& table = tensors["text_model.embeddings.token_embedding.weight"];
+      table = nn::cat({table, nn::Tensor::zeros({135, 48})});
     });
   };
   enlarge(copy);
@@ -191,9 +191,8 @@ TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
         {{"vocab_size", 563}, {"bos_token_id", 49406}, {"eos_token_id", 49407}, {"pad_token_id", 1}});
   });
   copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
-    torch::manual_seed(6);
-    torch::Tensor& table = tensors["text_model.embeddings.token_embedding.weight"];
-    table = torch::cat({table, torch::randn({363, 48})});
+    nn::Tensor& table = tensors["text_model.embeddings.token_embedding.weight"];
+    table = nn::cat({table, random_tensor({363, 48}, 6)});
   });
   const auto loaded = load_encoder(copy.path());
   ASSERT_TRUE(loaded) << loaded.error().message;
@@ -255,8 +254,8 @@ TEST(OpenClipSiglip, CleansTextsItsOwnWay) {
     text["tokenizer_kwargs"] = {{"clean", "canonicalize"}};
   });
   copy.edit_tensors("open_clip_model.safetensors", [](nn::TensorMap& tensors) {
-    torch::Tensor& table = tensors["text.token_embedding.weight"];
-    table = torch::cat({table, torch::zeros({135, 48})});
+    nn::Tensor& table = tensors["text.token_embedding.weight"];
+    table = nn::cat({table, nn::Tensor::zeros({135, 48})});
   });
   const auto encoder = load_encoder(copy.path());
   ASSERT_TRUE(encoder) << encoder.error().message;
@@ -285,9 +284,9 @@ TEST(Siglip, EveryDamageIsNamed) {
       {"kind", config([](Json& c) { c["text_config"] = 3; }), "\"text_config\" is a number, not an object"},
       {"missing", tensors([](nn::TensorMap& t) { t.erase("vision_model.head.probe"); }),
        "tensor vision_model.head.probe of shape [1, 1, 48] is missing"},
-      {"shape", tensors([](nn::TensorMap& t) { t["logit_bias"] = torch::zeros({2}); }),
+      {"shape", tensors([](nn::TensorMap& t) { t["logit_bias"] = nn::Tensor::zeros({2}); }),
        "tensor logit_bias has shape [2], the config asks for [1]"},
-      {"extra", tensors([](nn::TensorMap& t) { t["adapter"] = torch::zeros({2}); }),
+      {"extra", tensors([](nn::TensorMap& t) { t["adapter"] = nn::Tensor::zeros({2}); }),
        "tensor adapter of shape [2] has no place"},
       {"padding", config([](Json& c) { c["text_config"]["pad_token_id"] = 200; }),
        "padding id 200 is outside the vocabulary of 200"},
@@ -342,7 +341,7 @@ TEST(OpenClipSiglip, EveryDamageIsNamed) {
        "(its tensors by their names in the Hugging Face layout): tensor vision_model.head.attention."
        "in_proj_weight has shape [48, 48]"},
       {"extra", tensors([](nn::TensorMap& t) {
-         t["visual.trunk.cls_token"] = torch::zeros({1, 1, 48});
+         t["visual.trunk.cls_token"] = nn::Tensor::zeros({1, 1, 48});
        }),
        "tensor visual.trunk.cls_token of shape [1, 1, 48] has no place"},
   };

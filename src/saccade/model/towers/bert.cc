@@ -5,7 +5,7 @@
 namespace saccade {
 namespace {
 
-using torch::Tensor;
+using nn::Tensor;
 
 constexpr double kInitStd = 0.02;  // "initializer_range"
 
@@ -94,19 +94,20 @@ Result<BertModel> BertModel::make(const BertConfig& config, nn::ParameterSource&
                                            block_names(), config.shape));
   }
   if (with_pooler) {
+    model.with_pooler_ = true;
     SACCADE_ASSIGN(model.pooler_, nn::Linear::make(source, prefix + "pooler.dense", width, width, kInitStd));
   }
   return model;
 }
 
 Tensor BertModel::embed(const Tensor& ids, const Tensor& token_types) const {
-  Tensor x = at::embedding(tokens_, ids) + positions_.slice(0, 0, ids.size(1));
-  x = x + (token_types.defined() ? at::embedding(token_types_, token_types) : token_types_[0]);
-  return norm_.forward(x, at::kFloat);
+  Tensor x = nn::embedding(tokens_, ids) + positions_.slice(0, 0, ids.size(1));
+  x = x + (token_types.defined() ? nn::embedding(token_types_, token_types) : token_types_[0]);
+  return norm_.forward(x, DType::kF32);
 }
 
-Tensor BertModel::states(const Tensor& ids, const Tensor& mask, at::ScalarType dtype,
-                         const Tensor& token_types, BertTrace* trace) const {
+Tensor BertModel::states(const Tensor& ids, const Tensor& mask, DType dtype, const Tensor& token_types,
+                         BertTrace* trace) const {
   const Tensor added = nn::padding_mask(mask);
   Tensor x = embed(ids, token_types);  // [n, tokens, width]
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -117,20 +118,21 @@ Tensor BertModel::states(const Tensor& ids, const Tensor& mask, at::ScalarType d
   return x;
 }
 
-Tensor BertModel::first_state(const Tensor& ids, const Tensor& mask, at::ScalarType dtype,
+Tensor BertModel::first_state(const Tensor& ids, const Tensor& mask, DType dtype,
                               const Tensor& token_types) const {
   const Tensor added = nn::padding_mask(mask);
   Tensor x = embed(ids, token_types);
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) x = blocks_[i].forward(std::move(x), added, dtype);
-  return blocks_.back().forward_at(x, added, dtype, torch::zeros({ids.size(0)}, ids.options()));
+  return blocks_.back().forward_at(x, added, dtype, Tensor::zeros({ids.size(0)}, DType::kI64));
 }
 
 Tensor BertModel::pool(const Tensor& first_state) const {
-  return pooler_.forward(first_state).tanh();
+  return nn::tanh(pooler_.forward(first_state));
 }
 
-void BertModel::pack(at::ScalarType dtype) {
+void BertModel::pack(DType dtype) {
   for (nn::PostNormBlock& block : blocks_) block.pack(dtype);
+  if (with_pooler_) pooler_.pack(DType::kF32);  // one row a text: the last step stays exact
 }
 
 nn::TensorMap with_current_bert_names(nn::TensorMap tensors) {

@@ -31,8 +31,8 @@ Result<BertConfig> bert_config_from_hugging_face(const Json& config);
 
 // States on the way: filled where asked for.
 struct BertTrace {
-  torch::Tensor hidden_1;                 // [n, tokens, width], after the first block
-  std::vector<torch::Tensor> attentions;  // per block [n, heads, tokens, tokens]
+  nn::Tensor hidden_1;                 // [n, tokens, width], after the first block
+  std::vector<nn::Tensor> attentions;  // per block [n, heads, tokens, tokens]
 };
 
 // Not thread-safe while training or packing; forward passes alone are.
@@ -45,25 +45,25 @@ class BertModel {
   // ids: [n, tokens] int64, tokens <= positions; mask: [n, tokens], 0 leaves a token out, and leaves at least
   // one of a text; token_types: undefined (all 0) or [n, tokens] int64. -> the last block's states, [n,
   // tokens, width] float32.
-  [[nodiscard]] torch::Tensor states(const torch::Tensor& ids, const torch::Tensor& mask,
-                                     at::ScalarType dtype, const torch::Tensor& token_types = {},
-                                     BertTrace* trace = nullptr) const;
+  [[nodiscard]] nn::Tensor states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+                                  const nn::Tensor& token_types = {}, BertTrace* trace = nullptr) const;
   // The first token's state alone, [n, width], for less.
-  [[nodiscard]] torch::Tensor first_state(const torch::Tensor& ids, const torch::Tensor& mask,
-                                          at::ScalarType dtype, const torch::Tensor& token_types = {}) const;
+  [[nodiscard]] nn::Tensor first_state(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+                                       const nn::Tensor& token_types = {}) const;
   // tanh(dense(first token's state)), [n, width] to [n, width]. Only with a pooler.
-  [[nodiscard]] torch::Tensor pool(const torch::Tensor& first_state) const;
+  [[nodiscard]] nn::Tensor pool(const nn::Tensor& first_state) const;
 
   [[nodiscard]] const BertConfig& config() const { return config_; }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
-  [[nodiscard]] torch::Tensor embed(const torch::Tensor& ids, const torch::Tensor& token_types) const;
+  [[nodiscard]] nn::Tensor embed(const nn::Tensor& ids, const nn::Tensor& token_types) const;
 
   BertConfig config_;
-  torch::Tensor tokens_, positions_, token_types_;
+  nn::Tensor tokens_, positions_, token_types_;
   nn::LayerNorm norm_;
   std::vector<nn::PostNormBlock> blocks_;
+  bool with_pooler_ = false;
   nn::Linear pooler_;
 };
 

@@ -4,7 +4,7 @@ namespace saccade {
 namespace {
 
 using nn::ConvolutionNorm;
-using torch::Tensor;
+using nn::Tensor;
 
 constexpr double kNormEps = 1e-5;
 constexpr double kInitStd = 0.02;  // these towers are loaded, not trained here
@@ -26,7 +26,7 @@ Result<ConvolutionNorm> make_convolution(nn::ParameterSource& source, const std:
 }
 
 Tensor average(const Tensor& x, int64_t side) {
-  return side == 1 ? x : at::avg_pool2d(x, {side, side});
+  return side == 1 ? x : nn::average_pool(x, side);
 }
 
 }  // namespace
@@ -50,13 +50,13 @@ Result<ResNetBlock> ResNetBlock::make(nn::ParameterSource& source, const std::st
   return block;
 }
 
-Tensor ResNetBlock::forward(const Tensor& x, at::ScalarType dtype) const {
+Tensor ResNetBlock::forward(const Tensor& x, DType dtype) const {
   Tensor y = spatial_.forward(reduce_.forward(x, dtype), dtype);
   y = expand_.forward(average(y, stride_), dtype);
-  return at::relu(y + (reshaped_ ? carried_.forward(average(x, stride_), dtype) : x));
+  return nn::relu(y + (reshaped_ ? carried_.forward(average(x, stride_), dtype) : x));
 }
 
-void ResNetBlock::pack(at::ScalarType dtype) {
+void ResNetBlock::pack(DType dtype) {
   for (ConvolutionNorm* part : {&reduce_, &spatial_, &expand_}) part->pack(dtype);
   if (reshaped_) carried_.pack(dtype);
 }
@@ -109,30 +109,35 @@ Result<ResNetTower> ResNetTower::make(nn::ParameterSource& source, const ResNetS
   return tower;
 }
 
-Tensor ResNetTower::forward(const Tensor& pixels, at::ScalarType dtype,
-                            std::pair<Tensor, Tensor>* stages) const {
-  Tensor x = pixels;
+Tensor ResNetTower::forward(const Tensor& pixels, DType dtype, std::pair<Tensor, Tensor>* stages) const {
+  Tensor x = pixels.permute({0, 2, 3, 1});  // channels last from here on
   for (const ConvolutionNorm& part : stem_) x = part.forward(x, dtype);
   x = average(x, 2);
   for (size_t i = 0; i < stages_.size(); ++i) {
     for (const ResNetBlock& block : stages_[i]) x = block.forward(x, dtype);
-    if (stages != nullptr && i == 0) stages->first = x.clone();
+    if (stages != nullptr && i == 0) stages->first = x.permute({0, 3, 1, 2}).contiguous();
   }
-  if (stages != nullptr) stages->second = x;
-  x = x.flatten(2).transpose(1, 2);  // x: [n, places, channels]
-  x = torch::cat({x.mean(1, true), x}, 1) + positions_;
-  // The rest of the queries is a small part of what the convolutions cost.
-  const Tensor mixed = nn::attention(query_key_value_.forward(x.to(dtype)), heads_, {});
-  return output_.forward(mixed.select(1, 0).to(at::kFloat));
+  if (stages != nullptr) stages->second = x.permute({0, 3, 1, 2}).contiguous();
+  const int64_t n = x.size(0);
+  const int64_t channels = x.size(3);
+  x = x.view({n, -1, channels});  // x: [n, places, channels]
+  x = nn::cat({nn::mean(x, 1).unsqueeze(1), x}, 1) + positions_;
+  // Of the queries only the first one's answer is read; that all are made is a small part of what the
+  // convolutions cost.
+  const Tensor parts =
+      query_key_value_.forward(x.to(dtype)).view({n, x.size(1), 3, heads_, channels / heads_});
+  const Tensor mixed =
+      nn::attention(parts.select(2, 0).slice(1, 0, 1), parts.select(2, 1), parts.select(2, 2), {});
+  return output_.forward(mixed.view({n, channels}).to(DType::kF32));
 }
 
-void ResNetTower::pack(at::ScalarType dtype) {
+void ResNetTower::pack(DType dtype) {
   for (ConvolutionNorm& part : stem_) part.pack(dtype);
   for (std::vector<ResNetBlock>& blocks : stages_) {
     for (ResNetBlock& block : blocks) block.pack(dtype);
   }
   query_key_value_.pack(dtype);
-  output_.pack(at::kFloat);  // one row a picture, as for the other kind of tower
+  output_.pack(DType::kF32);  // one row a picture, as for the other kind of tower
 }
 
 }  // namespace saccade

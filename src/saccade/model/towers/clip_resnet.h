@@ -13,7 +13,6 @@
 #include "saccade/core/error.h"
 #include "saccade/nn/convolution.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/torch.h"
 
 namespace saccade {
 
@@ -31,8 +30,8 @@ class ResNetBlock {
  public:
   static Result<ResNetBlock> make(nn::ParameterSource& source, const std::string& prefix, int64_t in,
                                   int64_t planes, int64_t stride);
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& x, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor forward(const nn::Tensor& x, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   int64_t stride_ = 1;
@@ -46,16 +45,17 @@ class ResNetTower {
   static Result<ResNetTower> make(nn::ParameterSource& source, const ResNetShape& shape, int64_t image_size,
                                   int64_t projection);
   // pixels: [n, 3, image_size, image_size] float32 -> [n, projection] float32, not normalized. `stages`,
-  // where given, gets what follows the first and the last stage, [n, channels, rows, columns].
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& pixels, at::ScalarType dtype,
-                                      std::pair<torch::Tensor, torch::Tensor>* stages = nullptr) const;
-  void pack(at::ScalarType dtype);
+  // where given, gets what follows the first and the last stage, [n, channels, rows, columns] as the
+  // reference has it.
+  [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype,
+                                   std::pair<nn::Tensor, nn::Tensor>* stages = nullptr) const;
+  void pack(DType dtype);
 
  private:
   int64_t heads_ = 1;
   std::vector<nn::ConvolutionNorm> stem_;
   std::vector<std::vector<ResNetBlock>> stages_;
-  torch::Tensor positions_;  // [1 + places, channels]
+  nn::Tensor positions_;  // [1 + places, channels]
   nn::Linear query_key_value_, output_;
 };
 

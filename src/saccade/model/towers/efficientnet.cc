@@ -7,7 +7,7 @@ namespace saccade {
 namespace {
 
 using nn::ConvolutionNorm;
-using torch::Tensor;
+using nn::Tensor;
 
 constexpr int64_t kMaxBlocks = 1000;
 constexpr int64_t kMaxWidth = 65'536;
@@ -208,28 +208,30 @@ Result<EfficientNet> EfficientNet::make(const EfficientNetConfig& config, nn::Pa
   return model;
 }
 
-Tensor EfficientNet::states(const Tensor& pixels, at::ScalarType dtype, Tensor* hidden_1) const {
-  Tensor x = stem_.forward(pixels, dtype);
+Tensor EfficientNet::states(const Tensor& pixels, DType dtype, Tensor* hidden_1) const {
+  Tensor x = stem_.forward(pixels.permute({0, 2, 3, 1}), dtype);  // channels last from here on
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
     const Tensor inner = block.expand ? block.expand->forward(x, dtype) : x;
     const Tensor made =
         block.project.forward(block.squeeze_excite.forward(block.depthwise.forward(inner, dtype)), dtype);
     x = block.adds_input ? made + x : made;
-    if (hidden_1 != nullptr && i == 0) *hidden_1 = x;
+    if (hidden_1 != nullptr && i == 0) *hidden_1 = x.clone();
   }
   return x;
 }
 
 Tensor EfficientNet::pool(const Tensor& states) const {
-  return config_.pools_maximum ? states.amax({2, 3}) : states.mean({2, 3});
+  const Tensor places = states.view({states.size(0), -1, states.size(3)});
+  return config_.pools_maximum ? nn::largest(places, 1) : nn::mean(places, 1);
 }
 
-void EfficientNet::pack(at::ScalarType dtype) {
+void EfficientNet::pack(DType dtype) {
   stem_.pack(dtype);
   for (Block& block : blocks_) {
     if (block.expand) block.expand->pack(dtype);
     block.depthwise.pack(dtype);
+    block.squeeze_excite.pack();
     block.project.pack(dtype);
   }
 }

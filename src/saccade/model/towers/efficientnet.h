@@ -52,13 +52,13 @@ class EfficientNet {
   static Result<EfficientNet> make(const EfficientNetConfig& config, nn::ParameterSource& source,
                                    const std::string& prefix);
   // pixels: [n, channels, height, width] float32, of any size -> the last block's states,
-  // [n, width, about height / 32, about width / 32] float32. hidden_1: gets the first block's, where given.
-  [[nodiscard]] torch::Tensor states(const torch::Tensor& pixels, at::ScalarType dtype,
-                                     torch::Tensor* hidden_1 = nullptr) const;
+  // [n, about height / 32, about width / 32, width] float32. hidden_1: gets the first block's, where given.
+  [[nodiscard]] nn::Tensor states(const nn::Tensor& pixels, DType dtype,
+                                  nn::Tensor* hidden_1 = nullptr) const;
   // Their mean (or maximum) over places: [n, width].
-  [[nodiscard]] torch::Tensor pool(const torch::Tensor& states) const;
+  [[nodiscard]] nn::Tensor pool(const nn::Tensor& states) const;
   [[nodiscard]] const EfficientNetConfig& config() const { return config_; }
-  void pack(at::ScalarType dtype);
+  void pack(DType dtype);
 
  private:
   struct Block {

@@ -8,7 +8,7 @@
 namespace saccade {
 
 using nn::Linear;
-using torch::Tensor;
+using nn::Tensor;
 
 namespace {
 
@@ -138,7 +138,7 @@ Result<Gemma> Gemma::make(const GemmaConfig& config, nn::ParameterSource& source
 }
 
 Tensor Gemma::embed(const Tensor& ids) const {
-  return at::embedding(token_embedding_, ids).to(at::kFloat) * std::sqrt(static_cast<double>(config_.width));
+  return nn::embedding(token_embedding_, ids) * std::sqrt(static_cast<double>(config_.width));
 }
 
 // x: normalized, of the products' dtype. [n, tokens, heads * head_width]
@@ -149,12 +149,13 @@ Tensor Gemma::mix(const Block& block, const Tensor& x, const nn::Rotary::Angles&
   const Tensor query = block.query.forward(x).view({n, tokens, config_.heads, config_.head_width});
   const Tensor key_value =
       block.key_value.forward(x).view({n, tokens, 2, config_.key_heads, config_.head_width});
-  return nn::grouped_attention(nn::Rotary::turn(query, angles),
-                               nn::Rotary::turn(key_value.select(2, 0), angles), key_value.select(2, 1),
-                               mask);
+  const Tensor key = key_value.select(2, 0);
+  nn::Rotary::turn(query, angles);
+  nn::Rotary::turn(key, angles);
+  return nn::attention(query, key, key_value.select(2, 1), mask);
 }
 
-Tensor Gemma::forward(Tensor x, const Tensor& mask, at::ScalarType dtype) const {
+Tensor Gemma::forward(Tensor x, const Tensor& mask, DType dtype) const {
   const nn::Rotary::Angles angles = rotary_.angles(1, x.size(1));
   for (const Block& block : blocks_) {
     x = block.output.add_to(std::move(x), mix(block, block.norm1.forward(x, dtype), angles, mask));
@@ -162,10 +163,10 @@ Tensor Gemma::forward(Tensor x, const Tensor& mask, at::ScalarType dtype) const 
     const Tensor hidden = block.gate.forward(normed, config_.activation) * block.up.forward(normed);
     x = block.down.add_to(std::move(x), hidden);
   }
-  return norm_.forward(x, at::kFloat);
+  return norm_.forward(x, DType::kF32);
 }
 
-void Gemma::pack(at::ScalarType dtype) {
+void Gemma::pack(DType dtype) {
   for (Block& block : blocks_) {
     for (Linear* layer :
          {&block.query, &block.key_value, &block.output, &block.gate, &block.up, &block.down}) {

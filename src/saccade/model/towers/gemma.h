@@ -12,9 +12,9 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/nn/grouped_attention.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/rms_norm.h"
+#include "saccade/nn/rotary.h"
 
 namespace saccade {
 
@@ -45,12 +45,12 @@ class Gemma {
   // ids: [n, tokens] int64 -> [n, tokens, width] float32, scaled by
   // sqrt(width) as the blocks expect it. Reads the rows it needs from wherever
   // the table lies: one of 257,152 x 2,048 in a mapped file is not copied.
-  [[nodiscard]] torch::Tensor embed(const torch::Tensor& ids) const;
+  [[nodiscard]] nn::Tensor embed(const nn::Tensor& ids) const;
   // x: [n, tokens, width] float32 (consumed when packed), at positions 1, 2, ... as PaliGemma counts; mask:
   // undefined, where every token looks at all, or float32 broadcast to [n, heads, tokens, tokens]. Result
   // [n, tokens, width] float32, normalized by the last norm.
-  [[nodiscard]] torch::Tensor forward(torch::Tensor x, const torch::Tensor& mask, at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor forward(nn::Tensor x, const nn::Tensor& mask, DType dtype) const;
+  void pack(DType dtype);
 
  private:
   struct Block {
@@ -59,11 +59,11 @@ class Gemma {
   };
   static Result<Block> make_block(const GemmaConfig& config, nn::ParameterSource& source,
                                   const std::string& prefix);
-  [[nodiscard]] torch::Tensor mix(const Block& block, const torch::Tensor& x,
-                                  const nn::Rotary::Angles& angles, const torch::Tensor& mask) const;
+  [[nodiscard]] nn::Tensor mix(const Block& block, const nn::Tensor& x, const nn::Rotary::Angles& angles,
+                               const nn::Tensor& mask) const;
 
   GemmaConfig config_;
-  torch::Tensor token_embedding_;  // [vocabulary, width], as stored
+  nn::Tensor token_embedding_;  // [vocabulary, width], as stored
   nn::Rotary rotary_;
   std::vector<Block> blocks_;
   nn::RmsNorm norm_;

@@ -1,15 +1,16 @@
 #include "saccade/model/towers/t5_encoder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "saccade/model/config_fields.h"
-#include "saccade/nn/post_norm.h"
 
 namespace saccade {
 namespace {
 
 using nn::Linear;
-using torch::Tensor;
+using nn::Tensor;
 
 Status check(const T5Config& config) {
   constexpr int64_t kMaxSide = 65'536;
@@ -62,18 +63,25 @@ Result<T5Config> t5_config_from_hugging_face(const Json& section) {
 }
 
 Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance) {
-  const Tensor position = torch::arange(tokens, at::kLong);
-  const Tensor distance = position.unsqueeze(0) - position.unsqueeze(1);
-  const Tensor steps = distance.abs();
   const int64_t half = buckets / 2;
   const int64_t single = half / 2;
   // In float32 and in this order: where a power falls on a whole number, rounding decides the bucket, and the
   // weights were trained with this one.
-  const Tensor power = at::log(steps.clamp_min(1).to(at::kFloat) / static_cast<double>(single)) /
-                       std::log(static_cast<double>(max_distance) / static_cast<double>(single)) *
-                       static_cast<double>(half - single);
-  const Tensor far = (power.to(at::kLong) + single).clamp_max(half - 1);
-  return (distance > 0).to(at::kLong) * half + at::where(steps < single, steps, far);
+  const auto spread =
+      static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(single)));
+  const auto bucket_of = [&](int64_t steps) {
+    if (steps < single) return steps;
+    const float power = std::log(static_cast<float>(steps) / static_cast<float>(single)) / spread *
+                        static_cast<float>(half - single);
+    return std::min(single + static_cast<int64_t>(power), half - 1);
+  };
+  Tensor rows = Tensor::empty({tokens, tokens}, DType::kI64);
+  for (int64_t from = 0; from < tokens; ++from) {
+    for (int64_t to = 0; to < tokens; ++to) {
+      rows.data<int64_t>()[from * tokens + to] = (to > from ? half : 0) + bucket_of(std::abs(to - from));
+    }
+  }
+  return rows;
 }
 
 Result<T5Encoder::Block> T5Encoder::make_block(const T5Config& config, nn::ParameterSource& source,
@@ -123,12 +131,12 @@ Result<T5Encoder> T5Encoder::make(const T5Config& config, nn::ParameterSource& s
   return encoder;
 }
 
-Tensor T5Encoder::forward(const Tensor& ids, const Tensor& attention_mask, at::ScalarType dtype) const {
+Tensor T5Encoder::forward(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {
   const Tensor buckets = t5_distance_buckets(ids.size(1), config_.buckets, config_.max_distance);
   // [1, heads, tokens, tokens], and what is left out on top of it
-  const Tensor bias = at::embedding(distance_bias_, buckets.to(ids.device())).permute({2, 0, 1}).unsqueeze(0);
+  const Tensor bias = nn::embedding(distance_bias_, buckets).permute({2, 0, 1}).unsqueeze(0);
   const Tensor mask = bias + nn::padding_mask(attention_mask);
-  Tensor x = at::embedding(token_embedding_, ids);  // [n, tokens, width]
+  Tensor x = nn::embedding(token_embedding_, ids);  // [n, tokens, width]
   for (const Block& block : blocks_) {
     const Tensor mixed = nn::attention(block.query_key_value.forward(block.attention_norm.forward(x, dtype)),
                                        config_.heads, mask, 1.0);
@@ -138,10 +146,10 @@ Tensor T5Encoder::forward(const Tensor& ids, const Tensor& attention_mask, at::S
     if (config_.gated) hidden = hidden * block.mlp_gated.forward(input);
     x = block.mlp_out.add_to(std::move(x), hidden);
   }
-  return final_norm_.forward(x, at::kFloat);
+  return final_norm_.forward(x, DType::kF32);
 }
 
-void T5Encoder::pack(at::ScalarType dtype) {
+void T5Encoder::pack(DType dtype) {
   for (Block& block : blocks_) {
     for (Linear* layer : {&block.query_key_value, &block.output, &block.mlp_in, &block.mlp_out}) {
       layer->pack(dtype);

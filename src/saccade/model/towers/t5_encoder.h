@@ -38,7 +38,7 @@ Result<T5Config> t5_config_from_hugging_face(const Json& section);
 // Which row of the bias table each pair of `tokens` positions takes: [tokens, tokens] int64, from the row's
 // position to the column's. Half of the buckets are for what comes after; of each half, one half counts
 // single steps and the other grows by powers up to max_distance.
-torch::Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance);
+nn::Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance);
 
 class T5Encoder {
  public:
@@ -48,9 +48,9 @@ class T5Encoder {
                                 const std::string& prefix);
   // ids: [n, tokens] int64; attention_mask: [n, tokens], 0 leaves a token out. The states after the final
   // norm: [n, tokens, width] float32, also where the mask is 0 (of no meaning there).
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& attention_mask,
-                                      at::ScalarType dtype) const;
-  void pack(at::ScalarType dtype);
+  [[nodiscard]] nn::Tensor forward(const nn::Tensor& ids, const nn::Tensor& attention_mask,
+                                   DType dtype) const;
+  void pack(DType dtype);
   [[nodiscard]] const T5Config& config() const { return config_; }
 
  private:
@@ -63,8 +63,8 @@ class T5Encoder {
                                   const std::string& prefix);
 
   T5Config config_;
-  torch::Tensor token_embedding_;
-  torch::Tensor distance_bias_;  // [buckets, heads]
+  nn::Tensor token_embedding_;
+  nn::Tensor distance_bias_;  // [buckets, heads]
   std::vector<Block> blocks_;
   nn::RmsNorm final_norm_;
 };

@@ -1,0 +1,25 @@
+// What a layer does with each of its results.
+#pragma once
+
+#include <string_view>
+
+#include "saccade/core/error.h"
+
+namespace saccade::nn {
+
+enum class Activation {
+  kNone,
+  kGelu,       // x * Phi(x), by erf
+  kQuickGelu,  // x * sigmoid(1.702 x)
+  kGeluTanh,   // x * Phi(x), by tanh
+  kRelu,       // max(x, 0)
+  kSilu,       // x * sigmoid(x)
+};
+
+// By the name a checkpoint's config gives it ("gelu", "gelu_new", ...); kUnsupported lists the known ones.
+Result<Activation> activation_named(std::string_view name);
+
+// The reverse: the first of its names; "linear" for none.
+std::string_view activation_name(Activation activation);
+
+}  // namespace saccade::nn

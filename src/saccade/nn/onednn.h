@@ -1,0 +1,68 @@
+// What the layers over oneDNN share: its two interfaces (2.x and 3.x), and primitives made once a shape.
+//
+// Every primitive runs on one thread: the workspace's workers each run one over a part of the rows or
+// pictures. So each is made with OneDnnThreads(1) in force, and gets its scratch memory from its worker.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+
+#include "saccade/nn/activation.h"
+#include "saccade/nn/tensor.h"
+
+#include <dnnl.hpp>
+
+namespace saccade::nn {
+
+// Of float32 and bfloat16.
+inline dnnl::memory::data_type dnnl_type(DType dtype) {
+  return dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+inline void append_activation(dnnl::post_ops& operations, Activation activation) {
+  const auto append = [&](dnnl::algorithm algorithm, float alpha) {
+#if DNNL_VERSION_MAJOR >= 3
+    operations.append_eltwise(algorithm, alpha, 0);
+#else
+    operations.append_eltwise(1, algorithm, alpha, 0);
+#endif
+  };
+  switch (activation) {
+    case Activation::kGelu:
+      return append(dnnl::algorithm::eltwise_gelu_erf, 0);
+    case Activation::kQuickGelu:
+      return append(dnnl::algorithm::eltwise_swish, 1.702F);
+    case Activation::kGeluTanh:
+      return append(dnnl::algorithm::eltwise_gelu_tanh, 0);
+    case Activation::kRelu:
+      return append(dnnl::algorithm::eltwise_relu, 0);
+    case Activation::kSilu:
+      return append(dnnl::algorithm::eltwise_swish, 1);
+    case Activation::kNone:
+      break;
+  }
+}
+
+// Primitives that were compiled before, by what they are for: making one costs as much as a small product.
+template <typename Key, typename Made>
+class PrimitiveCache {
+ public:
+  // What `make` gave for this key, now or before. Thread-safe.
+  template <typename Make>
+  Made get(const Key& key, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    auto found = made_.find(key);
+    if (found == made_.end()) {
+      if (made_.size() >= 256) made_.clear();  // texts of many lengths: bounded
+      found = made_.emplace(key, make()).first;
+    }
+    return found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, Made> made_;
+};
+
+}  // namespace saccade::nn

@@ -1,0 +1,128 @@
+// A tensor: numbers of one type in memory that it shares, seen under a shape.
+//
+// Copies of a tensor, slices and views are handles to the same memory, as in other libraries; nothing here
+// computes gradients. Numbers lie in a file's map, in memory of their own, or in the workspace of a forward
+// pass (workspace.h), in which case what is computed from them lies there too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/safetensors.h"
+#include "saccade/nn/workspace.h"
+
+namespace saccade::nn {
+
+using Shape = std::vector<int64_t>;
+
+int64_t element_count(const Shape& shape);
+
+// Dimensions count from the end where they are negative: -1 is the last. Breaking what a function asks of
+// shapes is a bug of the caller's, and throws std::logic_error with the shapes.
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: stands for "none"
+
+  // Of any content. workspace: where its memory comes from; nullptr: memory of its own.
+  static Tensor empty(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);
+  static Tensor zeros(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);
+  static Tensor full(Shape shape, float value, Workspace* workspace = nullptr);
+  static Tensor full_integers(Shape shape, int64_t value, Workspace* workspace = nullptr);
+  // A copy of values that stand row by row.
+  static Tensor of(std::span<const float> values, Shape shape);
+  static Tensor of(std::span<const int64_t> values, Shape shape);
+  // Over memory of someone else, who keeps it for as long as the tensor and all that share it live.
+  static Tensor borrow(const void* data, Shape shape, DType dtype, Workspace* workspace = nullptr);
+  static Tensor borrow(const void* data, Shape shape, Shape strides, DType dtype,
+                       Workspace* workspace = nullptr);
+
+  [[nodiscard]] bool defined() const { return data_ != nullptr; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] bool is_floating_point() const;
+  [[nodiscard]] int64_t dim() const { return static_cast<int64_t>(shape_.size()); }
+  [[nodiscard]] const Shape& sizes() const { return shape_; }
+  [[nodiscard]] int64_t size(int64_t dimension) const { return shape_[index_of(dimension)]; }
+  [[nodiscard]] const Shape& strides() const { return strides_; }  // in elements
+  [[nodiscard]] int64_t stride(int64_t dimension) const { return strides_[index_of(dimension)]; }
+  [[nodiscard]] int64_t numel() const { return element_count(shape_); }
+  [[nodiscard]] int64_t nbytes() const { return numel() * dtype_size(dtype_); }
+  [[nodiscard]] bool is_contiguous() const;
+  [[nodiscard]] Workspace* workspace() const { return workspace_; }
+
+  // The first element. A tensor is a handle: what is seen through a const one can be written to, except where
+  // it lies in a mapped file.
+  [[nodiscard]] void* raw() const { return data_; }
+  template <typename T>
+  [[nodiscard]] T* data() const {
+    return static_cast<T*>(data_);
+  }
+  // All values of a contiguous float32 tensor.
+  [[nodiscard]] std::span<float> floats() const;
+  [[nodiscard]] std::span<int64_t> integers() const;  // of a contiguous int64 tensor
+  // The only value.
+  [[nodiscard]] double item() const;
+  // Any one value.
+  [[nodiscard]] double at(std::initializer_list<int64_t> place) const;
+
+  // The same memory, seen otherwise.
+  [[nodiscard]] Tensor view(Shape shape) const;  // of a contiguous tensor; one side may be -1: what is left
+  [[nodiscard]] Tensor slice(int64_t dimension, int64_t first, int64_t last = INT64_MAX) const;
+  [[nodiscard]] Tensor select(int64_t dimension, int64_t index) const;
+  [[nodiscard]] Tensor operator[](int64_t index) const { return select(0, index); }
+  [[nodiscard]] Tensor transpose(int64_t a, int64_t b) const;
+  [[nodiscard]] Tensor t() const { return transpose(0, 1); }
+  [[nodiscard]] Tensor permute(const Shape& order) const;
+  [[nodiscard]] Tensor unsqueeze(int64_t dimension) const;
+  // Sides of 1 repeated (with stride 0), new ones in front; -1 keeps a side.
+  [[nodiscard]] Tensor expand(const Shape& shape) const;
+  [[nodiscard]] Tensor chunk(int64_t chunks, int64_t index, int64_t dimension) const;
+
+  // Under any shape and strides, counted from the first element: what they reach must be the tensor's.
+  [[nodiscard]] Tensor restrided(Shape shape, Shape strides) const;
+
+  // A view where the memory allows one, else a copy.
+  [[nodiscard]] Tensor reshape(Shape shape) const;
+  [[nodiscard]] Tensor contiguous() const;
+  [[nodiscard]] Tensor clone() const;
+  // In another type: itself where it is of that type. Rounds to nearest even; halves, bfloat16, float32 and
+  // float64 into each other, and whole numbers into int64, float32 and float64.
+  [[nodiscard]] Tensor to(DType dtype) const;
+  // The same handle, but what is computed from it is made there.
+  [[nodiscard]] Tensor in(Workspace* workspace) const;
+
+  // Every value of a float32 tensor.
+  void fill(float value) const;
+  // The other's values, of the same shape, converted.
+  void copy_from(const Tensor& other) const;
+
+  // Whether it lies in a mapped file, as those of borrow_tensors (parameters.h) do.
+  [[nodiscard]] bool is_mapped() const { return mapped_; }
+  [[nodiscard]] Tensor as_mapped() const;
+
+ private:
+  [[nodiscard]] size_t index_of(int64_t dimension) const;
+
+  Shape shape_;
+  Shape strides_;
+  DType dtype_ = DType::kF32;
+  bool mapped_ = false;
+  void* data_ = nullptr;
+  std::shared_ptr<void> owner_;
+  Workspace* workspace_ = nullptr;
+};
+
+using TensorMap = std::map<std::string, Tensor>;
+
+// Not for shapes with a side of 0, whose other sides may be of any size.
+Shape contiguous_strides(const Shape& shape);
+
+// The workspace that something computed of all of these is made in: the first that one of them has.
+Workspace* workspace_of(std::initializer_list<const Tensor*> tensors);
+
+}  // namespace saccade::nn

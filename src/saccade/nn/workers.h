@@ -1,0 +1,86 @@
+// The threads a forward pass runs on: many short loops, one right behind the other.
+//
+// Items of a loop are taken one by one, by the caller and by whichever worker is awake. The caller waits for
+// items that were begun, never for a worker that has not come: where another program holds a processor, the
+// others do its share. Workers look for the next loop for some microseconds before they sleep, and are never
+// waited for by spinning beyond that.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace saccade::nn {
+
+// One loop at a time: calls of run() from several threads are the caller's mistake.
+class Workers {
+ public:
+  // threads: the caller's own included; 0: as many as the processors this process may use. oneDNN's own
+  // threads (OpenMP's) are switched off within the loops.
+  explicit Workers(int threads);
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
+
+  [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
+
+  // body(item, worker) for items 0 ... count - 1 in any order, worker in [0, size()); returns when all are
+  // done. What a body throws is thrown here, the first of several; items not yet begun are then left out.
+  template <typename Body>
+  void run(int64_t count, const Body& body) {
+    run_erased(count, &body, [](const void* erased, int64_t item, int worker) {
+      (*static_cast<const Body*>(erased))(item, worker);
+    });
+  }
+
+  // body(first, last, worker) over pieces of [0, count): at least `grain` long (the last may be shorter), and
+  // no more of them than keep every thread busy to the end.
+  template <typename Body>
+  void split(int64_t count, int64_t grain, const Body& body) {
+    if (count <= 0) return;
+    const int64_t pieces = pieces_of(count, grain);
+    run(pieces, [&](int64_t piece, int worker) {
+      body(count * piece / pieces, count * (piece + 1) / pieces, worker);
+    });
+  }
+  [[nodiscard]] int64_t pieces_of(int64_t count, int64_t grain) const;
+
+ private:
+  using Erased = void (*)(const void* body, int64_t item, int worker);
+  void run_erased(int64_t count, const void* body, Erased call);
+  void work(int worker);
+  // Takes items of the loop `generation` until there are none.
+  void take_items(uint32_t generation, int worker);
+
+  // Which loop, how many items it has and how many were taken, in one word: an item is taken only of the loop
+  // that was looked at. 24, 20 and 20 bits.
+  std::atomic<uint64_t> state_{0};
+  std::atomic<uint32_t> announced_{0};  // the newest generation; what workers sleep on
+  std::atomic<int32_t> done_{0};
+  std::atomic<int> sleeping_{0};
+  std::atomic<bool> stopping_{false};
+  // Written before a loop is announced, read only by those who hold one of its items.
+  const void* body_ = nullptr;
+  Erased call_ = nullptr;
+  std::atomic<bool> given_up_{false};
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;
+  std::vector<std::thread> threads_;
+};
+
+// How many threads oneDNN's own loops may use on the calling thread, while it lives.
+class OneDnnThreads {
+ public:
+  explicit OneDnnThreads(int threads);
+  OneDnnThreads(const OneDnnThreads&) = delete;
+  OneDnnThreads& operator=(const OneDnnThreads&) = delete;
+  ~OneDnnThreads();
+
+ private:
+  int before_;
+};
+
+}  // namespace saccade::nn
