@@ -92,6 +92,7 @@ EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& se
   options.embed.precision = precision_of(arguments.encoder);
   options.embed.cache = embedding_cache_folder(arguments);
   options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
+  options.embed.processes = session.decoders.start(session.messages);
   options.embed.progress = progress.callback();
   options.run = arguments.run;
   options.version = SACCADE_VERSION;

@@ -142,9 +142,11 @@ class Gatherer {
 // One batch of pictures.
 class PictureBatch {
  public:
-  PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, bool as_stored, ThreadPool& pool)
+  PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, const EmbedOptions& options,
+               ThreadPool& pool)
       : encoder_(encoder),
-        pixels_(pixel_options(preprocessing, {.apply_orientation = !as_stored})),
+        pixels_(pixel_options(preprocessing,
+                              {.apply_orientation = !options.as_stored, .processes = options.processes})),
         pool_(pool) {}
 
   // Appends all to `result` and `gatherer`.
@@ -266,7 +268,7 @@ Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageR
   const Preprocessing preprocessing = with_transparency(encoder.preprocessing(), options.transparency);
   Gatherer gatherer(options, space_of_pictures(encoder, options, preprocessing), encoder.info().dim);
   EmbeddedPictures result;
-  PictureBatch batch(encoder, preprocessing, options.as_stored, pool);
+  PictureBatch batch(encoder, preprocessing, options, pool);
   const auto step = static_cast<size_t>(std::max(1, options.batch));
   Status status;
   for (size_t first = 0; first < pictures.size() && status; first += step) {

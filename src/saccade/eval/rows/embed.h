@@ -36,8 +36,9 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
 struct EmbedOptions {
   Precision precision = Precision::kFp32;  // that the encoder was loaded with
   Transparency transparency = Transparency::kWhite;
-  bool as_stored = false;  // EXIF orientation is ignored, as reference pipelines do
-  int batch = 32;          // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
+  bool as_stored = false;            // EXIF orientation is ignored, as reference pipelines do
+  DecoderPool* processes = nullptr;  // that decode (image/decoder_pool.h); nullptr: the calling threads do
+  int batch = 32;  // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
   // Told where the cache cannot be used: rows are made without it then.
   std::function<void(const std::string&)> warning = {};
