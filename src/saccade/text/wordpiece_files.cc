@@ -27,8 +27,7 @@ struct Spec {
 };
 
 // One piece a line, its number the id; of two that are spelled alike the later stands, as in transformers.
-Result<Vocabulary> read_lines(std::string_view text) {
-  Vocabulary vocabulary;
+Status read_lines(std::string_view text, Vocabulary& vocabulary) {
   int32_t line = 0;
   for (size_t begin = 0; begin < text.size(); ++line) {
     const size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
@@ -40,7 +39,7 @@ Result<Vocabulary> read_lines(std::string_view text) {
     begin = text.substr(end).starts_with("\r\n") ? end + 2 : end + 1;
   }
   if (vocabulary.empty()) return fail(ErrorCode::kBadData, "has no pieces");
-  return vocabulary;
+  return {};
 }
 
 // A flag of tokenizer_config.json, which counts over
@@ -161,7 +160,7 @@ Result<PieceTokenizer> make(const TokenizerFiles& files) {
   bool accents_follow_case = true;
   if (files.tokenizer_json.is_null()) {
     SACCADE_ASSIGN(const std::string text, read_file(files.folder / "vocab.txt", kMaxVocabularyBytes));
-    SACCADE_ASSIGN(spec.vocabulary, read_lines(text).in("vocab.txt"));
+    SACCADE_TRY(read_lines(text, spec.vocabulary).in("vocab.txt"));
   } else {
     SACCADE_TRY(read_tokenizer_json(files.tokenizer_json, spec, accents_follow_case).in("tokenizer.json"));
   }
