@@ -84,6 +84,9 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
     prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
     prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
   }
+  // What the parent ignores (a job in the background of a script ignores Ctrl-C) stays so across exec.
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
   if (chdir(folder) != 0) _exit(98);
   alarm(60 * kSlower);
   execve(arguments[0], arguments.data(), environment.data());
