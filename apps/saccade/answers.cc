@@ -67,7 +67,7 @@ std::string answer_text(const Answer& answer) {
       text += fmt::format("{:>4}  {:.3f}  {}", hit.rank, hit.score, one_line(hit.item.path));
     }
     if (!hit.item.caption.empty()) text += fmt::format("  ({})", one_line(shortened(hit.item.caption, 80)));
-    if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", hit.folded.size());
+    if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
     for (const TokenMatch& match : hit.matches) text += match_text(match);
   }

@@ -66,10 +66,11 @@ void warn(const Answer& answer, Session& session) {
   }
   if (reranking.missing + reranking.changed + reranking.unreadable > 0) {
     session.messages.warning(
-        fmt::format("{} of {} pictures could not be re-ranked: {} gone, {} changed since they were taken in, "
+        fmt::format("{} of {} could not be re-ranked: {} gone, {} changed since they were taken in, "
                     "{} unreadable",
-                    reranking.missing + reranking.changed + reranking.unreadable, reranking.depth,
-                    reranking.missing, reranking.changed, reranking.unreadable));
+                    count_text(reranking.missing + reranking.changed + reranking.unreadable),
+                    counted(reranking.depth, "picture"), count_text(reranking.missing),
+                    count_text(reranking.changed), count_text(reranking.unreadable)));
   }
 }
 

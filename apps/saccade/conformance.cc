@@ -1,7 +1,6 @@
 #include "conformance.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <sys/stat.h>
 #include <utility>
 
@@ -9,6 +8,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/user_folders.h"
 
 namespace saccade::app {
 namespace {
@@ -19,16 +19,8 @@ constexpr size_t kMaxStamps = 8;  // places a checkpoint was last seen in
 constexpr int64_t kMaxRecord = 1 << 20;
 
 Result<fs::path> records_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? fs::path() : fs::path(value);
-  };
-  const fs::path state = variable("XDG_STATE_HOME");
-  if (state.is_absolute()) return state / "saccade" / "conformance";
-  const fs::path home = variable("HOME");
-  if (!home.empty()) return home / ".local" / "state" / "saccade" / "conformance";
-  return fail(ErrorCode::kNotFound,
-              "no folder for what is remembered: neither XDG_STATE_HOME nor HOME is set");
+  SACCADE_ASSIGN(const fs::path state, user_state_folder().in("no folder for what is remembered"));
+  return state / "conformance";
 }
 
 bool is_fingerprint(const std::string& text) {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/counts.h"
 #include "saccade/report/html.h"
 #include "saccade/report/page_style.h"
 #include "saccade/report/run_sections.h"
@@ -240,7 +241,7 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
       "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n<header><div><h1>{}</h1>\n"
       "<p class=\"soft\">{}</p></div>\n<button type=\"button\" id=\"theme\" hidden>light or dark</button>\n",
       security_policy(scripts), escape_html(options.title), page_style(), report_style(),
-      escape_html(options.title), folders.size() == 1 ? "one run" : fmt::format("{} runs", folders.size()));
+      escape_html(options.title), folders.size() == 1 ? "one run" : counted(std::ssize(folders), "run"));
   html += navigation(body) + "</header>\n<main>\n";
   html += body.empty() ? "<section><p class=\"note\">These runs hold nothing to show.</p></section>\n" : body;
   html += "</main>\n<footer>Made by Saccade. This page holds all it needs: nothing is fetched.</footer>\n";

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/counts.h"
 #include "saccade/report/html.h"
 #include "saccade/report/page_style.h"
 #include "saccade/report/thumbnail.h"
@@ -156,10 +157,11 @@ ScoreRange score_range(const Answer& answer) {
 std::string stages_html(const Answer& answer) {
   std::string html;
   if (answer.late_scored && *answer.late_scored < answer.searched) {
-    html += fmt::format(", the best {} by their rows' mean scored by all their rows", *answer.late_scored);
+    html += fmt::format(", the best {} by their rows' mean scored by all their rows",
+                        count_text(*answer.late_scored));
   }
   if (answer.reranking) {
-    html += fmt::format(", {} re-ranked by {} ({})", answer.reranking->reranked,
+    html += fmt::format(", {} re-ranked by {} ({})", count_text(answer.reranking->reranked),
                         escape_html(answer.reranking->checkpoint), answer.reranking->method);
   }
   return html;
@@ -187,7 +189,7 @@ std::string section_html(const Answer& answer, size_t number, const Thumbnail* q
   }
   html += fmt::format("<div><h2 id=\"title-{}\">{}</h2>\n<p class=\"soft\">", number,
                       escape_html(query_words(answer.query)));
-  html += fmt::format("{} of {} pictures", answer.hits.size(), answer.searched);
+  html += fmt::format("{} of {}", count_text(std::ssize(answer.hits)), counted(answer.searched, "picture"));
   if (!answer.query.filter.empty()) {
     html += fmt::format(" that <code>{}</code> leaves", escape_html(answer.query.filter));
   }
@@ -252,7 +254,7 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
       "<style>{}{}</style>\n</head>\n<body>\n<header><h1>{}</h1>\n",
       escape_html(title), page_style(), kStyle, escape_html(options.title));
   if (!options.collection.empty()) {
-    html += fmt::format("<p class=\"soft\">{} pictures in {}{}</p>\n", options.pictures,
+    html += fmt::format("<p class=\"soft\">{} in {}{}</p>\n", counted(options.pictures, "picture"),
                         escape_html(options.collection),
                         options.checkpoint.empty() ? "" : ", encoder " + escape_html(options.checkpoint));
   }

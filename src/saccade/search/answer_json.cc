@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "saccade/core/counts.h"
 #include "saccade/search/answer.h"
 
 namespace saccade {
@@ -126,8 +127,8 @@ std::string measured_length_note(const Answer& answer) {
   if (!beyond_measured_length(answer)) return {};
   const MeasuredLength& measured = *answer.query.measured_length;
   const TokenCount& tokens = *answer.tokens;
-  const std::string part = tokens.chunks > 1 ? fmt::format("in a chunk of {} tokens", tokens.longest_chunk)
-                                             : fmt::format("of these {} tokens", tokens.used);
+  const std::string part = tokens.chunks > 1 ? "in a chunk of " + counted(tokens.longest_chunk, "token")
+                                             : "of these " + counted(tokens.used, "token");
   // A curve that rises to its end shows what the model reads at least.
   const std::string read =
       measured.at_end
@@ -142,13 +143,12 @@ std::string measured_length_note(const Answer& answer) {
 }
 
 std::string tokens_text(const TokenCount& tokens) {
-  const auto plural = [](int64_t count) { return count == 1 ? "token" : "tokens"; };
   if (tokens.dropped == 0) {
-    const std::string chunks = tokens.chunks > 1 ? fmt::format(", in {} chunks", tokens.chunks) : "";
-    return fmt::format("all {} {} read{}", tokens.used, plural(tokens.used), chunks);
+    const std::string chunks = tokens.chunks > 1 ? ", in " + counted(tokens.chunks, "chunk") : "";
+    return fmt::format("all {} read{}", counted(tokens.used, "token"), chunks);
   }
-  return fmt::format("first {} {} read, the other {} dropped: the model has no room for more", tokens.used,
-                     plural(tokens.used), tokens.dropped);
+  return fmt::format("first {} read, the other {} dropped: the model has no room for more",
+                     counted(tokens.used, "token"), count_text(tokens.dropped));
 }
 
 }  // namespace saccade
