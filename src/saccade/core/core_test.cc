@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -305,7 +307,7 @@ TEST(Files, AFailedWriteLeavesTheOldFile) {
   ASSERT_TRUE(write_file_atomic(folder / "a", "old"));
   EXPECT_EQ(write_file_atomic(folder / "missing" / "a", "x").error().code, ErrorCode::kNotFound);
   fs::create_directory(folder / "taken");
-  EXPECT_THAT(write_file_atomic(folder / "taken", "x").error().message, HasSubstr("taken: rename"));
+  EXPECT_THAT(write_file_atomic(folder / "taken", "x").error().message, HasSubstr("taken: a folder"));
 
   // A limit on the size of files stands in for a full disk.
   struct rlimit before {};
@@ -323,6 +325,85 @@ TEST(Files, AFailedWriteLeavesTheOldFile) {
   EXPECT_THAT(status.error().message, HasSubstr("a: write: File too large"));
   EXPECT_EQ(read_file(folder / "a").value(), "old");
   EXPECT_EQ(entries(folder), 2U);  // "a" and "taken"
+}
+
+TEST(Files, PlainNamesAreOneFiles) {
+  for (const char* name : {"a", "...", "a b.safetensors", "\xff"})
+    EXPECT_TRUE(is_plain_file_name(name)) << name;
+  for (const char* name : {"", ".", "..", "a/b", "/", "../a"}) EXPECT_FALSE(is_plain_file_name(name)) << name;
+  EXPECT_FALSE(is_plain_file_name(std::string_view("a\0b", 3)));
+}
+
+TEST(Files, LinksStayAndTheirTargetsAreWritten) {
+  const test::TestFolder folder;
+  fs::create_directory(folder / "there");
+  ASSERT_TRUE(write_file_atomic(folder / "there/a", "old"));
+  fs::create_symlink("there/a", folder / "link");
+  fs::create_symlink(folder / "link", folder / "second");
+  for (const char* name : {"link", "second"}) {
+    ASSERT_TRUE(write_file_atomic(folder / name, name));
+    EXPECT_TRUE(fs::is_symlink(folder / name));
+    EXPECT_FALSE(fs::is_symlink(folder / "there/a"));
+    EXPECT_EQ(read_file(folder / "there/a").value(), name);
+  }
+  // To what is not there yet, and to nowhere.
+  fs::create_symlink("there/b", folder / "dangling");
+  ASSERT_TRUE(write_file_atomic(folder / "dangling", "new"));
+  EXPECT_EQ(read_file(folder / "there/b").value(), "new");
+  fs::create_symlink("missing/b", folder / "nowhere");
+  EXPECT_EQ(write_file_atomic(folder / "nowhere", "new").error().code, ErrorCode::kNotFound);
+  fs::create_symlink("loop", folder / "loop");
+  const Status looped = write_file_atomic(folder / "loop", "new");
+  ASSERT_FALSE(looped);
+  EXPECT_THAT(looped.error().message, HasSubstr("loop: "));
+  EXPECT_TRUE(fs::is_symlink(folder / "loop"));
+  fs::create_directory_symlink("there", folder / "folder");
+  EXPECT_THAT(write_file_atomic(folder / "folder", "new").error().message, HasSubstr("a folder"));
+  EXPECT_EQ(entries(folder), 7U);
+}
+
+// Renaming over them would leave a plain file in their place.
+TEST(Files, DevicesAndPipesAreWrittenTo) {
+  ASSERT_TRUE(write_file_atomic("/dev/null", "gone"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+
+  const test::TestFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink("pipe", folder / "link");
+  const std::string large(1 << 20, 'x');  // more than a pipe holds
+  std::string got;
+  std::thread reader([&] {
+    const Descriptor end(::open(pipe.c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, 4096> block{};
+    for (ssize_t n = 0; (n = ::read(end.get(), block.data(), block.size())) > 0;) {
+      got.append(block.data(), static_cast<size_t>(n));
+    }
+  });
+  const Status written = write_file_atomic(folder / "link", large);
+  reader.join();
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_EQ(got, large);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(entries(folder), 2U);
+}
+
+// As a shell's redirection does: from where the open file stands, whatever is written behind it.
+TEST(Files, TheProcessesOwnOpenFilesAreWrittenFromWhereTheyStand) {
+  const test::TestFolder folder;
+  const Descriptor open_file(::open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  const std::string name = fmt::format("/dev/fd/{}", open_file.get());
+  ASSERT_EQ(::write(open_file.get(), "before ", 7), 7);
+  ASSERT_TRUE(write_file_atomic(name, "page "));
+  fs::create_symlink(name, folder / "link.safetensors");
+  ASSERT_TRUE(write_file_atomic(folder / "link.safetensors", "rows "));
+  ASSERT_EQ(::write(open_file.get(), "after", 5), 5);
+  EXPECT_EQ(read_file(folder / "out").value(), "before page rows after");
+  // What is not open for writing, or not at all.
+  const Descriptor reading(::open((folder / "out").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_FALSE(write_file_atomic(fmt::format("/proc/self/fd/{}", reading.get()), "x"));
+  EXPECT_FALSE(write_file_atomic("/dev/fd/987654", "x"));
+  EXPECT_EQ(read_file(folder / "out").value(), "before page rows after");
 }
 
 TEST(Sha256, KnownVectors) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -46,6 +47,34 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// The number of an open file of this process that `path` names, as /proc/self/fd/1 does; -1 for other paths.
+int own_descriptor(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
+  if (error || folder != std::filesystem::canonical("/proc/self/fd", error) || error) return -1;
+  const std::string name = path.filename().string();
+  int number = -1;
+  const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return problem == std::errc() && end == name.data() + name.size() ? number : -1;
+}
+
+// Where writing to `path` would lead: links followed one by one, up to what is no link or is not there. Links
+// to the process's own open files are not followed, as they may lead to what has no name.
+Result<std::filesystem::path> end_of_links(std::filesystem::path path) {
+  constexpr int kMaxLinks = 40;  // the kernel's own limit
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    struct stat info {};
+    if (own_descriptor(path) >= 0 || ::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
+    // Following by hand is not to reach what the kernel would refuse: others' links in a shared /tmp.
+    if (::stat(path.c_str(), &info) != 0 && errno != ENOENT) return fail_errno(errno, path.string());
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) return fail_errno(error.value(), path.string());
+    path = path.parent_path() / target;  // an absolute target stands alone
+  }
+  return fail_errno(ELOOP, path.string());
+}
+
 }  // namespace
 
 std::optional<std::string_view> temporary_of(std::string_view name) {
@@ -57,6 +86,11 @@ std::optional<std::string_view> temporary_of(std::string_view name) {
   if (dash == std::string_view::npos) return std::nullopt;
   if (!is_number(numbers.substr(0, dash)) || !is_number(numbers.substr(dash + 1))) return std::nullopt;
   return name.substr(0, mark);
+}
+
+bool is_plain_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
 }
 
 Descriptor::~Descriptor() {
@@ -146,21 +180,39 @@ Status write_all(int descriptor, std::span<const std::byte> bytes, std::string_v
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   AtomicFile file;
-  file.path_ = path;
+  SACCADE_ASSIGN(file.path_, end_of_links(path));
+  if (const int own = own_descriptor(file.path_); own >= 0) {
+    // Opened by its name it would be written from its beginning.
+    file.descriptor_ = ::fcntl(own, F_DUPFD_CLOEXEC, 0);
+    if (file.descriptor_ < 0) return fail_errno(errno, path.string());
+    return file;
+  }
+  struct stat info {};
+  if (::stat(file.path_.c_str(), &info) != 0 || S_ISREG(info.st_mode)) {
+    SACCADE_TRY(file.open_beside());
+    return file;
+  }
+  if (S_ISDIR(info.st_mode)) return fail(ErrorCode::kBadData, "{}: a folder, not a file", path.string());
+  file.descriptor_ = ::open(file.path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  if (file.descriptor_ < 0) return fail_errno(errno, path.string() + ": open");
+  return file;
+}
+
+Status AtomicFile::open_beside() {
   // Not mkstemp: its files are only their owner's to read, and asking for the umask sets it for a moment, for
   // all threads. open() applies it itself.
   static std::atomic<uint64_t> serial = 0;
   constexpr int kTries = 1000;  // names left behind by killed processes of the same number
-  for (int tries = 0; file.descriptor_ < 0; ++tries) {
-    std::string name = fmt::format("{}.tmp-{}-{}", path.string(), ::getpid(), serial++);
-    file.descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file.descriptor_ >= 0) {
-      file.temporary_ = std::move(name);
+  for (int tries = 0; descriptor_ < 0; ++tries) {
+    std::string name = fmt::format("{}.tmp-{}-{}", path_.string(), ::getpid(), serial++);
+    descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) {
+      temporary_ = std::move(name);
     } else if (errno != EEXIST || tries == kTries) {
-      return fail_errno(errno, path.string() + ": create");
+      return fail_errno(errno, path_.string() + ": create");
     }
   }
-  return file;
+  return {};
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -180,6 +232,10 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 Status AtomicFile::commit() {
+  if (temporary_.empty()) {
+    if (::close(std::exchange(descriptor_, -1)) != 0) return fail_errno(errno, path_.string() + ": close");
+    return {};
+  }
   if (::fsync(descriptor_) != 0) return fail_errno(errno, path_.string() + ": flush");
   if (::close(std::exchange(descriptor_, -1)) != 0) return fail_errno(errno, path_.string() + ": close");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail_errno(errno, path_.string() + ": rename");

@@ -55,12 +55,21 @@ class MappedFile {
 // The whole of a regular file; kLimit if it has more than max_bytes.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
 
+// Whether a name from outside is one file's, in whatever folder it is put: not empty, "." or "..", without
+// "/" and NUL.
+bool is_plain_file_name(std::string_view name);
+
 // Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash
 // the file is the old one or the new one. The folder must exist.
+//
+// A link stays and what it leads to is written, whether that is there already or not. What is there and is no
+// file cannot be replaced: a device or a pipe gets the content as it comes, as do the process's own open files
+// (/dev/stdout, /dev/fd/3), from where they stand; a pipe that nobody reads is waited for. kBadData for a
+// folder.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-// A file being written for write_file_atomic's guarantee,
-// piece by piece. Discarded unless commit() is called.
+// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is called,
+// where it is not something that was there (then what was written is).
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);
@@ -74,8 +83,9 @@ class AtomicFile {
 
  private:
   AtomicFile() = default;
-  std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  Status open_beside();
+  std::filesystem::path path_;       // what is written or replaced: the end of any links
+  std::filesystem::path temporary_;  // empty where path_ itself is written
   int descriptor_ = -1;
 };
 

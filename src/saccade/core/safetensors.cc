@@ -10,6 +10,7 @@
 
 #include <fmt/ranges.h>
 
+#include "saccade/core/files.h"
 #include "saccade/core/half.h"
 #include "saccade/core/json.h"
 
@@ -287,7 +288,7 @@ Result<std::vector<std::string>> shard_names(const std::filesystem::path& index)
     if (!file.is_string())
       return fail(ErrorCode::kBadData, "{}: shard of {} is not a string", index.string(), tensor);
     const auto name = file.get<std::string>();
-    if (name.empty() || std::filesystem::path(name).filename() != name || name == "." || name == "..") {
+    if (!is_plain_file_name(name)) {
       return fail(ErrorCode::kBadData, "{}: shard \"{}\" is not a file name", index.string(), name);
     }
     names.insert(name);

@@ -249,6 +249,10 @@ Result<RemoteModel> Client::model(const ModelName& name) {
   if (!is_commit(model.commit))
     return fail(ErrorCode::kBadData, "{}: \"sha\" is \"{}\", not a commit", where,
                 model.commit.substr(0, 80));
+  if (is_commit(name.revision) && model.commit != name.revision) {
+    return fail(ErrorCode::kMismatch, "{}: the hub answers with commit {}, asked for {}", where, model.commit,
+                name.revision);
+  }
   const auto siblings = json.find("siblings");
   if (siblings == json.end() || !siblings->is_array())
     return fail(ErrorCode::kBadData, "{}: no list of files (\"siblings\")", where);

@@ -135,6 +135,20 @@ TEST_F(Pulling, ACommitNeedsNoRef) {
   EXPECT_FALSE(fs::exists(model_folder() / "refs"));
 }
 
+// A hub, or what stands before it, that gives another commit than the one asked for.
+TEST_F(Pulling, AnotherCommitIsRefused) {
+  const std::string other(40, 'b');
+  hub_.instead = [&](const HubRequest& request, const HubReply& ordinary) -> std::optional<HubReply> {
+    if (!request.path.starts_with("/api/")) return {};
+    HubReply reply = ordinary;
+    reply.body.replace(reply.body.find(kCommit), kCommit.size(), other);
+    return reply;
+  };
+  expect_error(run(kName + "@" + kCommit), ErrorCode::kMismatch,
+               {"answers with commit " + other, "asked for " + kCommit});
+  EXPECT_FALSE(fs::exists(model_folder()));
+}
+
 TEST_F(Pulling, ABranchMovesOnAndSharesWhatIsTheSame) {
   ASSERT_TRUE(run().has_value());
   const std::string next = "ffeeddccbbaa99887766554433221100ffeeddcc";
@@ -167,6 +181,9 @@ TEST_F(Pulling, ShardsAreThoseTheIndexNames) {
   expect_error(run(), ErrorCode::kNotFound, {kName + " has no file two.safetensors"});
   files["model.safetensors.index.json"].content = R"({"weight_map": {"a": "../../../../outside"}})";
   expect_error(run(), ErrorCode::kBadData, {"../../../../outside", "not a file name"});
+  // The system would see the part before the NUL.
+  files["model.safetensors.index.json"].content = R"({"weight_map": {"a": "config.json\u0000.safetensors"}})";
+  expect_error(run(), ErrorCode::kBadData, {"not a file name"});
 }
 
 TEST_F(Pulling, FilesOfOtherToolsAreUsedIfTheyAreWhatTheyShouldBe) {
@@ -433,6 +450,8 @@ TEST_F(Pulling, AnswersThatAreNoneAreRefused) {
     expect_error(run(), ErrorCode::kBadData, {"GET /api/models/owner/clip/revision/main"});
   }
   api(R"({"sha": "00112233445566778899aabbccddeeff00112233", "siblings": [{"rfilename": "../x"}]})");
+  expect_error(run(), ErrorCode::kUnsupported, {"no weights among its 1 files"});
+  api(R"({"sha": "00112233445566778899aabbccddeeff00112233", "siblings": [{"rfilename": "x\u0000.pt"}]})");
   expect_error(run(), ErrorCode::kUnsupported, {"no weights among its 1 files"});
 
   const auto head = [&](std::vector<std::pair<std::string, std::string>> headers) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "saccade/core/files.h"
 #include "saccade/core/safetensors.h"
 
 namespace saccade::hub {
@@ -52,7 +53,7 @@ Result<Selection> select_files(std::span<const std::string> names) {
     // A model's weights under a name of their own, as its authors saved them: only where there is one.
     int found = 0;
     for (const std::string& name : there) {
-      if (name.find('/') != std::string::npos || !(name.ends_with(".pt") || name.ends_with(".pth"))) continue;
+      if (!is_plain_file_name(name) || !(name.ends_with(".pt") || name.ends_with(".pth"))) continue;
       selection.weights = name;
       ++found;
     }
