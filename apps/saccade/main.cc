@@ -58,6 +58,12 @@ int run(int argc, char** argv) {
       deepest = deepest->get_subcommands().front();
       words += " " + deepest->get_name();
     }
+    // A command that needs another behind it, named alone: its help is what is asked for.
+    const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
+    if (alone && deepest->get_require_subcommand_min() > 0) {
+      const Status written = out.write(deepest->help());
+      return written ? kDone : failed(written.error());
+    }
     // The parser only says that there is none.
     const bool unknown = words == "saccade" && argc > 1 && argv[1][0] != '-';
     messages.error(fmt::format("{} ({} --help tells more)",
