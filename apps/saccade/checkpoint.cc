@@ -12,6 +12,7 @@ EncoderOptions options_of(const EncoderChoice& choice) {
   EncoderOptions options;
   options.precision = precision_of(choice);
   options.threads = choice.threads;
+  options.fingerprints = user_fingerprint_memory();
   return options;
 }
 
@@ -24,8 +25,11 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
       ->capture_default_str();
 }
 
-Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice) {
-  return saccade::load_checkpoint(named.string(), options_of(choice));
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
+                                      bool every_byte) {
+  EncoderOptions options = options_of(choice);
+  options.fingerprints.trusted = !every_byte;
+  return saccade::load_checkpoint(named.string(), options);
 }
 
 std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages) {

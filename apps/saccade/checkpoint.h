@@ -26,13 +26,16 @@ struct EncoderChoice {
 };
 
 Precision precision_of(const EncoderChoice& choice);
+// With what the user's cache remembers of checkpoints' files.
 EncoderOptions options_of(const EncoderChoice& choice);
 
 // --precision and --threads, for every command that loads an encoder.
 void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 
-// `named` as for find_checkpoint.
-Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice);
+// `named` as for find_checkpoint. The fingerprint is taken from what is remembered of files that have not
+// changed since, or from every byte: where it is what a collection is bound to from then on.
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
+                                      bool every_byte = false);
 
 // What the checkpoint has been shown to read of a text, the longest of it; a file that says so and cannot be
 // read is worth a warning, not a failure.

@@ -46,7 +46,8 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   if (checkpoint.empty()) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, {}));
+  SACCADE_ASSIGN(const LoadedEncoder loaded,
+                 load_checkpoint(checkpoint, {}, !is_collection(arguments.collection)));
   ThreadPool pool;
   bool some_failed = false;
   {

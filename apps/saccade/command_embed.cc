@@ -106,7 +106,10 @@ Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder,
     for (auto& [i, error] : batch.failed) result.failed.emplace_back(path_of(i).native(), std::move(error));
     for (const int64_t i : batch.which) result.names.push_back(path_of(i).native());
     if (batch.rows().rows() > 0) {
-      SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_images(batch.rows()));
+      SACCADE_ASSIGN(Matrix<float> rows,
+                     encoder.encode_images(batch.rows())
+                         .in(fmt::format("{} to {}", path_of(batch.which.front()).native(),
+                                         path_of(batch.which.back()).native())));
       parts.push_back(std::move(rows));
     }
     if (tell) tell({"embedding", first + count, total, ""});
@@ -144,7 +147,8 @@ Result<Embedded> embed_texts(const EmbedArguments& arguments, Encoder& encoder, 
       if (tokenized.back().dropped > 0) ++result.cut;
       result.dropped_tokens += tokenized.back().dropped;
     }
-    SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_texts(tokenized));
+    SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_texts(tokenized).in(fmt::format(
+                                           "{}: lines {} to {}", arguments.texts, first + 1, end)));
     parts.push_back(std::move(rows));
     if (tell) tell({"embedding", static_cast<int64_t>(end), static_cast<int64_t>(result.names.size()), ""});
   }
@@ -219,9 +223,9 @@ Result<int> run_embed(const EmbedArguments& arguments, Session& session) {
                        {"failed", std::move(failed)}};
     SACCADE_TRY(session.out.write_json(json));
   } else {
-    SACCADE_TRY(
-        session.out.write(fmt::format("{}: {} of {}\n", one_line(arguments.output),
-                                      counted(embedded.rows.rows(), "row"), embedded.rows.columns())));
+    SACCADE_TRY(session.out.write(fmt::format("{}: {} of {}\n", one_line(arguments.output),
+                                              counted(embedded.rows.rows(), "row"),
+                                              counted(embedded.rows.columns(), "column"))));
   }
   return embedded.failed.empty() ? kDone : kSomeFailed;
 }

@@ -209,7 +209,8 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
       SACCADE_ASSIGN(checkpoint, starter_checkpoint());
     }
   }
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
+  const bool fresh = !is_collection(arguments.collection);
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
   warn_of_separate_spaces(loaded, session.messages);
   warn_of_guessed_preprocessing(loaded, session.messages);
   IngestSettings settings;

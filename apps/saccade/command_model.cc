@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -24,9 +25,20 @@ struct ModelArguments {
   std::string checkpoint;
   std::string io;
   EncoderChoice encoder;
-  double tolerance = 0;
+  std::optional<double> tolerance;
+  bool verify = false;
   bool json = false;
 };
+
+// Whether what is remembered of the files is still so. Where it is not, they have changed without their times
+// saying so: by a restored backup, or a disk at fault.
+void warn_of_wrong_memory(const std::string& remembered, const LoadedEncoder& loaded, Session& session) {
+  if (remembered == loaded.id.fingerprint) return;
+  session.messages.warning(
+      fmt::format("checkpoint {}: its files have changed since they were last read, though their sizes and "
+                  "times have not: the fingerprint was {}",
+                  loaded.id.name, remembered));
+}
 
 // A line for each precision that the checkpoint has been shown to conform in, or what would show it.
 std::string conformance_text(const ConformanceRecord& record, bool reference, const std::string& checkpoint) {
@@ -49,7 +61,14 @@ Json measured_json(const std::vector<MeasuredLength>& measured) {
 }
 
 Result<int> run_show(const ModelArguments& arguments, Session& session) {
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
+  std::string remembered;
+  if (arguments.verify) {
+    SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(arguments.checkpoint));
+    SACCADE_ASSIGN(remembered, checkpoint_fingerprint(folder, user_fingerprint_memory()));
+  }
+  SACCADE_ASSIGN(const LoadedEncoder loaded,
+                 load_checkpoint(arguments.checkpoint, arguments.encoder, arguments.verify));
+  if (arguments.verify) warn_of_wrong_memory(remembered, loaded, session);
   const EncoderInfo& info = loaded.encoder->info();
   const std::string preprocessing = loaded.encoder->preprocessing().describe();
   const Tokenizer* tokenizer = loaded.encoder->tokenizer();
@@ -74,6 +93,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                        {"image_width", info.image_width},
                        {"logit_scale", info.logit_scale},
                        {"preprocessing", info.image_width == 0 ? Json() : Json(preprocessing)},
+                       {"preprocessing_guessed", info.image_width > 0 && info.preprocessing_guessed},
                        {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())},
                        {"reference", reference},
                        {"conforms", results_json(conformance)},
@@ -88,9 +108,13 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                       counted(static_cast<int64_t>(outline.files.size()), "file"));
   text += fmt::format("rows           {} columns{}\n", info.dim,
                       info.shared_space ? "" : ", untrained to be compared: for heads to be trained on");
-  text += info.image_width == 0 ? "images         none: a text model\n"
-                                : fmt::format("images         {} x {}: {}\n", info.image_width,
-                                              info.image_height, preprocessing);
+  text +=
+      info.image_width == 0
+          ? "images         none: a text model\n"
+          : fmt::format("images         {} x {}: {}{}\n", info.image_width, info.image_height, preprocessing,
+                        info.preprocessing_guessed
+                            ? " (as its family usually has it: the checkpoint does not say)"
+                            : "");
   text += tokenizer == nullptr
               ? "texts          none: there are no tokenizer files\n"
               : fmt::format("texts          up to {} tokens, start and end included, of a vocabulary of {}\n",
@@ -107,7 +131,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
 // For `list` and `show`. A tolerance of the user's own shows nothing that lasts.
 void remember(const ConformReport& report, const std::filesystem::path& folder,
               const ModelArguments& arguments, Session& session) {
-  if (arguments.tolerance > 0) return;
+  if (arguments.tolerance) return;
   const auto outline = outline_checkpoint(folder);
   if (!outline) return;
   const std::filesystem::path reference =
@@ -132,10 +156,17 @@ Result<int> run_conform(const ModelArguments& arguments, Session& session) {
   }
   std::string text = fmt::format("{:<28} {:>10} {:>10} {:>11} {:>10} {:>10}\n", "answer", "max abs",
                                  "max rel", "cosine", "norm ratio", "tolerance");
+  bool by_direction = false;
   for (const AnswerCheck& answer : report.answers) {
-    text += fmt::format("{:<28} {:>10.2e} {:>10.2e} {:>11.8f} {:>10.6f} {:>10.1e}  {}\n",
-                        one_line(answer.name), answer.max_abs, answer.max_rel, answer.cosine,
-                        answer.norm_ratio, answer.tolerance, answer.ok ? "ok" : "FAILED");
+    text += fmt::format("{:<28} {:>10.2e} {:>10.2e} {:>11.8f} {:>10.6f} {:>10}  {}\n", one_line(answer.name),
+                        answer.max_abs, answer.max_rel, answer.cosine, answer.norm_ratio,
+                        answer.tolerance ? fmt::format("{:.1e}", *answer.tolerance) : "direction",
+                        answer.ok ? "ok" : "FAILED");
+    by_direction = by_direction || !answer.tolerance;
+  }
+  if (by_direction) {
+    text += fmt::format("direction: a row's cosine must be {} or more, its length within {:.0f}%\n",
+                        options.min_cosine, 100 * options.max_norm_error);
   }
   for (const std::string& name : report.unknown)
     text += fmt::format("{:<28} not an answer this family has\n", one_line(name));
@@ -168,16 +199,21 @@ void add_model_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_model_pull_command(*group, chosen);
   add_model_list_command(*group, chosen);
-  add_part(group, "show", "What a checkpoint is", arguments, chosen, run_show);
+  CLI::App* show = add_part(group, "show", "What a checkpoint is", arguments, chosen, run_show);
+  show->add_flag("--verify", arguments->verify,
+                 "read every byte for the fingerprint, whatever is remembered of the files");
   CLI::App* conform =
       add_part(group, "conform",
                "Compare with the reference outputs kept beside the weights; exit code 1 if they differ",
                arguments, chosen, run_conform);
   conform->add_option("--io", arguments->io,
                       "inputs and answers (default: io.safetensors in the checkpoint's folder)");
-  conform->add_option("--tolerance", arguments->tolerance, "largest absolute difference; 0: 1e-4 in fp32")
-      ->transform(real_number(0))
-      ->capture_default_str();
+  conform
+      ->add_option(
+          "--tolerance", arguments->tolerance,
+          "largest absolute difference (default: 1e-4 in fp32; in bf16 rows are compared by direction "
+          "and length, similarities within 0.01)")
+      ->transform(real_number(0));
 }
 
 }  // namespace saccade::app

@@ -1,6 +1,8 @@
 // Every command against missing, empty, truncated, foreign and hostile input, targets that cannot be written,
 // wrong options, and no streams: one clear line, the right exit code, and the collection as it was.
 
+#include <cstring>
+#include <limits>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -9,12 +11,14 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/safetensors.h"
 
 #include "run_program.h"
 
 namespace saccade::test {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -22,7 +26,7 @@ class BadInput : public ProgramTest {};
 
 // That every numeric option refuses what is no number in its range is program_test's.
 TEST_F(BadInput, WrongUseIsExitCode2) {
-  expect_failure({}, 2, {"subcommand"});
+  expect_failure({"-q"}, 2, {"subcommand"});
   expect_failure({"fly"}, 2, {"fly"});
   expect_failure({"search"}, 2, {"--collection", "saccade search --help"});
   expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"--nosuch"});
@@ -33,11 +37,87 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"search", "-c", "c", "--precision", "fp8", "x"}, 2, {"fp8"});
   expect_failure({"index", "-c", "c"}, 2, {"PATH"});
   expect_failure({"index", "-", "-c", "c"}, 2, {"file list", "empty"}, {.input = "\n\n"});
-  expect_failure({"collection"}, 2, {"subcommand"});
+  expect_failure({"-q", "collection"}, 2, {"subcommand"});
   expect_failure({"collection", "remove", "-c", "c"}, 2, {"nothing to remove"});
   expect_failure({"embed", "--texts", "t", "--images", "i", "-o", "x.npy"}, 2, {"--images or --texts"});
   expect_failure({"embed", "--texts", "t", "-o", "x.txt"}, 2, {"x.txt", ".safetensors or .npy"});
   expect_failure({"model", "conform"}, 2, {"CHECKPOINT"});
+}
+
+// A command that is named alone, and needs another behind it, is asked what there is.
+TEST_F(BadInput, CommandsAloneGiveTheirHelp) {
+  for (const std::vector<std::string>& words :
+       std::initializer_list<std::vector<std::string>>{{}, {"model"}, {"collection"}, {"eval"}}) {
+    std::vector<std::string> asked = words;
+    asked.emplace_back("--help");
+    const Outcome alone = run(words);
+    EXPECT_EQ(alone.code, 0);
+    EXPECT_THAT(alone.out, HasSubstr("Usage: "));
+    EXPECT_EQ(alone.out, run(asked).out);
+    EXPECT_THAT(alone.err, IsEmpty());
+  }
+}
+
+// Weights at fault give rows that are no numbers: an answer would be empty, and a file of rows useless.
+TEST_F(BadInput, RowsThatAreNoNumbersAreAnError) {
+  const fs::path weights = folder_ / "model/model.safetensors";
+  const auto spoil = [&](const std::string& name) {
+    std::string bytes = read_file(weights).value();
+    {
+      const auto file = SafeTensors::open(weights);
+      ASSERT_TRUE(file.has_value());
+      const auto tensor = file->find(name);
+      ASSERT_TRUE(tensor);
+      // The tensor's place in the file: its content is nowhere else.
+      const std::string content(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+      const size_t at = bytes.find(content);
+      ASSERT_NE(at, std::string::npos);
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      std::memcpy(bytes.data() + at, &nan, sizeof(nan));
+    }
+    write("model/model.safetensors", bytes);
+  };
+  spoil("text_projection.weight");
+  make_collection();
+  expect_failure({"search", "-c", "c", "red"}, 1, {"text 1 of 1", "NaN", "damaged"});
+  write("texts.txt", "a\nb\n");
+  expect_failure({"embed", "--texts", "texts.txt", "-m", "model", "-o", "t.npy"}, 1,
+                 {"texts.txt: lines 1 to 2", "text 1 of 2", "NaN"});
+  EXPECT_FALSE(fs::exists(folder_ / "t.npy"));
+  EXPECT_FALSE(fs::exists(folder_ / "t.npy.json"));
+
+  spoil("visual_projection.weight");
+  expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "i.npy"}, 1,
+                 {"picture 1 of 4", "NaN"});
+  EXPECT_FALSE(fs::exists(folder_ / "i.npy"));
+  const Outcome indexed = run({"index", "pictures", "-c", "other", "-m", "model"});
+  EXPECT_EQ(indexed.code, 1);
+  EXPECT_THAT(indexed.err, HasSubstr("picture 1 of 4"));
+}
+
+// What is written to a place that is no file goes there, and the place stays what it is.
+TEST_F(BadInput, OutputsMayBeDevicesPipesAndLinks) {
+  make_collection();
+  const Outcome page = run({"search", "-c", "c", "red", "--html", "/dev/stdout"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_THAT(page.out, testing::StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(page.out, HasSubstr("</html>\n   1  "));  // the answer behind the page
+  // A shell's redirection to a file: both are in it.
+  write("out.html", "");
+  const Outcome redirected = run({"search", "-c", "c", "red", "--html", "/dev/stdout"},
+                                 {.output_file = (folder_ / "out.html").string()});
+  EXPECT_EQ(redirected.code, 0) << redirected.err;
+  EXPECT_EQ(read_file(folder_ / "out.html").value(), page.out);
+  EXPECT_THAT(run({"search", "-c", "c", "red", "--html", "/dev/stderr"}).err, HasSubstr("</html>\n"));
+  EXPECT_EQ(run({"search", "-c", "c", "red", "--html", "/dev/null"}).code, 0);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+
+  write("texts.txt", "a\nb\n");
+  fs::create_directory(folder_ / "elsewhere");
+  fs::create_symlink("elsewhere/rows.npy", folder_ / "rows.npy");
+  ASSERT_EQ(run({"embed", "--texts", "texts.txt", "-m", "model", "-o", "rows.npy"}).code, 0);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "rows.npy"));
+  EXPECT_EQ(fs::file_size(folder_ / "elsewhere/rows.npy"), 128U + 2U * 24U * 4U);
 }
 
 // Options for what an encoder of one row a picture does not have.

@@ -424,6 +424,19 @@ TEST_F(Cli, ModelShowAndConform) {
   const Outcome fails = run({"model", "conform", "model", "--tolerance", "1e-12"});
   EXPECT_EQ(fails.code, 1);
   EXPECT_THAT(fails.out, HasSubstr("FAILED"));
+  EXPECT_EQ(run({"model", "conform", "model", "--tolerance", "0"}).code, 1);  // nothing but the same bits
+
+  // In bf16 rows are judged by direction and length: no tolerance, and none is printed.
+  const Outcome half = run({"model", "conform", "model", "--precision", "bf16"});
+  EXPECT_EQ(half.code, 0) << half.out;
+  EXPECT_THAT(half.out, testing::ContainsRegex("image_embeds .*  direction  ok\n"));
+  EXPECT_THAT(half.out, testing::ContainsRegex("logits_per_image .* [0-9.]+e[-+][0-9]+  ok\n"));
+  EXPECT_THAT(half.out, HasSubstr("direction: a row's cosine must be 0.999 or more, its length within 1%\n"));
+  for (const Json& answer :
+       json_of(run({"model", "conform", "model", "--precision", "bf16", "--json"}))["answers"]) {
+    const bool similarities = answer["name"].get<std::string>().starts_with("logits");
+    EXPECT_EQ(answer["tolerance"].is_null(), !similarities) << answer["name"];
+  }
 }
 
 TEST_F(Cli, EveryReferenceConforms) {

@@ -1,6 +1,8 @@
 // saccade model pull|list|show, and hub names wherever a checkpoint is named.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -225,6 +227,37 @@ TEST_F(Model, OpenAisArchiveIsListedAndFoundAgain) {
   ASSERT_EQ(indexed.code, 0) << indexed.err;
   const Outcome found = run({"search", "-c", "resnet", "--image", "pictures/red.png"});
   EXPECT_EQ(found.code, 0) << found.err;
+}
+
+// A collection is bound to what was read; a later command takes what is remembered of files that look the
+// same.
+TEST_F(Model, FingerprintsAreRememberedAndVerified) {
+  // In the first two seconds nothing is: files may change again without their times showing it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2'500));
+  const std::string truth = json_of(run({"model", "show", "model", "--json"}))["fingerprint"];
+  fs::path record;
+  for (const auto& entry : fs::directory_iterator(folder_ / "home/.cache/saccade/fingerprints")) {
+    record = entry.path();
+  }
+  ASSERT_FALSE(record.empty());
+  const auto falsify = [&] {
+    Json json = read_json(record).value();
+    json["files"]["model.safetensors"]["sha256"] = std::string(64, 'a');
+    write(record.string(), dump_json(json));
+  };
+  falsify();
+  EXPECT_NE(json_of(run({"model", "show", "model", "--json"}))["fingerprint"], truth);
+  const Outcome verified = run({"model", "show", "model", "--verify", "--json"});
+  EXPECT_EQ(json_of(verified)["fingerprint"], truth);
+  expect_one_line(verified);
+  EXPECT_THAT(verified.err, HasSubstr("its files have changed since they were last read"));
+  EXPECT_THAT(run({"model", "show", "model", "--verify"}).err, IsEmpty());
+  EXPECT_EQ(json_of(run({"model", "show", "model", "--json"}))["fingerprint"], truth);
+
+  falsify();
+  make_collection();
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["checkpoint"]["fingerprint"], truth);
+  EXPECT_EQ(run({"search", "-c", "c", "red"}).code, 0);
 }
 
 TEST_F(Model, ConformanceIsRememberedByFingerprint) {

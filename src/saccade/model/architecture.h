@@ -2,10 +2,10 @@
 // rest of the module. Outside the module only encoder.h is seen.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoint.h"
@@ -24,46 +24,23 @@ class Architecture : public Encoder {
   virtual Result<nn::TensorMap> answers(const nn::TensorMap& inputs) = 0;
 };
 
-using ArchitectureFactory = Result<std::unique_ptr<Architecture>> (*)(const Checkpoint& checkpoint,
-                                                                      const EncoderOptions& options);
-
-// Fills in what the config and the tensors' shapes say (dim and all below it), without touching a weight.
-using OutlineFunction = Status (*)(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
-                                   CheckpointOutline& outline);
-
+// A family of models: one value, in the family's own file, and one line in registry.cc.
 struct Family {
-  std::string_view model_type;
-  ArchitectureFactory factory;
-  OutlineFunction outline;
+  // What config.json calls its checkpoints as "model_type"; the first is the family's name.
+  std::array<std::string_view, 2> model_types;
+  Result<std::unique_ptr<Architecture>> (*load)(const Checkpoint& checkpoint, const EncoderOptions& options);
+  // Fills in what the config and the tensors' shapes say (dim and all below it), without touching a weight.
+  Status (*outline)(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
+
+  [[nodiscard]] std::string_view name() const { return model_types.front(); }
 };
 
-// The checkpoint's own "model_type"; OpenCLIP's and OpenAI's layouts are CLIP's.
-Result<std::string> family_name(const Checkpoint& checkpoint);
-// The family of that name; kUnsupported lists the known ones.
-Result<Family> find_family(const Checkpoint& checkpoint);
+// The checkpoint's own "model_type"; what stands for it in OpenCLIP's and OpenAI's layouts, which have none.
+Result<std::string> model_type_of(const Checkpoint& checkpoint);
+// The family of that type; kUnsupported lists the known ones.
+Result<const Family*> find_family(const Checkpoint& checkpoint);
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& checkpoint,
                                                         const EncoderOptions& options);
-
-// The families: one factory each, in the family's own file.
-Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, const EncoderOptions& options);
-Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
-Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoint,
-                                                     const EncoderOptions& options);
-Status outline_jina_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
-                         CheckpointOutline& outline);
-Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
-                                                  const EncoderOptions& options);
-Status outline_siglip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
-Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint, const EncoderOptions& options);
-Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
-Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, const EncoderOptions& options);
-Status outline_bert(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
-Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint, const EncoderOptions& options);
-Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
-Result<std::unique_ptr<Architecture>> load_colpali(const Checkpoint& checkpoint,
-                                                   const EncoderOptions& options);
-Status outline_colpali(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
-                       CheckpointOutline& outline);
 
 }  // namespace saccade

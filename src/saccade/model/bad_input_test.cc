@@ -211,8 +211,8 @@ class EveryFamily : public testing::TestWithParam<Family> {
     return some;
   }
   // The golden with a tokenizer, and a table that has all of its words and `padding` rows more.
-  static void add_words(const GoldenCopy& copy, int64_t padding = 0) {
-    const Family& family = GetParam();
+  static void add_words(const GoldenCopy& copy, int64_t padding = 0) { add_words(GetParam(), copy, padding); }
+  static void add_words(const Family& family, const GoldenCopy& copy, int64_t padding) {
     for (const auto& [from, to] : family.tokenizer) {
       test::fs::copy_file(golden("tokenizers") / from, copy.path() / to);
     }
@@ -339,6 +339,112 @@ TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
   ASSERT_EQ(error_of(copy), "");
   GetParam().disagree(copy);
   EXPECT_THAT(error_of(copy), HasSubstr(GetParam().disagreement));
+}
+
+// A model that reads its texts at one token needs a tokenizer that adds it: CLIP's row is the same for every
+// text without.
+TEST_P(EveryFamily, NamesATokenTheTokenizerDoesNotAdd) {
+  Family family = GetParam();
+  const std::string name = family.name;
+  std::string expected;
+  if (name == "clip-gelu" || name == "open_clip-gelu") {
+    family.tokenizer = kGemmaWords;  // <bos> in front, nothing behind
+    family.special_ids = {{"bos_token_id", 2}, {"eos_token_id", 1}, {"pad_token_id", 0}};
+    expected = "texts are read at their end token, 1, which the tokenizer does not add: \"\" becomes [2]";
+  } else if (name == "bert" || name == "align" || name == "blip2-itm") {
+    family.tokenizer = kPieces;
+    family.tokenizer_config =
+        R"({"tokenizer_class": "T5Tokenizer", "add_eos_token": false, "bos_token": "<unk>"})";
+    expected = "texts are read at their start token, 2, which the tokenizer does not add: \"\" becomes []";
+  } else {
+    return;
+  }
+  const FamilyCopy copy(family);
+  add_words(family, copy, 0);
+  EXPECT_THAT(error_of(copy), HasSubstr(expected));
+}
+
+std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_answers(Encoder& encoder) {
+  const auto error = [](const auto& answer) { return answer ? std::string() : answer.error().message; };
+  std::vector<std::function<std::string(std::span<const TokenizedText>)>> answers;
+  answers.emplace_back([&, error](auto texts) { return error(encoder.encode_texts(texts)); });
+  if (LateInteraction* late = encoder.late_interaction()) {
+    answers.emplace_back([=](auto texts) { return error(late->encode_text_rows(texts)); });
+  }
+  if (FrozenFeatures* frozen = encoder.frozen_features()) {
+    answers.emplace_back([=](auto texts) { return error(frozen->text_features(texts)); });
+  }
+  if (TextClassifier* classifier = encoder.text_classifier()) {
+    answers.emplace_back([=](auto texts) { return error(classifier->classify_texts(texts)); });
+    answers.emplace_back([=](auto texts) { return error(classifier->attention_maps(texts.back())); });
+  }
+  return answers;
+}
+
+// Weights that are damaged give answers that are no numbers, which a ranking would lose: of one word, the
+// text with it is named.
+TEST_P(EveryFamily, NamesATextWhoseAnswerIsNotANumber) {
+  const FamilyCopy copy(GetParam());
+  add_words(copy);
+  std::vector<TokenizedText> texts;
+  int32_t word = -1;
+  {
+    const auto encoder = load_encoder(copy.path());
+    ASSERT_TRUE(encoder) << encoder.error().message;
+    for (const char* text : {"a photo", "a photo of"}) {
+      texts.push_back((*encoder)->tokenizer()->encode(text, (*encoder)->info().context));
+    }
+    for (const int32_t id : texts[1].ids) {
+      if (std::find(texts[0].ids.begin(), texts[0].ids.end(), id) == texts[0].ids.end()) word = id;
+    }
+    ASSERT_GE(word, 0);
+    for (const auto& answer : text_answers(**encoder)) EXPECT_EQ(answer(texts), "");
+  }
+  copy.edit_tensors(GetParam().weights, [&](nn::TensorMap& tensors) {
+    Tensor& table = tensors.at(GetParam().table);
+    table = table.to(DType::kF32).clone();
+    table[word].fill(NAN);
+  });
+  const auto encoder = load_encoder(copy.path());
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  for (const auto& answer : text_answers(**encoder)) {
+    EXPECT_EQ(answer({texts.data(), 1}), "");
+    EXPECT_THAT(answer(texts), testing::AnyOf(HasSubstr("text 2 of 2 has a value that is NaN"),
+                                              HasSubstr("text 1 of 1 has a value that is NaN")));
+  }
+}
+
+TEST_P(EveryFamily, NamesAPictureWhoseAnswerIsNotANumber) {
+  const FamilyCopy copy(GetParam());
+  add_words(copy);
+  copy.edit_tensors(GetParam().weights, [&](nn::TensorMap& tensors) {
+    for (auto& [name, tensor] : tensors) {
+      const bool picture = name.starts_with("vi") || name.find("vision") != std::string::npos;
+      if (picture && tensor.dim() == 4) tensor = Tensor::full(tensor.sizes(), NAN);
+    }
+  });
+  const auto encoder = load_encoder(copy.path());
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const EncoderInfo& info = (*encoder)->info();
+  if (info.image_width == 0) return;  // a text model
+  const Matrix<float> pixels(2, int64_t{3} * info.image_height * info.image_width);
+  const auto is_named = [](const auto& answer, const char* what) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, ErrorCode::kBadData);
+    EXPECT_THAT(answer.error().message, HasSubstr(fmt::format("{} 1 of 2 has a value that is", what)));
+  };
+  is_named((*encoder)->encode_images(pixels.view()), "picture");
+  if (LateInteraction* late = (*encoder)->late_interaction()) {
+    is_named(late->encode_image_rows(pixels.view()), "picture");
+  }
+  if (FrozenFeatures* frozen = (*encoder)->frozen_features()) {
+    is_named(frozen->image_features(pixels.view(), FrozenFeatures::ImageState::kQueries), "picture");
+    is_named(frozen->image_features(pixels.view(), FrozenFeatures::ImageState::kProjected), "picture");
+  }
+  if (PairScorer* scorer = (*encoder)->pair_scorer()) {
+    const std::vector<TokenizedText> texts(2, (*encoder)->tokenizer()->encode("a photo", info.context));
+    is_named(scorer->score_pairs(pixels.view(), texts), "pair");
+  }
 }
 
 // A text of any bytes has a row of length 1, the same every time.

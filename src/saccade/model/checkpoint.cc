@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include "saccade/core/hash.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/outline.h"
 #include "saccade/nn/operations.h"
 
@@ -283,16 +281,6 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
     }
   }
   return renamed;
-}
-
-Result<std::string> checkpoint_fingerprint(const fs::path& folder) {
-  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
-  Sha256 all;
-  for (const fs::path& file : checkpoint.files) {
-    SACCADE_ASSIGN(const std::string digest, sha256_file(file));
-    all.update(fmt::format("{} {}\n", digest, file.filename().string()));
-  }
-  return all.hex();
 }
 
 }  // namespace saccade

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace saccade {
 struct ConformOptions {
   std::filesystem::path io;  // empty: io.safetensors in the checkpoint's folder
   EncoderOptions encoder;
-  // Largest absolute difference allowed; 0: 1e-4 in fp32; in bf16 the three below decide.
-  double tolerance = 0;
+  // Largest absolute difference allowed; nothing: 1e-4 in fp32; in bf16 the three below decide.
+  std::optional<double> tolerance = {};
   // Used in bf16: the lowest cosine of any row, and how far a row's length may be off.
   double min_cosine = 0.999;
   double max_norm_error = 0.01;
@@ -28,11 +29,11 @@ struct ConformOptions {
 // One named answer compared. A NaN or infinity anywhere fails it.
 struct AnswerCheck {
   std::string name;
-  double max_abs = 0;     // largest |ours - reference|
-  double max_rel = 0;     // largest |ours - reference| / max(|reference|, 1e-3)
-  double cosine = 1;      // lowest over rows (last dimension)
-  double norm_ratio = 1;  // length of our row over the reference's, the one farthest from 1
-  double tolerance = 0;
+  double max_abs = 0;               // largest |ours - reference|
+  double max_rel = 0;               // largest |ours - reference| / max(|reference|, 1e-3)
+  double cosine = 1;                // lowest over rows (last dimension)
+  double norm_ratio = 1;            // length of our row over the reference's, the one farthest from 1
+  std::optional<double> tolerance;  // of max_abs; nothing: cosine and norm_ratio decide
   bool ok = false;
 };
 

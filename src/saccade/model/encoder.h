@@ -12,6 +12,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/image/preprocess.h"
+#include "saccade/model/fingerprint.h"
 #include "saccade/text/tokenizer.h"
 
 namespace saccade {
@@ -24,6 +25,8 @@ struct EncoderOptions {
   Precision precision = Precision::kFp32;
   // Threads a forward pass may use, the caller's included; 0: all processors of the process.
   int threads = 0;
+  // Hashes of files that were read before (model/fingerprint.h); without, every file is read.
+  FingerprintMemory fingerprints = {};
 };
 
 struct EncoderInfo {
@@ -145,8 +148,5 @@ class Encoder {
 // Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.
 Result<std::unique_ptr<Encoder>> load_encoder(const std::filesystem::path& checkpoint,
                                               const EncoderOptions& options = {});
-
-// The fingerprint alone, without loading weights into a model. Reads every file it covers once.
-Result<std::string> checkpoint_fingerprint(const std::filesystem::path& checkpoint);
 
 }  // namespace saccade

@@ -19,7 +19,7 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptio
   SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));
   parts.info.family = std::string(family);
   parts.info.layout = std::string(layout_name(checkpoint.layout));
-  SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint.folder));
+  SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   for (const auto& [name, tensor] : parts.weights.tensors) parts.info.parameters += tensor.numel();
   // The programs of the other layouts have defaults of their own, which their checkpoints leave to them.
   parts.info.preprocessing_guessed =
@@ -224,11 +224,30 @@ bool has_tokenizer_files(const Checkpoint& checkpoint) {
   });
 }
 
+namespace {
+
+// Without its token a model still gives rows: of CLIP's the same one for all texts.
+Status check_read_at(const Tokenizer& tokenizer, ReadAt read_at) {
+  if (read_at == ReadAt::kAnywhere) return {};
+  const bool at_start = read_at == ReadAt::kStart;
+  const int32_t wanted = at_start ? tokenizer.start_id() : tokenizer.end_id();
+  const std::vector<int32_t> ids = tokenizer.encode("", kWholeText).ids;
+  if (!ids.empty() && (at_start ? ids.front() : ids.back()) == wanted) return {};
+  return fail(ErrorCode::kMismatch,
+              "texts are read at their {} token, {}, which the tokenizer does not add: \"\" becomes [{}]",
+              at_start ? "start" : "end", wanted, fmt::join(ids, ", "));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
-                                                             TextCleanup cleanup, const WordTable& table) {
+                                                             TextCleanup cleanup, const WordTable& table,
+                                                             ReadAt read_at) {
   if (!has_tokenizer_files(checkpoint)) return std::unique_ptr<Tokenizer>();
   SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer, load_tokenizer(checkpoint.folder, cleanup));
   SACCADE_TRY(check_vocabulary(checkpoint, tokenizer->vocabulary_size(), table));
+  SACCADE_TRY(
+      check_read_at(*tokenizer, read_at).in(fmt::format("checkpoint {}", checkpoint.folder.string())));
   return tokenizer;
 }
 

@@ -18,6 +18,7 @@
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/outline.h"
+#include "saccade/nn/exceptions.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/workspace.h"
@@ -32,13 +33,10 @@ constexpr int64_t kTokensAtOnce = 64 * 77;
 template <typename Body>
 Status run_alone(std::mutex& mutex, const Body& body) {
   const std::lock_guard lock(mutex);
-  try {
+  return nn::without_exceptions("encode", [&]() -> Status {
     body();
-  } catch (const std::exception& error) {
-    const std::string_view text = error.what();
-    return fail(ErrorCode::kInternal, "encode: {}", text.substr(0, text.find('\n')));
-  }
-  return {};
+    return {};
+  });
 }
 
 // What every family's encoder holds beside its model, which borrows from the weights and must go before them.
@@ -141,11 +139,19 @@ struct WordTable {
 // Jina-CLIP, 63 in ColPali. More is another tokenizer's table.
 constexpr int64_t kMaxPaddingRows = 127;
 
+// Which state a family makes a text's row of: a tokenizer must give it the token.
+enum class ReadAt {
+  kStart,     // at the start token, which comes first
+  kEnd,       // at the end token, which comes last
+  kAnywhere,  // at all of them, or at a place that is always there
+};
+
 bool has_tokenizer_files(const Checkpoint& checkpoint);
 // The folder's tokenizer, nullptr where it has no tokenizer's files; kMismatch for one of another size than
-// the table (check_vocabulary).
+// the table (check_vocabulary), or one that leaves out the token that texts are read at.
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
-                                                             TextCleanup cleanup, const WordTable& table);
+                                                             TextCleanup cleanup, const WordTable& table,
+                                                             ReadAt read_at);
 // kMismatch for a tokenizer with more tokens than the table has rows, or so few that the rest is no padding.
 Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, const WordTable& table);
 

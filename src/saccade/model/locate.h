@@ -38,7 +38,8 @@ struct LoadedEncoder {
   CheckpointId id;
 };
 
-// `named` as for find_checkpoint; errors as of load_encoder.
+// `named` as for find_checkpoint; errors as of load_encoder. The options say what is remembered of files: for
+// a person's own program user_fingerprint_memory().
 Result<LoadedEncoder> load_checkpoint(const std::string& named, const EncoderOptions& options = {});
 
 // What those should know who rank pictures by texts, where no training has brought these checkpoint's rows

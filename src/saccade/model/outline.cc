@@ -2,6 +2,7 @@
 
 #include "saccade/core/json.h"
 #include "saccade/model/architecture.h"
+#include "saccade/nn/exceptions.h"
 
 namespace saccade {
 
@@ -15,22 +16,18 @@ Result<CheckpointOutline> outline_checkpoint(const std::filesystem::path& folder
     const auto size = std::filesystem::file_size(file, error);
     if (!error) outline.bytes += static_cast<int64_t>(size);
   }
-  try {
+  SACCADE_TRY(nn::without_exceptions(fmt::format("checkpoint {}", folder.string()), [&]() -> Status {
     SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
     for (const auto& [name, tensor] : weights.tensors) outline.parameters += tensor.numel();
-    SACCADE_ASSIGN(outline.family, family_name(checkpoint));
+    SACCADE_ASSIGN(outline.family, model_type_of(checkpoint));
     const auto family = find_family(checkpoint);
-    if (!family) {
-      if (family.error().code != ErrorCode::kUnsupported) return fail(family.error());
-      return outline;
-    }
+    if (!family) return family.error().code == ErrorCode::kUnsupported ? Status() : fail(family.error());
+    outline.family = (*family)->name();
     outline.known = true;
-    SACCADE_TRY(family->outline(checkpoint, weights.tensors, outline)
-                    .in(fmt::format("checkpoint {}", folder.string())));
-  } catch (const std::exception& error) {  // memory that ran out
-    const std::string_view text = error.what();
-    return fail(ErrorCode::kInternal, "checkpoint {}: {}", folder.string(), text.substr(0, text.find('\n')));
-  }
+    return (*family)
+        ->outline(checkpoint, weights.tensors, outline)
+        .in(fmt::format("checkpoint {}", folder.string()));
+  }));
   return outline;
 }
 

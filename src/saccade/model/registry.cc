@@ -1,22 +1,22 @@
-#include <array>
-
 #include "saccade/core/json.h"
 #include "saccade/model/architecture.h"
+#include "saccade/model/checked_encoder.h"
 #include "saccade/model/precision.h"
+#include "saccade/nn/exceptions.h"
 
 namespace saccade {
+
+// The families, a line each: NAME_family is in the family's own file.
+#define SACCADE_FAMILIES(line) \
+  line(clip) line(jina_clip) line(siglip) line(blip2) line(bert) line(align) line(colpali)
+
+#define SACCADE_DECLARE(name) extern const Family name##_family;
+SACCADE_FAMILIES(SACCADE_DECLARE)
+
 namespace {
 
-constexpr auto kFamilies = std::to_array<Family>({
-    {"clip", load_clip, outline_clip},
-    {"jina_clip", load_jina_clip, outline_jina_clip},
-    {"siglip", load_siglip, outline_siglip},
-    {"blip-2", load_blip2, outline_blip2},
-    {"bert", load_bert, outline_bert},
-    {"align", load_align, outline_align},
-    {"colpali", load_colpali, outline_colpali},
-    {"paligemma", load_colpali, outline_colpali},  // as colpali-engine publishes ColPali
-});
+#define SACCADE_LIST(name) &name##_family,
+constexpr const Family* kFamilies[] = {SACCADE_FAMILIES(SACCADE_LIST)};
 
 // OpenCLIP's layout has no "model_type": a timm tower
 // pooled by attention ("map") is SigLIP's, all else CLIP's.
@@ -35,18 +35,21 @@ std::string_view precision_name(Precision precision) {
   return word_of(precision);
 }
 
-Result<std::string> family_name(const Checkpoint& checkpoint) {
+Result<std::string> model_type_of(const Checkpoint& checkpoint) {
   if (checkpoint.layout != Layout::kHuggingFace) return open_clip_type(checkpoint.config);
   return json_field<std::string>(checkpoint.config, "model_type")
       .in((checkpoint.folder / "config.json").string());
 }
 
-Result<Family> find_family(const Checkpoint& checkpoint) {
-  SACCADE_ASSIGN(const std::string model_type, family_name(checkpoint));
+Result<const Family*> find_family(const Checkpoint& checkpoint) {
+  SACCADE_ASSIGN(const std::string model_type, model_type_of(checkpoint));
   std::string known;
-  for (const Family& family : kFamilies) {
-    if (family.model_type == model_type) return family;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", family.model_type);
+  for (const Family* family : kFamilies) {
+    for (const std::string_view type : family->model_types) {
+      if (type.empty()) continue;
+      if (type == model_type) return family;
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", type);
+    }
   }
   return fail(ErrorCode::kUnsupported, "{}: model_type \"{}\" is not known; known: {}",
               (checkpoint.folder / "config.json").string(), model_type, known);
@@ -55,19 +58,15 @@ Result<Family> find_family(const Checkpoint& checkpoint) {
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,
                                                         const EncoderOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
-  SACCADE_ASSIGN(const Family family, find_family(checkpoint));
-  try {
-    return family.factory(checkpoint, options);
-  } catch (const std::exception& error) {  // memory that ran out, oneDNN's refusals
-    const std::string_view text = error.what();
-    return fail(ErrorCode::kInternal, "checkpoint {}: {}", folder.string(), text.substr(0, text.find('\n')));
-  }
+  SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
+  return nn::without_exceptions(fmt::format("checkpoint {}", folder.string()),
+                                [&] { return family->load(checkpoint, options); });
 }
 
 Result<std::unique_ptr<Encoder>> load_encoder(const std::filesystem::path& checkpoint,
                                               const EncoderOptions& options) {
   SACCADE_ASSIGN(std::unique_ptr<Architecture> architecture, load_architecture(checkpoint, options));
-  return std::unique_ptr<Encoder>(std::move(architecture));
+  return with_checked_answers(std::move(architecture));
 }
 
 }  // namespace saccade

@@ -11,6 +11,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
+#include "saccade/nn/exceptions.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/schedule.h"
@@ -479,16 +480,13 @@ Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const 
   SACCADE_TRY(check_run_folder(options));
   const int threads = options.threads > 0 ? options.threads : available_processors();
   ThreadPool pool(threads);
-  try {
+  return nn::without_exceptions("train dual", [&]() -> Result<DualTrainingReport> {
     at::set_num_threads(threads);
     SACCADE_ASSIGN(const TrainingSetup setup, load_training_setup(options, pool, progress, stop));
     if (options.dry_run) return DualTrainingReport{};
     SACCADE_ASSIGN(const Descriptor lock, claim_run_folder(options, setup.description));
     return Trainer(options, setup, pool, progress).run(stop);
-  } catch (const std::exception& error) {
-    const std::string_view text = error.what();
-    return fail(ErrorCode::kInternal, "train dual: {}", text.substr(0, text.find('\n')));
-  }
+  });
 }
 
 }  // namespace saccade

@@ -143,8 +143,9 @@ void AlignModel::pack(DType dtype) {
   text_projection_.pack(DType::kF32);  // one row a text: the last step stays exact
 }
 
-Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint,
-                                                 const EncoderOptions& options) {
+namespace {
+
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "align"));
   SACCADE_ASSIGN(AlignModel model, load_model(checkpoint, parts).in(where));
@@ -153,14 +154,15 @@ Result<std::unique_ptr<Architecture>> load_align(const Checkpoint& checkpoint,
   parts.info.image_height = parts.preprocessing.output_height();
   parts.info.image_width = parts.preprocessing.output_width();
   const WordTable table{"text_model.embeddings.word_embeddings.weight", config.text.vocabulary};
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
+  SACCADE_ASSIGN(parts.tokenizer,
+                 load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table, ReadAt::kStart));
   SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
   SACCADE_TRY(check_bert_ids(text, "text_config", parts.tokenizer.get()).in(where));
   model.pack(parts.dtype);
   return std::unique_ptr<Architecture>(std::make_unique<AlignEncoder>(std::move(parts), std::move(model)));
 }
 
-Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap&, CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap&, CheckpointOutline& result) {
   SACCADE_ASSIGN(const AlignConfig config, align_config_from_hugging_face(checkpoint.config));
   SACCADE_ASSIGN(const Preprocessing preprocessing,
                  align_preprocessing(checkpoint, config.vision.pooling_window));
@@ -169,8 +171,12 @@ Status outline_align(const Checkpoint& checkpoint, const nn::TensorMap&, Checkpo
   info.context = config.text.positions;
   info.image_height = preprocessing.output_height();
   info.image_width = preprocessing.output_width();
-  fill_outline(info, preprocessing, outline);
+  fill_outline(info, preprocessing, result);
   return {};
 }
+
+}  // namespace
+
+extern const Family align_family = {{"align"}, load, outline};
 
 }  // namespace saccade

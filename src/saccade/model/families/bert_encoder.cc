@@ -178,27 +178,30 @@ Status load_model(const Json& config, BertEncoder::Parts& parts) {
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Architecture>> load_bert(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   BertEncoder::Parts parts;
   SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "bert"));
   SACCADE_TRY(load_model(checkpoint.config, parts).in(where));
   parts.info.logit_scale = 1;
   const WordTable table{"embeddings.word_embeddings.weight", parts.model.config().vocabulary};
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
+  SACCADE_ASSIGN(parts.tokenizer,
+                 load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table, ReadAt::kStart));
   SACCADE_TRY(check_bert_ids(checkpoint.config, "config.json", parts.tokenizer.get()).in(where));
   parts.model.pack(parts.dtype);
   if (!parts.labels.empty()) parts.classifier.pack(DType::kF32);
   return std::unique_ptr<Architecture>(std::make_unique<BertEncoder>(std::move(parts)));
 }
 
-Status outline_bert(const Checkpoint& checkpoint, const nn::TensorMap&, CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap&, CheckpointOutline& result) {
   SACCADE_ASSIGN(const BertConfig config, bert_config_from_hugging_face(checkpoint.config));
-  outline.dim = config.shape.width;
-  outline.context = config.positions;
+  result.dim = config.shape.width;
+  result.context = config.positions;
   return {};
 }
+
+}  // namespace
+
+extern const Family bert_family = {{"bert"}, load, outline};
 
 }  // namespace saccade

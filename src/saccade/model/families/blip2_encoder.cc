@@ -386,7 +386,10 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& opt
   SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
       config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, word_table(config)));
+  // The row of a Q-Former's text is the state at its start token.
+  const ReadAt read_at = config.kind == Blip2Kind::kRetrieval ? ReadAt::kStart : ReadAt::kAnywhere;
+  SACCADE_ASSIGN(parts.tokenizer,
+                 load_checkpoint_tokenizer(checkpoint, cleanup, word_table(config), read_at));
   SACCADE_TRY(check_tokenizer(checkpoint, config, parts.tokenizer.get()).in(where));
   return parts;
 }
@@ -403,10 +406,7 @@ Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& 
   return std::unique_ptr<Architecture>(std::make_unique<EncoderOf>(std::move(parts), std::move(model)));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint,
-                                                 const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(Parts parts, load_parts(checkpoint, options, where));
   return parts.config.kind == Blip2Kind::kRetrieval
@@ -414,13 +414,17 @@ Result<std::unique_ptr<Architecture>> load_blip2(const Checkpoint& checkpoint,
              : load_kind<Blip2T5, FrozenEncoder>(std::move(parts), where);
 }
 
-Status outline_blip2(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
   SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, tensors));
   EncoderInfo info;
   set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, blip2_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, outline);
+  fill_outline(info, preprocessing, result);
   return {};
 }
+
+}  // namespace
+
+extern const Family blip2_family = {{"blip-2"}, load, outline};
 
 }  // namespace saccade

@@ -113,9 +113,7 @@ void set_shape(const ClipConfig& config, EncoderInfo& info) {
   info.image_height = info.image_width = static_cast<int>(config.image_size);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "clip"));
   SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));
@@ -134,7 +132,7 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   const TextCleanup cleanup =
       checkpoint.layout == Layout::kHuggingFace ? TextCleanup::kTokenizerFile : TextCleanup::kOpenAi;
   const WordTable table{"text_model.embeddings.token_embedding.weight", config.vocabulary};
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table));
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table, ReadAt::kEnd));
   if (!parts.tokenizer && leaves_tokenizer_to_the_program(checkpoint, config)) {
     SACCADE_ASSIGN(parts.tokenizer, published_clip_tokenizer());
   }
@@ -145,13 +143,17 @@ Result<std::unique_ptr<Architecture>> load_clip(const Checkpoint& checkpoint, co
   return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));
 }
 
-Status outline_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
   SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, tensors));
   EncoderInfo info;
   set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, clip_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, outline);
+  fill_outline(info, preprocessing, result);
   return {};
 }
+
+}  // namespace
+
+extern const Family clip_family = {{"clip"}, load, outline};
 
 }  // namespace saccade

@@ -267,10 +267,7 @@ Result<Preprocessing> colpali_preprocessing(const Checkpoint& checkpoint, const 
                                  {"size", {{"height", info.image_height}, {"width", info.image_width}}}});
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Architecture>> load_colpali(const Checkpoint& checkpoint,
-                                                   const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "colpali"));
   SACCADE_ASSIGN(nn::TensorMap tensors, rename_colpali(parts.weights.tensors).in(where));
@@ -288,15 +285,19 @@ Result<std::unique_ptr<Architecture>> load_colpali(const Checkpoint& checkpoint,
       std::make_unique<ColPaliEncoder>(std::move(parts), std::move(model), std::move(words.image_prompt)));
 }
 
-Status outline_colpali(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
-                       CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
   SACCADE_ASSIGN(const nn::TensorMap renamed, rename_colpali(tensors));
   SACCADE_ASSIGN(const ColPaliConfig config, load_config(checkpoint, renamed));
   EncoderInfo info;
   set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, colpali_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, outline);
+  fill_outline(info, preprocessing, result);
   return {};
 }
+
+}  // namespace
+
+// "paligemma" is what colpali-engine publishes ColPali as.
+extern const Family colpali_family = {{"colpali", "paligemma"}, load, outline};
 
 }  // namespace saccade

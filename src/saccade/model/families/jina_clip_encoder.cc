@@ -62,10 +62,7 @@ void set_shape(const JinaClipConfig& config, EncoderInfo& info) {
   info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoint,
-                                                     const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "jina_clip"));
   SACCADE_ASSIGN(const JinaClipConfig config,
@@ -78,7 +75,8 @@ Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoin
   parts.info.logit_scale = std::exp(static_cast<float>(model.logit_scale().item()));
   SACCADE_ASSIGN(parts.preprocessing, jina_preprocessing(checkpoint, parts.info));
   const WordTable table{"text_model.transformer.embeddings.word_embeddings.weight", config.text.vocabulary};
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table));
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table,
+                                                            ReadAt::kAnywhere));
   SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
   SACCADE_ASSIGN(const Json changes, section(text, "hf_model_config_kwargs"));
   SACCADE_TRY(check_bert_ids(changes, "hf_model_config_kwargs", parts.tokenizer.get()).in(where));
@@ -86,14 +84,17 @@ Result<std::unique_ptr<Architecture>> load_jina_clip(const Checkpoint& checkpoin
   return std::unique_ptr<Architecture>(std::make_unique<JinaClipEncoder>(std::move(parts), std::move(model)));
 }
 
-Status outline_jina_clip(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
-                         CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
   SACCADE_ASSIGN(const JinaClipConfig config, jina_clip_config(checkpoint.config, tensors));
   EncoderInfo info;
   set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, jina_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, outline);
+  fill_outline(info, preprocessing, result);
   return {};
 }
+
+}  // namespace
+
+extern const Family jina_clip_family = {{"jina_clip"}, load, outline};
 
 }  // namespace saccade

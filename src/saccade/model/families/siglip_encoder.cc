@@ -128,10 +128,7 @@ void set_shape(const SiglipConfig& config, EncoderInfo& info) {
   info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
-                                                  const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "siglip"));
   SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));
@@ -148,7 +145,7 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
   SACCADE_ASSIGN(parts.preprocessing, load_pictures(checkpoint, parts.info).in(where));
   SACCADE_ASSIGN(const TextCleanup cleanup, text_cleanup(checkpoint, parts.preprocessing));
   const WordTable table{"text_model.embeddings.token_embedding.weight", config.vocabulary};
-  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table));
+  SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table, ReadAt::kAnywhere));
   SACCADE_ASSIGN(const int32_t pad,
                  padding_id(checkpoint, parts.tokenizer.get(), config.vocabulary).in(where));
   model.pack(parts.dtype);
@@ -156,14 +153,17 @@ Result<std::unique_ptr<Architecture>> load_siglip(const Checkpoint& checkpoint,
       std::make_unique<SiglipEncoder>(std::move(parts), std::move(model), pad));
 }
 
-Status outline_siglip(const Checkpoint& checkpoint, const nn::TensorMap& tensors,
-                      CheckpointOutline& outline) {
+Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
   SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, tensors));
   EncoderInfo info;
   set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, load_pictures(checkpoint, info));
-  fill_outline(info, preprocessing, outline);
+  fill_outline(info, preprocessing, result);
   return {};
 }
+
+}  // namespace
+
+extern const Family siglip_family = {{"siglip"}, load, outline};
 
 }  // namespace saccade

@@ -1,0 +1,127 @@
+#include "saccade/model/checked_encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace saccade {
+namespace {
+
+enum class Input { kPicture, kText, kPair };
+
+constexpr std::string_view name_of(Input input) {
+  return input == Input::kPicture ? "picture" : input == Input::kText ? "text" : "pair";
+}
+
+Status check_finite(std::span<const float> numbers, Input input, int64_t item, int64_t items) {
+  const auto bad = std::find_if_not(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+  if (bad == numbers.end()) return {};
+  return fail(ErrorCode::kBadData,
+              "the encoder's answer for {} {} of {} has a value that is {}: the checkpoint's weights are "
+              "damaged, or its numbers outgrow their format",
+              name_of(input), item + 1, items, std::isnan(*bad) ? "NaN" : "infinite");
+}
+
+Result<Matrix<float>> checked(Result<Matrix<float>> rows, Input input) {
+  if (!rows) return rows;
+  for (int64_t i = 0; i < rows->rows(); ++i) {
+    SACCADE_TRY(check_finite(std::as_const(*rows).row(i), input, i, rows->rows()));
+  }
+  return rows;
+}
+
+Result<RowSets> checked(Result<RowSets> sets, Input input) {
+  if (!sets) return sets;
+  const auto items = static_cast<int64_t>(sets->begin.size()) - 1;
+  for (int64_t i = 0; i < items; ++i) {
+    const auto item = static_cast<size_t>(i);
+    for (int64_t row = sets->begin[item]; row < sets->begin[item + 1]; ++row) {
+      SACCADE_TRY(check_finite(std::as_const(sets->rows).row(row), input, i, items));
+    }
+  }
+  return sets;
+}
+
+class CheckedEncoder : public Encoder,
+                       public LateInteraction,
+                       public PairScorer,
+                       public FrozenFeatures,
+                       public TextClassifier {
+ public:
+  explicit CheckedEncoder(std::unique_ptr<Encoder> encoder)
+      : encoder_(std::move(encoder)),
+        late_(encoder_->late_interaction()),
+        scorer_(encoder_->pair_scorer()),
+        frozen_(encoder_->frozen_features()),
+        classifier_(encoder_->text_classifier()) {}
+
+  const EncoderInfo& info() const override { return encoder_->info(); }
+  const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
+  const Tokenizer* tokenizer() const override { return encoder_->tokenizer(); }
+
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    return checked(encoder_->encode_images(pixels), Input::kPicture);
+  }
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    return checked(encoder_->encode_texts(texts), Input::kText);
+  }
+
+  LateInteraction* late_interaction() override { return late_ == nullptr ? nullptr : this; }
+  Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
+    return checked(late_->encode_image_rows(pixels), Input::kPicture);
+  }
+  Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
+    return checked(late_->encode_text_rows(texts), Input::kText);
+  }
+  int patch_rows() const override { return late_->patch_rows(); }
+  int patch_columns() const override { return late_->patch_columns(); }
+
+  PairScorer* pair_scorer() override { return scorer_ == nullptr ? nullptr : this; }
+  Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
+                                         std::span<const TokenizedText> texts) override {
+    SACCADE_ASSIGN(std::vector<float> scores, scorer_->score_pairs(pixels, texts));
+    const auto pairs = static_cast<int64_t>(scores.size());
+    for (int64_t i = 0; i < pairs; ++i) {
+      SACCADE_TRY(check_finite({&scores[static_cast<size_t>(i)], 1}, Input::kPair, i, pairs));
+    }
+    return scores;
+  }
+
+  FrozenFeatures* frozen_features() override { return frozen_ == nullptr ? nullptr : this; }
+  int64_t image_width(ImageState state) const override { return frozen_->image_width(state); }
+  int64_t image_rows() const override { return frozen_->image_rows(); }
+  int64_t text_width() const override { return frozen_->text_width(); }
+  Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
+    return checked(frozen_->image_features(pixels, state), Input::kPicture);
+  }
+  Result<RowSets> text_features(std::span<const TokenizedText> texts) override {
+    return checked(frozen_->text_features(texts), Input::kText);
+  }
+
+  TextClassifier* text_classifier() override { return classifier_ == nullptr ? nullptr : this; }
+  const std::vector<std::string>& labels() const override { return classifier_->labels(); }
+  Result<Matrix<float>> classify_texts(std::span<const TokenizedText> texts) override {
+    return checked(classifier_->classify_texts(texts), Input::kText);
+  }
+  Result<AttentionMaps> attention_maps(const TokenizedText& text) override {
+    SACCADE_ASSIGN(AttentionMaps maps, classifier_->attention_maps(text));
+    SACCADE_TRY(check_finite(maps.weights, Input::kText, 0, 1));
+    return maps;
+  }
+
+ private:
+  std::unique_ptr<Encoder> encoder_;
+  // The encoder's own, nullptr where it has none: then nobody is given this object as one.
+  LateInteraction* late_;
+  PairScorer* scorer_;
+  FrozenFeatures* frozen_;
+  TextClassifier* classifier_;
+};
+
+}  // namespace
+
+std::unique_ptr<Encoder> with_checked_answers(std::unique_ptr<Encoder> encoder) {
+  return std::make_unique<CheckedEncoder>(std::move(encoder));
+}
+
+}  // namespace saccade

@@ -1,0 +1,28 @@
+// Where exceptions of other libraries become errors: oneDNN and, in training, libtorch report by them, above
+// all that memory has run out.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string_view>
+#include <type_traits>
+
+#include "saccade/core/error.h"
+
+namespace saccade::nn {
+
+// The result of body(), a Result<T>; kLimit where memory runs out, kInternal with an exception's first line
+// (libtorch's go on with a trace of the calls) for any other. `what` is the message's context.
+template <typename Body>
+std::invoke_result_t<Body> without_exceptions(std::string_view what, const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kLimit, "{}: out of memory", what);
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return fail(ErrorCode::kInternal, "{}: {}", what, text.substr(0, text.find('\n')));
+  }
+}
+
+}  // namespace saccade::nn
