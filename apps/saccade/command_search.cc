@@ -13,6 +13,7 @@
 
 #include "answers.h"
 #include "checkpoint.h"
+#include "choice.h"
 #include "command.h"
 #include "number.h"
 
@@ -29,9 +30,7 @@ struct SearchArguments {
   EncoderChoice encoder;
   bool all = false;
   bool json = false;
-  std::string long_query = "truncate";
   std::string rerank;  // a checkpoint's folder; empty: none
-  std::string rerank_by = "strongest";
   RerankOptions rerank_options;
 };
 
@@ -42,7 +41,6 @@ Result<Answer> answer_query(SearchArguments& arguments, const Collection& collec
                  load_checkpoint(arguments.rerank, arguments.encoder).in("--rerank"));
   RerankOptions& options = arguments.rerank_options;
   options.name = second.id.name;
-  SACCADE_ASSIGN(options.method, rerank_method_from_name(arguments.rerank_by));
   if (!arguments.query.text.empty()) warn_of_separate_spaces(second, session.messages);
   warn_of_guessed_preprocessing(second, session.messages);
   ProgressLine progress(session.quiet);
@@ -91,7 +89,6 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info().checkpoint, arguments.checkpoint));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
-  query.long_text = arguments.long_query == "chunk" ? LongText::kChunk : LongText::kTruncate;
   query.measured_length = measured_length_of(loaded, session.messages);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
   ThreadPool pool(arguments.encoder.threads);
@@ -124,11 +121,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--filter", arguments->query.filter,
                       "e.g. 'width>=640 and format=jpeg and path~\"*/birds/*\"' (docs/cli.md)");
-  command
-      ->add_option("--long-query", arguments->long_query,
-                   "a text longer than the model reads: its beginning, or all of it in chunks")
-      ->check(CLI::IsMember({"truncate", "chunk"}))
-      ->capture_default_str();
+  add_choice(*command, "--long-query", arguments->query.long_text,
+             "a text longer than the model reads: its beginning, or all of it in chunks");
   command->add_flag("--all", arguments->all, "show near-duplicates too, not folded under the best of them");
   command
       ->add_option("--fold-above", arguments->query.duplicate_cosine,
@@ -148,10 +142,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->transform(whole_number(1))
       ->capture_default_str()
       ->needs(rerank);
-  command->add_option("--rerank-by", arguments->rerank_by, "what of it")
-      ->check(CLI::IsMember({"strongest", "cosine", "maxsim", "match"}))
-      ->capture_default_str()
-      ->needs(rerank);
+  add_choice(*command, "--rerank-by", arguments->rerank_options.method, "what of it")->needs(rerank);
   command->add_flag("--json", arguments->json, "the answer as JSON");
   command->add_option("--html", arguments->html, "write a page of pictures to this file too");
   command->add_option("-m,--model", arguments->checkpoint,

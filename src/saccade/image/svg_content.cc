@@ -166,8 +166,7 @@ void on_error(void* parser, int code) {
 Result<std::string> unpack_gzip(std::span<const std::byte> gzip, int64_t max_bytes) {
   z_stream stream = {};
   constexpr int kGzip = 16 + MAX_WBITS;
-  if (::inflateInit2(&stream, kGzip) != Z_OK)
-    return fail(ErrorCode::kIo, "not enough memory to unpack it");
+  if (::inflateInit2(&stream, kGzip) != Z_OK) return fail(ErrorCode::kIo, "not enough memory to unpack it");
   const std::unique_ptr<z_stream, decltype(&::inflateEnd)> end(&stream, &::inflateEnd);
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(gzip.data()));
   size_t left = gzip.size();

@@ -8,23 +8,11 @@
 
 namespace saccade {
 
-std::string_view chunk_pooling_name(ChunkPooling pooling) {
-  switch (pooling) {
-    case ChunkPooling::kMean:
-      return "mean";
-    case ChunkPooling::kMaximum:
-      return "maximum";
-    case ChunkPooling::kWeighted:
-      break;
-  }
-  return "weighted";
-}
-
-std::optional<ChunkPooling> chunk_pooling_from(std::string_view name) {
-  for (const ChunkPooling pooling : kChunkPoolings) {
-    if (chunk_pooling_name(pooling) == name) return pooling;
-  }
-  return std::nullopt;
+std::span<const EnumWord<ChunkPooling>> enum_words(ChunkPooling) {
+  static constexpr std::array<EnumWord<ChunkPooling>, 3> kWords{{{ChunkPooling::kMean, "mean"},
+                                                                 {ChunkPooling::kMaximum, "maximum"},
+                                                                 {ChunkPooling::kWeighted, "weighted"}}};
+  return kWords;
 }
 
 Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<const int64_t> tokens,
@@ -49,7 +37,7 @@ Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<c
   auto row = unit_row(pooled, 1e-6);
   if (row) return row;
   return fail(ErrorCode::kBadData, "rows of {} chunks cancel out ({} of length {:.1e})", rows.rows(),
-              chunk_pooling_name(pooling), row_length(pooled));
+              word_of(pooling), row_length(pooled));
 }
 
 }  // namespace saccade

@@ -3,13 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
+#include "saccade/core/words.h"
 
 namespace saccade {
 
@@ -20,9 +20,7 @@ enum class ChunkPooling {
 };
 inline constexpr std::array kChunkPoolings = {ChunkPooling::kMean, ChunkPooling::kMaximum,
                                               ChunkPooling::kWeighted};
-// "mean", "maximum", "weighted".
-std::string_view chunk_pooling_name(ChunkPooling pooling);
-std::optional<ChunkPooling> chunk_pooling_from(std::string_view name);
+std::span<const EnumWord<ChunkPooling>> enum_words(ChunkPooling);  // "mean", "maximum", "weighted"
 
 // rows: [chunks, dim] of length 1, at least one; tokens: how many each chunk has beside its frame. A row of
 // length 1; a single chunk's comes back as it is. kBadData for rows that cancel out.

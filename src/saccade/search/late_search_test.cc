@@ -561,8 +561,8 @@ TEST_F(Rerank, RefusesWhatCannotBe) {
   EXPECT_EQ(
       search_and_rerank(open(), encoder_, dense, words("a"), {}, pool_, {}, stop.get_token()).error().code,
       ErrorCode::kCancelled);
-  EXPECT_EQ(rerank_method_from_name("maxsim").value(), RerankMethod::kMaxSim);
-  EXPECT_EQ(rerank_method_from_name("itm").error().code, ErrorCode::kUsage);
+  EXPECT_EQ(from_word<RerankMethod>("maxsim"), RerankMethod::kMaxSim);
+  EXPECT_EQ(from_word<RerankMethod>("itm"), std::nullopt);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // What is searched for, and how.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "saccade/core/words.h"
 #include "saccade/image/image.h"
 #include "saccade/model/effective_length.h"
 #include "saccade/model/long_text.h"
@@ -26,6 +29,11 @@ enum class LongText {
   kTruncate,  // its beginning is the query
   kChunk,     // all of it, in chunks whose rows become one; rows of late interaction are joined
 };
+inline constexpr std::array<EnumWord<LongText>, 2> kLongTextWords{
+    {{LongText::kTruncate, "truncate"}, {LongText::kChunk, "chunk"}}};
+inline std::span<const EnumWord<LongText>> enum_words(LongText) {
+  return kLongTextWords;
+}
 // How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;

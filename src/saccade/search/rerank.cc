@@ -18,9 +18,6 @@
 namespace saccade {
 namespace {
 
-constexpr std::array kMethods = {RerankMethod::kStrongest, RerankMethod::kCosine, RerankMethod::kMaxSim,
-                                 RerankMethod::kMatch};
-
 Result<RerankMethod> choose_method(RerankMethod wanted, Encoder& second, const Query& query) {
   const bool can_match = second.pair_scorer() != nullptr;
   const bool can_max_sim = second.late_interaction() != nullptr;
@@ -192,26 +189,12 @@ Status score_batch(std::span<Hit> hits, const IngestSettings& settings, Encoder&
 
 }  // namespace
 
-std::string_view rerank_method_name(RerankMethod method) {
-  switch (method) {
-    case RerankMethod::kStrongest:
-      return "strongest";
-    case RerankMethod::kCosine:
-      return "cosine";
-    case RerankMethod::kMaxSim:
-      return "maxsim";
-    case RerankMethod::kMatch:
-      return "match";
-  }
-  return "strongest";
-}
-
-Result<RerankMethod> rerank_method_from_name(std::string_view name) {
-  for (const RerankMethod method : kMethods) {
-    if (rerank_method_name(method) == name) return method;
-  }
-  return fail(ErrorCode::kUsage, "no way to re-rank is called \"{}\": strongest, cosine, maxsim, match",
-              name);
+std::span<const EnumWord<RerankMethod>> enum_words(RerankMethod) {
+  static constexpr std::array<EnumWord<RerankMethod>, 4> kWords{{{RerankMethod::kStrongest, "strongest"},
+                                                                 {RerankMethod::kCosine, "cosine"},
+                                                                 {RerankMethod::kMaxSim, "maxsim"},
+                                                                 {RerankMethod::kMatch, "match"}}};
+  return kWords;
 }
 
 Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder, Encoder& second,
@@ -230,7 +213,7 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
   Reranking reranking;
   reranking.checkpoint = options.name;
   reranking.fingerprint = second.info().fingerprint;
-  reranking.method = rerank_method_name(method);
+  reranking.method = word_of(method);
   reranking.depth = std::min(options.depth, static_cast<int64_t>(answer.hits.size()));
   reranking.tokens = scorer.tokens();
   for (Hit& hit : answer.hits) hit.retrieval = Hit::Retrieval{hit.rank, hit.score};

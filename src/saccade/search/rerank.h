@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
+#include "saccade/core/words.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/search.h"
 
@@ -22,9 +24,7 @@ enum class RerankMethod {
   kMaxSim,     // late interaction
   kMatch,      // the encoder's matching head, for texts alone (BLIP-2's ITM + ITC)
 };
-std::string_view rerank_method_name(RerankMethod method);  // "strongest", "cosine", "maxsim", "match"
-// kUsage for any other name.
-Result<RerankMethod> rerank_method_from_name(std::string_view name);
+std::span<const EnumWord<RerankMethod>> enum_words(RerankMethod);  // "strongest", "cosine", "maxsim", "match"
 
 struct RerankOptions {
   RerankMethod method = RerankMethod::kStrongest;

@@ -96,7 +96,7 @@ Json length_outcome_json(const LengthOutcome& study, double share) {
   json["chunking"] = Json::array();
   for (const ChunkedTexts& chunked : study.chunked) {
     Json one = {{"chunks", chunking_name(chunked.chunking)},
-                {"pooling", chunked.pooling ? chunk_pooling_name(*chunked.pooling) : "joined"},
+                {"pooling", chunked.pooling ? word_of(*chunked.pooling) : "joined"},
                 {"chunk_count", chunked.chunks}};
     one.update(curves_json(study, chunked.curves, share));
     one["t2i"]["difference"] = difference_json(chunked.t2i);

@@ -644,7 +644,7 @@ TEST(PoolChunks, ByHand) {
   EXPECT_THAT(cancelled.error().message, HasSubstr("cancel out"));
   EXPECT_TRUE(pool_chunks(rows.view(), tokens, ChunkPooling::kWeighted));
   for (const ChunkPooling pooling : kChunkPoolings) {
-    EXPECT_EQ(chunk_pooling_from(chunk_pooling_name(pooling)), pooling);
+    EXPECT_EQ(from_word<ChunkPooling>(word_of(pooling)), pooling);
   }
 }
 
