@@ -1,7 +1,4 @@
-// saccade train dual: from pictures and captions to a
-// checkpoint that other commands use, and what it refuses.
-#include <array>
-
+// saccade train dual: from pictures and captions to a checkpoint that other commands use, and what it refuses.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,78 +7,20 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
 
-#include "run_program.h"
+#include "small_training.h"
 
 namespace saccade::test {
 namespace {
 
 using testing::HasSubstr;
 
-class Train : public ProgramTest {
- protected:
-  void SetUp() override {
-    ProgramTest::SetUp();
-    struct Colour {
-      const char* name;
-      int red, green, blue;
-    };
-    constexpr std::array<Colour, 4> kColours = {
-        {{"red", 220, 20, 20}, {"green", 20, 200, 20}, {"blue", 20, 20, 220}, {"white", 250, 250, 250}}};
-    std::string manifest;
-    for (const Colour& colour : kColours) {
-      for (int i = 0; i < 2; ++i) {
-        const std::string name = fmt::format("data/{}{}.png", colour.name, i);
-        picture(name, colour.red - 9 * i, colour.green, colour.blue);
-        manifest += fmt::format("{{\"image\": \"{}{}.png\", \"captions\": [\"{}\", \"a {} card\"]}}\n",
-                                colour.name, i, colour.name, colour.name);
-      }
-    }
-    write("data/cards.jsonl", manifest);
-    write("data/model.json", R"({
-      "model": {"projection_dim": 16,
-        "vision_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
-                          "num_attention_heads": 2, "image_size": 16, "patch_size": 4, "hidden_act": "gelu"},
-        "text_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
-                        "num_attention_heads": 2, "max_position_embeddings": 24, "hidden_act": "gelu"}},
-      "preprocessor": {"do_resize": true, "size": {"height": 16, "width": 16}, "resample": 3,
-                       "do_center_crop": false, "do_rescale": true, "do_normalize": true,
-                       "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
-      "tokenizer": "tokenizer"})");
-    // CLIP's byte symbols and no merges: every word letter by letter.
-    const auto clip = read_json(golden("tokenizers/clip/vocab.json"));
-    ASSERT_TRUE(clip.has_value());
-    Json vocabulary = Json::object();
-    for (const auto& [token, id] : clip->items()) {
-      if (id.get<int>() < 512) vocabulary[token] = id;
-    }
-    vocabulary["<|startoftext|>"] = 512;
-    vocabulary["<|endoftext|>"] = 513;
-    write("data/tokenizer/vocab.json", dump_json(vocabulary));
-    write("data/tokenizer/merges.txt", "#version: 0.2\n");
-  }
-
-  // `extra` behind what every training here has.
-  static std::vector<std::string> command(const std::string& run, const std::vector<std::string>& extra = {},
-                                          const std::string& batch = "8") {
-    std::vector<std::string> words = {"train",       "dual",
-                                      "--dataset",   "data/cards.jsonl",
-                                      "--held-out",  "data/cards.jsonl",
-                                      "--config",    "data/model.json",
-                                      "-o",          run,
-                                      "--cache",     "cache",
-                                      "--batch",     batch,
-                                      "--precision", "fp32",
-                                      "--threads",   "1"};
-    words.insert(words.end(), extra.begin(), extra.end());
-    return words;
-  }
-};
+class Train : public TrainingTest {};
 
 TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
   constexpr int kSteps = 60 / kSlower;
   const std::vector<std::string> schedule = {
       "--steps", std::to_string(kSteps), "--evaluate-every", "5", "--checkpoint-every", "1", "--json"};
-  const Outcome whole = run(command("whole", schedule));
+  const Outcome whole = run(training("whole", schedule));
   ASSERT_EQ(whole.code, 0) << whole.err;
 
   for (const int signal : {SIGINT, SIGKILL}) {
@@ -90,7 +29,7 @@ TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
     const auto is_under_way = [&](std::string_view) {
       return std::filesystem::exists(folder_ / folder / "state.safetensors");
     };
-    const Outcome cut = run(command(folder, schedule), {.stop_when = is_under_way, .stop_signal = signal});
+    const Outcome cut = run(training(folder, schedule), {.stop_when = is_under_way, .stop_signal = signal});
     if (signal == SIGINT) {
       EXPECT_EQ(cut.code, 1);
       EXPECT_THAT(cut.err,
@@ -103,7 +42,7 @@ TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
     } else {
       ASSERT_EQ(cut.code, 128 + SIGKILL) << cut.err;
     }
-    const Outcome rest = run(command(folder, schedule));
+    const Outcome rest = run(training(folder, schedule));
     ASSERT_EQ(rest.code, 0) << rest.err;
     const auto json = parse_json(rest.out);
     ASSERT_TRUE(json.has_value()) << rest.out;
@@ -130,34 +69,66 @@ TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
 }
 
 TEST_F(Train, WhatItRefuses) {
-  std::vector<std::string> missing = command("run");
+  std::vector<std::string> missing = training("run");
   missing[3] = "data/nowhere.jsonl";
   expect_failure(missing, 1, {"data/nowhere.jsonl"});
-  expect_failure(command("run", {}, "9"), 2, {"batch of 9"});
-  expect_failure(command("run", {"--steps", "-1"}), 2, {"--steps"});
-  expect_failure(command("run", {"--device", "abacus"}), 2, {"abacus"});
+  expect_failure(training("run", {}, "9"), 2, {"batch of 9"});
+  expect_failure(training("run", {"--steps", "-1"}), 2, {"--steps"});
+  expect_failure(training("run", {"--device", "abacus"}), 2, {"abacus"});
   expect_failure({"train", "dual", "-o", "run"}, 2, {"--dataset"});
   write("data/model.json", "{");
-  expect_failure(command("run"), 1, {"data/model.json"});
+  expect_failure(training("run"), 1, {"data/model.json"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
 TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
   write("home/model/model.safetensors", "somebody's weights");
   const std::string before = snapshot("home");
-  std::vector<std::string> words = command("home");
+  std::vector<std::string> words = training("home");
   std::erase(words, "--cache");  // decoded pictures would lie below home
   std::erase(words, "cache");
   expect_failure(words, 2, {"run folder home: ", "it holds \"model\""});
   EXPECT_EQ(snapshot("home"), before);
 }
 
+// The figures name the protocol they come from, wherever they stand.
+TEST_F(Train, NamesTheProtocolOfWhatIsHeldOut) {
+  const Outcome text = run(training("run", {"--steps", "2"}));
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("each picture with its first caption"));
+  EXPECT_THAT(text.out, HasSubstr("--captions one-caption"));
+  const auto description = read_json(folder_ / "run/run.json");
+  ASSERT_TRUE(description.has_value());
+  EXPECT_EQ((*description)["held_out_protocol"]["captions"], "one-caption");
+  const auto lines = read_file(folder_ / "run/metrics.jsonl");
+  ASSERT_TRUE(lines.has_value());
+  const auto line = parse_json(*lines);
+  ASSERT_TRUE(line.has_value()) << *lines;
+  ASSERT_EQ((*line)["held_out"].size(), 1U);
+  EXPECT_EQ((*line)["held_out"][0]["protocol"], "one-caption");
+
+  // And it is that protocol: `eval` finds the same by it, and something else by all captions.
+  const auto r1_by = [&](const std::string& captions) {
+    const Outcome measured =
+        run({"eval", "retrieval", "-m", "run/model", "--dataset", "data/cards.jsonl", "--captions", captions,
+             "--resamples", "0", "--precision", "fp32", "--json"});
+    EXPECT_EQ(measured.code, 0) << measured.err;
+    const auto json = parse_json(measured.out);
+    if (!json) return Json();
+    for (const Json& result : (*json)["results"]) {
+      if (result["model"] != "chance") return result["t2i"]["r1"]["value"];
+    }
+    return Json();
+  };
+  EXPECT_EQ(r1_by("one-caption"), (*line)["held_out"][0]["t2i"]["r1"]);
+}
+
 TEST_F(Train, WithoutRoomOrRightsItSaysSoAndGoesOnLater) {
-  const std::vector<std::string> words = command("run", {"--steps", "2"});
+  const std::vector<std::string> words = training("run", {"--steps", "2"});
   std::filesystem::create_directory(folder_ / "locked");
   using std::filesystem::perms;
   std::filesystem::permissions(folder_ / "locked", perms::owner_read | perms::owner_exec);
-  expect_failure(command("locked/run", {"--steps", "2"}), 1, {"locked/run", "ermission denied"},
+  expect_failure(training("locked/run", {"--steps", "2"}), 1, {"locked/run", "ermission denied"},
                  {.plain_rights = true});
   // The cache of decoded pictures fits, then not the weights, then not the state of optimizer and weights.
   for (const int64_t room : {20'000, 300'000}) {
@@ -167,8 +138,21 @@ TEST_F(Train, WithoutRoomOrRightsItSaysSoAndGoesOnLater) {
   EXPECT_EQ(run(words).code, 0);
 }
 
+TEST_F(Train, PicturesReplacedUnderTheSameNamesAreAnotherTraining) {
+  const std::vector<std::string> words = training("run", {"--steps", "2"});
+  ASSERT_EQ(run(words).code, 0);
+  picture("data/red0.png", 20, 20, 220);
+  const std::string run_before = snapshot("run");
+  const std::string cache_before = snapshot("cache");
+  expect_failure(words, 1,
+                 {"run folder run holds another training", "\"datasets/0/pictures_sha256\"",
+                  "\"held_out/0/pictures_sha256\""});
+  EXPECT_EQ(snapshot("run"), run_before);
+  EXPECT_EQ(snapshot("cache"), cache_before);
+}
+
 TEST_F(Train, DryRunWritesNothing) {
-  const Outcome outcome = run(command("run", {"--dry-run"}));
+  const Outcome outcome = run(training("run", {"--dry-run"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

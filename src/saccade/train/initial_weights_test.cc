@@ -30,7 +30,7 @@ class InitialWeights : public testing::Test {
     ASSERT_FALSE(report) << part;
     EXPECT_EQ(report.error().code, code) << report.error().message;
     EXPECT_NE(report.error().message.find(part), std::string::npos) << report.error().message;
-    EXPECT_FALSE(fs::exists(options.run / "state.safetensors"));
+    EXPECT_FALSE(fs::exists(options.run));
   }
   void replace_in(const fs::path& file, const std::string& from, const std::string& to) const {
     std::string text = read(file);
@@ -66,14 +66,31 @@ TEST_F(InitialWeights, GoOnBetterThanRandomOnes) {
 // The weights are part of what the run is: another's state does not go on from here.
 TEST_F(InitialWeights, ArePartOfTheRun) {
   train(options("run"));
-  EXPECT_NE(read(data_.folder() / "run/run.json").find("initial_weights_sha256"), std::string::npos);
-  EXPECT_EQ(read(data_.folder() / "first/run.json").find("initial_weights_sha256"), std::string::npos);
   DualTrainingOptions other = options("run");
   DualTrainingOptions second = options("second");
   other.initial = train(second).model;
   const auto refused = train_dual(other, {}, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
+  EXPECT_NE(refused.error().message.find("\"initial_weights_sha256\" is \""), std::string::npos)
+      << refused.error().message;
+}
+
+// Also before there is any state: the first steps were none of another training's.
+TEST_F(InitialWeights, AreNotForgottenWhenATrainingGoesOn) {
+  for (const bool forgotten : {true, false}) {
+    DualTrainingOptions with = options(forgotten ? "with" : "without");
+    DualTrainingOptions without = with;
+    without.initial.clear();
+    train(forgotten ? with : without);
+    fs::remove(with.run / "state.safetensors");
+    const auto refused = train_dual(forgotten ? without : with, {}, {});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
+    EXPECT_NE(refused.error().message.find(forgotten ? "there, null here" : "is null there"),
+              std::string::npos)
+        << refused.error().message;
+  }
 }
 
 TEST_F(InitialWeights, OfAnotherMeaningAreRefused) {

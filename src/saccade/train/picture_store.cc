@@ -82,9 +82,8 @@ std::span<const uint8_t> PictureStore::bytes() const {
 }
 
 StoredPicture PictureStore::picture(int64_t i) const {
-  const auto stride = static_cast<size_t>(side_) * static_cast<size_t>(side_) * 4;
   const uint8_t flags = this->flags()[static_cast<size_t>(i)];
-  return {.pixels = bytes().data() + static_cast<size_t>(i) * stride,
+  return {.pixels = bytes().data() + static_cast<size_t>(i) * picture_bytes(),
           .side = side_,
           .transparent = (flags & kTransparent) != 0,
           .one_colour = (flags & kOneColour) != 0};
@@ -95,7 +94,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
                                          std::stop_token stop) {
   PictureStore store;
   store.side_ = side;
-  const auto stride = static_cast<size_t>(side) * static_cast<size_t>(side) * 4;
+  const size_t stride = store.picture_bytes();
   store.pixel_bytes_ = items.size() * stride;
   const size_t total_bytes = store.pixel_bytes_ + items.size();
   const fs::path file = cache.empty() ? fs::path() : cache / cache_name(items, side);
@@ -152,13 +151,27 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
   if (stop.stop_requested())
     return fail(ErrorCode::kCancelled, "stopped while decoding the training pictures");
   std::sort(store.failures_.begin(), store.failures_.end());
-  if (!cache.empty()) {
-    fs::create_directories(cache, ignored);
-    SACCADE_ASSIGN(AtomicFile out, AtomicFile::create(file));
-    SACCADE_TRY(out.write(std::as_bytes(std::span(store.memory_).first(total_bytes))));
-    SACCADE_TRY(out.commit());
-  }
+  store.file_to_keep_ = file;
   return store;
+}
+
+Status PictureStore::keep() const {
+  if (file_to_keep_.empty()) return {};
+  std::error_code ignored;
+  fs::create_directories(file_to_keep_.parent_path(), ignored);
+  SACCADE_ASSIGN(AtomicFile out, AtomicFile::create(file_to_keep_));
+  SACCADE_TRY(out.write(std::as_bytes(bytes())));
+  return out.commit();
+}
+
+std::string PictureStore::sha256(int64_t begin, int64_t end) const {
+  const size_t stride = picture_bytes();
+  const auto first = static_cast<size_t>(begin);
+  const auto count = static_cast<size_t>(end - begin);
+  Sha256 hash;
+  hash.update(std::as_bytes(flags().subspan(first, count)));
+  hash.update(std::as_bytes(bytes().subspan(first * stride, count * stride)));
+  return hash.hex();
 }
 
 }  // namespace saccade

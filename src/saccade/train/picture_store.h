@@ -28,14 +28,21 @@ struct StoredPicture {
 class PictureStore {
  public:
   // Decodes every item's image to side x side (aspect ratio not kept, Pillow's bicubic over premultiplied
-  // alpha). With a cache folder the result is kept there as one file, named by a hash over the list of
-  // images, their sizes and times and `side`, and mapped the next time. An image that cannot be decoded is
-  // left out and reported. Memory: 4 * side^2 bytes an image, mapped when cached.
+  // alpha), or maps the file that keep() has left in the `cache` folder for the same images, by their names,
+  // sizes and times. Writes nothing. An image that cannot be decoded is left out and reported. Memory:
+  // 4 * side^2 bytes an image, mapped where they come from the cache.
   static Result<PictureStore> build(std::span<const DatasetItem> items, int side,
                                     const std::filesystem::path& cache, ThreadPool& pool,
                                     const ProgressCallback& progress, std::stop_token stop);
 
+  // Writes what was decoded into build()'s cache folder, one file; nothing where it came from there, or where
+  // no folder was given.
+  Status keep() const;
+
   [[nodiscard]] int side() const { return side_; }
+  // SHA-256 over the pictures of items `begin` to `end` - 1, as they are trained on: pixels, and which are
+  // there. Cost: reads them once, at a gigabyte a second or so.
+  [[nodiscard]] std::string sha256(int64_t begin, int64_t end) const;
   // Whether item i is there, and its picture.
   [[nodiscard]] bool has(int64_t i) const { return flags()[static_cast<size_t>(i)] != 0; }
   [[nodiscard]] StoredPicture picture(int64_t i) const;
@@ -43,13 +50,17 @@ class PictureStore {
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
 
  private:
+  [[nodiscard]] size_t picture_bytes() const {
+    return static_cast<size_t>(side_) * static_cast<size_t>(side_) * 4;
+  }
   [[nodiscard]] std::span<const uint8_t> bytes() const;
   [[nodiscard]] std::span<const uint8_t> flags() const { return bytes().subspan(pixel_bytes_); }
 
   int side_ = 0;
   size_t pixel_bytes_ = 0;
-  std::vector<uint8_t> memory_;  // pixels of all items, then one flag byte an item
-  MappedFile file_;              // or the same, mapped
+  std::filesystem::path file_to_keep_;  // empty: nothing to write
+  std::vector<uint8_t> memory_;         // pixels of all items, then one flag byte an item
+  MappedFile file_;                     // or the same, mapped
   std::vector<std::string> failures_;
 };
 

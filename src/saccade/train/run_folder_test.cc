@@ -1,5 +1,5 @@
-// What a run folder and the state in it may hold: a
-// training's own goes on, anything else is refused and stays.
+// What a run folder and the state in it may hold: a training's own goes on, anything else is refused and
+// stays, and what is refused leaves nothing behind.
 #include <functional>
 #include <map>
 #include <string>
@@ -77,6 +77,25 @@ TEST(RunFolder, WithWhatACutOffStartLeftIsTaken) {
   }
 }
 
+TEST(RunFolder, ARefusedStartLeavesNothing) {
+  const SmallData data;
+  data.folder().write("no-picture.jsonl", R"({"image": "nowhere.png", "captions": ["x"]})");
+  const auto before = content_below(data.folder().path());
+  const std::vector<std::pair<const char*, std::function<void(DualTrainingOptions&)>>> cases = {
+      {"a batch of 33", [](auto& o) { o.batch = 33; }},
+      {"nowhere.png", [&](auto& o) { o.held_out = {data.folder() / "no-picture.jsonl"}; }},
+      {"steps", [](auto& o) { o.steps = -1; }}};
+  for (const auto& [part, change] : cases) {
+    for (const bool below_run : {false, true}) {
+      DualTrainingOptions options = data.options("refused");
+      if (below_run) options.cache.clear();
+      change(options);
+      expect_in(part, refusal_of(options).message);
+      EXPECT_EQ(content_below(data.folder().path()), before) << part;
+    }
+  }
+}
+
 // A training of 8 steps that was stopped after 4.
 class SavedState : public testing::Test {
  protected:
@@ -126,8 +145,8 @@ TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
        [](auto& p, auto&) { p["run"] = std::string(64, '0'); }},
       {"\"run\" is missing", ErrorCode::kBadData, [](auto& p, auto&) { p.erase("run"); }},
       {"an object around it", ErrorCode::kBadData, [](auto& p, auto&) { p = Json("here"); }},
-      {"\"best\" is not an array", ErrorCode::kBadData, [](auto& p, auto&) { p["best"] = 3; }},
-      {"\"best\" without", ErrorCode::kBadData,
+      {"\"best\": not an array", ErrorCode::kBadData, [](auto& p, auto&) { p["best"] = 3; }},
+      {"\"best\": without", ErrorCode::kBadData,
        [](auto& p, auto&) {
          p["best"].push_back(Json{{"name", "set"}, {"images", 1}});
        }},
@@ -152,6 +171,64 @@ TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
     data_.folder().write(path_, sound);
   }
   EXPECT_TRUE(train(options_).finished);
+}
+
+// What it was trained on is part of what it is: the same names with other content are another training.
+TEST_F(SavedState, OfOtherDataIsRefusedByName) {
+  const auto before = content_below(data_.folder().path());
+  const auto expect_refused = [&](const DualTrainingOptions& options, const std::string& part) {
+    SCOPED_TRACE(part);
+    const auto now = content_below(data_.folder().path());
+    const Error error = refusal_of(options);
+    EXPECT_EQ(error.code, ErrorCode::kMismatch);
+    expect_in("holds another training", error.message);
+    expect_in(part, error.message);
+    EXPECT_EQ(content_below(data_.folder().path()), now);
+  };
+  const std::string picture = read(data_.folder() / "red-bar-0.png");
+  data_.folder().write("red-bar-0.png", read(data_.folder() / "blue-bar-0.png"));
+  expect_refused(options_, "\"datasets/0/pictures_sha256\" is \"");
+  DualTrainingOptions dry = options_;
+  dry.dry_run = true;
+  expect_refused(dry, "\"datasets/0/pictures_sha256\" is \"");
+  data_.folder().write("red-bar-0.png", picture);
+
+  const std::string manifest = read(data_.folder() / "shapes.jsonl");
+  std::string other = manifest;
+  data_.folder().write("shapes.jsonl", other.replace(other.find("red bar"), 3, "tan"));
+  expect_refused(options_, "\"datasets/0/sha256\" is \"");
+  data_.folder().write("shapes.jsonl", manifest);
+
+  DualTrainingOptions changed = options_;
+  changed.learning_rate = 2e-3;
+  changed.cache = data_.folder() / "elsewhere";
+  expect_refused(changed, "\"learning_rate\" is 0.001 there, 0.002 here");
+  changed = options_;
+  changed.evaluate_every = 2;
+  expect_refused(changed, "\"evaluate_every\" is 4 there, 2 here");
+  changed = options_;
+  changed.datasets.push_back(changed.datasets[0]);
+  expect_refused(changed, "\"datasets/1/name\" is missing there, \"shapes\" here");
+  changed = options_;
+  changed.held_out = changed.datasets;
+  expect_refused(changed, "\"held_out/0/name\" is missing there");
+  EXPECT_EQ(content_below(data_.folder().path()), before);
+  EXPECT_TRUE(train(options_).finished);
+}
+
+TEST(HeldOutPictures, ArePartOfTheRun) {
+  const SmallData data;
+  data.folder().write("own.png", read(data.folder() / "red-bar-0.png"));
+  data.folder().write("own.jsonl", R"({"image": "own.png", "captions": ["red bar"]})");
+  DualTrainingOptions options = data.options("run");
+  options.held_out = {data.folder() / "own.jsonl"};
+  train(options);
+  data.folder().write("own.png", read(data.folder() / "blue-bar-0.png"));
+  const auto before = content_below(data.folder().path());
+  const Error error = refusal_of(options);
+  EXPECT_EQ(error.code, ErrorCode::kMismatch);
+  expect_in("\"held_out/0/pictures_sha256\"", error.message);
+  EXPECT_EQ(content_below(data.folder().path()), before);
 }
 
 TEST_F(SavedState, CutAtAnyLengthIsRefused) {

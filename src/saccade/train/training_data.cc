@@ -7,6 +7,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/train/augment.h"
+#include "saccade/train/held_out.h"
 #include "saccade/train/random.h"
 
 namespace saccade {
@@ -39,9 +40,9 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
        {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"}) {
     std::error_code ignored;
     if (!fs::exists(folder / name, ignored)) continue;
-    SACCADE_ASSIGN(setup.passengers[name], read_text(folder / name));
+    SACCADE_ASSIGN(setup.auxiliary_files[name], read_text(folder / name));
   }
-  setup.passengers["preprocessor_config.json"] = dump_json(file["preprocessor"], 2) + "\n";
+  setup.auxiliary_files["preprocessor_config.json"] = dump_json(file["preprocessor"], 2) + "\n";
 
   Json model = file["model"];
   if (!model.is_object()) return fail(ErrorCode::kBadData, "{}: \"model\" is not an object", where);
@@ -84,9 +85,9 @@ Status check_initial(const DualTrainingOptions& options, TrainingSetup& setup) {
                 path.substr(1), dump_json(there), dump_json(value));
   }
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
-    const auto own = setup.passengers.find(name);
+    const auto own = setup.auxiliary_files.find(name);
     std::error_code ignored;
-    if (own == setup.passengers.end() || !fs::exists(options.initial / name, ignored)) continue;
+    if (own == setup.auxiliary_files.end() || !fs::exists(options.initial / name, ignored)) continue;
     SACCADE_ASSIGN(const std::string text, read_text(options.initial / name));
     if (text != own->second) {
       return fail(ErrorCode::kMismatch, "{}: its {} is not the one of this training's tokenizer", where,
@@ -117,14 +118,8 @@ Json describe(const Dataset& dataset) {
           {"excluded", std::move(excluded)}};
 }
 
-Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
-                 const ProgressCallback& progress, std::stop_token stop) {
-  Json datasets = Json::array();
-  for (const DatasetSource& source : options.datasets) {
-    SACCADE_ASSIGN(Dataset dataset, read_pictures(source));
-    datasets.push_back(describe(dataset));
-    std::move(dataset.items.begin(), dataset.items.end(), std::back_inserter(setup.items));
-  }
+// The captions as the model reads them, and equal ones by equal numbers.
+void tokenize_captions(TrainingSetup& setup) {
   std::map<std::vector<int32_t>, int64_t> numbers;
   setup.captions.resize(setup.items.size());
   setup.caption_numbers.resize(setup.items.size());
@@ -136,47 +131,40 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup, Threa
       setup.captions[i].push_back(std::move(text));
     }
   }
-  const fs::path cache = options.dry_run ? fs::path() : picture_cache(options);
-  const int side = stored_side(static_cast<int>(setup.config.image_size));
-  SACCADE_ASSIGN(setup.pictures, PictureStore::build(setup.items, side, cache, pool, progress, stop));
-  for (size_t i = 0; i < setup.items.size(); ++i) {
-    if (setup.pictures.has(static_cast<int64_t>(i)) && !setup.captions[i].empty()) {
-      setup.usable.push_back(static_cast<int64_t>(i));
-    }
+}
+
+Status load_data(const DualTrainingOptions& options, TrainingSetup& setup) {
+  Json datasets = Json::array();
+  for (const DatasetSource& source : options.datasets) {
+    SACCADE_ASSIGN(Dataset dataset, read_pictures(source));
+    datasets.push_back(describe(dataset));
+    std::move(dataset.items.begin(), dataset.items.end(), std::back_inserter(setup.items));
   }
-  if (static_cast<int64_t>(setup.usable.size()) < options.batch) {
-    return fail(ErrorCode::kUsage, "a batch of {} from {} images with captions", options.batch,
-                setup.usable.size());
-  }
+  tokenize_captions(setup);
   Json held_out = Json::array();
   for (const DatasetSource& source : options.held_out) {
     SACCADE_ASSIGN(const Dataset dataset, read_pictures(source));
     held_out.push_back(describe(dataset));
   }
-  Sha256 passengers;
-  for (const auto& [name, content] : setup.passengers) passengers.update(name + "\n" + content);
-  setup.description = Json{{"kind", kDualTrainingKind},
-                           {"objective", "symmetric InfoNCE; every caption of an image is its positive"},
-                           {"datasets", datasets},
-                           {"held_out", held_out},
-                           {"usable_images", setup.usable.size()},
-                           {"model", setup.config_json},
-                           {"preprocessing", setup.preprocessing.describe()},
-                           {"tokenizer_and_preprocessor_sha256", passengers.hex()},
-                           {"steps", options.steps},
-                           {"batch", options.batch},
-                           {"learning_rate", options.learning_rate},
-                           {"warmup", options.warmup},
-                           {"weight_decay", options.weight_decay},
-                           {"max_gradient_norm", options.max_gradient_norm},
-                           {"patch_dropout", options.patch_dropout},
-                           {"unmasked", options.unmasked},
-                           {"first_caption", options.first_caption},
-                           {"precision", options.precision == Precision::kBf16 ? "bf16" : "fp32"},
-                           {"weights", options.weights},
-                           {"device", options.device},
-                           {"seed", options.seed}};
-  if (!setup.initial_sha256.empty()) setup.description["initial_weights_sha256"] = setup.initial_sha256;
+  Sha256 auxiliary_files;
+  for (const auto& [name, content] : setup.auxiliary_files) auxiliary_files.update(name + "\n" + content);
+  setup.description =
+      Json{{"kind", kDualTrainingKind},
+           {"objective", "symmetric InfoNCE; every caption of an image is its positive"},
+           {"datasets", datasets},
+           {"held_out", held_out},
+           {"held_out_protocol", held_out_protocol_json()},
+           {"initial_weights_sha256", setup.initial_sha256.empty() ? Json() : Json(setup.initial_sha256)},
+           {"model", setup.config_json},
+           {"preprocessing", setup.preprocessing.describe()},
+           {"tokenizer_and_preprocessor_sha256", auxiliary_files.hex()},
+           {"batch", options.batch},
+           {"patch_dropout", options.patch_dropout},
+           {"unmasked", options.unmasked},
+           {"first_caption", options.first_caption},
+           {"precision", options.precision == Precision::kBf16 ? "bf16" : "fp32"},
+           {"weights", options.weights},
+           {"device", options.device}};
   return {};
 }
 
@@ -208,16 +196,44 @@ fs::path picture_cache(const DualTrainingOptions& options) {
   return options.cache.empty() ? options.run / "cache" : options.cache;
 }
 
-Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options, ThreadPool& pool,
-                                          const ProgressCallback& progress, std::stop_token stop) {
+Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options) {
   TrainingSetup setup;
   SACCADE_TRY(load_config(options, setup));
   SACCADE_TRY(check_initial(options, setup));
-  SACCADE_TRY(load_data(options, setup, pool, progress, stop));
+  SACCADE_TRY(load_data(options, setup));
   return setup;
 }
 
-// Batch number `step`: a function of the setup, the options and the step.
+Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
+                     const ProgressCallback& progress, std::stop_token stop) {
+  const int side = stored_side(static_cast<int>(setup.config.image_size));
+  SACCADE_ASSIGN(setup.pictures,
+                 PictureStore::build(setup.items, side, picture_cache(options), pool, progress, stop));
+  for (size_t i = 0; i < setup.items.size(); ++i) {
+    if (setup.pictures.has(static_cast<int64_t>(i)) && !setup.captions[i].empty()) {
+      setup.usable.push_back(static_cast<int64_t>(i));
+    }
+  }
+  if (static_cast<int64_t>(setup.usable.size()) < options.batch) {
+    return fail(ErrorCode::kUsage, "a batch of {} from {} images with captions", options.batch,
+                setup.usable.size());
+  }
+  setup.description["usable_images"] = setup.usable.size();
+  int64_t first = 0;
+  for (Json& dataset : setup.description["datasets"]) {
+    const auto items = dataset["items"].get<int64_t>();
+    dataset["pictures_sha256"] = setup.pictures.sha256(first, first + items);
+    first += items;
+  }
+  for (size_t i = 0; i < options.held_out.size(); ++i) {
+    SACCADE_ASSIGN(setup.held_out.emplace_back(),
+                   load_one_caption_set(options.held_out[i], setup.preprocessing, *setup.tokenizer,
+                                        setup.config.positions, pool));
+    setup.description["held_out"][i]["pictures_sha256"] = pictures_sha256(setup.held_out.back());
+  }
+  return {};
+}
+
 TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& options, int64_t step,
                          ThreadPool& pool) {
   const int64_t n = options.batch;

@@ -15,6 +15,7 @@
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/data/dataset.h"
+#include "saccade/eval/retrieval/one_caption.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/text/tokenizer.h"
@@ -32,18 +33,19 @@ struct TrainingSetup {
   ClipConfig config;
   Preprocessing preprocessing;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::map<std::string, std::string>
-      passengers;    // file name -> content: what goes into the checkpoint as it is
-  Json config_json;  // config.json of the result
+  std::map<std::string, std::string> auxiliary_files;  // name -> content: go into the checkpoint as they are
+  Json config_json;                                    // config.json of the result
 
-  std::vector<DatasetItem> items;
+  std::vector<DatasetItem> items;                     // of all datasets, one after the other
   std::vector<std::vector<TokenizedText>> captions;   // of each item
   std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
   std::vector<int64_t> usable;                        // items with a picture and a caption
   PictureStore pictures;
+  std::vector<OneCaptionSet> held_out;
 
   std::string initial_sha256;  // of the weights to begin with; empty: random ones
-  Json description;            // run.json, without times
+  // run.json: options and hashes of everything the training reads.
+  Json description;
 };
 
 // One step's examples.
@@ -59,9 +61,14 @@ struct TrainingBatch {
 // Where decoded pictures are kept.
 std::filesystem::path picture_cache(const DualTrainingOptions& options);
 
-// Reads the config, the manifests and their pictures. Errors name the file and line.
-Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options, ThreadPool& pool,
-                                          const ProgressCallback& progress, std::stop_token stop);
+// Reads everything but pictures: config, tokenizer, manifests and captions. The description lacks what only
+// the pictures tell. Writes nothing. Errors name the file and line.
+Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options);
+
+// Then the pictures, those held out too, and their hashes into the description. Writes nothing:
+// setup.pictures.keep() does.
+Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
+                     const ProgressCallback& progress, std::stop_token stop);
 
 // Batch number `step`; the same for the same setup, options and step. Thread-safe.
 TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& options, int64_t step,

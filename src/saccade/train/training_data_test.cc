@@ -25,8 +25,10 @@ class Batches : public testing::Test {
 
   void SetUp() override {
     options_.batch = 32;
-    auto loaded = load_training_setup(options_, pool_, {}, {});
+    auto loaded = load_training_setup(options_);
     ASSERT_TRUE(loaded) << loaded.error().message;
+    const Status pictures = load_pictures(options_, *loaded, pool_, {}, {});
+    ASSERT_TRUE(pictures) << pictures.error().message;
     setup_ = std::move(*loaded);
     for (size_t item = 0; item < setup_.items.size(); ++item) {
       for (size_t which = 0; which < setup_.captions[item].size(); ++which) {
