@@ -9,7 +9,7 @@
 #include "saccade/report/test_runs.h"
 
 #include "chromium.h"
-#include "run_program.h"
+#include "small_training.h"
 
 namespace saccade::test {
 namespace {
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-class ReportTest : public ProgramTest {
+class ReportTest : public TrainingTest {
  protected:
   // A folder of each kind.
   void make_runs() const {
@@ -33,14 +33,20 @@ class ReportTest : public ProgramTest {
                                               length_result("drawings", "drawings", "other", 0.3, 30)})}});
     write_plain_run(folder_ / "pairs", "winoground", {"better"}, winoground_metrics("better"));
     write_speed_run(folder_ / "speed", {"better", "worse"}, {20, 80});
-    write("training/metrics.jsonl", training_lines());
+    make_training();
+  }
+
+  // The folder "training", as the program leaves it.
+  void make_training() const {
+    const Outcome trained = run(training("training", {"--steps", "4", "--evaluate-every", "2"}));
+    ASSERT_EQ(trained.code, 0) << trained.err;
   }
 };
 
 const std::vector<std::string> kFolders = {"retrieval", "length", "pairs", "speed", "training"};
 
 TEST_F(ReportTest, SaysWhatIsMissing) {
-  write("training/metrics.jsonl", training_lines());
+  make_training();
   const Outcome no_script = run({"report", "training", "-o", "page.html", "--charts", "nowhere.js"});
   EXPECT_EQ(no_script.code, 1);
   expect_one_line(no_script);
@@ -53,6 +59,21 @@ TEST_F(ReportTest, SaysWhatIsMissing) {
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
   EXPECT_THAT(*page, HasSubstr("training: loss"));
+  // What is held out, by step and direction, with the trainer's own figures.
+  EXPECT_THAT(*page, HasSubstr("training: R@1 on what is held out"));
+  EXPECT_THAT(*page, HasSubstr("Protocol: one-caption"));
+  const auto lines = read_file(folder_ / "training/metrics.jsonl");
+  ASSERT_TRUE(lines.has_value());
+  for (const int step : {2, 4}) {
+    const size_t at = lines->find(fmt::format("{{\"step\":{},", step));
+    ASSERT_NE(at, std::string::npos) << *lines;
+    const auto line = parse_json(std::string_view(*lines).substr(at, lines->find('\n', at) - at));
+    ASSERT_TRUE(line.has_value());
+    for (const auto& [key, series] : {std::pair{"t2i", "s0"}, std::pair{"i2t", "s1"}}) {
+      const Json& r1 = (*line)["held_out"][0][key]["r1"];
+      EXPECT_THAT(*page, HasSubstr(fmt::format("\"{}\",{},{}]", series, step, dump_json(r1))));
+    }
+  }
   EXPECT_THAT(*page, Not(HasSubstr("University of Washington")));
 
   const Outcome no_run = run({"report", "nothing", "-o", "page.html", "--no-charts"});

@@ -212,27 +212,69 @@ TEST_F(RunPage, PicturesAreLimited) {
   EXPECT_THAT(page({"run"}, options), Not(HasSubstr("<section id=\"queries")));
 }
 
-TEST_F(RunPage, LengthCompositionAndTraining) {
+TEST_F(RunPage, LengthAndComposition) {
   test::write_plain_run(
       folder_ / "length", "length", {"m1", "m2"},
       {{"results",
         {test::length_result("d1", "aerial", "m1", 0.4, 6), test::length_result("d1", "aerial", "m2", 0.3, 9),
          test::length_result("d2", "icons", "m1", 0.5, 4)}}});
   test::write_plain_run(folder_ / "pairs", "winoground", {"m1"}, test::winoground_metrics("m1"));
-  fs::create_directories(folder_ / "training");
-  ASSERT_TRUE(write_file_atomic(folder_ / "training" / "metrics.jsonl", test::training_lines()).has_value());
   RunPageOptions options;
   options.chart_script = ";";
-  const std::string html = page({"length", "pairs", "training"}, options);
+  const std::string html = page({"length", "pairs"}, options);
   EXPECT_EQ(count(html, "<h3>aerial</h3>"), 1);
   EXPECT_EQ(count(html, "<h3>icons</h3>"), 1);
   EXPECT_THAT(html, HasSubstr("18 <small>[12, 24]</small>"));  // m1's effective length
   EXPECT_THAT(html, HasSubstr("\"strokeDash\":[5,4]"));
   EXPECT_THAT(html, HasSubstr("1.0 <small>[-2.0, 4.0]</small>"));  // chunks against cut
   EXPECT_THAT(html, HasSubstr("16.7"));                            // the group score of guessing
-  EXPECT_THAT(html, HasSubstr("training: R@1 on what is held out"));
   // m1 has one colour throughout.
   EXPECT_EQ(count(html, "var(--s0)\"></i>m1"), 2 * 2 + 2 + 1);
+}
+
+// A curve that never rises above guessing has no effective length to show, drawn or written.
+TEST_F(RunPage, NoiseIsNoEffectiveLength) {
+  RunPageOptions options;
+  options.chart_script = ";";
+  for (const double height : {0.4, 0.0}) {
+    test::write_plain_run(folder_ / "length", "length", {"m1"},
+                          {{"results", {test::length_result("d1", "aerial", "m1", height, 6)}}});
+    const std::string html = page({"length"}, options);
+    const bool found = height > 0;
+    EXPECT_EQ(html.find("strokeDash") != std::string::npos, found);
+    EXPECT_EQ(html.find("dashed: the effective length") != std::string::npos, found);
+    EXPECT_EQ(html.find("18 <small>[12, 24]</small>") != std::string::npos, found);
+    EXPECT_EQ(count(html, "no better than guessing: there is no effective length"), found ? 0 : 2);
+    fs::remove_all(folder_ / "length");
+  }
+}
+
+// A caption names the curves that are drawn, and no others.
+TEST_F(RunPage, ControlsAreNamedAsTheyAreDrawn) {
+  RunPageOptions options;
+  options.chart_script = ";";
+  Json result = test::length_result("d1", "aerial", "m1", 0.4, 6);
+  test::write_plain_run(folder_ / "all", "length", {"m1"}, {{"results", {result}}});
+  EXPECT_THAT(
+      page({"all"}, options),
+      HasSubstr("R@1 of texts cut to n tokens: first tokens; sentences in another order; last tokens."));
+  result["controls"]["sentences_permuted"] = nullptr;
+  test::write_plain_run(folder_ / "some", "length", {"m1"}, {{"results", {result}}});
+  EXPECT_THAT(page({"some"}, options), HasSubstr("R@1 of texts cut to n tokens: first tokens; last tokens."));
+}
+
+// Two runs of one dataset and protocol stand in one table; what each compared stands there once.
+TEST_F(RunPage, PairedDifferencesStandOnce) {
+  test::write_retrieval_run(folder_ / "one", {"m1", "m2"});
+  test::write_retrieval_run(folder_ / "two", {"m3", "m4"});
+  RunPageOptions options;
+  options.examples = 0;
+  options.map_points = 0;
+  const std::string html = page({"one", "two"}, options);
+  EXPECT_EQ(count(html, "differences-drawings"), 1);
+  // Two directions, five figures.
+  EXPECT_EQ(count(html, "<tr><td>m1</td><td>m2</td>"), 10);
+  EXPECT_EQ(count(html, "<tr><td>m3</td><td>m4</td>"), 10);
 }
 
 TEST_F(RunPage, SpeedAgainstAccuracy) {

@@ -42,6 +42,13 @@ std::vector<Domain> group_by_domain(const ReportData& data) {
   return domains;
 }
 
+// Whether the curve found more than guessing does; where it did not, its effective length is that of noise.
+// Runs that do not say so are of before it was asked.
+bool above_chance(const Json& curve) {
+  const Json& above = json_member(curve, "above_chance");
+  return !above.is_boolean() || above.get<bool>();
+}
+
 // The rows of a curve: {"curve": [{"n", "r1": {...}}, ...]}. Returns the largest n.
 double add_curve(const Json& direction, const Series& series, const std::string& name, Table& data) {
   double last = 0;
@@ -68,7 +75,6 @@ Table curve_table(std::string name) {
 Chart curve_chart(const std::string& dataset, const std::vector<Entry>& entries, Direction direction) {
   Chart chart;
   chart.title = fmt::format("{}: {}", dataset, direction_words(direction));
-  chart.words = "R@1 of texts cut to their first n tokens, with its interval; dashed: the effective length.";
   chart.data = curve_table(fmt::format("length-{}-{}", dataset, direction_name(direction)));
   LineAxes axes{.x = "n", .x_title = "tokens kept", .y_title = "R@1"};
   double last = 0;
@@ -77,8 +83,10 @@ Chart curve_chart(const std::string& dataset, const std::vector<Entry>& entries,
     last = std::max(last, add_curve(one, entry.series, entry.series.name, chart.data));
     chart.legend.push_back(entry.series);
     const double effective = json_number(json_member(one, "effective"), "value");
-    if (std::isfinite(effective)) axes.marks.emplace_back(entry.series, effective);
+    if (std::isfinite(effective) && above_chance(one)) axes.marks.emplace_back(entry.series, effective);
   }
+  chart.words = fmt::format("R@1 of texts cut to their first n tokens, with its interval{}.",
+                            axes.marks.empty() ? "" : "; dashed: the effective length");
   axes.x_log = last > 100;
   chart.spec = lines_spec(chart.legend, axes);
   return chart;
@@ -101,12 +109,14 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
                    number_column("share, %", "share"),
                    number_column("room for", "limit"),
                    number_column("best R@1, %", "best"),
-                   text_column("", "at_end"),
+                   text_column("", "remark"),
                    figure_column("of subsets of images", "subsets")};
   for (const Entry& entry : entries) {
     for (const Direction direction : kBothDirections) {
       const Json& one = json_member(*entry.result, direction_name(direction));
-      const Json& effective = json_member(one, "effective");
+      const bool is_noise = !above_chance(one);
+      const Json none;
+      const Json& effective = is_noise ? none : json_member(one, "effective");
       double best = std::numeric_limits<double>::quiet_NaN();
       const Json& curve = json_member(one, "curve");
       if (curve.is_array()) {
@@ -120,7 +130,8 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
            length_cell(effective), number_cell(json_number(effective, "tokens")),
            number_cell(json_number(effective, "share"), Unit::kPercent),
            number_cell(json_number(*entry.result, "limit")), number_cell(best, Unit::kPercent),
-           text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
+           is_noise ? text_cell("chance", "no better than guessing: there is no effective length")
+                    : text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
            length_cell(json_member(effective, "subsets"))});
     }
   }
@@ -161,7 +172,6 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
 Chart controls_chart(const std::string& dataset, const Entry& entry, Direction direction) {
   Chart chart;
   chart.title = fmt::format("{}, {}: {}", dataset, entry.series.name, direction_words(direction));
-  chart.words = "The first n tokens; the first n of the sentences in another order; the last n.";
   chart.data =
       curve_table(fmt::format("controls-{}-{}-{}", dataset, entry.series.name, direction_name(direction)));
   const Json& controls = json_member(*entry.result, "controls");
@@ -177,6 +187,11 @@ Chart controls_chart(const std::string& dataset, const Entry& entry, Direction d
   add(*entry.result, "first tokens", 0);
   add(json_member(controls, "sentences_permuted"), "sentences in another order", 2);
   add(json_member(controls, "last_tokens"), "last tokens", 1);
+  chart.words = "R@1 of texts cut to n tokens:";
+  for (const Series& series : chart.legend) {
+    chart.words += fmt::format("{} {}", series.name == chart.legend.front().name ? "" : ";", series.name);
+  }
+  chart.words += ".";
   axes.x_log = last > 100;
   chart.spec = lines_spec(chart.legend, axes);
   return chart;

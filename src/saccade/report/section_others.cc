@@ -1,6 +1,7 @@
 // Sections of one table or chart a dataset: tests of composition, trainings.
 #include <array>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -117,7 +118,7 @@ Table training_table(std::string name) {
 Chart loss_chart(const ReportFolder& training, const std::string& name) {
   Chart chart;
   chart.title = name + ": loss";
-  chart.words = "The mean loss between evaluations.";
+  chart.words = "A running mean over about a hundred steps, at each evaluation.";
   chart.data = training_table("loss-" + name);
   for (const Json& line : training.evaluations) {
     add_training_row(chart.data, "loss", 0, json_number(line, "step"), json_number(line, "loss"));
@@ -128,24 +129,38 @@ Chart loss_chart(const ReportFolder& training, const std::string& name) {
   return chart;
 }
 
+// The names of the protocols of what is held out, as `train` wrote them.
+std::string held_out_protocols(const ReportFolder& training) {
+  std::set<std::string> names;
+  for (const Json& line : training.evaluations) {
+    const Json& sets = json_member(line, "held_out");
+    if (!sets.is_array()) continue;
+    for (const Json& set : sets) {
+      const std::string name = json_text(set, "protocol");
+      names.insert(name.empty() ? "not named" : name);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Chart held_out_chart(const ReportFolder& training, const std::string& name) {
   Chart chart;
   chart.title = name + ": R@1 on what is held out";
-  chart.words = "Images and first captions, both ways.";
+  chart.words = fmt::format("Both directions. Protocol: {}; figures under another one do not compare.",
+                            held_out_protocols(training));
   chart.data = training_table("held-out-" + name);
   for (const Json& line : training.evaluations) {
     const Json& sets = json_member(line, "held_out");
     if (!sets.is_array()) continue;
     for (const Json& set : sets) {
-      for (const auto& [key, direction] : {std::pair{"text_to_image", Direction::kTextToImage},
-                                           std::pair{"image_to_text", Direction::kImageToText}}) {
+      for (const Direction direction : kBothDirections) {
         const std::string label = fmt::format("{}, {}", json_text(set, "name"), direction_words(direction));
         auto series = std::ranges::find(chart.legend, label, &Series::name);
         if (series == chart.legend.end()) {
           series = chart.legend.insert(series, Series{label, chart.legend.size()});
         }
         add_training_row(chart.data, label, series->colour, json_number(line, "step"),
-                         json_number(json_member(set, key), "r1"));
+                         json_number(json_member(set, direction_name(direction)), "r1"));
       }
     }
   }
@@ -176,9 +191,8 @@ std::string composition_section(const ReportData& data, PageBuilder& page) {
   }
   if (html.empty()) return {};
   return "<section id=\"composition\"><h2>Composition</h2>\n<p class=\"soft\">Captions of the same words "
-         "that mean "
-         "different things, and their pictures: the right pairs must score higher than the wrong "
-         "ones.</p>\n" +
+         "that mean different things, and their pictures: the right pairs must score higher than the "
+         "wrong ones.</p>\n" +
          html + "</section>\n";
 }
 

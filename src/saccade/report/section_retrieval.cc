@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -158,10 +159,9 @@ Table differences_table(const ReportData& data, const Group& group) {
                    figure_column("a \xE2\x88\x92 b", "difference"),
                    number_column("p", "p_value"),
                    text_column("verdict", "verdict")};
-  const LoadedRun* last = nullptr;
+  std::set<const LoadedRun*> done;  // a run's entries need not stand together: guessing comes last
   for (const Entry& entry : group.entries) {
-    if (entry.run == last) continue;
-    last = entry.run;
+    if (!done.insert(entry.run).second) continue;
     const Json& comparisons = json_member(entry.run->run->metrics, "comparisons");
     if (!comparisons.is_array()) continue;
     for (const Json& comparison : comparisons) {

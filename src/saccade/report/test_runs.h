@@ -15,6 +15,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/eval/length/length.h"
 #include "saccade/eval/retrieval/retrieval.h"
 #include "saccade/eval/rows/pair_scores.h"
 #include "saccade/eval/run/run.h"
@@ -235,54 +236,51 @@ inline void write_speed_run(const std::filesystem::path& folder, const std::vect
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
-// A curve that rises to 0.1 + height by about `knee` tokens.
-inline Json length_curve(double height, double knee) {
-  Json curve = Json::array();
-  Json effective;
-  for (const int n : {2, 4, 6, 8, 10, 14, 20, 30, 40, 60, 77}) {
-    const double value = 0.1 + height * (1 - std::exp(-n / knee));
-    curve.push_back({{"n", n},
-                     {"r1", {{"value", value}, {"low", value - 0.03}, {"high", value + 0.03}}},
-                     {"subsets", nullptr}});
+// A curve that rises to 0.1 + height by about `knee` tokens; of noise where the height is 0.
+inline LengthCurve length_curve(double height, int64_t knee) {
+  LengthCurve curve;
+  for (const int64_t n : {2, 4, 6, 8, 10, 14, 20, 30, 40, 60, 77}) {
+    const double share = static_cast<double>(n) / static_cast<double>(knee);
+    const double value = 0.1 + height * (1 - std::exp(-share));
+    curve.points.push_back({.n = n,
+                            .r1 = {.name = "r1", .value = value, .low = value - 0.03, .high = value + 0.03},
+                            .subsets = {}});
   }
-  return {{"curve", curve},
-          {"effective",
-           {{"value", std::round(3 * knee)},
-            {"low", std::round(2 * knee)},
-            {"high", std::round(4 * knee)},
-            {"share", 0.95},
-            {"at_end", false},
-            {"tokens", std::round(3 * knee) - 1},
-            {"subsets", nullptr}}}};
+  curve.effective = {.value = 3 * knee, .low = 2 * knee, .high = 4 * knee};
+  curve.chance = 0.1;
+  curve.above_chance = height > 0;
+  return curve;
 }
 
+// As `eval length` writes it.
 inline Json length_result(const std::string& dataset, const std::string& domain, const std::string& model,
-                          double height, double knee) {
+                          double height, int64_t knee) {
   const auto both = [&](double factor) {
-    return Json{{"t2i", length_curve(height * factor, knee)},
-                {"i2t", length_curve(height * factor * 0.9, knee)}};
+    return LengthCurves{length_curve(height * factor, knee), length_curve(height * factor * 0.9, knee)};
   };
-  Json result = {{"dataset", dataset}, {"domain", domain}, {"model", model},
-                 {"images", 30},       {"texts", 60},      {"limit", 77}};
-  result.update(both(1));
-  result["controls"] = {
-      {"texts_of_sentences", 12}, {"sentences_permuted", both(0.9)}, {"last_tokens", both(0.7)}};
-  Json chunked = {{"chunks", "equal"}, {"pooling", "mean"}, {"chunk_count", 80}};
-  chunked.update(both(1.05));
-  for (const char* direction : {"t2i", "i2t"}) {
-    chunked[direction]["difference"] = {
-        {"value", 0.01}, {"low", -0.02}, {"high", 0.04}, {"p_value", 0.4}, {"told_apart", false}};
+  LengthStudy study;
+  study.images = 30;
+  study.texts = 60;
+  study.queries_t2i = 60;
+  study.queries_i2t = 30;
+  study.first = 1;
+  study.limit = 77;
+  study.plain = both(1);
+  study.texts_of_sentences = 12;
+  study.permuted = both(0.9);
+  study.last = both(0.7);
+  ChunkedTexts& chunked = study.chunked.emplace_back();
+  chunked.pooling = ChunkPooling::kMean;
+  chunked.chunks = 80;
+  chunked.curves = both(1.05);
+  for (Difference* difference : {&chunked.t2i, &chunked.i2t}) {
+    difference->figure = {.name = "r1", .value = 0.01, .low = -0.02, .high = 0.04};
+    difference->p_value = 0.4;
   }
-  result["chunking"] = Json::array({chunked});
-  result["token_lengths"] = {{"count", 60},
-                             {"min", 3},
-                             {"median", 11},
-                             {"mean", 14.5},
-                             {"p95", 40},
-                             {"max", 99},
-                             {"limit", 75},
-                             {"beyond_limit", 2},
-                             {"histogram", {{"width", 10}, {"counts", {20, 25, 8, 4, 1, 0, 0, 0, 0, 2}}}}};
+  for (int64_t text = 0; text < 60; ++text) study.text_tokens.push_back(3 + text * text / 36);
+  study.token_lengths = token_lengths(study.text_tokens, 75);
+  Json result = {{"dataset", dataset}, {"domain", domain}, {"model", model}};
+  result.update(length_study_json(study, 0.95));
   return result;
 }
 
@@ -314,24 +312,6 @@ inline Json winoground_metrics(const std::string& model) {
                        {"image", {{"value", 0.25}}},
                        {"group", {{"value", 1.0 / 6}}}}}}})},
       {"comparisons", Json::array()}};
-}
-
-// The lines that train leaves behind.
-inline std::string training_lines() {
-  std::string lines;
-  for (int step = 100; step <= 600; step += 100) {
-    const double r1 = 0.4 * (1 - std::exp(-step / 200.0));
-    const Json recall = {{"queries", 30}, {"r1", r1}, {"r5", r1 * 1.5}, {"r10", r1 * 2}};
-    lines += dump_json({{"step", step},
-                        {"loss", 3.5 * std::exp(-step / 300.0)},
-                        {"learning_rate", 0.001},
-                        {"held_out", Json::array({{{"name", "drawings"},
-                                                   {"images", 30},
-                                                   {"text_to_image", recall},
-                                                   {"image_to_text", recall}}})}}) +
-             "\n";
-  }
-  return lines;
 }
 
 }  // namespace saccade::test
