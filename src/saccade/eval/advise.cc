@@ -82,7 +82,7 @@ Limit length_limit(int64_t wanted) {
           static_cast<double>(wanted),
           [=](const MeasuredModel& model) -> std::optional<double> {
             if (context_is_short(model)) return static_cast<double>(model.checkpoint.context);
-            if (!model.length || !model.length->tokens) return {};
+            if (!model.length || !model.length->tokens || !model.length->above_chance) return {};
             // The texts ended before it stopped gaining: nothing is known of longer ones.
             if (model.length->at_end && *model.length->tokens < wanted) return {};
             return static_cast<double>(*model.length->tokens);
@@ -114,6 +114,9 @@ std::string missing_text(const Limit& limit, const MeasuredModel& model) {
   if (limit.name == "max_latency_ms" && model.speed && model.speed->text_samples > 0) {
     return fmt::format("its latency: {} queries are too few for a 95th percentile",
                        model.speed->text_samples);
+  }
+  if (limit.name == "query_length" && model.length && !model.length->above_chance) {
+    return "query length: at no length did it find more than guessing does";
   }
   if (limit.name == "query_length" && model.length) {
     return model.length->tokens ? fmt::format(
@@ -244,10 +247,9 @@ class Adviser {
               fmt::format("It is behind {}: no run compares the two, but their intervals do not overlap.",
                           name(better))};
     }
-    return {false,
-            fmt::format("It cannot be told apart from {}: no run compares the two, and their intervals "
-                        "overlap.",
-                        name(better))};
+    return {false, fmt::format("It cannot be told apart from {}: no run compares the two, "
+                               "and their intervals overlap.",
+                               name(better))};
   }
 
   void rank() {
@@ -285,7 +287,7 @@ class Adviser {
       const auto tier = static_cast<size_t>(advice_.ranked[i].tier);
       const size_t best = best_of_tier_[tier - 1];
       why.push_back(fmt::format("Its {} is {}.", advice_.ranked_by, interval_text(*figure(model))));
-      explain_chance(model, why);
+      explain_chance(model, advice_.ranked[i]);
       if (model != best) {
         why.push_back(compare(model, best).sentence);
       } else if (tier > 1) {
@@ -302,15 +304,16 @@ class Adviser {
         model.why.push_back(fmt::format("Not measured: {}.", what));
     }
   }
-  void explain_chance(size_t model, std::vector<std::string>& why) const {
-    if (!question_.composition || !measurements_.composition_chance) return;
+  void explain_chance(size_t model, AdvisedModel& advised) const {
+    const std::optional<double>& chance =
+        question_.composition ? measurements_.composition_chance : measurements_.accuracy_chance;
     const Figure& own = *figure(model);
-    const double chance = *measurements_.composition_chance;
-    if (std::isnan(own.low)) return;
-    if (own.high < chance) {
-      why.push_back(fmt::format("That is below what guessing gets ({:.3f}).", chance));
-    } else if (own.low <= chance) {
-      why.push_back(fmt::format("That cannot be told from guessing ({:.3f}).", chance));
+    if (!chance || std::isnan(own.low)) return;
+    advised.above_chance = own.low > *chance;
+    if (own.high < *chance) {
+      advised.why.push_back(fmt::format("That is below what guessing gets ({:.3f}).", *chance));
+    } else if (own.low <= *chance) {
+      advised.why.push_back(fmt::format("That cannot be told from guessing ({:.3f}).", *chance));
     }
   }
   // Against the one behind it in its tier, whose figure may well be higher.
@@ -349,7 +352,8 @@ class Adviser {
     if (question_.max_memory_bytes && measured.speed && measured.speed->peak_bytes) {
       why.push_back(fmt::format("It took {} bytes of memory.", *measured.speed->peak_bytes));
     }
-    if (question_.query_length && measured.length && measured.length->tokens) {
+    if (question_.query_length && measured.length && measured.length->tokens &&
+        measured.length->above_chance) {
       why.push_back(fmt::format("It effectively reads {}{} tokens.",
                                 measured.length->at_end ? "at least " : "", *measured.length->tokens));
     }
@@ -413,10 +417,12 @@ Json model_json(const AdvisedModel& model) {
                {"images_per_s", spread(speed.images_per_s)},
                {"text_p95_ms", maybe(speed.text_p95_ms)},
                {"peak_bytes", maybe(speed.peak_bytes)},
-               {"effective_tokens", measured.length ? maybe(measured.length->tokens) : Json()}};
+               {"effective_tokens",
+                measured.length && measured.length->above_chance ? maybe(measured.length->tokens) : Json()}};
   if (model.rank > 0) {
     json["rank"] = model.rank;
     json["tier"] = model.tier;
+    json["above_chance"] = maybe(model.above_chance);
   }
   if (!model.excluded.empty()) {
     json["excluded_by"] = Json::array();
@@ -477,7 +483,9 @@ std::string advice_text(const Advice& advice) {
   if (!advice.speed_machine.empty()) text += fmt::format("; speed on {}", advice.speed_machine);
   text += "\n";
   for (const AdvisedModel& model : advice.ranked) {
-    text += fmt::format("{:>3}. {}\n", model.rank, model.measured.name) + why_text(model);
+    text += fmt::format("{:>3}. {}{}\n", model.rank, model.measured.name,
+                        model.above_chance.value_or(true) ? "" : " (no better than guessing)") +
+            why_text(model);
   }
   if (advice.ranked.empty()) text += "no model is left\n";
   const auto group = [&](std::string_view title, const std::vector<AdvisedModel>& models) {

@@ -40,6 +40,8 @@ struct AdvisedModel {
   int64_t rank = 0;  // from 1; 0: not ranked
   // Models of one tier cannot be told apart from its best by accuracy; from 1.
   int64_t tier = 0;
+  // Whether what it is ranked by is above what guessing gets; none where chance or interval are not known.
+  std::optional<bool> above_chance;
   std::vector<std::string> why;      // sentences
   std::vector<Excluded> excluded;    // limits it breaks
   std::vector<std::string> missing;  // what keeps it from being judged
@@ -58,7 +60,8 @@ struct Advice {
 // A tier is the best of the models left and all that cannot be told apart from it: by the paired difference
 // if one run measured both (Difference::told_apart), else by whether their intervals overlap; without
 // intervals nobody can tell. Within a tier the faster goes first. A limit that no model was measured for is
-// noted and judges nobody; where some were, those that were not are not judged. kUsage where no run measures
+// noted and judges nobody; where some were, those that were not are not judged; an effective length of a model
+// that found no more than guessing is no measurement. kUsage where no run measures
 // what is ranked by; else as gather_measurements.
 Result<Advice> advise(std::span<const Run> runs, const AdviceQuestion& question);
 

@@ -125,6 +125,7 @@ struct Length {
   std::string model;
   Json tokens;
   bool at_end = false;
+  bool above_chance = true;
 };
 Run length(const std::vector<Length>& models) {
   std::vector<std::string> names;
@@ -134,7 +135,9 @@ Run length(const std::vector<Length>& models) {
     run.metrics["results"].push_back(
         {{"dataset", "photos"},
          {"model", one.model},
-         {"t2i", {{"effective", {{"tokens", one.tokens}, {"at_end", one.at_end}, {"share", 0.95}}}}}});
+         {"t2i",
+          {{"effective", {{"tokens", one.tokens}, {"at_end", one.at_end}, {"share", 0.95}}},
+           {"above_chance", one.above_chance}}}});
   }
   return run;
 }
@@ -253,6 +256,44 @@ TEST(Advise, QueryLengthGoesByContextAndEffectiveLength) {
   EXPECT_THAT(names(advice_of(runs, question).ranked), ElementsAre("short", "long", "open"));
 }
 
+// A curve that never rises above guessing has a length all the same: it excludes nobody and speaks for nobody.
+TEST(Advise, TheLengthOfNoiseIsNone) {
+  const std::vector<ARun> runs = {
+      retrieval({{"reads", 0.5}, {"guesses", 0.105}, {"lucky", 0.101}}),
+      length({{"reads", 40}, {"guesses", 2, false, false}, {"lucky", 60, false, false}})};
+  AdviceQuestion question;
+  question.query_length = 30;
+  const Advice advice = advice_of(runs, question);
+  ASSERT_THAT(names(advice.ranked), ElementsAre("reads"));
+  EXPECT_THAT(advice.excluded, IsEmpty());
+  ASSERT_THAT(names(advice.not_judged), ElementsAre("guesses", "lucky"));
+  for (const AdvisedModel& model : advice.not_judged) {
+    EXPECT_THAT(model.why, ElementsAre("Not measured: query length: at no length did it find more than "
+                                       "guessing does."));
+  }
+  const Json json = advice_json(advice, question);
+  EXPECT_EQ(json["ranking"][0]["effective_tokens"], 40);
+  EXPECT_TRUE(json["not_judged"][1]["effective_tokens"].is_null());
+}
+
+TEST(Advise, AccuracyThatIsGuessingIsMarked) {
+  const Advice advice =
+      advice_of({retrieval({{"sees", 0.5}, {"guesses", 0.105}, {"worse", 0.05}, {"unsure", 0.12, -1}})});
+  std::vector<std::optional<bool>> above;
+  for (const AdvisedModel& model : advice.ranked) above.push_back(model.above_chance);
+  ASSERT_THAT(names(advice.ranked), ElementsAre("sees", "unsure", "guesses", "worse"));
+  EXPECT_THAT(above, ElementsAre(true, std::nullopt, false, false));
+  EXPECT_THAT(advice.ranked[2].why, Contains("That cannot be told from guessing (0.100)."));
+  EXPECT_THAT(advice.ranked[3].why, Contains("That is below what guessing gets (0.100)."));
+  const std::string text = advice_text(advice);
+  EXPECT_THAT(text, HasSubstr("3. guesses (no better than guessing)\n"));
+  EXPECT_THAT(text, HasSubstr("1. sees\n"));
+  const Json json = advice_json(advice, {});
+  EXPECT_EQ(json["ranking"][0]["above_chance"], true);
+  EXPECT_TRUE(json["ranking"][1]["above_chance"].is_null());
+  EXPECT_EQ(json["ranking"][2]["above_chance"], false);
+}
+
 TEST(Advise, WhatNobodyMeasuredIsSaidAndJudgesNobody) {
   AdviceQuestion question;
   question.min_images_per_s = 5;
@@ -303,8 +344,8 @@ TEST(Advise, PrecisionsDoNotMix) {
   const Advice advice = advice_of({retrieval({{"a", 0.5}}), fast});
   ASSERT_THAT(names(advice.ranked), ElementsAre("a (fp32)"));
   EXPECT_FALSE(advice.ranked[0].measured.speed);
-  EXPECT_THAT(advice.notes, Contains("a was scored in fp32 and its speed measured in bf16: the two do not go "
-                                     "together."));
+  EXPECT_THAT(advice.notes, Contains("a was scored in fp32 and its speed measured in bf16: "
+                                     "the two do not go together."));
   // Fingerprints join, names do not.
   ARun renamed = speed({{"other", 50}});
   renamed.info.checkpoints[0].fingerprint = "fp-a";

@@ -266,10 +266,13 @@ class Gatherer {
   Status add_accuracy(const ChosenRun& chosen) {
     SACCADE_TRY(each(chosen, "results", [&](const Json& json) -> Status {
       SACCADE_ASSIGN(const std::string name, json_field<std::string>(json, "model"));
-      if (name == "chance") return {};
-      SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
       SACCADE_ASSIGN(const Json* t2i, object_in(json, "t2i"));
       SACCADE_ASSIGN(Figure figure, parse_figure(*t2i, "r1").in("t2i"));
+      if (name == "chance") {
+        if (std::isfinite(figure.value)) result_.accuracy_chance = figure.value;
+        return {};
+      }
+      SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
       figure.name = "text-to-image R@1";
       return set_figure(result_.models[place], &MeasuredModel::accuracy, figure);
     }));
@@ -318,6 +321,7 @@ class Gatherer {
       if (tokens >= 0) length.tokens = tokens;
       SACCADE_ASSIGN(length.at_end, json_field<bool>(*effective, "at_end"));
       SACCADE_ASSIGN(length.share, json_field<double>(*effective, "share"));
+      SACCADE_ASSIGN(length.above_chance, json_field_or<bool>(*t2i, "above_chance", true).in("t2i"));
       MeasuredModel& measured = result_.models[place];
       if (measured.length && measured.length->tokens != length.tokens) {
         const auto words = [](const EffectiveTokens& one) {

@@ -22,6 +22,8 @@ struct EffectiveTokens {
       tokens;           // own tokens of a text that a share of the best R@1 takes; none: never found
   bool at_end = false;  // there was no more to read: it might be more
   double share = 0;
+  // Whether the curve found more than guessing does: where it did not, `tokens` is noise and says nothing.
+  bool above_chance = true;
 };
 
 struct MeasuredSpeed {
@@ -54,6 +56,8 @@ struct Measurements {
   std::vector<MeasuredDifference> accuracy_differences;
   std::vector<MeasuredDifference> composition_differences;
   std::string composition_figure;  // "group" or "text"
+  // What guessing gets of each figure.
+  std::optional<double> accuracy_chance;
   std::optional<double> composition_chance;
   // What each was measured on; empty: not at all.
   std::string accuracy_dataset;
