@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files.h"
-#include "saccade/report/search_page.h"
 
 namespace saccade::app {
 namespace {
@@ -75,10 +74,8 @@ std::string answer_text(const Answer& answer) {
 }
 
 Status write_search_page(const std::filesystem::path& file, std::span<const Answer> answers,
-                         const Collection& collection, std::string_view title, ThreadPool& pool,
+                         const Collection& collection, SearchPageOptions options, ThreadPool& pool,
                          Session& session) {
-  SearchPageOptions options;
-  options.title = title;
   options.collection = collection.folder().string();
   options.checkpoint = collection.info().checkpoint.name;
   options.pictures = collection.item_count();

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/threads.h"
+#include "saccade/report/search_page.h"
 #include "saccade/search/search.h"
 
 #include "command.h"
@@ -17,9 +17,10 @@ namespace saccade::app {
 // A line a hit: rank, score, path, caption.
 std::string answer_text(const Answer& answer);
 
-// Writes the page of all answers to `file`, whole or not at all.
+// Writes the page of all answers to `file`, whole or not at all. `options` has the page's words; the rest of
+// it is filled in here.
 Status write_search_page(const std::filesystem::path& file, std::span<const Answer> answers,
-                         const Collection& collection, std::string_view title, ThreadPool& pool,
+                         const Collection& collection, SearchPageOptions options, ThreadPool& pool,
                          Session& session);
 
 }  // namespace saccade::app

@@ -22,10 +22,28 @@
 namespace saccade::app {
 namespace {
 
-// What the sample's icons, emoji and stamps show, in words
-// of several kinds: a scene, a state, a pose, a colour.
-constexpr std::array<const char*, 6> kQueries = {"two birds on a branch", "crossed out bell", "waving hand",
-                                                 "sailing boat",          "red apple",        "padlock"};
+struct DemoQuery {
+  const char* text;
+  const char* note;  // what to say beside it; empty: nothing
+};
+
+// What the starter finds among the sample's icons, emoji, clip art and stamps: things, a colour, a state, a
+// person. Then what it does not.
+constexpr std::array<DemoQuery, 7> kQueries = {{
+    {"shopping cart", ""},
+    {"red heart", ""},
+    {"strawberry", ""},
+    {"crossed out bell", ""},
+    {"bicycle", ""},
+    {"person running", ""},
+    {"two birds on a branch",
+     "The starter checkpoint cannot answer this: it knows things by name, not how many there are or where."},
+}};
+
+// Only of the starter: another checkpoint was made for something else.
+constexpr const char* kAboutStarter =
+    "The starter checkpoint was made for icons, emoji, clip art and stamps, searched by short English names. "
+    "It is no model of photographs or of sentences: for those, `saccade model pull` brings a CLIP from a hub.";
 
 struct DemoArguments {
   std::string sample = SACCADE_SOURCE_SAMPLE;
@@ -42,8 +60,9 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
                 "no sample pictures in {}: ./dev demo makes them, or name a folder of your own",
                 arguments.sample);
   }
+  const bool is_starter = arguments.checkpoint.empty();
   std::filesystem::path checkpoint = arguments.checkpoint;
-  if (checkpoint.empty()) {
+  if (is_starter) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
   SACCADE_ASSIGN(const LoadedEncoder loaded,
@@ -70,18 +89,22 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),
                                             one_line(arguments.collection))));
   std::vector<Answer> answers;
-  for (const char* text : kQueries) {
+  SearchPageOptions page;
+  page.title = "Saccade: a few searches";
+  if (is_starter) page.about = kAboutStarter;
+  for (const DemoQuery& each : kQueries) {
     Query query;
-    query.text = text;
+    query.text = each.text;
     query.k = arguments.k;
     SACCADE_ASSIGN(Answer answer, search(collection, *loaded.encoder, query, pool));
     Answer top = answer;
     if (top.hits.size() > 5) top.hits.resize(5);
-    SACCADE_TRY(session.out.write(fmt::format("\n{}\n{}", text, answer_text(top))));
+    page.notes.emplace_back(is_starter ? each.note : "");
+    const std::string note = page.notes.back().empty() ? "" : page.notes.back() + "\n";
+    SACCADE_TRY(session.out.write(fmt::format("\n{}\n{}{}", each.text, note, answer_text(top))));
     answers.push_back(std::move(answer));
   }
-  SACCADE_TRY(
-      write_search_page(arguments.html, answers, collection, "Saccade: a few searches", pool, session));
+  SACCADE_TRY(write_search_page(arguments.html, answers, collection, std::move(page), pool, session));
   SACCADE_TRY(
       session.out.write(fmt::format("\nthe same as a page of pictures: {}\n", one_line(arguments.html))));
   return some_failed ? kSomeFailed : kDone;
@@ -91,14 +114,16 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
 
 void add_demo_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DemoArguments>();
-  CLI::App* command = app.add_subcommand("demo", "The sample pictures, indexed and searched");
-  command->add_option("SAMPLE", arguments->sample, "folder of pictures")->capture_default_str();
-  command->add_option("-c,--collection", arguments->collection, "the collection's folder")
+  CLI::App* command =
+      app.add_subcommand("demo", "Index the sample pictures and search them with a few queries");
+  command->add_option("SAMPLE", arguments->sample, "folder of pictures to index")->capture_default_str();
+  command->add_option("-c,--collection", arguments->collection, "folder of the collection, made if need be")
       ->capture_default_str();
-  command->add_option("--html", arguments->html, "the page of all answers")->capture_default_str();
+  command->add_option("--html", arguments->html, "HTML file to write, with all answers")
+      ->capture_default_str();
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
-  command->add_option("-k", arguments->k, "pictures a query on the page")
+  command->add_option("-k", arguments->k, "number of pictures to show for each query on the page")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->callback([arguments, &chosen] {

@@ -98,7 +98,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, *loaded.encoder, pool, session));
   warn(answer, session);
   if (!arguments.html.empty()) {
-    SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, collection, "Saccade", pool, session));
+    SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, collection, {}, pool, session));
   }
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(answer_json(answer)));

@@ -496,7 +496,17 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   EXPECT_THAT(outcome.out, HasSubstr("two birds on a branch\n   1  "));
   const auto page = read_file(folder_ / "demo.html");
   ASSERT_TRUE(page.has_value());
-  EXPECT_THAT(*page, HasSubstr("id=\"query-6\""));
+  EXPECT_THAT(*page, HasSubstr("id=\"query-7\""));
+  EXPECT_THAT(*page, Not(HasSubstr("starter checkpoint")));  // nothing is said of a checkpoint of one's own
+
+  const Outcome starter = run({"demo", "pictures", "-c", "d", "--html", "starter.html"});
+  EXPECT_EQ(starter.code, 0) << starter.err;
+  EXPECT_THAT(starter.out,
+              HasSubstr("two birds on a branch\nThe starter checkpoint cannot answer this: it knows"));
+  const auto about = read_file(folder_ / "starter.html");
+  ASSERT_TRUE(about.has_value());
+  EXPECT_THAT(*about, HasSubstr("<p>The starter checkpoint was made for icons, emoji, clip art and stamps"));
+  EXPECT_THAT(*about, HasSubstr("The starter checkpoint cannot answer this"));
 }
 
 TEST_F(Cli, DemoSaysWhatFailedAndWhereThereWasNothing) {

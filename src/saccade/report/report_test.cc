@@ -139,6 +139,20 @@ TEST_F(SearchPage, SeveralQueriesStandUnderEachOther) {
   EXPECT_EQ(count(html, "src=\"data:"), 3);
 }
 
+TEST_F(SearchPage, SaysWhatItIsToldOfThePageAndOfAQuery) {
+  std::vector<Answer> answers(3);
+  SearchPageOptions options;
+  options.about = "Made for <icons>.";
+  options.notes = {"", "Not for this."};  // of the third, none
+  ThreadPool pool(1);
+  const auto html = search_page(answers, options, pool);
+  ASSERT_TRUE(html.has_value());
+  EXPECT_EQ(count(*html, "<p>Made for &lt;icons&gt;.</p>"), 1);
+  EXPECT_EQ(count(*html, "role=\"note\""), 1);
+  EXPECT_GT(html->find("Not for this."), html->find("id=\"query-2\""));
+  EXPECT_LT(html->find("Not for this."), html->find("id=\"query-3\""));
+}
+
 TEST_F(SearchPage, StopsWhenAsked) {
   std::vector<Answer> answers(1);
   answers[0].hits.push_back(hit(1, 0.5F, picture("a.png", 10, false), ""));

@@ -179,8 +179,8 @@ std::string_view scores_are(std::span<const Answer> answers) {
   return "cosines between the query's row and the picture's";
 }
 
-std::string section_html(const Answer& answer, size_t number, const Thumbnail* query_picture,
-                         std::span<const Thumbnail> thumbnails) {
+std::string section_html(const Answer& answer, size_t number, const std::string& note,
+                         const Thumbnail* query_picture, std::span<const Thumbnail> thumbnails) {
   std::string html =
       fmt::format("<section id=\"query-{0}\" aria-labelledby=\"title-{0}\">\n<div class=\"query\">", number);
   if (query_picture != nullptr) {
@@ -197,12 +197,13 @@ std::string section_html(const Answer& answer, size_t number, const Thumbnail* q
   if (answer.tokens && answer.tokens->dropped == 0)
     html += ", " + tokens_text(*answer.tokens) + " of the text";
   html += "</p>";
+  if (!note.empty()) html += fmt::format("<p class=\"cut\" role=\"note\">{}</p>", escape_html(note));
   if (answer.tokens && answer.tokens->dropped > 0) {
     html +=
         fmt::format("<p class=\"cut\" role=\"note\">The text was cut: {}.</p>", tokens_text(*answer.tokens));
   }
-  if (const std::string note = measured_length_note(answer); !note.empty()) {
-    html += fmt::format("<p class=\"cut\" role=\"note\">A long text: {}.</p>", escape_html(note));
+  if (const std::string length = measured_length_note(answer); !length.empty()) {
+    html += fmt::format("<p class=\"cut\" role=\"note\">A long text: {}.</p>", escape_html(length));
   }
   html += "</div></div>\n";
   if (answer.hits.empty()) return html + "<p class=\"none\">No picture to show.</p>\n</section>\n";
@@ -258,6 +259,7 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
                         escape_html(options.collection),
                         options.checkpoint.empty() ? "" : ", encoder " + escape_html(options.checkpoint));
   }
+  if (!options.about.empty()) html += fmt::format("<p>{}</p>\n", escape_html(options.about));
   if (answers.size() > 1) {
     html += "<nav aria-label=\"Queries\"><ul>\n";
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -270,7 +272,8 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
   size_t next = 0;
   for (size_t i = 0; i < answers.size(); ++i) {
     const Thumbnail* query_picture = answers[i].query.has_image() ? &thumbnails[next++] : nullptr;
-    html += section_html(answers[i], i + 1, query_picture,
+    const std::string& note = i < options.notes.size() ? options.notes[i] : std::string();
+    html += section_html(answers[i], i + 1, note, query_picture,
                          std::span(thumbnails).subspan(next, answers[i].hits.size()));
     next += answers[i].hits.size();
   }

@@ -4,6 +4,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
@@ -15,9 +16,11 @@ namespace saccade {
 
 struct SearchPageOptions {
   std::string title = "Saccade";
-  std::string collection;  // its folder, for the head of the page
-  std::string checkpoint;  // the name of the encoder behind it
-  int64_t pictures = 0;    // in the collection
+  std::string about;               // a paragraph under the title; may be empty
+  std::vector<std::string> notes;  // one beside each answer's query, empty for none; may be shorter
+  std::string collection;          // its folder, for the head of the page
+  std::string checkpoint;          // the name of the encoder behind it
+  int64_t pictures = 0;            // in the collection
   // Thumbnails are at most this many pixels on their longer
   // side: twice what the page shows, for fine screens.
   int thumbnail_side = 320;
