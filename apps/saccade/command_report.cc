@@ -81,18 +81,25 @@ Result<int> run_report(const ReportArguments& arguments, Session& session) {
 
 void add_report_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand("report", "Runs as one HTML page: tables, charts, queries, maps");
-  command->add_option("RUN", arguments->runs, "folders that eval or train wrote with -o")->required();
-  command->add_option("-o,--output", arguments->output, "the page")->required();
-  command->add_option("--title", arguments->page.title, "its title")->capture_default_str();
-  command->add_option("--examples", arguments->page.examples, "best and worst queries shown of each model")
+  CLI::App* command = app.add_subcommand(
+      "report", "Make one HTML page of runs: tables, charts, best and worst queries, maps");
+  command->add_option("RUN", arguments->runs, "run folders, as eval or train write them with -o")->required();
+  command->add_option("-o,--output", arguments->output, "HTML file to write")->required();
+  command->add_option("--title", arguments->page.title, "title of the page")->capture_default_str();
+  command
+      ->add_option("--examples", arguments->page.examples,
+                   "number of best and of worst queries to show for each model")
       ->transform(whole_number(0, 100))
       ->capture_default_str();
-  command->add_option("--map-points", arguments->page.map_points, "images and texts on a map; 0: no maps")
+  command
+      ->add_option("--map-points", arguments->page.map_points,
+                   "largest number of images and texts together on a map; 0: no maps")
       ->transform(whole_number(0, 4000))
       ->capture_default_str();
-  command->add_option("--charts", arguments->charts, "the script that draws charts (default: the one built)");
-  command->add_flag("--no-charts", arguments->no_charts, "tables in place of charts");
+  command->add_option("--charts", arguments->charts,
+                      "file with the script that draws charts (default: the one that was built)");
+  command->add_flag("--no-charts", arguments->no_charts,
+                    "show tables instead of charts; no script is needed then");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_report(*arguments, session); };
   });
