@@ -1,7 +1,12 @@
-// The commands that the documents show, run as they stand there: each ```sh block behind the line <!-- tested
-// -->, in a home folder that holds what the README supposes a reader to have.
+// The commands that the documents show, run as they stand there: each ```sh block behind the line
+// <!-- tested -->, in a home folder that holds what the README supposes a reader to have.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,6 +61,55 @@ TEST_F(Documents, TheirCommandsRun) {
       home.string(), commands));
   EXPECT_EQ(code, 0) << read_file(commands + ".out").value_or("");
   EXPECT_TRUE(fs::exists(home / "answer.html"));
+}
+
+// The commands that a help text lists under "Subcommands:", without those of their own.
+std::vector<std::string> subcommands(const std::string& help) {
+  std::vector<std::string> names;
+  std::istringstream lines(help.substr(std::min(help.size(), help.find("Subcommands:\n"))));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && line.starts_with("  ")) {
+    if (line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
+// "saccade collection info|verify -c DIR": "collection info" and "collection verify"; of the first code block.
+std::set<std::string> synopsis_of(const std::string& document, const std::set<std::string>& groups) {
+  std::set<std::string> commands;
+  const size_t begin = document.find("```\n") + 4;
+  std::istringstream lines(document.substr(begin, document.find("```", begin) - begin));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string program;
+    std::string command;
+    std::string second;
+    words >> program >> command >> second;
+    EXPECT_EQ(program, "saccade") << line;
+    if (!groups.contains(command)) {
+      commands.insert(command);
+      continue;
+    }
+    std::istringstream alternatives(second);
+    for (std::string each; std::getline(alternatives, each, '|');) commands.insert(command + " " + each);
+  }
+  return commands;
+}
+
+TEST_F(Documents, TheSynopsisNamesTheCommandsThereAre) {
+  std::set<std::string> commands;
+  std::set<std::string> groups;
+  for (const std::string& command : subcommands(run({"--help"}).out)) {
+    const std::vector<std::string> own = subcommands(run({command, "--help"}).out);
+    if (own.empty()) commands.insert(command);
+    if (!own.empty()) groups.insert(command);
+    for (const std::string& each : own) commands.insert(command + " " + each);
+  }
+  EXPECT_GT(commands.size(), 15U);
+  const auto document = read_file(fs::path(SACCADE_SOURCE_DIR) / "docs/cli.md");
+  ASSERT_TRUE(document) << document.error().message;
+  EXPECT_EQ(synopsis_of(*document, groups), commands);
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ struct Family {
   // SigLIP, whose config has none and whose texts are read at their last place, padding and all.
   std::function<void(const GoldenCopy&)> disagree = {};
   const char* disagreement = "";
+
+  // The name of its tests, in place of the bytes of all of this.
+  friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
 
 // Another id in config.json.

@@ -17,6 +17,12 @@
 #include "saccade/search/test_letters.h"
 
 namespace saccade {
+
+// For the names of tests.
+static void PrintTo(RowPrecision precision, std::ostream* out) {
+  *out << row_precision_name(precision);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
