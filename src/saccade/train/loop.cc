@@ -233,6 +233,7 @@ Status TrainingLoop::restore_position(const Json& position) {
     return fail(ErrorCode::kBadData, "\"best_step\" is {}, expected 0 to {}", best_step_, step_);
   }
   if (!position.contains("best")) return fail(ErrorCode::kBadData, "\"best\" is missing");
+  if (best_step_ == 0) return {};  // not evaluated yet
   best_ = position["best"];
   SACCADE_ASSIGN(best_headline_, task_.headline(best_).in("\"best\""));
   return {};
