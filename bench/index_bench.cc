@@ -3,8 +3,7 @@
 //   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
 //   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared pictures,
 //                                    in turns: medians of pictures a second, and the one's share of the other
-//   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000
-//   pictures
+//   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000 of them
 //
 // Pictures: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
 // made; and 500 made here, JPEG and PNG of mixed sizes. Encoders: a folder named by SACCADE_BENCH_CHECKPOINT;

@@ -1,13 +1,13 @@
-// A collection: a folder of rows and the catalog that says whose they are.
+// A collection: a folder with one row for each picture, and a catalog that says which row is whose.
 //
 //   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings;
 //                      written last when a collection is made, never changed after
 //   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
 //   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
-//   late-<n>.rows      where the encoder gives many rows an item: those, stored as settings.late says; beside
-//   late-<n>.ends      them where each item's end (late_file.h). The rows file then holds their means
-//   lock               held (flock) by the one writer; holds its process id
+//   late-<n>.rows      all rows, where the encoder gives an item many; stored as settings.late says
+//   late-<n>.ends      where each item's rows end in it (late_file.h); the rows file then holds their means
+//   lock               held (flock) by the one process that writes; its content is the process id
 //
 // A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
 // crash at any moment the folder is as before the change or after it. A removed or changed item leaves its
@@ -49,9 +49,9 @@ Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointI
 // thread-safe; catalog look-ups take turns.
 class Collection {
  public:
-  // Opens and takes a snapshot: reads one number pair an item, maps the rows. Errors: kNotFound, kBadData
-  // (broken or foreign files), kUnsupported (newer format or schema), kMismatch (files that do not belong
-  // together), kIo.
+  // Opens and takes a snapshot: reads one number pair an item, maps the rows.
+  // Errors: kNotFound, kBadData (broken or foreign files), kUnsupported (newer format or schema), kMismatch
+  // (files that do not belong together), kIo.
   static Result<Collection> open(const std::filesystem::path& folder);
   Collection(Collection&&) noexcept;
   Collection& operator=(Collection&&) noexcept;

@@ -1,7 +1,7 @@
 // The filter language: conditions on catalog fields, turned into SQL with bound values.
 //
-//   width>=640 and format=jpeg and (path~"*/birds/*" or not caption~"*dog*") and date>=2024-01-01 and
-//   size<2MB
+//   width>=640 and format=jpeg and size<2MB
+//   (path~"*/birds/*" or not caption~"*dog*") and date>=2024-01-01
 //
 //   filter     := and_terms { "or" and_terms }
 //   and_terms  := term { "and" term }

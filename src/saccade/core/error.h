@@ -1,9 +1,9 @@
 // Errors as values: every operation that touches input, files, the network or a limit returns Result<T>.
 //
-// A message names the thing, the offending value and what would be right; each layer that knows more puts
-// its context in front: "open collection photos: catalog: schema version 9, this program reads up to 3".
-// Exceptions of other libraries are caught at the edge of the module that calls them. Assertions are for
-// our own bugs only.
+// A message names the thing, the value found and what would be right. Each layer that knows more puts its
+// context in front: "open collection photos: catalog: schema version 9, this program reads up to 3".
+// Exceptions of other libraries are caught at the edge of the module that calls them. Assertions are only
+// for our own bugs.
 #pragma once
 
 #include <string>

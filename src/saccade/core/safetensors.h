@@ -5,8 +5,8 @@
 //   8       N     JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from
 //                 byte 8 + N; the optional key "__metadata__" maps strings to strings. May be padded
 //                 with spaces.
-//   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end of
-//   file
+//   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end
+//                 of the file
 //
 // The reader refuses everything else, and says what and where: it is meant for files from anywhere.
 #pragma once

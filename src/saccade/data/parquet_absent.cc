@@ -5,10 +5,10 @@ namespace saccade::data {
 namespace {
 
 tl::unexpected<Error> no_arrow() {
-  return fail(ErrorCode::kUnsupported,
-              "this build reads no Parquet files, as it has no Arrow: install libarrow-dev and "
-              "libparquet-dev, configure again with -DSACCADE_PARQUET=ON, and build; or convert the dataset "
-              "elsewhere");
+  return fail(
+      ErrorCode::kUnsupported,
+      "this build reads no Parquet files, as it has no Arrow: install libarrow-dev and libparquet-dev, "
+      "configure again with -DSACCADE_PARQUET=ON, and build; or convert the dataset elsewhere");
 }
 
 }  // namespace

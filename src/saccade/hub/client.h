@@ -5,8 +5,8 @@
 //   HEAD /OWNER/NAME/resolve/COMMIT/FILE            X-Linked-Etag or ETag: the content's hash
 //                                                   (content_hash.h);
 //                                                   X-Linked-Size or Content-Length: its bytes
-//   GET  the same                                   the content, as a rule by way of a redirect to another
-//   host
+//   GET  the same                                   the content, as a rule by way of a redirect
+//                                                   to another host
 //
 // The token goes to the endpoint's own origin and nowhere else. What went wrong is told by the path of the
 // request; other hosts that a redirect led to are not named.

@@ -1,4 +1,4 @@
-// From a decoded picture to the numbers a model reads, as the checkpoint's own file describes it.
+// Preprocessing: turns a decoded picture into the numbers a model reads, as the checkpoint's file describes.
 //
 // Resizing is Pillow's (Pillow, src/libImaging/Resample.c): separable, antialiased, 8-bit fixed point with 22
 // bits, clipped to 8 bits between the horizontal and the vertical pass (vertical first where the height

@@ -120,8 +120,7 @@ __attribute__((target("avx512f,avx2,fma"))) void dot_group_avx512(const float* c
   }
   for (int r = 0; r < kRows; ++r) {
     for (int q = 0; q < kQueries; ++q) {
-      // Through memory: GCC 12 warns about its own intrinsics that take a half out of a register (GCC bug
-      // 105593).
+      // Through memory: GCC 12 warns about its own intrinsics that halve a register (GCC bug 105593).
       alignas(64) std::array<float, 16> lanes;
       _mm512_store_ps(lanes.data(), _mm512_add_ps(sums[r][q][0], sums[r][q][1]));
       scores[q * score_stride + r] =

@@ -1,4 +1,4 @@
-// Exact search: the k rows with the highest dot product to each query, by looking at every row.
+// Exact search: finds the k rows with the highest dot product to each query, by scoring every row.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A query's way: encode it, score all rows, leave out what the filter says, fold
-// near-duplicates, name the hits.
+// Search: encodes a query, scores the rows that the filter allows,
+// folds near-duplicates, and returns the best hits.
 #pragma once
 
 #include <cstdint>

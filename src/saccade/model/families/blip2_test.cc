@@ -476,8 +476,8 @@ TEST(Blip2Frozen, EveryDamageIsNamed) {
        {"heads of another width", config_with([](Json& c) { c["text_config"]["d_kv"] = 13; }),
         "SelfAttention.q.weight has shape [48, 48], the config asks for [52, 48]"},
        {"a plain MLP", config_with([](Json& c) { c["text_config"]["feed_forward_proj"] = "relu"; }),
-        "tensor language_model.encoder.block.0.layer.1.DenseReluDense.wi.weight of shape [96, 48] is "
-        "missing"},
+        "tensor language_model.encoder.block.0.layer.1.DenseReluDense.wi.weight of shape "
+        "[96, 48] is missing"},
        {"buckets that are not there",
         config_with([](Json& c) { c["text_config"]["relative_attention_num_buckets"] = 16; }),
         "relative_attention_bias.weight has shape [8, 4], the config asks for [16, 4]"},

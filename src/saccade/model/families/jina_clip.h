@@ -1,5 +1,5 @@
-// Jina-CLIP v1 (Koukounas et al. 2024, "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv
-// 2405.20204).
+// Jina-CLIP v1 (Koukounas et al. 2024,
+// "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv 2405.20204).
 //
 // Pictures: EVA-02 (Fang et al. 2023, arXiv 2303.11331), a vision transformer with rotary positions in two
 // dimensions beside learned ones, biases for queries and values but not for keys, gated MLPs (SwiGLU), and

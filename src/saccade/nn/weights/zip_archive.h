@@ -7,8 +7,8 @@
 //     32 u64 entries    40 u64 directory bytes    48 u64 directory offset
 //   directory entry, 46 bytes, "PK\1\2", then name, extra fields, comment:
 //     8 u16 flags    10 u16 method    20 u32 packed bytes    24 u32 bytes    28 u16 name    30 u16 extra
-//     32 u16 comment    42 u32 local header offset; 0xFFFFFFFF: the number is in extra field 1, in this
-//     order: bytes, packed bytes, offset, each u64
+//     32 u16 comment    42 u32 local header offset; 0xFFFFFFFF: the number is in extra field 1, which has
+//                       bytes, packed bytes and offset, each u64, as far as they are needed, in this order
 //   local header, 30 bytes, "PK\3\4", then name, extra fields, data:
 //     26 u16 name    28 u16 extra
 #pragma once
