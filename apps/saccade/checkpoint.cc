@@ -17,10 +17,10 @@ EncoderOptions options_of(const EncoderChoice& choice) {
 }
 
 void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
-  command.add_option("--precision", choice.precision, "of the encoder")
+  command.add_option("--precision", choice.precision, "number format of the encoder's arithmetic")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  command.add_option("--threads", choice.threads, "0: all processors")
+  command.add_option("--threads", choice.threads, "number of threads; 0: one for each processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
 }

@@ -205,8 +205,8 @@ using Run = Result<int> (*)(const CollectionArguments&, Session&);
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
                    const std::shared_ptr<CollectionArguments>& arguments, Command& chosen, Run run) {
   CLI::App* command = group->add_subcommand(name, what);
-  command->add_option("-c,--collection", arguments->collection, "the collection's folder")->required();
-  command->add_flag("--json", arguments->json, "the outcome as JSON");
+  command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
+  command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };
   });
@@ -219,17 +219,18 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<CollectionArguments>();
   CLI::App* group = app.add_subcommand("collection", "Look at, check and tidy a collection");
   group->require_subcommand(1);
-  add_part(group, "info", "What is in it", arguments, chosen, run_info)
+  add_part(group, "info", "Show what is in a collection", arguments, chosen, run_info)
       ->add_flag("--failures", arguments->failures, "list the files that could not be taken in");
-  add_part(group, "verify", "Check that all of it is sound; exit code 1 if not", arguments, chosen,
+  add_part(group, "verify", "Check that a collection is sound; exit code 1 if it is not", arguments, chosen,
            run_verify)
-      ->add_flag("--deep", arguments->deep, "read all pictures again and compare their hashes");
-  CLI::App* remove =
-      add_part(group, "remove", "Take pictures out; their files stay", arguments, chosen, run_remove);
-  remove->add_option("PATH", arguments->paths, "files, or folders with all below them");
-  remove->add_option("--id", arguments->ids, "pictures by their id")->transform(whole_number(1));
-  remove->add_option("--filter", arguments->filter, "all pictures a filter holds for (docs/cli.md)");
-  add_part(group, "compact", "Drop the rows of removed pictures", arguments, chosen, run_compact);
+      ->add_flag("--deep", arguments->deep, "also read all pictures again and compare their hashes");
+  CLI::App* remove = add_part(group, "remove", "Take pictures out of a collection; their files stay",
+                              arguments, chosen, run_remove);
+  remove->add_option("PATH", arguments->paths, "files to take out, or folders with all that is below them");
+  remove->add_option("--id", arguments->ids, "ids of pictures to take out")->transform(whole_number(1));
+  remove->add_option("--filter", arguments->filter,
+                     "condition (docs/cli.md): take out all pictures that meet it");
+  add_part(group, "compact", "Free the space of removed pictures", arguments, chosen, run_compact);
 }
 
 }  // namespace saccade::app

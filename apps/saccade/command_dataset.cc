@@ -323,16 +323,18 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
                    const std::shared_ptr<DatasetArguments>& arguments, Command& chosen, Run run) {
   CLI::App* command = group->add_subcommand(name, what);
   auto* paths =
-      command->add_option("PATH", arguments->datasets, "PATH or PATH#key=value,... (docs/datasets.md)")
+      command
+          ->add_option("PATH", arguments->datasets, "dataset (docs/datasets.md): PATH or PATH#key=value,...")
           ->required();
   if (name != "audit") paths->expected(1);
-  command->add_option("--split", arguments->options.split, "only this split, or several: train+val");
+  command->add_option("--split", arguments->options.split,
+                      "split to read, or several, such as train+val (default: all)");
   command->add_option("--format", arguments->options.format,
-                      "the layout's name, where it is not told rightly");
-  command->add_option("--images", arguments->images, "the folder that image names are relative to");
+                      "name of the dataset's layout (default: told from its content)");
+  command->add_option("--images", arguments->images, "folder that picture names are relative to");
   command->add_flag("--skip-missing", arguments->options.skip_missing,
-                    "leave out, and count, items whose image file is not there");
-  command->add_flag("--json", arguments->json, "the outcome as JSON");
+                    "leave out items whose picture file does not exist, and count them");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };
   });
@@ -345,15 +347,20 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DatasetArguments>();
   CLI::App* group = app.add_subcommand("dataset", "Look at, convert and audit datasets");
   group->require_subcommand(1);
-  add_part(group, "info", "Layout, splits, captions and what was left out", arguments, chosen, run_info);
-  add_part(group, "convert", "Write a dataset's manifest", arguments, chosen, run_convert)
-      ->add_option("-o,--output", arguments->output, "the manifest to write")
+  add_part(group, "info", "Show a dataset's layout, splits, captions and what was left out", arguments,
+           chosen, run_info);
+  add_part(group, "convert", "Write a dataset as a manifest", arguments, chosen, run_convert)
+      ->add_option("-o,--output", arguments->output, "manifest file to write")
       ->required();
-  CLI::App* audit = add_part(group, "audit", "Duplicates, leakage, missing files, order, caption lengths",
-                             arguments, chosen, run_audit);
-  audit->add_option("-m,--model", arguments->checkpoint,
-                    "compare images by this checkpoint's rows, count captions in its tokens");
-  audit->add_option("--near", arguments->near_cosine, "with -m: rows at least this close are near-duplicates")
+  CLI::App* audit = add_part(
+      group, "audit", "Check datasets for duplicates, leakage, missing files, order, and caption lengths",
+      arguments, chosen, run_audit);
+  audit->add_option(
+      "-m,--model", arguments->checkpoint,
+      "checkpoint to compare pictures and count captions' tokens with (default: small grey copies, and words)");
+  audit
+      ->add_option("--near", arguments->near_cosine,
+                   "with -m: cosine from which two pictures count as near-duplicates")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_encoder_options(*audit, arguments->encoder);

@@ -43,7 +43,7 @@ constexpr std::array<DemoQuery, 7> kQueries = {{
 // Only of the starter: another checkpoint was made for something else.
 constexpr const char* kAboutStarter =
     "The starter checkpoint was made for icons, emoji, clip art and stamps, searched by short English names. "
-    "It is no model of photographs or of sentences: for those, `saccade model pull` brings a CLIP from a hub.";
+    "It is no model of photographs or sentences: for those, `saccade model pull` brings a CLIP from a hub.";
 
 struct DemoArguments {
   std::string sample = SACCADE_SOURCE_SAMPLE;

@@ -234,20 +234,23 @@ Result<int> run_embed(const EmbedArguments& arguments, Session& session) {
 
 void add_embed_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<EmbedArguments>();
-  CLI::App* command = app.add_subcommand("embed", "Turn pictures or texts into rows, for other tools");
-  command->add_option("--images", arguments->images, "image files, and folders of them");
-  command->add_option("--texts", arguments->texts, "a file with a text a line");
+  CLI::App* command =
+      app.add_subcommand("embed", "Encode pictures or texts and write their vectors, for other tools");
+  command->add_option("--images", arguments->images, "picture files, and folders of them, to encode");
+  command->add_option("--texts", arguments->texts, "file with one text a line to encode");
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
-  command->add_option("-o,--output", arguments->output, "FILE.safetensors (tensor \"rows\") or FILE.npy")
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "file to write: FILE.safetensors (tensor \"rows\") or FILE.npy")
       ->required();
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
-  command->add_option("--batch", arguments->batch, "inputs the encoder takes at a time")
+  command->add_option("--batch", arguments->batch, "number of inputs to encode at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);
-  command->add_flag("--json", arguments->json, "the outcome as JSON");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_embed(*arguments, session); };
   });

@@ -46,22 +46,30 @@ void add_eval_advise_command(CLI::App& eval, Command& chosen) {
                    "checkpoint in a precision is joined by its fingerprint")
       ->required();
   command->add_option("--dataset", question.datasets,
-                      "names of datasets to go by, where runs of one kind have several");
-  command->add_option("--device", question.device, "go by speeds measured on it: cpu");
-  command->add_option("--min-images-per-s", question.min_images_per_s, "pictures a second, at least")
+                      "names of the datasets to go by, where runs of one kind have several");
+  command->add_option("--device", question.device,
+                      "device whose speed measurements to go by: cpu (default: any, as long as it is one)");
+  command
+      ->add_option("--min-images-per-s", question.min_images_per_s,
+                   "fewest pictures a second that a model must encode")
       ->transform(real_number(0, 1e12, Lowest::kExcluded));
   command
       ->add_option("--max-latency-ms", question.max_latency_ms,
-                   "19 of 20 single text queries take less than this")
+                   "longest latency of a text query, in milliseconds, that 19 of 20 queries must keep")
       ->transform(real_number(0, 1e12, Lowest::kExcluded));
-  command->add_option("--max-memory-bytes", question.max_memory_bytes, "at the peak")
+  command
+      ->add_option("--max-memory-bytes", question.max_memory_bytes,
+                   "largest peak memory, in bytes, that a model may take")
       ->transform(whole_number(1));
-  command->add_option("--languages", question.languages, "of the queries: en,de")->delimiter(',');
-  command->add_option("--query-length", question.query_length, "tokens of the queries")
+  command->add_option("--languages", question.languages, "languages of the queries, such as en,de")
+      ->delimiter(',');
+  command
+      ->add_option("--query-length", question.query_length,
+                   "number of tokens of the queries that a model must effectively read")
       ->transform(whole_number(1));
   command->add_flag("--composition", question.composition,
-                    "who does what to whom matters: rank by a winoground run");
-  command->add_flag("--json", arguments->json, "the ranking with its reasons as JSON");
+                    "rank by a run of eval winoground: for queries where it matters who does what to whom");
+  command->add_flag("--json", arguments->json, "print the ranking and its reasons as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_advise(*arguments, session); };
   });

@@ -184,38 +184,50 @@ Result<int> run(const LengthArguments& arguments, Session& session) {
 void add_eval_length_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<LengthArguments>();
   LengthStudyOptions& study = arguments->study;
-  CLI::App* command =
-      eval.add_subcommand("length", "How much of a text a model reads: R@1 over its first tokens");
+  CLI::App* command = eval.add_subcommand(
+      "length", "Measure how much of a text a model reads: R@1 of texts cut to their first tokens");
   add_eval_inputs(*command, arguments->eval);
-  command->add_option("--domain", study.domains, "what each --dataset's texts are about, in a word");
-  add_choice(*command, "--captions", study.captions, "which captions are texts");
-  command->add_flag("--join-captions", study.join_captions, "all captions of a picture are one long text");
+  command->add_option("--domain", study.domains, "one word for each --dataset: what its texts are about");
+  add_choice(
+      *command, "--captions", study.captions,
+      "captions that count as texts: all, a picture's first, different ones only, or one a picture both ways");
+  command->add_flag("--join-captions", study.join_captions,
+                    "join all captions of a picture into one long text");
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out, and count, pictures that cannot be read or have no text");
-  command->add_option("--share", study.length.share, "of the largest R@1, that counts as reaching it")
+                    "leave out pictures that cannot be read or have no text, and count them");
+  command
+      ->add_option("--share", study.length.share,
+                   "share of the largest R@1 that counts as reaching it, 0 to 1")
       ->transform(real_number(0.01, 1))
       ->capture_default_str();
-  command->add_option("--lengths", arguments->lengths,
-                      "tokens to cut at, such as 5,10,20,40 (default: every one to 20, then wider steps)");
+  command->add_option(
+      "--lengths", arguments->lengths,
+      "numbers of tokens to cut texts at, such as 5,10,20,40 (default: each from 2 to 20, then wider steps)");
   command
       ->add_option("--chunk-tokens", study.length.chunk_tokens,
-                   "tokens a text or chunk may have at most; 0: what the model has room for")
+                   "largest number of tokens of a text or chunk; 0: what the model has room for")
       ->transform(whole_number(0))
       ->capture_default_str();
-  command->add_option("--subsets", study.length.subsets, "random subsets of pictures")
+  command
+      ->add_option("--subsets", study.length.subsets,
+                   "number of random subsets of pictures to measure as well")
       ->transform(whole_number(0, 1000))
       ->capture_default_str();
-  command->add_option("--subset-items", study.length.subset_items, "pictures in each")
+  command
+      ->add_option("--subset-items", study.length.subset_items, "number of pictures in each of the --subsets")
       ->transform(whole_number(1))
       ->capture_default_str();
   command->add_flag("--no-controls", arguments->no_controls,
-                    "without sentences in another order and without the last tokens");
-  command->add_flag("--no-chunking", arguments->no_chunking, "without chunks of longer texts");
+                    "leave out the controls: sentences in another order, and the last tokens");
+  command->add_flag("--no-chunking", arguments->no_chunking,
+                    "leave out the measurement of longer texts in chunks");
   command->add_flag("--write-card", arguments->write_card,
                     "write the effective lengths into the checkpoints' folders, for search to know");
   auto* only = command->add_flag("--token-lengths", arguments->token_lengths,
                                  "only count tokens; -m may be folders with tokenizer files alone");
-  command->add_option("--context", arguments->context, "tokens a text may have, where the files do not say")
+  command
+      ->add_option("--context", arguments->context,
+                   "largest number of tokens of a text, where the tokenizer's files do not say")
       ->transform(whole_number(3))
       ->needs(only);
   add_bootstrap_options(*command, arguments->eval);

@@ -96,14 +96,18 @@ Result<int> run(const RetrievalArguments& arguments, Session& session) {
 
 void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<RetrievalArguments>();
-  CLI::App* command =
-      eval.add_subcommand("retrieval", "How captions find their pictures, and pictures their captions");
+  CLI::App* command = eval.add_subcommand(
+      "retrieval", "Measure how well captions find their pictures, and pictures their captions");
   add_eval_inputs(*command, arguments->eval);
-  add_choice(*command, "--captions", arguments->retrieval.captions, "which captions are texts");
-  add_choice(*command, "--ties", arguments->retrieval.ties, "how equal scores are ordered");
+  add_choice(
+      *command, "--captions", arguments->retrieval.captions,
+      "captions that count as texts: all, a picture's first, different ones only, or one a picture both ways");
+  add_choice(
+      *command, "--ties", arguments->retrieval.ties,
+      "order of equal scores: against the model, for it, the mean rank, by index, or as trec_eval does");
   command->add_flag(
       "--leave-out", arguments->eval.evaluation.leave_out,
-      "leave out, and count, pictures that cannot be read or have no text, texts without a picture");
+      "leave out pictures that cannot be read or have no text, and texts without a picture, and count them");
   auto* embeddings = command->add_option(
       "--embeddings", arguments->embeddings,
       "evaluate rows in FILE.safetensors: image_embeds [n, d], text_embeds [m, d], text_image [m]");
@@ -111,7 +115,7 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
                                      "evaluate scores in FILE.safetensors: scores [m, n], text_image [m]");
   embeddings->excludes(scores);
   for (auto* option : {embeddings, scores}) option->excludes(command->get_option("--model"));
-  add_choice(*command, "--similarity", arguments->similarity, "of the rows in --embeddings");
+  add_choice(*command, "--similarity", arguments->similarity, "how the vectors of --embeddings are compared");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   command->callback(

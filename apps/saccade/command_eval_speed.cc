@@ -323,7 +323,8 @@ class SpeedCommand {
 
 void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<SpeedArguments>();
-  CLI::App* command = eval.add_subcommand("speed", "Pictures, texts and queries a second; latency; memory");
+  CLI::App* command =
+      eval.add_subcommand("speed", "Measure pictures, texts and queries a second, latency, and memory");
   EvaluationOptions& options = arguments->eval.evaluation;
   SpeedOptions& speed = arguments->speed;
   command->add_option(
@@ -333,10 +334,14 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       ->add_option("--dataset", options.datasets,
                    "the dataset (docs/datasets.md) measured with: PATH or PATH#split=NAME")
       ->required();
-  command->add_option("--precision", arguments->precisions, "of the encoder; both: each is measured")
+  command
+      ->add_option("--precision", arguments->precisions,
+                   "number formats of the encoder's arithmetic; with both, each is measured")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  command->add_option("--threads", arguments->eval.encoder.threads, "0: all processors")
+  command
+      ->add_option("--threads", arguments->eval.encoder.threads,
+                   "number of threads; 0: one for each processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
@@ -344,19 +349,20 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
     command->add_option(name, count, what)->transform(whole_number(lowest, highest))->capture_default_str();
   };
   add_count("--limit", arguments->limit, 0, kMostWhole,
-            "pictures, the dataset's first, and the first caption of each; 0: all");
-  add_count("--batch", speed.batch, 1, 4096, "pictures, texts or queries at a time, for throughputs");
-  add_count("--repeats", speed.repeats, 1, 10'000, "passes over them");
-  add_count("--warm-up", speed.warm_up, 0, 10'000, "passes before, left out");
+            "number of pictures to measure with, the dataset's first, each with its first caption; 0: all");
+  add_count("--batch", speed.batch, 1, 4096,
+            "number of pictures, texts or queries in a batch, for throughput");
+  add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the pictures and texts");
+  add_count("--warm-up", speed.warm_up, 0, 10'000, "number of passes before these, which are not counted");
   add_count("--queries", speed.queries, 1, 1'000'000,
-            "texts, and pictures, a pass for latency: one at a time");
+            "number of texts and of pictures in a pass of single queries, for latency");
   add_count("--gallery", speed.gallery, 1, 1'000'000'000,
-            "pictures a query is scored against; random rows where the dataset has fewer");
-  command->add_option("--seed", speed.seed, "of the random rows")
+            "number of pictures that a query is scored against; random vectors where the dataset has fewer");
+  command->add_option("--seed", speed.seed, "seed of the random vectors")
       ->transform(whole_number(0))
       ->capture_default_str();
   add_choice(*command, "--transparent", options.embed.transparency,
-             "transparent pictures: over white, or as the checkpoint says");
+             "what to lay transparent pictures on: white, or what the checkpoint says");
   add_run_options(*command, arguments->eval);
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return SpeedCommand(*arguments, session).run(); };

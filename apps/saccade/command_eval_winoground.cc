@@ -77,10 +77,11 @@ Result<int> run(const WinogroundArguments& arguments, Session& session) {
 void add_eval_winoground_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<WinogroundArguments>();
   CLI::App* command = eval.add_subcommand(
-      "winoground", "Captions of the same words, told apart by their pictures (Winoground, SugarCrepe, ARO)");
+      "winoground",
+      "Measure how well captions of the same words are told apart (Winoground, SugarCrepe, ARO)");
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out, and count, items with a picture that cannot be read");
+                    "leave out items with a picture that cannot be read, and count them");
   command
       ->add_option("--scores", arguments->scores,
                    "judge scores in FILE.safetensors: scores [items, 2 captions, pictures]")

@@ -247,26 +247,37 @@ void add_index_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<IndexArguments>();
   CLI::App* command = app.add_subcommand("index", "Add pictures to a collection, or refresh it");
   command
-      ->add_option("PATH", arguments->paths, "folders and files; - reads a list from stdin (lines, or NULs)")
+      ->add_option(
+          "PATH", arguments->paths,
+          "folders and files to add; - reads a list of paths from stdin, separated by line ends or NULs")
       ->required();
-  command->add_option("-c,--collection", arguments->collection, "the collection's folder, made if need be")
+  command
+      ->add_option("-c,--collection", arguments->collection,
+                   "folder of the collection, made if it is not there")
       ->required();
   command->add_option(
       "-m,--model", arguments->checkpoint,
       std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
-  command->add_flag("--prune", arguments->ingest.prune, "remove pictures below PATH whose files are gone");
-  command->add_flag("--retry-failed", arguments->ingest.retry_failed, "try files again that failed before");
-  command->add_flag("--follow-links", arguments->ingest.follow_links, "follow links to folders");
-  command->add_flag("--hidden", arguments->ingest.hidden, "take names that begin with a dot");
-  command->add_option("--captions", arguments->captions, "take captions from a dataset (docs/datasets.md)");
-  command->add_flag("--no-sidecars", arguments->no_sidecars, "do not read captions from .txt files");
+  command->add_flag("--prune", arguments->ingest.prune,
+                    "remove pictures below PATH whose files no longer exist");
+  command->add_flag("--retry-failed", arguments->ingest.retry_failed,
+                    "try again the files that failed before");
+  command->add_flag("--follow-links", arguments->ingest.follow_links,
+                    "follow symbolic links to folders (default: skip them)");
+  command->add_flag("--hidden", arguments->ingest.hidden,
+                    "include files and folders whose names begin with a dot");
+  command->add_option("--captions", arguments->captions, "dataset to take captions from (docs/datasets.md)");
+  command->add_flag("--no-sidecars", arguments->no_sidecars,
+                    "do not read captions from the .txt files beside pictures");
   command
       ->add_option("--background", arguments->background,
                    "under transparent pictures: contrast (default), white or checkpoint (new collections)")
       ->check(CLI::IsMember({"contrast", "white", "checkpoint"}));
-  command->add_flag("--as-stored", arguments->as_stored, "ignore EXIF orientation (new collections)");
-  command->add_flag("--fast-decode", arguments->fast_decode,
-                    "let large JPEGs decode smaller: faster, not bit-exact (new collections)");
+  command->add_flag("--as-stored", arguments->as_stored,
+                    "ignore EXIF orientation; settled when the collection is made");
+  command->add_flag(
+      "--fast-decode", arguments->fast_decode,
+      "decode large JPEGs at a smaller size: faster, not bit-exact; settled when the collection is made");
   command
       ->add_option("--rows-precision", arguments->rows_precision,
                    "how many-row encoders' rows are stored: fp16 (default) or int8 (new collections)")
@@ -275,21 +286,24 @@ void add_index_command(CLI::App& app, Command& chosen) {
       ->add_option("--pool-rows", arguments->pool_rows,
                    "of these, store the mean of so many neighbouring patches as one row (new collections)")
       ->transform(whole_number(1, kMaxPool));
-  command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "refuse larger files")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command->add_option("--max-pixels", arguments->ingest.limits.max_pixels, "refuse larger pictures")
+  command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "largest file to read, in bytes")
       ->transform(whole_number(1))
       ->capture_default_str();
   command
-      ->add_option("--max-seconds", arguments->ingest.limits.max_seconds, "give up on slower files; 0: never")
+      ->add_option("--max-pixels", arguments->ingest.limits.max_pixels,
+                   "largest picture to decode, in pixels")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command
+      ->add_option("--max-seconds", arguments->ingest.limits.max_seconds,
+                   "longest time to decode one file, in seconds; 0: no limit")
       ->transform(real_number(0))
       ->capture_default_str();
-  command->add_option("--batch", arguments->ingest.batch, "pictures the encoder takes at a time")
+  command->add_option("--batch", arguments->ingest.batch, "number of pictures to encode at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);
-  command->add_flag("--json", arguments->json, "the counts as JSON");
+  command->add_flag("--json", arguments->json, "print the counts as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_index(*arguments, session); };
   });

@@ -183,7 +183,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   CLI::App* command = group->add_subcommand(name, what);
   command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->required();
   add_encoder_options(*command, arguments->encoder);
-  command->add_flag("--json", arguments->json, "the outcome as JSON");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };
   });
@@ -199,15 +199,16 @@ void add_model_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_model_pull_command(*group, chosen);
   add_model_list_command(*group, chosen);
-  CLI::App* show = add_part(group, "show", "What a checkpoint is", arguments, chosen, run_show);
+  CLI::App* show = add_part(group, "show", "Show what a checkpoint is", arguments, chosen, run_show);
   show->add_flag("--verify", arguments->verify,
                  "read every byte for the fingerprint, whatever is remembered of the files");
-  CLI::App* conform =
-      add_part(group, "conform",
-               "Compare with the reference outputs kept beside the weights; exit code 1 if they differ",
-               arguments, chosen, run_conform);
-  conform->add_option("--io", arguments->io,
-                      "inputs and answers (default: io.safetensors in the checkpoint's folder)");
+  CLI::App* conform = add_part(
+      group, "conform",
+      "Compare a checkpoint with the reference outputs kept beside its weights; exit code 1 if they differ",
+      arguments, chosen, run_conform);
+  conform->add_option(
+      "--io", arguments->io,
+      "file of reference inputs and outputs (default: io.safetensors in the checkpoint's folder)");
   conform
       ->add_option(
           "--tolerance", arguments->tolerance,

@@ -198,11 +198,11 @@ Result<int> run_list(const ListArguments& arguments, Session& session) {
 
 void add_model_list_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<ListArguments>();
-  CLI::App* command =
-      group.add_subcommand("list", "The checkpoints of the hub's cache, the starter, and folders");
+  CLI::App* command = group.add_subcommand(
+      "list", "List the checkpoints of the hub's cache, the starter, and those in folders");
   command->add_option("FOLDER", arguments->folders, "checkpoints, or folders of checkpoints, to list too");
-  command->add_option("--cache", arguments->cache, "the hub's cache (default: HF_HUB_CACHE)");
-  command->add_flag("--json", arguments->json, "the list as JSON");
+  command->add_option("--cache", arguments->cache, "folder of the hub's cache (default: $HF_HUB_CACHE)");
+  command->add_flag("--json", arguments->json, "print the list as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_list(*arguments, session); };
   });

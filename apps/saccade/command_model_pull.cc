@@ -81,16 +81,16 @@ Result<int> run_pull(const PullArguments& arguments, Session& session) {
 void add_model_pull_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<PullArguments>();
   CLI::App* command =
-      group.add_subcommand("pull", "Download a checkpoint from a hub; goes on where it was stopped");
+      group.add_subcommand("pull", "Download a checkpoint from a hub, going on where it was stopped");
   command->add_option("MODEL", arguments->name, "OWNER/NAME, or OWNER/NAME@REVISION (default: main)")
       ->required();
-  command->add_option("--endpoint", arguments->endpoint, "the hub's address (default: HF_ENDPOINT)");
+  command->add_option("--endpoint", arguments->endpoint, "address of the hub (default: $HF_ENDPOINT)");
   command->add_option("--token-file", arguments->token_file,
-                      "file with the token (default: HF_TOKEN, or token in HF_HOME)");
-  command->add_option("--cache", arguments->cache, "the cache's folder (default: HF_HUB_CACHE)");
+                      "file with the access token (default: $HF_TOKEN, or the file token in $HF_HOME)");
+  command->add_option("--cache", arguments->cache, "folder of the hub's cache (default: $HF_HUB_CACHE)");
   command->add_flag("--offline", arguments->offline,
-                    "only look whether it is all there (default: HF_HUB_OFFLINE)");
-  command->add_flag("--json", arguments->json, "the outcome as JSON");
+                    "use no network: only check that the checkpoint is complete (default: $HF_HUB_OFFLINE)");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_pull(*arguments, session); };
   });

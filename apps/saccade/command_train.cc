@@ -31,8 +31,8 @@ std::string report_text(const DualTrainingReport& report) {
   for (const std::string& path : report.left_out) text += fmt::format("left out: {}\n", one_line(path));
   if (!report.best.empty()) {
     text += fmt::format(
-        "best checkpoint, of step {}, in {}\nheld out, each picture with its first caption (as `eval retrieval "
-        "--captions one-caption`):\n",
+        "best checkpoint, of step {}, in {}\n"
+        "held out, each picture with its first caption (as `eval retrieval --captions one-caption`):\n",
         count_text(report.best_step), one_line(report.model.string()));
     text += fmt::format(
         "{:<24} {:>8}   {:^20}   {:^20}\n{:<24} {:>8}   {:>6} {:>6} {:>6}   {:>6} {:>6} {:>6}\n", "", "",

@@ -56,34 +56,38 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   command.add_option("--dataset", options.datasets, "datasets (docs/datasets.md): PATH or PATH#split=NAME");
   add_encoder_options(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
-             "transparent pictures: over white, or as the checkpoint says");
+             "what to lay transparent pictures on: white, or what the checkpoint says");
   command.add_flag("--as-stored", options.embed.as_stored,
                    "ignore EXIF orientation, as reference pipelines do");
-  command.add_option("--batch", options.embed.batch, "pictures decoded and encoded at a time")
+  command.add_option("--batch", options.embed.batch, "number of pictures to decode and encode at a time")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
-  auto* cache = command.add_option("--cache", arguments.cache,
-                                   "folder that keeps rows (default: saccade/embeddings in ~/.cache)");
-  command.add_flag("--no-cache", arguments.no_cache, "encode everything anew, keep nothing")->excludes(cache);
+  auto* cache = command.add_option(
+      "--cache", arguments.cache,
+      "folder that keeps vectors from one evaluation to the next (default: saccade/embeddings in ~/.cache)");
+  command.add_flag("--no-cache", arguments.no_cache, "encode everything again, and keep nothing")
+      ->excludes(cache);
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
   BootstrapOptions& bootstrap = arguments.evaluation.bootstrap;
-  command.add_option("--resamples", bootstrap.resamples, "of the bootstrap; 0: no intervals")
+  command.add_option("--resamples", bootstrap.resamples, "number of bootstrap resamples; 0: no intervals")
       ->transform(whole_number(0, 1'000'000))
       ->capture_default_str();
-  command.add_option("--confidence", bootstrap.confidence, "of the intervals")
+  command.add_option("--confidence", bootstrap.confidence, "confidence of the intervals, 0.5 to 0.9999")
       ->transform(real_number(0.5, 0.9999))
       ->capture_default_str();
-  command.add_option("--seed", bootstrap.seed, "of the bootstrap")
+  command.add_option("--seed", bootstrap.seed, "seed of the bootstrap")
       ->transform(whole_number(0))
       ->capture_default_str();
 }
 
 void add_run_options(CLI::App& command, EvalArguments& arguments) {
-  command.add_option("-o,--run", arguments.run, "run folder (docs/runs.md) for `saccade report`");
-  command.add_flag("--overwrite", arguments.evaluation.overwrite, "replace a finished run of other inputs");
-  command.add_flag("--json", arguments.json, "protocol, hashes and figures as JSON");
+  command.add_option("-o,--run", arguments.run,
+                     "folder to write the run into (docs/runs.md), for `saccade report`");
+  command.add_flag("--overwrite", arguments.evaluation.overwrite,
+                   "replace a finished run of other inputs in that folder");
+  command.add_flag("--json", arguments.json, "print protocol, hashes and figures as JSON");
 }
 
 EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,

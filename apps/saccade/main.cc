@@ -22,7 +22,7 @@ int run(int argc, char** argv) {
 
   CLI::App app{"Saccade finds images by text, and images by images.", "saccade"};
   app.set_version_flag("--version", "saccade " SACCADE_VERSION);
-  app.add_flag("-q,--quiet", session.quiet, "no progress on stderr");
+  app.add_flag("-q,--quiet", session.quiet, "show no progress on stderr");
   app.require_subcommand(1);
   app.fallthrough();
   app.get_formatter()->column_width(34);

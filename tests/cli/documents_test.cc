@@ -75,7 +75,7 @@ std::vector<std::string> subcommands(const std::string& help) {
   return names;
 }
 
-// "saccade collection info|verify -c DIR": "collection info" and "collection verify"; of the first code block.
+// Of the first code block: "saccade collection info|verify" is "collection info" and "collection verify".
 std::set<std::string> synopsis_of(const std::string& document, const std::set<std::string>& groups) {
   std::set<std::string> commands;
   const size_t begin = document.find("```\n") + 4;

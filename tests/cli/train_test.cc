@@ -1,4 +1,4 @@
-// saccade train dual: from pictures and captions to a checkpoint that other commands use, and what it refuses.
+// saccade train dual: from pictures and captions to a checkpoint that others use, and what it refuses.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -256,7 +256,7 @@ TEST(Advise, QueryLengthGoesByContextAndEffectiveLength) {
   EXPECT_THAT(names(advice_of(runs, question).ranked), ElementsAre("short", "long", "open"));
 }
 
-// A curve that never rises above guessing has a length all the same: it excludes nobody and speaks for nobody.
+// A curve that never rises above guessing has a length, too: it excludes nobody and speaks for nobody.
 TEST(Advise, TheLengthOfNoiseIsNone) {
   const std::vector<ARun> runs = {
       retrieval({{"reads", 0.5}, {"guesses", 0.105}, {"lucky", 0.101}}),

@@ -107,8 +107,8 @@ class DualTask : public TrainingTask {
   }
 
  private:
-  DualTask(const DualTrainingOptions& options, const TrainingSetup& setup, ThreadPool& pool, TrainedClip model,
-           TorchMap parameters)
+  DualTask(const DualTrainingOptions& options, const TrainingSetup& setup, ThreadPool& pool,
+           TrainedClip model, TorchMap parameters)
       : options_(options),
         setup_(setup),
         pool_(pool),

@@ -69,8 +69,8 @@ Json dual_training_json(const DualTrainingReport& report);
 
 // Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file
 // and line or option. A folder with a training of other options or data is refused (kMismatch, naming what
-// differs), and so is one that holds other files and no training (kUsage). A state.safetensors that is damaged
-// (kBadData) or of another training (kMismatch) is refused. What is refused leaves everything as it was.
+// differs), and so is one that holds other files and no training (kUsage). A state.safetensors that is
+// damaged (kBadData) or of another training (kMismatch) is refused. What is refused leaves all as it was.
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

@@ -18,7 +18,7 @@ inline constexpr const char* kHeldOutProtocol = "one-caption";
 // run.json's "held_out_protocol": the protocol's name, and in words how the figures come about.
 Json held_out_protocol_json();
 
-// [{"name", "protocol", "images", "t2i": {"queries", "r1", "r5", "r10"}, "i2t"}, ...], as metrics.jsonl has it.
+// [{"name", "protocol", "images", "t2i": {"queries", "r1", "r5", "r10"}, "i2t"}, ...]: as in metrics.jsonl.
 Json held_out_json(const std::vector<OneCaptionRecall>& recalls);
 // kBadData for what is not of that form.
 Result<std::vector<OneCaptionRecall>> parse_held_out(const Json& json);
