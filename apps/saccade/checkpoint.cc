@@ -1,25 +1,22 @@
 #include "checkpoint.h"
 
+#include "saccade/model/precision.h"
+
+#include "choice.h"
 #include "number.h"
 
 namespace saccade::app {
 
-Precision precision_of(const EncoderChoice& choice) {
-  return choice.precision == precision_name(Precision::kBf16) ? Precision::kBf16 : Precision::kFp32;
-}
-
 EncoderOptions options_of(const EncoderChoice& choice) {
   EncoderOptions options;
-  options.precision = precision_of(choice);
+  options.precision = choice.precision;
   options.threads = choice.threads;
   options.fingerprints = user_fingerprint_memory();
   return options;
 }
 
 void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
-  command.add_option("--precision", choice.precision, "number format of the encoder's arithmetic")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+  add_choice(command, "--precision", choice.precision, "number format of the encoder's arithmetic");
   command.add_option("--threads", choice.threads, "number of threads; 0: one for each processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();

@@ -21,11 +21,10 @@ inline constexpr const char* kCheckpointHelp =
     "checkpoint: a folder, or OWNER/NAME[@REVISION] of the hub's cache";
 
 struct EncoderChoice {
-  std::string precision = "fp32";  // or "bf16"
+  Precision precision = Precision::kFp32;
   int threads = 0;
 };
 
-Precision precision_of(const EncoderChoice& choice);
 // With what the user's cache remembers of checkpoints' files.
 EncoderOptions options_of(const EncoderChoice& choice);
 

@@ -17,6 +17,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/threads.h"
 #include "saccade/eval/speed.h"
+#include "saccade/model/precision.h"
 
 #include "checkpoint.h"
 #include "choice.h"
@@ -188,7 +189,7 @@ class SpeedCommand {
     const SpeedClock clock = monotonic_clock();
     ThreadPool pool(threads_);
     EncoderChoice choice = arguments_.eval.encoder;
-    choice.precision = task.precision;
+    choice.precision = from_word<Precision>(task.precision).value_or(choice.precision);
     const ProcessMemory before = process_memory();
     const double begin = clock();
     SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(task.checkpoint, choice));
@@ -206,7 +207,7 @@ class SpeedCommand {
     Measured measured;
     measured.dataset = info_.datasets.front();
     measured.dataset.pictures_sha256 = result.pictures_sha256;
-    measured.checkpoint = describe_checkpoint(loaded, precision_of(choice));
+    measured.checkpoint = describe_checkpoint(loaded, choice.precision);
     measured.result = {{"dataset", measured.dataset.name},
                        {"model", measured.checkpoint.name},
                        {"precision", task.precision}};

@@ -143,7 +143,7 @@ void remember(const ConformReport& report, const std::filesystem::path& folder,
 Result<int> run_conform(const ModelArguments& arguments, Session& session) {
   ConformOptions options;
   options.io = arguments.io;
-  options.encoder.precision = precision_of(arguments.encoder);
+  options.encoder.precision = arguments.encoder.precision;
   options.encoder.threads = arguments.encoder.threads;
   options.tolerance = arguments.tolerance;
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(arguments.checkpoint));

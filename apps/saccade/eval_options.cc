@@ -1,12 +1,12 @@
 #include "eval_options.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
 #include "saccade/core/files.h"
+#include "saccade/core/user_folders.h"
 
 #include "choice.h"
 #include "number.h"
@@ -34,16 +34,8 @@ std::vector<std::string> command_line() {
 fs::path embedding_cache_folder(const EvalArguments& arguments) {
   if (arguments.no_cache) return {};
   if (!arguments.cache.empty()) return arguments.cache;
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    return fs::path(value == nullptr ? "" : value);
-  };
-  // As the XDG base directory specification has it: relative paths count as not set.
-  if (const fs::path caches = variable("XDG_CACHE_HOME"); caches.is_absolute()) {
-    return caches / "saccade/embeddings";
-  }
-  if (const fs::path home = variable("HOME"); home.is_absolute()) return home / ".cache/saccade/embeddings";
-  return {};
+  const auto caches = user_cache_folder();
+  return caches ? *caches / "embeddings" : fs::path();
 }
 
 }  // namespace
@@ -93,7 +85,7 @@ void add_run_options(CLI::App& command, EvalArguments& arguments) {
 EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,
                                      ProgressLine& progress) {
   EvaluationOptions options = arguments.evaluation;
-  options.embed.precision = precision_of(arguments.encoder);
+  options.embed.precision = arguments.encoder.precision;
   options.embed.cache = embedding_cache_folder(arguments);
   options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
   options.embed.processes = session.decoders.start(session.messages);

@@ -219,9 +219,9 @@ class Frame {
 CheckpointSource located_checkpoints(const EncoderOptions& options) {
   CheckpointSource source;
   source.find = find_checkpoint;
-  source.fingerprint = [](const std::string& given) -> Result<std::string> {
+  source.fingerprint = [options](const std::string& given) -> Result<std::string> {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(given));
-    return checkpoint_fingerprint(folder);
+    return checkpoint_fingerprint(folder, options.fingerprints);
   };
   source.load = [options](const std::string& given) { return load_checkpoint(given, options); };
   return source;
