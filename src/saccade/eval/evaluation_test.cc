@@ -244,7 +244,7 @@ TEST_F(EvaluationTest, WarnsOnceOfWhatMakesFiguresWeak) {
   folder_.write("set.jsonl", R"({"image": "0.png", "captions": ["a text of more than fourteen letters"]})");
   ASSERT_TRUE(retrieval());
   EXPECT_THAT(warnings_,
-              ElementsAre("single on set: 1 text cut, 21 tokens dropped: the model has no room for more; "
+              ElementsAre("single on set: 1 text cut, 22 tokens dropped: the model has no room for more; "
                           "`saccade eval length` measures what reading them in chunks gives"));
 }
 
