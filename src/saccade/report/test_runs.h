@@ -258,7 +258,7 @@ inline Json length_result(const std::string& dataset, const std::string& domain,
   const auto both = [&](double factor) {
     return LengthCurves{length_curve(height * factor, knee), length_curve(height * factor * 0.9, knee)};
   };
-  LengthStudy study;
+  LengthOutcome study;
   study.images = 30;
   study.texts = 60;
   study.queries_t2i = 60;
@@ -280,7 +280,7 @@ inline Json length_result(const std::string& dataset, const std::string& domain,
   for (int64_t text = 0; text < 60; ++text) study.text_tokens.push_back(3 + text * text / 36);
   study.token_lengths = token_lengths(study.text_tokens, 75);
   Json result = {{"dataset", dataset}, {"domain", domain}, {"model", model}};
-  result.update(length_study_json(study, 0.95));
+  result.update(length_outcome_json(study, 0.95));
   return result;
 }
 
