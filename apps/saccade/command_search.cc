@@ -113,38 +113,47 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
 void add_search_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<SearchArguments>();
   CLI::App* command = app.add_subcommand("search", "Find pictures by words, by a picture, or by both");
-  command->add_option("TEXT", arguments->words, "words for what the pictures show; several words need no quotes");
+  command->add_option("TEXT", arguments->words,
+                      "words for what the pictures show; several words need no quotes");
   command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
-  command->add_option("--image", arguments->image, "picture to search by; together with TEXT, the sum of both is searched by");
+  command->add_option("--image", arguments->image,
+                      "picture to search by; together with TEXT, the sum of both is searched by");
   command->add_option("-k", arguments->query.k, "number of pictures to show")
       ->transform(whole_number(1))
       ->capture_default_str();
-  command->add_option("--filter", arguments->query.filter,
-                      "condition that pictures must meet (docs/cli.md), such as 'width>=640 and format=jpeg'");
-  add_choice(*command, "--long-query", arguments->query.long_text,
-             "what to read of a text that is longer than the model reads: its beginning, or all of it in chunks");
-  command->add_flag("--all", arguments->all, "show near-duplicates as hits of their own, not folded under the best of them");
+  command->add_option(
+      "--filter", arguments->query.filter,
+      "condition that pictures must meet (docs/cli.md), such as 'width>=640 and format=jpeg'");
+  add_choice(
+      *command, "--long-query", arguments->query.long_text,
+      "what to read of a text that is longer than the model reads: its beginning, or all of it in chunks");
+  command->add_flag("--all", arguments->all,
+                    "show near-duplicates as hits of their own, not folded under the best of them");
   command
       ->add_option("--fold-above", arguments->query.duplicate_cosine,
                    "cosine from which two pictures count as near-duplicates")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   command
-      ->add_option("--candidates", arguments->query.candidates,
-                   "of late interaction: number of pictures to score by all rows, the best by their mean row; 0: all")
+      ->add_option(
+          "--candidates", arguments->query.candidates,
+          "of late interaction: number of pictures to score by all rows, the best by their mean row; 0: all")
       ->transform(whole_number(0))
       ->capture_default_str();
   command->add_flag("--explain", arguments->query.explain,
                     "of late interaction: show which patch of each picture each token met");
-  CLI::Option* rerank =
-      command->add_option("--rerank", arguments->rerank, "checkpoint that scores the best pictures again, to re-rank them");
+  CLI::Option* rerank = command->add_option(
+      "--rerank", arguments->rerank, "checkpoint that scores the best pictures again, to re-rank them");
   command->add_option("--rerank-depth", arguments->rerank_options.depth, "number of pictures to re-rank")
       ->transform(whole_number(1))
       ->capture_default_str()
       ->needs(rerank);
-  add_choice(*command, "--rerank-by", arguments->rerank_options.method, "score that re-ranks: the strongest that the checkpoint has, or the one named")->needs(rerank);
+  add_choice(*command, "--rerank-by", arguments->rerank_options.method,
+             "score that re-ranks: the strongest that the checkpoint has, or the one named")
+      ->needs(rerank);
   command->add_flag("--json", arguments->json, "print the answer as JSON");
-  command->add_option("--html", arguments->html, "HTML file to write the answer to as well, with its pictures");
+  command->add_option("--html", arguments->html,
+                      "HTML file to write the answer to as well, with its pictures");
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if it is no longer where it was");
   add_encoder_options(*command, arguments->encoder);

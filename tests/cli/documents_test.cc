@@ -107,7 +107,7 @@ TEST_F(Documents, TheSynopsisNamesTheCommandsThereAre) {
     for (const std::string& each : own) commands.insert(command + " " + each);
   }
   EXPECT_GT(commands.size(), 15U);
-  const auto document = read_file(fs::path(SACCADE_SOURCE_DIR) / "docs/cli.md");
+  const auto document = read_file(fs::path(kSourceDir) / "docs/cli.md");
   ASSERT_TRUE(document) << document.error().message;
   EXPECT_EQ(synopsis_of(*document, groups), commands);
 }
