@@ -67,7 +67,7 @@ Status CompositionStudy::measure(const EncodedContext& context) {
 
 Status CompositionStudy::measure_file(const StudyContext& context, const std::filesystem::path& path) {
   SACCADE_ASSIGN(const auto scores, read_composition_scores(path, *datasets_[context.dataset].task));
-  return add_outcome(context, scores);
+  return add_outcome(context, scores).in(path.string());
 }
 
 Status CompositionStudy::add_outcome(const StudyContext& context, std::span<const CompositionScores> scores) {

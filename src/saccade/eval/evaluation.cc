@@ -64,7 +64,7 @@ class Frame {
     for (size_t d = 0; d < datasets_.size(); ++d) SACCADE_TRY(settle(d, {}).in(datasets_[d].described.name));
     for (size_t i = 0; i < models.size(); ++i) {
       for (size_t d = 0; d < datasets_.size(); ++d) {
-        SACCADE_TRY(models[i].measure(context(d, info_.checkpoints[i])).in(models[i].described.path));
+        SACCADE_TRY(models[i].measure(context(d, info_.checkpoints[i])));
       }
     }
     return finish();

@@ -176,7 +176,10 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
   weigh(clusters, medians, once, result.value);
 
   result.resampled = Matrix<double>(options.resamples, figures);
-  pool.parallel_for(options.resamples, 8, [&](int64_t begin, int64_t end) {
+  // Drawn from one cluster, every resample is the sample: that says nothing of how it might have been.
+  const bool several = sample.clusters > 1;
+  if (!several) std::ranges::fill(result.resampled.values(), Figure::kNone);
+  pool.parallel_for(several ? options.resamples : 0, 8, [&](int64_t begin, int64_t end) {
     std::vector<int32_t> times(static_cast<size_t>(sample.clusters));
     for (int64_t i = begin; i < end; ++i) {
       draw(options.seed, i, times);

@@ -47,7 +47,7 @@ struct BootstrapOptions {
 struct Estimates {
   std::vector<std::string> names;
   std::vector<double> value;  // NaN without queries
-  Matrix<double> resampled;   // [resamples, names]; NaN where a resample has no query
+  Matrix<double> resampled;   // [resamples, names]; NaN where a resample has no query, and of one cluster
   Matrix<double> left_out;    // [clusters, means]
 };
 

@@ -171,7 +171,7 @@ Result<Evaluation> evaluate_given_retrieval(const GivenRetrieval& given, const R
     model.described.fingerprint = file.sha256();
     model.described.dim = file.dim();
     model.measure = [&study, &file, &path, rows = given.rows](const StudyContext& context) -> Status {
-      SACCADE_TRY(study.measure_scores(context, file.scores()));
+      SACCADE_TRY(study.measure_scores(context, file.scores()).in(path.string()));
       if (context.run != nullptr && rows) {
         std::error_code error;
         const auto absolute = std::filesystem::absolute(path, error);
