@@ -300,7 +300,7 @@ TEST_F(EvaluationTest, LengthsGoOnTheCardsOfTheirCheckpoints) {
   EXPECT_EQ(result->info.kind, "length");
   const Json& curve = result->metrics["results"][0];
   EXPECT_EQ(curve["domain"], "colours");
-  EXPECT_EQ(curve["t2i"]["effective"]["tokens"], 1);  // one letter is enough
+  EXPECT_EQ(curve["t2i"]["effective"]["value"], 2);  // the start token and one letter are enough
   EXPECT_EQ(result->info.protocol["transparent"], "white");
 }
 
