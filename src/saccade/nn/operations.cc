@@ -142,9 +142,11 @@ Tensor operator+(const Tensor& a, const Tensor& b) {
     if (width == 0) return sum;
     const float* x = a.data<float>();
     const float* y = b.data<float>();
-    split(workspace, sum.numel() / width, rows_of_grain(width), [&](int64_t first, int64_t last) {
-      for (int64_t row = first; row < last; ++row) {
-        for (int64_t i = 0; i < width; ++i) out[row * width + i] = x[row * width + i] + y[i];
+    split(workspace, sum.numel(), kGrain, [&](int64_t first, int64_t last) {
+      for (int64_t at = first; at < last;) {
+        const int64_t column = at % width;
+        const int64_t end = std::min(last, at + width - column);
+        for (const float* added = y + column; at < end; ++at, ++added) out[at] = x[at] + *added;
       }
     });
     return sum;
@@ -165,14 +167,17 @@ Tensor operator*(const Tensor& a, const Tensor& b) {
   Tensor out = Tensor::empty(a.sizes(), a.dtype(), workspace);
   split(workspace, out.numel(), kGrain, [&](int64_t first, int64_t last) {
     if (a.dtype() == DType::kF32) {
-      for (int64_t i = first; i < last; ++i) {
-        out.data<float>()[i] = x.data<float>()[i] * y.data<float>()[i];
-      }
+      const float* left = x.data<float>();
+      const float* right = y.data<float>();
+      float* to = out.data<float>();
+      for (int64_t i = first; i < last; ++i) to[i] = left[i] * right[i];
       return;
     }
+    const uint16_t* left = x.data<uint16_t>();
+    const uint16_t* right = y.data<uint16_t>();
+    uint16_t* to = out.data<uint16_t>();
     for (int64_t i = first; i < last; ++i) {
-      out.data<uint16_t>()[i] =
-          float_to_bf16(bf16_to_float(x.data<uint16_t>()[i]) * bf16_to_float(y.data<uint16_t>()[i]));
+      to[i] = float_to_bf16(bf16_to_float(left[i]) * bf16_to_float(right[i]));
     }
   });
   return out;
