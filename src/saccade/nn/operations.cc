@@ -311,9 +311,9 @@ Tensor mean_of_kept(const Tensor& x, const Tensor& mask) {
 }
 
 Tensor largest(const Tensor& x, int64_t dimension) {
-  // A NaN stays: every comparison with it is false.
-  return reduced(x, dimension, -kInfinity,
-                 [](float most, float value) { return value <= most ? most : value; });
+  return reduced(x, dimension, -kInfinity, [](float most, float value) {
+    return std::isnan(most) || value <= most ? most : value;  // a NaN stays
+  });
 }
 
 Tensor normalize_rows(const Tensor& rows) {

@@ -70,7 +70,7 @@ Tensor Tensor::empty(Shape shape, DType dtype, Workspace* workspace) {
   tensor.strides_ = contiguous_strides(shape);
   tensor.shape_ = std::move(shape);
   tensor.dtype_ = dtype;
-  tensor.workspace_ = workspace;
+  if (workspace != nullptr) tensor.workspace_ = workspace->link();
   const auto bytes = static_cast<size_t>(count * dtype_size(dtype));
   tensor.owner_ = workspace == nullptr ? allocate_plain(bytes) : workspace->allocate(bytes);
   tensor.data_ = tensor.owner_.get();
@@ -120,7 +120,7 @@ Tensor Tensor::borrow(const void* data, Shape shape, Shape strides, DType dtype,
   tensor.strides_ = std::move(strides);
   tensor.dtype_ = dtype;
   tensor.data_ = data == nullptr ? &no_elements : const_cast<void*>(data);
-  tensor.workspace_ = workspace;
+  if (workspace != nullptr) tensor.workspace_ = workspace->link();
   return tensor;
 }
 
@@ -273,21 +273,21 @@ Tensor Tensor::contiguous() const {
 }
 
 Tensor Tensor::clone() const {
-  Tensor copy = empty(shape_, dtype_, workspace_);
+  Tensor copy = empty(shape_, dtype_, workspace());
   copy.copy_from(*this);
   return copy;
 }
 
 Tensor Tensor::to(DType dtype) const {
   if (dtype == dtype_) return *this;
-  Tensor converted = empty(shape_, dtype, workspace_);
+  Tensor converted = empty(shape_, dtype, workspace());
   converted.copy_from(*this);
   return converted;
 }
 
 Tensor Tensor::in(Workspace* workspace) const {
   Tensor tensor = *this;
-  tensor.workspace_ = workspace;
+  tensor.workspace_ = workspace == nullptr ? nullptr : workspace->link();
   return tensor;
 }
 

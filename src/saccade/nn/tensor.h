@@ -53,7 +53,7 @@ class Tensor {
   [[nodiscard]] int64_t numel() const { return element_count(shape_); }
   [[nodiscard]] int64_t nbytes() const { return numel() * dtype_size(dtype_); }
   [[nodiscard]] bool is_contiguous() const;
-  [[nodiscard]] Workspace* workspace() const { return workspace_; }
+  [[nodiscard]] Workspace* workspace() const { return workspace_ ? *workspace_ : nullptr; }
 
   // The first element. A tensor is a handle: what is seen through a const one can be written to, except where
   // it lies in a mapped file.
@@ -114,7 +114,7 @@ class Tensor {
   bool mapped_ = false;
   void* data_ = nullptr;
   std::shared_ptr<void> owner_;
-  Workspace* workspace_ = nullptr;
+  std::shared_ptr<Workspace*> workspace_;
 };
 
 using TensorMap = std::map<std::string, Tensor>;

@@ -36,12 +36,14 @@ struct Workspace::Blocks {
 };
 
 Workspace::Workspace(int threads)
-    : workers_(threads),
+    : link_(std::make_shared<Workspace*>(this)),
+      workers_(threads),
       blocks_(std::make_shared<Blocks>()),
       scratch_(static_cast<size_t>(workers_.size())),
       scratch_bytes_(static_cast<size_t>(workers_.size())) {}
 
 Workspace::~Workspace() {
+  *link_ = nullptr;
   const std::lock_guard lock(blocks_->mutex);
   blocks_->closed = true;
   blocks_->clear();

@@ -358,7 +358,7 @@ TEST(ColPali, EveryDamageIsNamed) {
       {"dtype", tensors([](nn::TensorMap& t) {
          t["embedding_proj_layer.weight"] = nn::Tensor::full_integers({16, 40}, 0);
        }),
-       "tensor embedding_proj_layer.weight has dtype Long, floating point is expected"},
+       "tensor embedding_proj_layer.weight has dtype I64, floating point is expected"},
       {"twice", tensors([](nn::TensorMap& t) { t["custom_text_proj.bias"] = nn::Tensor::zeros({16}); }),
        "tensors custom_text_proj.bias and embedding_proj_layer.bias are the same part"},
       {"adapter", tensors([](nn::TensorMap& t) {
