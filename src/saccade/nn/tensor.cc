@@ -324,6 +324,12 @@ void Tensor::copy_from(const Tensor& other) const {
   });
 }
 
+Tensor Tensor::kept_by(std::shared_ptr<void> owner) const {
+  Tensor tensor = *this;
+  tensor.owner_ = std::move(owner);
+  return tensor;
+}
+
 Tensor Tensor::as_mapped() const {
   Tensor tensor = *this;
   tensor.mapped_ = true;

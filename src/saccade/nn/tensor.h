@@ -101,6 +101,9 @@ class Tensor {
   // The other's values, of the same shape, converted.
   void copy_from(const Tensor& other) const;
 
+  // Over borrowed memory that `owner` keeps, for as long as the tensor and all that share it live.
+  [[nodiscard]] Tensor kept_by(std::shared_ptr<void> owner) const;
+
   // Whether it lies in a mapped file, as those of borrow_tensors (parameters.h) do.
   [[nodiscard]] bool is_mapped() const { return mapped_; }
   [[nodiscard]] Tensor as_mapped() const;

@@ -198,4 +198,3 @@ TEST(Workers, ThrowWhatABodyThrows) {
 
 }  // namespace
 }  // namespace saccade::nn
-:nn

@@ -290,7 +290,8 @@ at::ScalarType torch_type(DType dtype) {
 
 nn::Tensor borrow_torch(const torch::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous() && tensor.device().is_cpu(), "only contiguous tensors are borrowed");
-  return nn::Tensor::borrow(tensor.data_ptr(), tensor.sizes().vec(), dtype_of(tensor.scalar_type()));
+  return nn::Tensor::borrow(tensor.data_ptr(), tensor.sizes().vec(), dtype_of(tensor.scalar_type()))
+      .kept_by(std::make_shared<torch::Tensor>(tensor));
 }
 
 torch::Tensor torch_over(const nn::Tensor& tensor) {

@@ -65,7 +65,7 @@ torch::Tensor normalize_rows(const torch::Tensor& rows);
 using TorchMap = std::map<std::string, torch::Tensor>;
 
 at::ScalarType torch_type(DType dtype);
-// Over the same memory. Of a tensor on the CPU that is contiguous, and outlives the result.
+// Over the same memory, which stays as long as the result does. Of a tensor on the CPU that is contiguous.
 nn::Tensor borrow_torch(const torch::Tensor& tensor);
 // Over the same memory, which stays as long as the result does.
 torch::Tensor torch_over(const nn::Tensor& tensor);

@@ -163,6 +163,22 @@ TEST(TrainedClip, GivesWhatTheEncoderGives) {
   EXPECT_LT(max_difference(clip_images(trained, pixels, at::kFloat, keep), torch_over(kept)), 1e-5);
 }
 
+// What a backward pass reads stays until then, though the caller's ids are gone: gradients of a table's rows go
+// to the rows that were looked up.
+TEST(Gradients, IdsStayForTheWayBack) {
+  const Tensor table = torch::zeros({5, 3}).requires_grad_();
+  Tensor rows;
+  {
+    const Tensor ids = torch::full({1000}, 2, at::kLong);
+    rows = embedding(Variable(table), borrow_torch(ids)).tensor();
+  }
+  const Tensor others = torch::full({1000}, 4, at::kLong);  // where the ids lay, if they were given back
+  rows.sum().backward();
+  EXPECT_EQ(table.grad()[2].sum().item<float>(), 3000);
+  EXPECT_EQ(table.grad().sum().item<float>(), 3000);
+  EXPECT_EQ(others[0].item<int64_t>(), 4);
+}
+
 TEST(InitializedParameters, SeedDecidesAll) {
   InitializedParameters a(5), b(5), c(6);
   const Tensor first = a.take("x", {10}, {0, 1}).value().tensor();
