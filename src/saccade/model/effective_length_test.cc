@@ -61,7 +61,8 @@ TEST_F(MeasuredLengths, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(measured_length_json(read_back[0]), measured_length_json(length("a", "x", 7)));
   EXPECT_EQ(measured_length_json(read_back[1]), measured_length_json(length("a", "y", 12)));
   EXPECT_EQ(longest_measured(read_back)->dataset, "y");
-  EXPECT_EQ(measured_length_text(read_back[0]), "7 tokens (6 to 9) give 90% of the best R@1, on x");
+  EXPECT_EQ(measured_length_text(read_back[0]),
+            "7 tokens (6 to 9) give 90% of the best R@1, on x (birds | \"all\")");
   // Other weights' figures are nobody's.
   EXPECT_TRUE(read("b").empty());
 }
