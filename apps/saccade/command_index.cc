@@ -270,8 +270,10 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--no-sidecars", arguments->no_sidecars,
                     "do not read captions from the .txt files beside pictures");
   command
-      ->add_option("--background", arguments->background,
-                   "under transparent pictures: contrast (default), white or checkpoint (new collections)")
+      ->add_option(
+          "--background", arguments->background,
+          "what to lay transparent pictures on: contrast (default), white, or what the checkpoint says; settled when "
+          "the collection is made")
       ->check(CLI::IsMember({"contrast", "white", "checkpoint"}));
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation; settled when the collection is made");
@@ -279,12 +281,16 @@ void add_index_command(CLI::App& app, Command& chosen) {
       "--fast-decode", arguments->fast_decode,
       "decode large JPEGs at a smaller size: faster, not bit-exact; settled when the collection is made");
   command
-      ->add_option("--rows-precision", arguments->rows_precision,
-                   "how many-row encoders' rows are stored: fp16 (default) or int8 (new collections)")
+      ->add_option(
+          "--rows-precision", arguments->rows_precision,
+          "of late interaction: number format of the stored rows, fp16 (default) or int8; settled when the collection "
+          "is made")
       ->check(CLI::IsMember({"fp16", "int8"}));
   command
-      ->add_option("--pool-rows", arguments->pool_rows,
-                   "of these, store the mean of so many neighbouring patches as one row (new collections)")
+      ->add_option(
+          "--pool-rows", arguments->pool_rows,
+          "of late interaction: number of neighbouring patches whose mean is stored as one row; settled when the "
+          "collection is made")
       ->transform(whole_number(1, kMaxPool));
   command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "largest file to read, in bytes")
       ->transform(whole_number(1))

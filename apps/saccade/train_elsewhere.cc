@@ -25,7 +25,7 @@ void hand_over(char** argv) {
 }
 
 void add_train_command(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("train", "train models (needs saccade-train)");
+  CLI::App* command = app.add_subcommand("train", "Train an encoder (by the program saccade-train)");
   command->prefix_command();
   command->set_help_flag();
   command->callback([&chosen] {

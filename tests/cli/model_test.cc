@@ -229,8 +229,8 @@ TEST_F(Model, OpenAisArchiveIsListedAndFoundAgain) {
   EXPECT_EQ(found.code, 0) << found.err;
 }
 
-// A collection is bound to what was read; a later command takes what is remembered of files that look the
-// same.
+// A collection is bound to what was read; a later command
+// takes what is remembered of files that look the same.
 TEST_F(Model, FingerprintsAreRememberedAndVerified) {
   // In the first two seconds nothing is: files may change again without their times showing it.
   std::this_thread::sleep_for(std::chrono::milliseconds(2'500));
