@@ -64,8 +64,8 @@ bool is_plain_file_name(std::string_view name);
 //
 // A link stays and what it leads to is written, whether that is there already or not. What is there and is no
 // file cannot be replaced: a device or a pipe gets the content as it comes, as do the process's own open files
-// (/dev/stdout, /dev/fd/3), from where they stand; a pipe that nobody reads is waited for. kBadData for a
-// folder.
+// (/dev/stdout, /dev/fd/3), from where they stand; a pipe
+// that nobody reads is waited for. kBadData for a folder.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
 // A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is called,

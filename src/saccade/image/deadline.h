@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// Of the processor, for the calling thread: what other threads and programs take meanwhile says nothing of the
-// picture.
+// Of the processor, for the calling thread: what other threads
+// and programs take meanwhile says nothing of the picture.
 inline double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -238,8 +238,8 @@ class Decoder {
 
   // librsvg reads the pictures within a document whatever their format and size, and draws without those that
   // it cannot read or has no memory for: another picture than the file holds. So each is decoded here first,
-  // held to the limits, all together; one that fails fails the file. PNG, JPEG and GIF are what every librsvg
-  // reads.
+  // held to the limits, all together; one that fails fails
+  // the file. PNG, JPEG and GIF are what every librsvg reads.
   Status check_pictures_within(std::string_view svg) {
     SACCADE_ASSIGN(const std::vector<std::string> pictures, pictures_within(svg));
     int64_t pixels = 0;

@@ -24,8 +24,8 @@ struct DecoderPoolOptions {
   int64_t memory_bytes = int64_t{2} << 30;  // that a process may take for itself; 0: no limit
 };
 
-// The helper of the running program: saccade-decode beside it, or in ../libexec/saccade. Nothing where neither
-// is there.
+// The helper of the running program: saccade-decode beside it,
+// or in ../libexec/saccade. Nothing where neither is there.
 std::optional<std::filesystem::path> find_decoder_program();
 
 class DecoderPool {

@@ -344,8 +344,8 @@ TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
   EXPECT_THAT(error_of(copy), HasSubstr(GetParam().disagreement));
 }
 
-// A model that reads its texts at one token needs a tokenizer that adds it: CLIP's row is the same for every
-// text without.
+// A model that reads its texts at one token needs a tokenizer
+// that adds it: CLIP's row is the same for every text without.
 TEST_P(EveryFamily, NamesATokenTheTokenizerDoesNotAdd) {
   Family family = GetParam();
   const std::string name = family.name;

@@ -1,6 +1,6 @@
 // The encoder of every family that gives a picture one row and a text one row: batching, lengths, conformance
-// answers. A family adds its two towers and how its logits follow from cosines. For the module's own
-// files.
+// answers. A family adds its two towers and how its
+// logits follow from cosines. For the module's own files.
 #pragma once
 
 #include <mutex>

@@ -2,8 +2,8 @@
 // of, for inference. Pictures lie with their channels last: [n, height, width, channels].
 //
 // pack() folds the normalization into the kernel. A kernel of 1 x 1 then is a product over weights repacked
-// for oneDNN, in the dtype of layers.h; others run as oneDNN's convolutions in float32, by bands of rows of
-// each picture.
+// for oneDNN, in the dtype of layers.h; others run as oneDNN's
+// convolutions in float32, by bands of rows of each picture.
 #pragma once
 
 #include <memory>

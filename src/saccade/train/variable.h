@@ -54,8 +54,8 @@ Variable patches(const Variable& pixels, int64_t patch);
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double eps, DType dtype);
 Variable attention(const Variable& qkv, int64_t heads, const nn::Tensor& mask,
                    std::optional<double> scale = std::nullopt);
-// The layers' outputs side by side, activated. x: [..., in]; weights: [out, in] each; biases: as many, or
-// none.
+// The layers' outputs side by side, activated. x: [..., in];
+// weights: [out, in] each; biases: as many, or none.
 Variable linear(const Variable& x, const std::vector<Variable>& weights, const std::vector<Variable>& biases,
                 nn::Activation activation);
 torch::Tensor normalize_rows(const torch::Tensor& rows);
