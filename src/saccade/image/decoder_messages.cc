@@ -153,4 +153,11 @@ Result<std::byte*> SharedBytes::map(size_t size, bool grow) {
   return data_;
 }
 
+void SharedBytes::release(size_t keep) {
+  if (size_ <= keep) return;
+  const auto begin = static_cast<off_t>(keep);
+  const auto length = static_cast<off_t>(size_ - keep);
+  (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, length);
+}
+
 }  // namespace saccade

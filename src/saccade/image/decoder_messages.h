@@ -83,10 +83,11 @@ class SharedBytes {
   ~SharedBytes();
 
   [[nodiscard]] int descriptor() const { return file_.get(); }
-  [[nodiscard]] size_t mapped() const { return size_; }
   // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or where
   // there is no memory. Earlier addresses are void.
   Result<std::byte*> map(size_t size, bool grow);
+  // Gives the memory behind the first `keep` bytes back to the system; they read as zeros from then on.
+  void release(size_t keep);
 
  private:
   Descriptor file_;

@@ -32,7 +32,7 @@ constexpr int kLookMilliseconds = 100;  // how often clocks and stop tokens are 
 constexpr double kHelloSeconds = 60;    // a machine under load starts programs slowly
 // A decoder says itself that its time is over, where it can; it is ended so much later.
 constexpr double kGraceSeconds = 0.25;
-// A process that holds more in shared memory is not kept: few pictures are so large.
+// What is kept of each shared file from one picture to the next; few pictures are larger.
 constexpr size_t kKeptBytes = size_t{64} << 20;
 constexpr size_t kWordsBytes = 4096;  // of what a decoder said on stderr before it died
 
@@ -105,7 +105,7 @@ class DecoderPool::Process {
   };
   Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options);
 
-  [[nodiscard]] bool usable() const { return pid_ > 0 && input_.mapped() + output_.mapped() <= kKeptBytes; }
+  [[nodiscard]] bool usable() const { return pid_ > 0; }
   [[nodiscard]] const DecoderHello& hello() const { return hello_; }
 
  private:
@@ -322,6 +322,7 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
     const auto* first = reinterpret_cast<const uint8_t*>(*pixels);
     read->picture.image.pixels.assign(first, first + read->pixels);
   }
+  for (SharedBytes* shared : {&input_, &output_}) shared->release(kKeptBytes);
   return {std::move(read->picture), false, false};
 }
 

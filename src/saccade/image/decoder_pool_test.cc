@@ -105,6 +105,21 @@ TEST(DecoderPool, GivesWhatThisProcessGives) {
   EXPECT_GT(files, 50U);
 }
 
+// Larger than what is kept of the shared memory, and a small one after it.
+TEST(DecoderPool, LargePicturesComeAndGo) {
+  const auto pool = start_pool();
+  ASSERT_TRUE(pool);
+  DecodeOptions options;
+  options.processes = pool.get();
+  for (const uint32_t side : {9'000U, 90U, 8'500U}) {
+    const auto picture = decode_image(bytes_of(test::flat_png(side, side)), options);
+    ASSERT_TRUE(picture) << picture.error().message;
+    ASSERT_EQ(picture->image.pixels.size(), size_t{side} * side);
+    EXPECT_TRUE(std::ranges::all_of(picture->image.pixels, [](uint8_t value) { return value == 255; }));
+  }
+  EXPECT_EQ(children().size(), 1U);
+}
+
 TEST(DecoderPool, TextsAreDrawnWithTheSameFonts) {
   const auto pool = start_pool();
   ASSERT_TRUE(pool);
