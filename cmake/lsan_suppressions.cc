@@ -4,5 +4,6 @@ extern "C" const char* __lsan_default_suppressions();  // NOLINT(bugprone-reserv
 
 extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "leak:libxml2.so\n"                            // entity values of a malformed SVG
+         "leak:libfontconfig.so\n"                      // its configuration, read once for texts in an SVG
          "leak:libx265.so\n";                           // the encoder's tables, made once
 }

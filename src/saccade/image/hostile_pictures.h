@@ -13,7 +13,7 @@ namespace saccade::test {
 
 inline std::string little_endian(uint64_t value, int bytes) {
   std::string text;
-  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
+  for (int i = 0; i < bytes; ++i, value >>= 8) text.push_back(static_cast<char>(value));
   return text;
 }
 
