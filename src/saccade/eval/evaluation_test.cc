@@ -82,6 +82,7 @@ class EvaluationTest : public testing::Test {
     ~Counted() override {
       --test_.alive_;
       test_.encoded_ += images;
+      test_.encoded_texts_ += texts;
     }
     [[nodiscard]] const Tokenizer* tokenizer() const override {
       return without_tokenizer ? nullptr : ColourEncoder::tokenizer();
@@ -100,7 +101,8 @@ class EvaluationTest : public testing::Test {
   std::vector<std::string> warnings_;
   std::function<void(const std::string&)> before_encoding_;
   int alive_ = 0;
-  int64_t encoded_ = 0;
+  int64_t encoded_ = 0;  // pictures
+  int64_t encoded_texts_ = 0;
 };
 
 TEST_F(EvaluationTest, EveryCheckpointIsLoadedOnceForAllDatasets) {
@@ -189,7 +191,9 @@ TEST_F(EvaluationTest, ChangedPicturesAreRefusedBeforeTextsAreEncoded) {
   options_.run = folder_ / "run";
   ASSERT_TRUE(retrieval());
   folder_.write("1.png", one_colour(1, 2, 3));
+  encoded_texts_ = 0;
   EXPECT_THAT(refusal(), HasSubstr("pictures of dataset set have changed"));
+  EXPECT_EQ(encoded_texts_, 0);
   EXPECT_TRUE(read_run(options_.run));
 
   // Between two checkpoints.
