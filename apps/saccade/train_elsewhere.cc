@@ -26,7 +26,8 @@ void hand_over(char** argv) {
 
 void add_train_command(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("train", "Train an encoder (by the program saccade-train)");
-  command->prefix_command();
+  command->fallthrough(false);  // what follows is for the other program
+  command->allow_extras();
   command->set_help_flag();
   command->callback([&chosen] {
     chosen = [](Session&) -> Result<int> {
