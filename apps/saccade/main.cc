@@ -61,7 +61,7 @@ int run(int argc, char** argv) {
     // A command that needs another behind it, named alone: its help is what is asked for.
     const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
     if (alone && deepest->get_require_subcommand_min() > 0) {
-      const Status written = out.write(deepest->help());
+      const Status written = out.write(app.help());  // of the deepest command, with the words before it
       return written ? kDone : failed(written.error());
     }
     // The parser only says that there is none.
