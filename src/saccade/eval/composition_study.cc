@@ -13,7 +13,7 @@ Json CompositionStudy::protocol() const {
       "both. Items of one picture have the text score alone. A tie is wrong. Intervals: {} resamples of "
       "the items, those that share pictures together.",
       options_.bootstrap.resamples);
-  words += given_ ? " Computed elsewhere: scores." : " " + picture_words(options_.embed);
+  words += fmt::format(" {}", given_ ? "Computed elsewhere: scores." : picture_words(options_.embed));
   Json json = {{"words", std::move(words)},
                {"comparison", "strict"},
                {"leave_out", options_.leave_out},

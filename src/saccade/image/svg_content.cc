@@ -72,10 +72,11 @@ std::optional<std::string> from_base64(std::string_view text) {
 // What "data:image/png;base64,iVBO..." holds (RFC 2397); nothing for other addresses.
 Result<std::optional<std::string>> data_of(std::string_view address) {
   constexpr std::string_view kScheme = "data:";
+  std::optional<std::string> data;
   const size_t begin = address.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return std::optional<std::string>();
+  if (begin == std::string_view::npos) return data;
   address.remove_prefix(begin);
-  if (!same_letters(address.substr(0, kScheme.size()), kScheme)) return std::optional<std::string>();
+  if (!same_letters(address.substr(0, kScheme.size()), kScheme)) return data;
   const size_t comma = address.find(',');
   if (comma == std::string_view::npos) {
     return fail(ErrorCode::kBadData, "svg: a picture within it has an address without data");
@@ -85,11 +86,12 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   const std::string content = without_percent(address.substr(comma + 1));
   const size_t last = kind.rfind(';');
   if (last == std::string_view::npos || !same_letters(kind.substr(last + 1), "base64"))
-    return std::optional(content);
-  auto bytes = from_base64(content);
-  if (!bytes)
+    data = content;
+  else
+    data = from_base64(content);
+  if (!data)
     return fail(ErrorCode::kBadData, "svg: a picture within it is not the base64 that it claims to be");
-  return bytes;
+  return data;
 }
 
 // What one pass over a document found. Callbacks get the parser, one of its own for an entity's content, and

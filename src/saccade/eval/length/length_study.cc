@@ -109,7 +109,7 @@ Json LengthStudy::protocol() const {
       "queries. Subsets: {} of {} pictures at random, where there are more.",
       meaning_of(study_.captions), 100 * length.share, length.subsets, length.subset_items);
   if (study_.join_captions) words += " All captions of a picture are one text, a line each.";
-  words += " " + picture_words(options_.embed);
+  words += fmt::format(" {}", picture_words(options_.embed));
   Json json = {{"words", std::move(words)},
                {"captions", word_of(study_.captions)},
                {"join_captions", study_.join_captions},
