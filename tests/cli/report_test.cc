@@ -93,7 +93,7 @@ TEST_F(ReportTest, ATrainingShowsWhatIsHeldOut) {
     ASSERT_TRUE(line.has_value());
     for (const auto& [key, series] : {std::pair{"t2i", "s0"}, std::pair{"i2t", "s1"}}) {
       const Json& r1 = (*line)["held_out"][0][key]["r1"];
-      EXPECT_THAT(*page, HasSubstr(fmt::format("\"{}\",{},{}]", series, step, dump_json(r1))));
+      EXPECT_THAT(*page, HasSubstr(fmt::format("\"{}\",{}.0,{}]", series, step, dump_json(r1))));
     }
   }
 }
