@@ -94,6 +94,7 @@ constexpr int kAllowed[] = {
     SYS_getcwd, SYS_ftruncate, SYS_fadvise64, SYS_recvfrom, SYS_sendto, SYS_ppoll,
     // memory
     SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_membarrier, SYS_mincore,
+    SYS_pipe2,  // within the process: how sanitizers ask whether memory can be read
     // threads
     SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_getparam,
     SYS_sched_getscheduler, SYS_exit, SYS_exit_group, SYS_restart_syscall, SYS_set_tid_address,
@@ -104,7 +105,7 @@ constexpr int kAllowed[] = {
     SYS_getpid, SYS_gettid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_uname, SYS_sysinfo,
     SYS_getrandom, SYS_getcpu,
 #if defined(__x86_64__)
-    SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_poll, SYS_time, SYS_arch_prctl,
+    SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_poll, SYS_time, SYS_arch_prctl, SYS_pipe,
 #endif
 };
 // clang-format on

@@ -306,7 +306,8 @@ TEST(ConvolutionNorm, MatchesTheSlowSums) {
     conv.pack(DType::kF32);
     for (const int64_t pictures : {1, 3, 20}) {
       for (const int64_t side : {7, 18}) {
-        if (pictures * side > 150) continue;  // slow sums are slow: each side and each number of pictures once
+        if (pictures * side > 150)
+          continue;  // slow sums are slow: each side and each number of pictures once
         const Tensor x = random_tensor({pictures, side, side + 3, shape.in}, 97);
         const Tensor expected = slow_convolution(x, shape, p);
         EXPECT_LT(max_difference(conv.forward(x.in(&workspace), DType::kF32), expected), 1e-4)
