@@ -432,8 +432,8 @@ TEST_F(Cli, ModelShowAndConform) {
   EXPECT_THAT(half.out, testing::ContainsRegex("image_embeds .*  direction  ok\n"));
   EXPECT_THAT(half.out, testing::ContainsRegex("logits_per_image .* [0-9.]+e[-+][0-9]+  ok\n"));
   EXPECT_THAT(half.out, HasSubstr("direction: a row's cosine must be 0.999 or more, its length within 1%\n"));
-  for (const Json& answer :
-       json_of(run({"model", "conform", "model", "--precision", "bf16", "--json"}))["answers"]) {
+  const Json judged = json_of(run({"model", "conform", "model", "--precision", "bf16", "--json"}));
+  for (const Json& answer : judged["answers"]) {
     const bool similarities = answer["name"].get<std::string>().starts_with("logits");
     EXPECT_EQ(answer["tolerance"].is_null(), !similarities) << answer["name"];
   }
