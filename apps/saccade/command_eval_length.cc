@@ -117,7 +117,7 @@ std::string result_text(const Json& result) {
 std::string answer_text(const Evaluation& evaluation) {
   std::string text;
   for (const Json& result : evaluation.metrics["results"]) text += result_text(result);
-  return text + protocol_text(evaluation);
+  return text;
 }
 
 std::string token_lengths_text(const Json& results) {

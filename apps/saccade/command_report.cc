@@ -53,7 +53,7 @@ Result<std::string> chart_script(const std::string& named) {
 
 Result<int> run_report(const ReportArguments& arguments, Session& session) {
   RunPageOptions options = arguments.page;
-  options.limits.processes = session.decoders.start(session.messages);
+  if (options.examples > 0) options.limits.processes = session.decoders.start(session.messages);
   // What is quick to find wrong is found before the maps are made.
   if (!arguments.no_charts) {
     SACCADE_ASSIGN(options.chart_script, chart_script(arguments.charts));

@@ -116,7 +116,8 @@ Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
   if (json) {
     SACCADE_TRY(session.out.write_json(evaluation_json(evaluation)));
   } else {
-    SACCADE_TRY(session.out.write(text(evaluation)));
+    SACCADE_TRY(session.out.write(
+        text(evaluation) + "protocol: " + evaluation.info.protocol["words"].get<std::string>() + "\n"));
   }
   return evaluation.some_unreadable ? kSomeFailed : kDone;
 }
@@ -143,10 +144,6 @@ std::string exclusions_text(const RunDataset& dataset) {
     text += fmt::format("  left out: {}: {}\n", exclusion.reason, count_text(exclusion.count));
   }
   return text;
-}
-
-std::string protocol_text(const Evaluation& evaluation) {
-  return "protocol: " + evaluation.info.protocol["words"].get<std::string>() + "\n";
 }
 
 }  // namespace saccade::app

@@ -40,7 +40,8 @@ Result<std::vector<std::string>> checkpoints_of(const EvalArguments& arguments);
 // The same for what encodes: with checkpoints, and Ctrl-C asks it to stop.
 Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Session& session,
                                            ProgressLine& progress);
-// Prints the evaluation, and says with which code the program ends.
+// Prints the evaluation, as JSON or as `text` makes it with the protocol in a last line, and says with which
+// code the program ends.
 Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
                    const std::function<std::string(const Evaluation&)>& text);
 
@@ -50,7 +51,5 @@ std::string figure_text(const Json& figure);
 std::string difference_text(const Json& comparison, std::string_view what, const Json& figure);
 // A line for each reason.
 std::string exclusions_text(const RunDataset& dataset);
-// The last line of every answer.
-std::string protocol_text(const Evaluation& evaluation);
 
 }  // namespace saccade::app

@@ -1,6 +1,7 @@
 // What the tests of the families share: goldens, copies of them to damage, ways to do it.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,6 +26,34 @@ namespace fs = std::filesystem;
 
 inline fs::path golden(const std::string& name) {
   return fs::path(test::kSourceDir) / "tests/golden" / name;
+}
+
+// A golden checkpoint gives its reference's answers, so many of them, and no name is unknown.
+inline void expect_conforms_in_fp32(const std::string& name, size_t answers) {
+  const auto report = conform(golden(name));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->answers.size(), answers);
+  EXPECT_TRUE(report->unknown.empty());
+  for (const AnswerCheck& check : report->answers) {
+    EXPECT_TRUE(check.max_abs <= 1e-4) << check.name << " " << check.max_abs;
+    EXPECT_TRUE(check.ok) << check.name;
+  }
+  EXPECT_TRUE(report->ok);
+}
+
+// Likewise in bf16, by the rows' direction and length.
+inline void expect_conforms_in_bf16(const std::string& name) {
+  ConformOptions options;
+  options.encoder.precision = Precision::kBf16;
+  const auto report = conform(golden(name), options);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const AnswerCheck& check : report->answers) {
+    EXPECT_TRUE(check.ok) << check.name << " " << check.max_abs;
+    if (check.name.starts_with("logits")) continue;  // a few nearly equal numbers a row, judged one by one
+    EXPECT_TRUE(check.cosine > 0.999) << check.name << " " << check.cosine;
+    EXPECT_TRUE(std::abs(check.norm_ratio - 1) < 0.01) << check.name << " " << check.norm_ratio;
+  }
+  EXPECT_TRUE(report->ok);
 }
 
 inline void write_text(const fs::path& path, const std::string& text) {

@@ -85,11 +85,10 @@ struct PackedLinear::State {
     }
     const int64_t rows = x.numel() / in;
     if (rows == 0) return;
-    const auto piece = [&](int64_t first, int64_t last, void* scratch, const Product& product) {
+    const auto piece = [&](int64_t first, void* scratch, const Product& product) {
       const auto at = [](const Tensor& tensor, int64_t element) {
         return static_cast<std::byte*>(tensor.raw()) + element * dtype_size(tensor.dtype());
       };
-      (void)last;
       dnnl::stream stream(engine);
       memory source(product.source, engine, at(x, first * in));
       memory destination(product.destination, engine, at(result, first * out));
@@ -107,14 +106,14 @@ struct PackedLinear::State {
       const OneDnnThreads alone(1);
       const Product product = product_of(rows, activation, result.dtype(), accumulate);
       const std::shared_ptr<void> scratch = allocate_plain(product.scratch.get_size());
-      return piece(0, rows, scratch.get(), product);
+      return piece(0, scratch.get(), product);
     }
     const int64_t parts = parts_of(rows, workspace->workers());
     workspace->workers().run(parts, [&](int64_t part, int worker) {
       const int64_t first = rows * part / parts;
       const int64_t last = rows * (part + 1) / parts;
       const Product product = product_of(last - first, activation, result.dtype(), accumulate);
-      piece(first, last, workspace->scratch(worker, product.scratch.get_size() + 1), product);
+      piece(first, workspace->scratch(worker, product.scratch.get_size() + 1), product);
     });
   }
 };

@@ -18,25 +18,11 @@ using testing::HasSubstr;
 class JinaGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(JinaGolden, Conforms) {
-  const auto report = conform(golden(GetParam()));
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->answers.size(), 7U);
-  EXPECT_TRUE(report->unknown.empty());
-  for (const AnswerCheck& check : report->answers) {
-    EXPECT_TRUE(check.max_abs <= 1e-4) << check.name << " " << check.max_abs;
-  }
+  expect_conforms_in_fp32(GetParam(), 7);
 }
 
 TEST_P(JinaGolden, ConformsInBf16) {
-  ConformOptions options;
-  options.encoder.precision = Precision::kBf16;
-  const auto report = conform(golden(GetParam()), options);
-  ASSERT_TRUE(report) << report.error().message;
-  for (const AnswerCheck& check : report->answers) {
-    if (check.name.starts_with("logits")) continue;
-    EXPECT_TRUE(check.cosine > 0.999) << check.name << " " << check.cosine;
-    EXPECT_TRUE(std::abs(check.norm_ratio - 1) < 0.01) << check.name << " " << check.norm_ratio;
-  }
+  expect_conforms_in_bf16(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(JinaClip, JinaGolden, testing::Values("jina-clip", "jina-clip-fused"),

@@ -20,29 +20,11 @@ using testing::HasSubstr;
 class SiglipGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(SiglipGolden, ConformsInFp32) {
-  const auto report = conform(golden(GetParam()));
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->answers.size(), 5U);
-  EXPECT_TRUE(report->unknown.empty());
-  for (const AnswerCheck& check : report->answers) {
-    EXPECT_TRUE(check.max_abs <= 1e-4) << check.name << " " << check.max_abs;
-    RecordProperty(check.name, std::to_string(check.max_abs));
-  }
-  EXPECT_TRUE(report->ok);
+  expect_conforms_in_fp32(GetParam(), 5);
 }
 
 TEST_P(SiglipGolden, ConformsInBf16) {
-  ConformOptions options;
-  options.encoder.precision = Precision::kBf16;
-  const auto report = conform(golden(GetParam()), options);
-  ASSERT_TRUE(report) << report.error().message;
-  for (const AnswerCheck& check : report->answers) {
-    EXPECT_TRUE(check.ok) << check.name << " " << check.max_abs;
-    if (check.name.starts_with("logits")) continue;
-    EXPECT_TRUE(check.cosine > 0.999) << check.name << " " << check.cosine;
-    EXPECT_TRUE(std::abs(check.norm_ratio - 1) < 0.01) << check.name << " " << check.norm_ratio;
-  }
-  EXPECT_TRUE(report->ok);
+  expect_conforms_in_bf16(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Siglip, SiglipGolden, testing::Values("siglip", "open_clip-siglip"),
