@@ -1,4 +1,6 @@
 // saccade train dual: a dual encoder from pictures and their captions. In saccade-train alone (train_elsewhere.cc).
+#include "command_train.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -75,12 +77,13 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
   return report->left_out.empty() ? kDone : kSomeFailed;
 }
 
+}  // namespace
+
 CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path& path, const char* help) {
   return command.add_option_function<std::string>(
       name, [&path](const std::string& text) { path = text; }, help);
 }
 
-// What every training is asked, whatever it trains.
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
   const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
   add_path(command, "-o,--run", options.run,
@@ -124,16 +127,12 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
   command.add_flag("--dry-run", options.dry_run, "check options and data, write nothing, train nothing");
 }
 
-}  // namespace
-
 void hand_over(char** /*argv*/) {}
 
-void add_train_command(CLI::App& app, Command& chosen) {
+static void add_train_dual_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   DualTrainingOptions& options = arguments->options;
-  CLI::App* group = app.add_subcommand("train", "Train an encoder");
-  group->require_subcommand(1);
-  CLI::App* command = group->add_subcommand(
+  CLI::App* command = group.add_subcommand(
       "dual", "Train a dual encoder (CLIP's architecture) on pictures and their captions");
   command
       ->add_option("--dataset", arguments->datasets,
@@ -188,6 +187,12 @@ void add_train_command(CLI::App& app, Command& chosen) {
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
   });
+}
+
+void add_train_command(CLI::App& app, Command& chosen) {
+  CLI::App* group = app.add_subcommand("train", "Train an encoder");
+  group->require_subcommand(1);
+  add_train_dual_command(*group, chosen);
 }
 
 }  // namespace saccade::app

@@ -43,6 +43,7 @@ Json describe_training(const Json& task, const TrainingLoopOptions& options) {
   description["weight_decay"] = options.weight_decay;
   description["max_gradient_norm"] = options.max_gradient_norm;
   description["evaluate_every"] = options.evaluate_every;
+  if (options.patience > 0) description["patience"] = options.patience;
   description["seed"] = options.seed;
   return description;
 }
@@ -57,6 +58,9 @@ Status check_loop_options(const TrainingLoopOptions& options) {
   SACCADE_TRY(positive("largest gradient norm", options.max_gradient_norm));
   SACCADE_TRY(positive("steps between evaluations", static_cast<double>(options.evaluate_every)));
   SACCADE_TRY(positive("steps between checkpoints", static_cast<double>(options.checkpoint_every)));
+  if (options.patience < 0) {
+    return fail(ErrorCode::kUsage, "patience is {}, expected 0 or more", options.patience);
+  }
   if (!(options.warmup >= 0 && options.warmup <= 1)) {
     return fail(ErrorCode::kUsage, "warm-up is {}, expected 0 to 1", options.warmup);
   }
@@ -85,8 +89,8 @@ Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std:
   const auto started = std::chrono::steady_clock::now();
   const int64_t first_step = step_;
   std::future<Result<StepLoss>> next;
-  if (step_ < options_.steps) next = prepare(step_);
-  while (step_ < options_.steps && !stop.stop_requested()) {
+  if (!is_done()) next = prepare(step_);
+  while (!is_done() && !stop.stop_requested()) {
     SACCADE_ASSIGN(const StepLoss loss_of_step, next.get());
     if (step_ + 1 < options_.steps) next = prepare(step_ + 1);
     SACCADE_TRY(train_step(loss_of_step));
@@ -97,13 +101,13 @@ Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std:
     }
     const bool last = step_ == options_.steps;
     if (last || step_ % options_.evaluate_every == 0) SACCADE_TRY(evaluate());
-    if (last || step_ % options_.checkpoint_every == 0) SACCADE_TRY(save());
+    if (is_done() || step_ % options_.checkpoint_every == 0) SACCADE_TRY(save());
   }
   if (options_.steps == 0) SACCADE_TRY(evaluate());
   if (stop.stop_requested()) SACCADE_TRY(save());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   return TrainingOutcome{.steps = step_,
-                         .finished = step_ == options_.steps,
+                         .finished = is_done(),
                          .last_loss = mean_loss_,
                          .best = best_,
                          .best_step = best_step_,
@@ -112,6 +116,10 @@ Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std:
 
 std::future<Result<StepLoss>> TrainingLoop::prepare(int64_t step) {
   return std::async(std::launch::async, [this, step] { return task_.prepare(step); });
+}
+
+bool TrainingLoop::is_done() const {
+  return step_ == options_.steps || (options_.patience > 0 && waited_ >= options_.patience);
 }
 
 double TrainingLoop::learning_rate(int64_t step) const {
@@ -152,6 +160,7 @@ Status TrainingLoop::evaluate() {
   metrics_ += dump_json(line) + "\n";
   SACCADE_TRY(write_file_atomic(folder_.path() / "metrics.jsonl", metrics_));
   const bool is_best = best_step_ == 0 || !headline || !best_headline_ || *headline >= *best_headline_;
+  waited_ = is_best ? 0 : waited_ + 1;
   if (!is_best) return {};
   best_ = line["held_out"];
   best_headline_ = headline;
@@ -172,11 +181,9 @@ Status TrainingLoop::save() const {
     kept.push_back(tensor.to(at::kCPU).contiguous());
     named.push_back({name, view_of(kept.back())});
   }
-  const Json position{{"step", step_},
-                      {"mean_loss", mean_loss_},
-                      {"best_step", best_step_},
-                      {"best", best_},
-                      {"run", sha256_hex(dump_json(description_))}};
+  const Json position{{"step", step_},           {"mean_loss", mean_loss_},
+                      {"best_step", best_step_}, {"best", best_},
+                      {"waited", waited_},       {"run", sha256_hex(dump_json(description_))}};
   return write_safetensors(folder_.path() / kStateFile, named,
                            {{"position", dump_json(position)}, {"metrics", metrics_}});
 }
@@ -231,6 +238,10 @@ Status TrainingLoop::restore_position(const Json& position) {
   SACCADE_ASSIGN(best_step_, json_field<int64_t>(position, "best_step"));
   if (best_step_ < 0 || best_step_ > step_) {
     return fail(ErrorCode::kBadData, "\"best_step\" is {}, expected 0 to {}", best_step_, step_);
+  }
+  SACCADE_ASSIGN(waited_, json_field_or<int64_t>(position, "waited", 0));
+  if (waited_ < 0 || waited_ > step_) {
+    return fail(ErrorCode::kBadData, "\"waited\" is {}, expected 0 to {}", waited_, step_);
   }
   if (!position.contains("best")) return fail(ErrorCode::kBadData, "\"best\" is missing");
   if (best_step_ == 0) return {};  // not evaluated yet

@@ -59,8 +59,8 @@ class TrainingTask {
 };
 
 struct TrainingOutcome {
-  int64_t steps = 0;  // done in all
-  bool finished = false;
+  int64_t steps = 0;      // done in all
+  bool finished = false;  // all steps are done, or patience came to its end
   double last_loss = 0;
   Json best;  // "held_out" of the checkpoint in model/
   int64_t best_step = 0;
@@ -96,6 +96,7 @@ class TrainingLoop {
   Status restore_position(const Json& position);
   std::future<Result<StepLoss>> prepare(int64_t step);
   [[nodiscard]] double learning_rate(int64_t step) const;
+  [[nodiscard]] bool is_done() const;
 
   TrainingTask& task_;
   const TrainingLoopOptions& options_;
@@ -107,6 +108,7 @@ class TrainingLoop {
   Json best_ = Json::array();
   std::optional<double> best_headline_;
   int64_t best_step_ = 0;
+  int64_t waited_ = 0;  // evaluations since the best
   std::string metrics_;
 };
 

@@ -16,6 +16,8 @@ struct TrainingLoopOptions {
   double max_gradient_norm = 1.0;
   int64_t evaluate_every = 500;    // steps
   int64_t checkpoint_every = 500;  // steps
+  // Evaluations one after the other without a better figure after which the training ends; 0: it never does.
+  int64_t patience = 0;
   uint64_t seed = 1;
   bool dry_run = false;  // check everything, write nothing, train nothing
 };

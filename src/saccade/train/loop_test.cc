@@ -168,6 +168,43 @@ TEST_F(Loop, KeepsTheBestByTheTasksFigure) {
   EXPECT_EQ(last->best_step, 20);
 }
 
+TEST_F(Loop, EndsWhereItsPatienceDoes) {
+  options_.patience = 2;
+  options_.evaluate_every = 2;
+  options_.checkpoint_every = 100;
+  LineTask task;
+  task.figures = {0.1, 0.4, 0.3, 0.5, 0.2, 0.3, 0.9};
+  const auto outcome = train(task);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_TRUE(outcome->finished);
+  EXPECT_EQ(outcome->steps, 12);
+  EXPECT_EQ(outcome->best_step, 8);
+  EXPECT_EQ(metrics().size(), 6U);
+
+  LineTask again;  // which is over
+  const auto same = train(again);
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_TRUE(same->finished);
+  EXPECT_EQ(same->steps, 12);
+  EXPECT_EQ(same->best, (Json{{"figure", 0.5}}));
+  EXPECT_TRUE(again.prepared().empty());
+}
+
+TEST_F(Loop, WhatCameOfItIsNoDifference) {
+  LineTask task;
+  ASSERT_TRUE(train(task));
+  {
+    auto folder = TrainingFolder::open(options_.run, kKind, {}, false);
+    ASSERT_TRUE(folder);
+    ASSERT_TRUE(folder->conclude({{"words", "well"}}));
+  }
+  EXPECT_EQ(read_json(options_.run / "run.json").value()["outcome"]["words"], "well");
+  LineTask again;
+  const auto same = train(again);
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_EQ(read_json(options_.run / "run.json").value()["outcome"]["words"], "well");
+}
+
 TEST_F(Loop, AFailedStepEndsItAndSpoilsNothing) {
   LineTask broken;
   broken.broken_step = 7;

@@ -22,7 +22,7 @@ Json leaves(const Json& json) {
 std::string shown(const Json& value) {
   constexpr size_t kShown = 72;
   const std::string text = dump_json(value);
-  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+  return text.size() <= kShown ? text : fmt::format("{}...", text.substr(0, kShown));
 }
 
 }  // namespace
@@ -54,7 +54,10 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, std::string_vi
 
 Status TrainingFolder::read_description() {
   SACCADE_ASSIGN(there_, read_json(path_ / kRunFile));
-  if (there_.is_object() && there_.value("kind", Json()) == kind_) return {};
+  if (there_.is_object() && there_.value("kind", Json()) == kind_) {
+    there_.erase("outcome");
+    return {};
+  }
   return fail(ErrorCode::kMismatch,
               "run folder {}: its {} is not of a training (\"{}\"); choose another folder", path_.string(),
               kRunFile, kind_);
@@ -110,6 +113,12 @@ Status TrainingFolder::claim(const Json& description) {
   SACCADE_TRY(write_file_atomic(path_ / kRunFile, dump_json(description, 2) + "\n"));
   there_ = description;
   return {};
+}
+
+Status TrainingFolder::conclude(const Json& outcome) {
+  Json whole = there_;
+  whole["outcome"] = outcome;
+  return write_file_atomic(path_ / kRunFile, dump_json(whole, 2) + "\n");
 }
 
 }  // namespace saccade

@@ -32,6 +32,8 @@ class TrainingFolder {
   // Makes the folder, locks it and writes run.json, where that has not been done; checks it once more where
   // another process was faster.
   Status claim(const Json& description);
+  // Adds what came of the training to run.json, as "outcome", which no comparison looks at. After claim().
+  Status conclude(const Json& outcome);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
@@ -42,7 +44,7 @@ class TrainingFolder {
 
   std::filesystem::path path_;
   std::string kind_;
-  Json there_;  // run.json; null: not there
+  Json there_;  // run.json without its outcome; null: not there
   Descriptor lock_;
 };
 
