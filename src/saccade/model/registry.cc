@@ -8,7 +8,7 @@ namespace saccade {
 
 // The families, a line each: NAME_family is in the family's own file.
 #define SACCADE_FAMILIES(line) \
-  line(clip) line(jina_clip) line(siglip) line(blip2) line(bert) line(align) line(colpali)
+  line(clip) line(jina_clip) line(siglip) line(blip2) line(bert) line(align) line(colpali) line(head)
 
 #define SACCADE_DECLARE(name) extern const Family name##_family;
 SACCADE_FAMILIES(SACCADE_DECLARE)

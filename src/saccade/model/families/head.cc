@@ -1,0 +1,145 @@
+#include "saccade/model/families/head.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/model/config_fields.h"
+#include "saccade/model/encoder_parts.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kMaxWidth = 65'536;
+constexpr int64_t kRowsAtOnce = 1024;
+
+template <typename E>
+Result<E> word_field(const Json& json, const char* key) {
+  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
+  if (const auto value = from_word<E>(word)) return *value;
+  std::string known;
+  for (const EnumWord<E>& entry : enum_words(E{})) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.word);
+  }
+  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, known);
+}
+
+Result<int64_t> width_field(const Json& json, const char* key) {
+  SACCADE_ASSIGN(const auto width, json_field<int64_t>(json, key));
+  SACCADE_TRY(in_range(key, width, 1, kMaxWidth));
+  return width;
+}
+
+}  // namespace
+
+std::span<const EnumWord<HeadKind>> enum_words(HeadKind) {
+  static constexpr std::array<EnumWord<HeadKind>, 2> kWords{
+      {{HeadKind::kLinear, "linear"}, {HeadKind::kMlp, "mlp"}}};
+  return kWords;
+}
+
+Result<HeadConfig> head_config_from_json(const Json& json) {
+  HeadConfig config;
+  SACCADE_ASSIGN(config.kind, word_field<HeadKind>(json, "kind"));
+  SACCADE_ASSIGN(config.image_width, width_field(json, "image_width"));
+  SACCADE_ASSIGN(config.text_width, width_field(json, "text_width"));
+  SACCADE_ASSIGN(config.hidden_width, width_field(json, "hidden_width"));
+  SACCADE_ASSIGN(config.width, width_field(json, "width"));
+  SACCADE_ASSIGN(config.input.images, word_field<ImageStates>(json, "image_states"));
+  SACCADE_ASSIGN(config.input.texts, word_field<TextStates>(json, "text_states"));
+  SACCADE_ASSIGN(config.input.pooling, word_field<Pooling>(json, "pooling"));
+  const auto frozen = json.find("frozen");
+  if (frozen == json.end() || frozen->is_null()) return config;
+  FrozenId id;
+  SACCADE_ASSIGN(id.name, json_field<std::string>(*frozen, "name").in("\"frozen\""));
+  SACCADE_ASSIGN(id.family, json_field<std::string>(*frozen, "family").in("\"frozen\""));
+  SACCADE_ASSIGN(id.fingerprint, json_field<std::string>(*frozen, "fingerprint").in("\"frozen\""));
+  config.frozen = std::move(id);
+  return config;
+}
+
+Json head_config_json(const HeadConfig& config) {
+  Json frozen;
+  if (config.frozen) {
+    frozen = {{"name", config.frozen->name},
+              {"family", config.frozen->family},
+              {"fingerprint", config.frozen->fingerprint}};
+  }
+  return {{"model_type", "head"},
+          {"kind", word_of(config.kind)},
+          {"image_width", config.image_width},
+          {"text_width", config.text_width},
+          {"hidden_width", config.hidden_width},
+          {"width", config.width},
+          {"image_states", word_of(config.input.images)},
+          {"text_states", word_of(config.input.texts)},
+          {"pooling", word_of(config.input.pooling)},
+          {"frozen", std::move(frozen)}};
+}
+
+Result<std::string> frozen_path(const std::filesystem::path& head) {
+  const std::filesystem::path file = head / "frozen.json";
+  SACCADE_ASSIGN(const Json json, read_json(file));
+  SACCADE_ASSIGN(const auto path, json_field<std::string>(json, "path").in(file.string()));
+  return path;
+}
+
+Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const std::filesystem::path& folder,
+                                                       const EncoderOptions& options) {
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  const std::string type = checkpoint.config.is_object() ? checkpoint.config.value("model_type", "") : "";
+  if (type != "head") {
+    return fail(ErrorCode::kUnsupported, "checkpoint {}: no head (model_type \"{}\")", folder.string(), type);
+  }
+  return nn::without_exceptions(fmt::format("checkpoint {}", folder.string()),
+                                [&] { return open(checkpoint, options); });
+}
+
+Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const Checkpoint& checkpoint,
+                                                       const EncoderOptions& options) {
+  const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
+  auto result = std::make_unique<FeatureHead>();
+  SACCADE_ASSIGN(result->config_,
+                 head_config_from_json(checkpoint.config).in((checkpoint.folder / "config.json").string()));
+  SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "head"));
+  nn::LoadedParameters source(parts.weights.tensors);
+  SACCADE_ASSIGN(result->head_, HeadOf<nn::Tensor>::make(result->config_, source).in(where));
+  SACCADE_TRY(source.all_used({}).in(where));
+  result->fingerprint_ = parts.info.fingerprint;
+  result->parameters_ = parts.info.parameters;
+  result->logit_scale_ = std::exp(static_cast<float>(result->head_.log_scale().item()));
+  result->head_.pack(parts.dtype);
+  result->workspace_ = std::move(parts.workspace);
+  result->weights_ = std::move(parts.weights);
+  return result;
+}
+
+Result<Matrix<float>> FeatureHead::image_rows(MatrixView<const float> features) {
+  return rows(features, true);
+}
+
+Result<Matrix<float>> FeatureHead::text_rows(MatrixView<const float> features) {
+  return rows(features, false);
+}
+
+Result<Matrix<float>> FeatureHead::rows(MatrixView<const float> features, bool images) {
+  const int64_t expected = images ? config_.image_width : config_.text_width;
+  if (features.columns() != expected) {
+    return fail(ErrorCode::kMismatch, "features of {} of width {}, the head takes {}",
+                images ? "pictures" : "texts", features.columns(), expected);
+  }
+  Matrix<float> result(features.rows(), config_.width);
+  SACCADE_TRY(run_alone(mutex_, [&] {
+    for (int64_t first = 0; first < features.rows(); first += kRowsAtOnce) {
+      const int64_t count = std::min(kRowsAtOnce, features.rows() - first);
+      const nn::Tensor piece = nn::Tensor::borrow(features.row(first).data(), {count, expected},
+                                                  {features.stride(), 1}, DType::kF32, workspace_.get());
+      const nn::Tensor rows = images ? head_.images(piece) : head_.texts(piece);
+      store_rows(nn::normalize_rows(rows), first, result);
+    }
+  }));
+  return result;
+}
+
+}  // namespace saccade

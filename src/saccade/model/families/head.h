@@ -1,0 +1,146 @@
+// Projection heads on a frozen encoder: a linear layer or an MLP of two a side, into a space that pictures and
+// texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive loss.
+//
+// A head's checkpoint is small, and names the encoder it sits on:
+//   config.json        {"model_type": "head", "kind", "image_width", "text_width", "hidden_width", "width",
+//                       "image_states", "text_states", "pooling",
+//                       "frozen": {"name", "family", "fingerprint"}, or null: its features came from elsewhere}
+//   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder. Not
+//                      covered by the fingerprint: who moves the encoder writes the new place here
+//   model.safetensors  {image,text}_head.{in,out}.{weight,bias} (a linear head has "out" alone), logit_scale
+//   io.safetensors     features and what the training program made of them, for conformance
+#pragma once
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/words.h"
+#include "saccade/model/checkpoint.h"
+#include "saccade/model/head_input.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/workspace.h"
+
+namespace saccade {
+
+enum class HeadKind {
+  kLinear,  // one linear layer
+  kMlp,     // linear, GELU, linear
+};
+std::span<const EnumWord<HeadKind>> enum_words(HeadKind);  // "linear", "mlp"
+
+// The encoder that a head was trained on.
+struct FrozenId {
+  std::string name;
+  std::string family;
+  std::string fingerprint;
+  std::string path;  // absolute, or relative to the head's folder
+};
+
+struct HeadConfig {
+  HeadKind kind = HeadKind::kMlp;
+  int64_t image_width = 0;  // of what the heads read
+  int64_t text_width = 0;
+  int64_t hidden_width = 768;  // of an MLP
+  int64_t width = 768;         // of the shared space
+  HeadInput input;
+  std::optional<FrozenId> frozen;
+};
+// kBadData names the field.
+Result<HeadConfig> head_config_from_json(const Json& json);
+Json head_config_json(const HeadConfig& config);  // without the path
+// The path of frozen.json in a head's folder; kBadData, kNotFound.
+Result<std::string> frozen_path(const std::filesystem::path& head);
+
+// exp of it is what cosines are multiplied by; training begins with 1 / 0.07 (Radford et al. 2021).
+inline constexpr double kInitialLogScale = 2.6592600369327780;
+
+template <typename T>
+class HeadOf {
+ public:
+  static Result<HeadOf> make(const HeadConfig& config, nn::ParameterSourceOf<T>& source) {
+    HeadOf head;
+    SACCADE_ASSIGN(head.image_, side(config, source, "image_head.", config.image_width));
+    SACCADE_ASSIGN(head.text_, side(config, source, "text_head.", config.text_width));
+    SACCADE_ASSIGN(head.log_scale_, source.take("logit_scale", {}, {kInitialLogScale, 0}));
+    return head;
+  }
+  // [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
+  [[nodiscard]] T images(const T& features) const { return image_.forward(features); }
+  [[nodiscard]] T texts(const T& features) const { return text_.forward(features); }
+  [[nodiscard]] const T& log_scale() const { return log_scale_; }
+  void pack(DType dtype) {
+    image_.pack(dtype);
+    text_.pack(dtype);
+  }
+
+ private:
+  struct Side {
+    std::optional<nn::LinearOf<T>> in;
+    nn::LinearOf<T> out;
+    [[nodiscard]] T forward(const T& x) const {
+      return in ? out.forward(in->forward(x, nn::Activation::kGelu)) : out.forward(x);
+    }
+    void pack(DType dtype) {
+      if (in) in->pack(dtype);
+      out.pack(dtype);
+    }
+  };
+  static Result<Side> side(const HeadConfig& config, nn::ParameterSourceOf<T>& source,
+                           const std::string& prefix, int64_t width) {
+    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a standard deviation of
+    // 1 / sqrt(3 in).
+    const auto spread = [](int64_t in) { return 1 / std::sqrt(3.0 * static_cast<double>(in)); };
+    Side made;
+    if (config.kind == HeadKind::kMlp) {
+      SACCADE_ASSIGN(made.in,
+                     nn::LinearOf<T>::make(source, prefix + "in", width, config.hidden_width, spread(width)));
+      width = config.hidden_width;
+    }
+    SACCADE_ASSIGN(made.out,
+                   nn::LinearOf<T>::make(source, prefix + "out", width, config.width, spread(width)));
+    return made;
+  }
+
+  Side image_, text_;
+  T log_scale_;
+};
+
+// A head alone, without the encoder it sits on: for features that are there already. Thread-safe.
+class FeatureHead {
+ public:
+  // kUnsupported for a checkpoint of another family; errors as load_encoder's.
+  static Result<std::unique_ptr<FeatureHead>> open(const std::filesystem::path& folder,
+                                                   const EncoderOptions& options = {});
+  static Result<std::unique_ptr<FeatureHead>> open(const Checkpoint& checkpoint,
+                                                   const EncoderOptions& options);
+
+  [[nodiscard]] const HeadConfig& config() const { return config_; }
+  [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
+  [[nodiscard]] int64_t parameters() const { return parameters_; }
+  [[nodiscard]] float logit_scale() const { return logit_scale_; }
+
+  // [n, image_width] or [n, text_width] -> [n, width], rows of length 1. kMismatch for another width.
+  [[nodiscard]] Result<Matrix<float>> image_rows(MatrixView<const float> features);
+  [[nodiscard]] Result<Matrix<float>> text_rows(MatrixView<const float> features);
+
+ private:
+  Result<Matrix<float>> rows(MatrixView<const float> features, bool images);
+
+  HeadConfig config_;
+  std::string fingerprint_;
+  int64_t parameters_ = 0;
+  float logit_scale_ = 0;
+  std::unique_ptr<nn::Workspace> workspace_;
+  Weights weights_;
+  HeadOf<nn::Tensor> head_;
+  std::mutex mutex_;
+};
+
+}  // namespace saccade

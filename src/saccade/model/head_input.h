@@ -1,0 +1,62 @@
+// What heads on a frozen encoder read: one row a picture and one a text, of whatever states the encoder gives.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/words.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+enum class ImageStates {
+  kRows,       // the encoder's own rows, of length 1
+  kQueries,    // the states of a Q-Former's queries (FrozenFeatures)
+  kProjected,  // the same behind the checkpoint's own projection
+};
+std::span<const EnumWord<ImageStates>> enum_words(ImageStates);  // "rows", "queries", "projected"
+
+enum class TextStates {
+  kRows,    // the encoder's own rows, of length 1
+  kTokens,  // the states of a text's tokens (FrozenFeatures)
+};
+std::span<const EnumWord<TextStates>> enum_words(TextStates);  // "rows", "tokens"
+
+// How several states of an item become one row, column by column.
+enum class Pooling { kMean, kMax, kFirst, kLast };
+std::span<const EnumWord<Pooling>> enum_words(Pooling);  // "mean", "max", "first", "last"
+
+struct HeadInput {
+  ImageStates images = ImageStates::kRows;
+  TextStates texts = TextStates::kRows;
+  Pooling pooling = Pooling::kMean;
+
+  friend bool operator==(const HeadInput&, const HeadInput&) = default;
+};
+// "queries and tokens, their mean": for messages, and to tell kept features apart.
+std::string describe(const HeadInput& input);
+
+// Queries and tokens where the encoder gives states, else its rows.
+HeadInput usual_head_input(Encoder& encoder);
+
+struct HeadInputWidths {
+  int64_t images = 0;
+  int64_t texts = 0;
+};
+// kUsage for states that the encoder does not give, and for one that reads texts only.
+Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& input);
+
+// One row an item, [n, width] as head_input_widths has it. Errors as the encoder's, and those above. Cost: the
+// encoder's.
+Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
+                                       MatrixView<const float> pixels);
+Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,
+                                      std::span<const TokenizedText> texts);
+
+// One row an item of all its rows: [n, width]; 0 for an item without any.
+Matrix<float> pooled(const RowSets& sets, Pooling pooling);
+
+}  // namespace saccade
