@@ -1,7 +1,10 @@
 #include "saccade/index/dot_kernels.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "saccade/index/unroll.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -82,77 +85,142 @@ __attribute__((target("avx2,fma"))) void dot_avx2(const float* const* rows, int6
   }
 }
 
-// kRows rows with kQueries queries: 2 * kRows * kQueries sums of 16 lanes, at most 24 of the 32 registers.
-template <int kRows, int kQueries>
-__attribute__((target("avx512f,avx2,fma"))) void dot_group_avx512(const float* const* rows,
-                                                                  const float* queries, int64_t dim,
-                                                                  float* scores, int64_t score_stride) {
-  const int64_t padded = padded_dim(dim);
-  __m512 sums[kRows][kQueries][2];
-  for (int r = 0; r < kRows; ++r) {
-    for (int q = 0; q < kQueries; ++q) sums[r][q][0] = sums[r][q][1] = _mm512_setzero_ps();
-  }
+// For the forms with a mask: GCC 12 warns about its own intrinsics without (GCC bug 105593).
+constexpr __mmask16 kAllLanes = 0xffff;
+
+// One row with one query. A single query waits for memory, which is quickest read in one stream (43 GB/s
+// against 26 in four).
+__attribute__((target("avx512f,avx2,fma"))) float dot_one_avx512(const float* row, const float* query,
+                                                                 int64_t dim, const float* next) {
+  __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
   int64_t c = 0;
   for (; c + kDotLanes <= dim; c += kDotLanes) {
     for (int half = 0; half < 2; ++half) {
-      __m512 query[kQueries];
-      for (int q = 0; q < kQueries; ++q) query[q] = _mm512_loadu_ps(queries + q * padded + c + half * 16);
-      for (int r = 0; r < kRows; ++r) {
-        const __m512 row = _mm512_loadu_ps(rows[r] + c + half * 16);
-        if (kQueries == 1) {  // each row is read once: ask for one further on
-          _mm_prefetch(reinterpret_cast<const char*>(rows[r + kDotRowGroup] + c + half * 16), _MM_HINT_T0);
-        }
-        for (int q = 0; q < kQueries; ++q)
-          sums[r][q][half] = _mm512_fmadd_ps(row, query[q], sums[r][q][half]);
-      }
+      const int64_t at = c + half * 16;
+      _mm_prefetch(reinterpret_cast<const char*>(next + at), _MM_HINT_T0);
+      sums[half] = _mm512_fmadd_ps(_mm512_loadu_ps(row + at), _mm512_loadu_ps(query + at), sums[half]);
     }
   }
   for (int half = 0; half < 2 && c + half * 16 < dim; ++half) {
-    const int64_t left = dim - c - half * 16;
-    const auto present = static_cast<__mmask16>(left >= 16 ? 0xffffU : (1U << left) - 1U);
-    for (int r = 0; r < kRows; ++r) {
-      const __m512 row = _mm512_maskz_loadu_ps(present, rows[r] + c + half * 16);
+    const int64_t at = c + half * 16;
+    const auto present = static_cast<__mmask16>(dim - at >= 16 ? 0xffffU : (1U << (dim - at)) - 1U);
+    sums[half] =
+        _mm512_fmadd_ps(_mm512_maskz_loadu_ps(present, row + at), _mm512_loadu_ps(query + at), sums[half]);
+  }
+  alignas(64) std::array<float, 16> lanes;
+  _mm512_store_ps(lanes.data(), _mm512_add_ps(sums[0], sums[1]));
+  return sum_8_lanes(_mm256_add_ps(_mm256_load_ps(lanes.data()), _mm256_load_ps(lanes.data() + 8)));
+}
+
+// The last steps of four sums of 16 lanes, one a row: four scores.
+__attribute__((target("avx512f,avx2,fma"), always_inline)) inline void sum_16_lanes(const __m512* rows,
+                                                                                    float* scores) {
+  __m512 pairs[2];  // 8 lanes of one row, then of the next
+  for (int i = 0; i < 2; ++i) {
+    const __m512 a = rows[2 * i];
+    const __m512 b = rows[2 * i + 1];
+    pairs[i] = _mm512_add_ps(_mm512_maskz_shuffle_f32x4(kAllLanes, a, b, 0x44),
+                             _mm512_maskz_shuffle_f32x4(kAllLanes, a, b, 0xee));
+  }
+  __m512 sums = _mm512_add_ps(_mm512_maskz_shuffle_f32x4(kAllLanes, pairs[0], pairs[1], 0x88),
+                              _mm512_maskz_shuffle_f32x4(kAllLanes, pairs[0], pairs[1], 0xdd));
+  sums = _mm512_add_ps(sums, _mm512_maskz_permute_ps(kAllLanes, sums, 0xee));
+  sums = _mm512_add_ps(sums, _mm512_maskz_permute_ps(kAllLanes, sums, 0x55));
+  // One sum a quarter now; those lie side by side after this.
+  // In a register: compressing into memory takes some AMD processors a hundred cycles.
+  _mm512_mask_storeu_ps(scores, 0x000f, _mm512_maskz_compress_ps(0x1111, sums));
+}
+
+constexpr int64_t kBlockQueries512 = 6;
+constexpr int64_t kKeptFloats = 4096;  // 16 KiB: eight rows of 512
+
+// Four rows with kQueries queries. The halves of the 32 lanes are summed one after the other, so that twice as
+// many pairs have their sums in registers and each value loaded meets more others: 10 loads for 24
+// multiply-adds. kFetch: asks for the rows that come next.
+template <int kQueries, bool kFetch>
+__attribute__((target("avx512f,avx2,fma"))) void dot_block_avx512(const float* const* rows,
+                                                                  const float* queries, int64_t dim,
+                                                                  float* scores, int64_t score_stride) {
+  constexpr int kRows = kDotRowGroup;
+  const int64_t padded = padded_dim(dim);
+  const float* const row_0 = rows[0];
+  const float* const row_1 = rows[1];
+  const float* const row_2 = rows[2];
+  const float* const row_3 = rows[3];
+  __m512 first[kQueries][kRows];
+  for (int half = 0; half < 2; ++half) {
+    __m512 sums[kQueries][kRows];
+    for (int q = 0; q < kQueries; ++q) {
+      for (int r = 0; r < kRows; ++r) sums[q][r] = _mm512_setzero_ps();
+    }
+    int64_t c = half * 16;
+    for (; c + 16 <= dim; c += kDotLanes) {
+      const __m512 row[kRows] = {_mm512_loadu_ps(row_0 + c), _mm512_loadu_ps(row_1 + c),
+                                 _mm512_loadu_ps(row_2 + c), _mm512_loadu_ps(row_3 + c)};
+      if (kFetch) {
+        for (int r = 0; r < kRows; ++r) {
+          _mm_prefetch(reinterpret_cast<const char*>(rows[r + kRows] + c), _MM_HINT_T0);
+        }
+      }
       for (int q = 0; q < kQueries; ++q) {
-        const __m512 query = _mm512_loadu_ps(queries + q * padded + c + half * 16);
-        sums[r][q][half] = _mm512_fmadd_ps(row, query, sums[r][q][half]);
+        const __m512 query = _mm512_loadu_ps(queries + q * padded + c);
+        for (int r = 0; r < kRows; ++r) sums[q][r] = _mm512_fmadd_ps(row[r], query, sums[q][r]);
+      }
+    }
+    if (c < dim) {
+      const auto present = static_cast<__mmask16>((1U << (dim - c)) - 1U);
+      for (int q = 0; q < kQueries; ++q) {
+        const __m512 query = _mm512_loadu_ps(queries + q * padded + c);
+        for (int r = 0; r < kRows; ++r) {
+          sums[q][r] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(present, rows[r] + c), query, sums[q][r]);
+        }
+      }
+    }
+    for (int q = 0; q < kQueries; ++q) {
+      for (int r = 0; r < kRows; ++r) {
+        first[q][r] = half == 0 ? sums[q][r] : _mm512_add_ps(first[q][r], sums[q][r]);
       }
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int q = 0; q < kQueries; ++q) {
-      // Through memory: GCC 12 warns about its own intrinsics that halve a register (GCC bug 105593).
-      alignas(64) std::array<float, 16> lanes;
-      _mm512_store_ps(lanes.data(), _mm512_add_ps(sums[r][q][0], sums[r][q][1]));
-      scores[q * score_stride + r] =
-          sum_8_lanes(_mm256_add_ps(_mm256_load_ps(lanes.data()), _mm256_load_ps(lanes.data() + 8)));
+  SACCADE_UNROLL
+  for (int q = 0; q < kQueries; ++q) sum_16_lanes(first[q], scores + q * score_stride);
+}
+
+using DotKernelBlock = void (*)(const float* const*, const float*, int64_t, float*, int64_t);
+
+template <bool kFetch>
+void dot_any_block_avx512(const float* const* rows, const float* queries, int64_t query_count, int64_t dim,
+                          float* scores, int64_t score_stride) {
+  constexpr DotKernelBlock kBlocks[kBlockQueries512] = {
+      dot_block_avx512<1, kFetch>, dot_block_avx512<2, kFetch>, dot_block_avx512<3, kFetch>,
+      dot_block_avx512<4, kFetch>, dot_block_avx512<5, kFetch>, dot_block_avx512<6, kFetch>};
+  kBlocks[query_count - 1](rows, queries, dim, scores, score_stride);
+}
+
+void dot_avx512(const float* const* rows, int64_t row_count, const float* queries, int64_t query_count,
+                int64_t dim, float* scores) {
+  const int64_t padded = padded_dim(dim);
+  int64_t r = 0;
+  if (query_count > 1) {
+    // Rows that stay in the first-level cache beside a block of queries, while all queries pass by.
+    const int64_t kept =
+        std::max(int64_t{1}, kKeptFloats / std::max(dim, int64_t{1}) / kDotRowGroup) * kDotRowGroup;
+    while (r + kDotRowGroup <= row_count) {
+      const int64_t end = r + std::min(kept, (row_count - r) / kDotRowGroup * kDotRowGroup);
+      for (int64_t q = 0; q < query_count; q += kBlockQueries512) {
+        const int64_t count = std::min(query_count - q, kBlockQueries512);
+        const auto block = q == 0 ? dot_any_block_avx512<true> : dot_any_block_avx512<false>;
+        for (int64_t i = r; i < end; i += kDotRowGroup) {
+          block(rows + i, queries + q * padded, count, dim, scores + q * row_count + i, row_count);
+        }
+      }
+      r = end;
     }
   }
-}
-
-template <int kQueries>
-__attribute__((target("avx512f,avx2,fma"))) void dot_queries_avx512(const float* const* rows,
-                                                                    int64_t row_count, const float* queries,
-                                                                    int64_t dim, float* scores) {
-  int64_t r = 0;
-  // A single query waits for memory, which is quickest read in one stream (43 GB/s against 26 in four);
-  // several queries share the rows they load.
-  constexpr bool kGrouped = kQueries > 1;
-  for (; kGrouped && r + kDotRowGroup <= row_count; r += kDotRowGroup) {
-    dot_group_avx512<kDotRowGroup, kQueries>(rows + r, queries, dim, scores + r, row_count);
-  }
-  for (; r < row_count; ++r) dot_group_avx512<1, kQueries>(rows + r, queries, dim, scores + r, row_count);
-}
-
-__attribute__((target("avx512f,avx2,fma"))) void dot_avx512(const float* const* rows, int64_t row_count,
-                                                            const float* queries, int64_t query_count,
-                                                            int64_t dim, float* scores) {
-  const int64_t padded = padded_dim(dim);
-  int64_t q = 0;
-  for (; q + 3 <= query_count; q += 3) {
-    dot_queries_avx512<3>(rows, row_count, queries + q * padded, dim, scores + q * row_count);
-  }
-  for (; q < query_count; ++q) {
-    dot_queries_avx512<1>(rows, row_count, queries + q * padded, dim, scores + q * row_count);
+  for (; r < row_count; ++r) {
+    for (int64_t q = 0; q < query_count; ++q) {
+      scores[q * row_count + r] = dot_one_avx512(rows[r], queries + q * padded, dim, rows[r + kDotRowGroup]);
+    }
   }
 }
 

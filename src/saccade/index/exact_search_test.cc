@@ -66,20 +66,30 @@ Answers best_rows(MatrixView<const float> rows, MatrixView<const float> queries,
 
 TEST(DotKernels, AllGiveTheSameBitsAndAgreeWithDouble) {
   EXPECT_EQ(dot_kernels().back().name, "portable");
+  constexpr int64_t kMostRows = 23;  // more than stay in the first-level cache, whole groups and a rest
   for (const int64_t dim : {1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 100, 192, 512, 515}) {
-    const Matrix<float> rows = random_rows(9, dim, 1);
-    const Matrix<float> raw = random_rows(5, dim, 2);
-    Matrix<float> queries(5, padded_dim(dim));
-    for (int64_t q = 0; q < 5; ++q) std::ranges::copy(raw.row(q), queries.row(q).begin());
-    for (const int64_t row_count : {1, 3, 4, 9}) {
+    const Matrix<float> rows = random_rows(kMostRows, dim, 1);
+    const Matrix<float> raw = random_rows(13, dim, 2);
+    Matrix<float> queries(13, padded_dim(dim));
+    for (int64_t q = 0; q < 13; ++q) std::ranges::copy(raw.row(q), queries.row(q).begin());
+    for (const auto& [row_count, query_count] : {std::pair<int64_t, int64_t>{1, 5},
+                                                 {3, 2},
+                                                 {4, 1},
+                                                 {4, 3},
+                                                 {9, 4},
+                                                 {kMostRows, 5},
+                                                 {kMostRows, 6},
+                                                 {kMostRows, 13}}) {
       std::vector<const float*> pointers;
-      for (int64_t r = 0; r < row_count + kDotRowGroup; ++r) pointers.push_back(rows.row(r % 9).data());
+      for (int64_t r = 0; r < row_count + kDotRowGroup; ++r) {
+        pointers.push_back(rows.row(r % kMostRows).data());
+      }
       std::vector<std::vector<float>> scores;
       for (const NamedDotKernel& kernel : dot_kernels()) {
-        scores.emplace_back(static_cast<size_t>(row_count * 5), -1.0F);
-        kernel.run(pointers.data(), row_count, queries.data(), 5, dim, scores.back().data());
+        scores.emplace_back(static_cast<size_t>(row_count * query_count), -1.0F);
+        kernel.run(pointers.data(), row_count, queries.data(), query_count, dim, scores.back().data());
       }
-      for (int64_t q = 0; q < 5; ++q) {
+      for (int64_t q = 0; q < query_count; ++q) {
         for (int64_t r = 0; r < row_count; ++r) {
           const auto at = static_cast<size_t>(q * row_count + r);
           EXPECT_NEAR(scores.back()[at], dot_in_double(rows.row(r), raw.row(q)), 3e-7) << "dim " << dim;
