@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
+#include "saccade/index/best_rows.h"
+#include "saccade/index/bounded_search.h"
 #include "saccade/index/dot_kernels.h"
 
 namespace saccade {
@@ -16,31 +19,6 @@ constexpr int64_t kBlockQueries = 64;
 // A part is what one thread takes at a time; smaller ones
 // would spend their time filling their lists of the best.
 constexpr int64_t kMinPartRows = 4096;
-
-// The best k of the rows offered so far, as a heap with the worst on top. Rows come in ascending order, so
-// that of equal scores the one that is already in stays in.
-class BestRows {
- public:
-  explicit BestRows(int64_t k) : k_(static_cast<size_t>(k)) {}
-
-  void offer(int64_t row, float score) {
-    if (heap_.size() == k_) {
-      if (!(score > heap_.front().score)) return;  // NaN ends here too
-      std::pop_heap(heap_.begin(), heap_.end(), ranks_before);
-      heap_.back() = {row, score};
-    } else {
-      if (score != score) return;
-      heap_.push_back({row, score});
-    }
-    std::push_heap(heap_.begin(), heap_.end(), ranks_before);
-  }
-
-  [[nodiscard]] const std::vector<RowScore>& rows() const { return heap_; }
-
- private:
-  size_t k_;
-  std::vector<RowScore> heap_;
-};
 
 // Scores rows [begin, end) against a block of queries and offers them to `best`, one list a query.
 void search_part(MatrixView<const float> rows, int64_t begin, int64_t end, std::span<const uint8_t> allowed,
@@ -75,54 +53,110 @@ void search_part(MatrixView<const float> rows, int64_t begin, int64_t end, std::
   }
 }
 
+int64_t count_allowed(const SearchedRows& searched) {
+  if (searched.allowed.empty()) return searched.rows.rows();
+  return std::ranges::count_if(searched.allowed, [](uint8_t flag) { return flag != 0; });
+}
+
+// The queries as rows in eight bits are held against; none where these are not to be used. More than
+// kBoundedQueries wait for arithmetic, not for memory, and that is as quick in full.
+std::vector<Int8Query> int8_queries(const SearchedRows& searched, MatrixView<const float> queries,
+                                    int64_t k) {
+  if (searched.int8.count == 0 || queries.rows() > kBoundedQueries) return {};
+  const int64_t allowed = count_allowed(searched);
+  if (k > allowed / 8 || allowed < searched.rows.rows() / 4) return {};
+  std::vector<Int8Query> made;
+  for (int64_t q = 0; q < queries.rows(); ++q) {
+    made.push_back(make_int8_query(queries.row(q)));
+    if (!made.back().usable) return {};
+  }
+  return made;
+}
+
+Status check_search(const SearchedRows& searched, MatrixView<const float> queries, int64_t k) {
+  const MatrixView<const float> rows = searched.rows;
+  if (k < 0) return fail(ErrorCode::kUsage, "k is {}, expected 0 or more", k);
+  if (rows.rows() > 0 && queries.rows() > 0 && rows.columns() != queries.columns()) {
+    return fail(ErrorCode::kMismatch, "queries have {} columns, the rows searched have {}", queries.columns(),
+                rows.columns());
+  }
+  if (!searched.allowed.empty() && static_cast<int64_t>(searched.allowed.size()) != rows.rows()) {
+    return fail(ErrorCode::kMismatch, "the filter covers {} rows, there are {}", searched.allowed.size(),
+                rows.rows());
+  }
+  const Int8Rows& int8 = searched.int8;
+  if (int8.count > 0 && (int8.dim != rows.columns() || int8.count > rows.rows())) {
+    return fail(ErrorCode::kMismatch, "{} rows of {} columns in eight bits, the rows searched are {} of {}",
+                int8.count, int8.dim, rows.rows(), rows.columns());
+  }
+  return {};
+}
+
+// Offers rows from `from` on to the lists of the best, one a query. padded: the queries.
+void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<float>& padded, int64_t k,
+                    ThreadPool& pool, std::span<BestRows> best) {
+  const int64_t rows = searched.rows.rows() - from;
+  if (rows == 0) return;
+  // What the best k are does not depend on how rows are cut into parts: ranks_before orders them totally.
+  const int64_t part_rows = std::max(kMinPartRows, rows / (int64_t{4} * pool.size()) + 1);
+  const int64_t parts = (rows + part_rows - 1) / part_rows;
+  const DotKernel dot = dot_kernels().front().run;
+  for (int64_t first = 0; first < padded.rows(); first += kBlockQueries) {
+    const int64_t block = std::min(kBlockQueries, padded.rows() - first);
+    std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts),
+                                             std::vector<BestRows>(static_cast<size_t>(block), BestRows(k)));
+    pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        search_part(searched.rows, from + part * part_rows, from + std::min(rows, (part + 1) * part_rows),
+                    searched.allowed, padded, first, lists[static_cast<size_t>(part)], dot);
+      }
+    });
+    for (const std::vector<BestRows>& part : lists) {
+      for (size_t q = 0; q < part.size(); ++q) {
+        BestRows& all = best[static_cast<size_t>(first) + q];
+        for (const RowScore& row : part[q].rows()) all.offer(row.row, row.score);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 bool ranks_before(const RowScore& a, const RowScore& b) {
   return a.score > b.score || (a.score == b.score && a.row < b.row);
 }
 
-Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
-                                                        MatrixView<const float> queries, int64_t k,
-                                                        ThreadPool& pool, std::span<const uint8_t> allowed) {
-  if (k < 0) return fail(ErrorCode::kUsage, "k is {}, expected 0 or more", k);
-  if (rows.rows() > 0 && queries.rows() > 0 && rows.columns() != queries.columns()) {
-    return fail(ErrorCode::kMismatch, "queries have {} columns, the rows searched have {}", queries.columns(),
-                rows.columns());
-  }
-  if (!allowed.empty() && static_cast<int64_t>(allowed.size()) != rows.rows()) {
-    return fail(ErrorCode::kMismatch, "the filter covers {} rows, there are {}", allowed.size(), rows.rows());
-  }
-  std::vector<std::vector<RowScore>> answers(static_cast<size_t>(queries.rows()));
-  if (k == 0 || rows.rows() == 0 || queries.rows() == 0) return answers;
+Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
+                            ThreadPool& pool) {
+  SACCADE_TRY(check_search(searched, queries, k));
+  const MatrixView<const float> rows = searched.rows;
+  FoundRows found;
+  found.best.resize(static_cast<size_t>(queries.rows()));
+  if (k == 0 || rows.rows() == 0 || queries.rows() == 0) return found;
 
   Matrix<float> padded(queries.rows(), padded_dim(rows.columns()));
   for (int64_t q = 0; q < queries.rows(); ++q) std::ranges::copy(queries.row(q), padded.row(q).begin());
-
-  // What the best k are does not depend on how rows are cut into parts: ranks_before orders them totally.
-  const int64_t part_rows = std::max(kMinPartRows, rows.rows() / (int64_t{4} * pool.size()) + 1);
-  const int64_t parts = (rows.rows() + part_rows - 1) / part_rows;
-  const DotKernel dot = dot_kernels().front().run;
-  for (int64_t first = 0; first < queries.rows(); first += kBlockQueries) {
-    const int64_t block = std::min(kBlockQueries, queries.rows() - first);
-    std::vector<std::vector<BestRows>> best(static_cast<size_t>(parts),
-                                            std::vector<BestRows>(static_cast<size_t>(block), BestRows(k)));
-    pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part) {
-        search_part(rows, part * part_rows, std::min(rows.rows(), (part + 1) * part_rows), allowed, padded,
-                    first, best[static_cast<size_t>(part)], dot);
-      }
-    });
-    for (int64_t q = 0; q < block; ++q) {
-      std::vector<RowScore>& answer = answers[static_cast<size_t>(first + q)];
-      for (const std::vector<BestRows>& part : best) {
-        const std::vector<RowScore>& found = part[static_cast<size_t>(q)].rows();
-        answer.insert(answer.end(), found.begin(), found.end());
-      }
-      std::ranges::sort(answer, ranks_before);
-      if (static_cast<int64_t>(answer.size()) > k) answer.resize(static_cast<size_t>(k));
-    }
+  std::vector<BestRows> best(static_cast<size_t>(queries.rows()), BestRows(k));
+  const std::vector<Int8Query> by_codes = int8_queries(searched, queries, k);
+  if (!by_codes.empty()) {
+    BoundedBest bounded = bounded_search(rows, searched.int8, by_codes, std::as_const(padded).view(), k,
+                                         searched.allowed, pool);
+    best = std::move(bounded.best);
+    found.rescored = std::move(bounded.rescored);
   }
-  return answers;
+  search_in_full(searched, by_codes.empty() ? 0 : searched.int8.count, padded, k, pool, best);
+  for (size_t q = 0; q < best.size(); ++q) {
+    found.best[q] = best[q].rows();
+    std::ranges::sort(found.best[q], ranks_before);
+  }
+  return found;
+}
+
+Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
+                                                        MatrixView<const float> queries, int64_t k,
+                                                        ThreadPool& pool, std::span<const uint8_t> allowed) {
+  SACCADE_ASSIGN(FoundRows found, find_rows({rows, allowed, {}}, queries, k, pool));
+  return std::move(found.best);
 }
 
 }  // namespace saccade

@@ -8,6 +8,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/threads.h"
+#include "saccade/index/int8_rows.h"
 
 namespace saccade {
 
@@ -19,10 +20,35 @@ struct RowScore {
 // Higher scores first; equal scores by row number, lower first, so that answers are stable.
 bool ranks_before(const RowScore& a, const RowScore& b);
 
-// For each query, the min(k, allowed rows) best rows, best first. rows: [n, dim], queries: [m, dim].
-// `allowed`: empty, or one byte a row, 0 leaves the row out. A row whose score is NaN is never returned.
-// The same answer for any number of threads, and for a query alone or among others.
-// Cost: reads all rows once a block of queries; at n x dim beyond the caches it runs at memory speed.
+// What is searched. All borrowed.
+struct SearchedRows {
+  MatrixView<const float> rows;           // [n, dim]
+  std::span<const uint8_t> allowed = {};  // empty, or one byte a row, 0 leaves the row out
+  Int8Rows int8 = {};                     // the first rows in eight bits; count 0: none
+};
+
+struct FoundRows {
+  // For each query, the min(k, allowed rows) best rows, best first.
+  std::vector<std::vector<RowScore>> best;
+  // For each query, how many rows were scored in full of those whose eight bits were looked at; empty where
+  // all rows were scored in full.
+  std::vector<int64_t> rescored;
+};
+
+// Scores queries, [m, dim], against all rows. A row whose score is NaN is never returned. The same answer, bit
+// for bit, for any number of threads, for a query alone or among others, and with rows in eight bits or
+// without: of these it is known how far they are off (int8_rows.h), and what they leave in question is scored
+// in full. kUsage for a negative k, kMismatch for widths or a filter that do not fit. Thread-safe.
+//
+// Cost: of one query or a few, a read of all rows at the speed of memory; of many, n x m x dim multiply-adds,
+// about two thirds as fast as a bare matrix product. With rows in eight bits a quarter of the bytes, and the
+// rows in question; they are not used for more than 16 queries, for k above an eighth of the rows that are
+// allowed, nor where fewer than a quarter are allowed: a read in full is sooner then. Memory: lists of the
+// best, of 64 queries at a time.
+Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
+                            ThreadPool& pool);
+
+// Likewise, without rows in eight bits.
 Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
                                                         MatrixView<const float> queries, int64_t k,
                                                         ThreadPool& pool,

@@ -1,0 +1,171 @@
+#include "saccade/index/int8_rows.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "saccade/core/random.h"
+#include "saccade/index/dot_kernels.h"
+
+namespace saccade {
+namespace {
+
+constexpr double kMostLength = 0x1p40;
+
+// A float no smaller.
+float rounded_up(double value) {
+  const auto rounded = static_cast<float>(value);
+  return static_cast<double>(rounded) >= value
+             ? rounded
+             : std::nextafter(rounded, std::numeric_limits<float>::infinity());
+}
+
+double length_of(std::span<const double> values) {
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  return std::sqrt(squares);
+}
+
+// Bits that depend on the column alone.
+uint64_t column_bits(int64_t column) {
+  return SplitMix(0x5ACC'ADE0, column).next();
+}
+
+// H v. values: [int8_columns(v's length)].
+std::vector<double> rotated(std::span<const float> v, const std::vector<double>& signs) {
+  std::vector<double> values(signs.size());
+  for (size_t c = 0; c < v.size(); ++c) values[c] = signs[c] * static_cast<double>(v[c]);
+  const size_t columns = values.size();
+  const size_t block = columns & (~columns + 1);  // the lowest bit that is set
+  for (size_t half = 1; half < block; half *= 2) {
+    for (size_t first = 0; first < columns; first += 2 * half) {
+      double* low = values.data() + first;
+      double* high = low + half;
+      for (size_t i = 0; i < half; ++i) {
+        const double a = low[i];
+        const double b = high[i];
+        low[i] = a + b;
+        high[i] = a - b;
+      }
+    }
+  }
+  const double scale = 1 / std::sqrt(static_cast<double>(block));
+  for (double& value : values) value *= scale;
+  return values;
+}
+
+std::vector<double> column_signs(int64_t dim) {
+  std::vector<double> signs(static_cast<size_t>(int8_columns(dim)));
+  for (size_t c = 0; c < signs.size(); ++c) {
+    signs[c] = (column_bits(static_cast<int64_t>(c)) & 1) != 0 ? 1.0 : -1.0;
+  }
+  return signs;
+}
+
+// The nearest steps of `scale` to the values, which become what is left of them.
+float take_steps(std::span<double> values, float scale, std::span<int8_t> steps) {
+  for (size_t c = 0; c < values.size(); ++c) {
+    const double step =
+        scale > 0 ? std::clamp(std::nearbyint(values[c] / static_cast<double>(scale)), -127.0, 127.0) : 0.0;
+    steps[c] = static_cast<int8_t>(step);
+    values[c] -= step * static_cast<double>(scale);
+  }
+  return scale;
+}
+
+float scale_of(std::span<const double> values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return static_cast<float>(largest / 127);
+}
+
+}  // namespace
+
+Int8Terms read_int8_terms(const std::byte* row, int64_t columns) {
+  Int8Terms terms;
+  std::memcpy(&terms.scale, row + columns, sizeof(float));
+  std::memcpy(&terms.error, row + columns + 4, sizeof(float));
+  std::memcpy(&terms.check, row + columns + 8, sizeof(uint32_t));
+  return terms;
+}
+
+Int8Encoder::Int8Encoder(int64_t dim)
+    : dim_(dim), signs_(column_signs(dim)), check_part_(int8_check_part(int8_columns(dim))) {
+  assert(dim > 0 && dim <= kMaxInt8Columns);
+}
+
+void Int8Encoder::encode(std::span<const float> row, int64_t number, std::span<std::byte> out) const {
+  const auto columns = static_cast<size_t>(int8_columns(dim_));
+  assert(static_cast<int64_t>(row.size()) == dim_ &&
+         static_cast<int64_t>(out.size()) == int8_row_bytes(dim_));
+  std::vector<double> values = rotated(row, signs_);
+  const double length = length_of(values);
+  std::vector<int8_t> steps(columns);
+  float scale = 0;
+  float error = std::numeric_limits<float>::infinity();
+  if (length <= kMostLength) {
+    scale = take_steps(values, scale_of(values), steps);
+    error = rounded_up(length_of(values) * (1 + 1e-9) + 1e-14 * length);
+  }
+  int32_t product = 0;
+  for (size_t c = 0; c < columns; ++c) {
+    const int code = steps[c] + 128;
+    out[c] = static_cast<std::byte>(code);
+    product += code * check_part_[c];
+  }
+  uint32_t bits[3] = {};
+  std::memcpy(&bits[0], &scale, sizeof(float));
+  std::memcpy(&bits[1], &error, sizeof(float));
+  bits[2] = row_check(product, bits[0], bits[1], number);
+  std::memcpy(out.data() + columns, bits, sizeof(bits));
+}
+
+std::vector<int8_t> int8_check_part(int64_t columns) {
+  std::vector<int8_t> part(static_cast<size_t>(columns));
+  for (int64_t c = 0; c < columns; ++c) {
+    const auto bits = static_cast<int>(column_bits(c) >> 32 & 0x7f);  // 0 to 127
+    part[static_cast<size_t>(c)] = static_cast<int8_t>(((bits - 63) | 1));
+  }
+  return part;
+}
+
+Int8Query make_int8_query(std::span<const float> query) {
+  Int8Query made;
+  const auto dim = static_cast<int64_t>(query.size());
+  const auto columns = static_cast<size_t>(int8_columns(dim));
+  std::vector<double> values = rotated(query, column_signs(dim));
+  const double length = length_of(values);
+  if (!(length <= kMostLength)) return made;
+  made.usable = true;
+  made.parts.resize(2 * columns);
+  double part_lengths = 0;  // |t1 d1| + |t2 d2|
+  for (size_t p = 0; p < 2; ++p) {
+    const std::span<int8_t> steps(made.parts.data() + p * columns, columns);
+    made.step[p] = take_steps(values, scale_of(values), steps);
+    double squares = 0;
+    for (const int8_t step : steps) {
+      squares += static_cast<double>(step) * step;
+      made.start[p] += 128 * step;
+    }
+    part_lengths += std::sqrt(squares) * static_cast<double>(made.step[p]);
+  }
+  const double left = length_of(values) * (1 + 1e-9) + 1e-14 * length;  // |f|
+  constexpr double kUnit = 0x1p-24;
+  const double roundings = static_cast<double>(padded_dim(dim) / kDotLanes + 6) * kUnit;
+  const double of_score = roundings / (1 - roundings);  // g
+  // What the roundings of a, of the bound and of their sum come to.
+  constexpr double kOfSum = 16 * kUnit;
+  constexpr double kOfBound = 1 + 16 * kUnit;
+  const double long_code = 127 * std::sqrt(static_cast<double>(columns));
+  made.of_scale = rounded_up(long_code * (left + of_score * length + kOfSum * part_lengths) * kOfBound);
+  // Never 0, which times an infinite E would be no number.
+  made.of_error = std::max(rounded_up((1 + of_score) * length * (1 + 1e-9) * kOfBound),
+                           std::numeric_limits<float>::min());
+  // What is lost below the least normal number: 2^-150 a step, times scales of up to 2^40.
+  made.least = rounded_up(static_cast<double>(columns) * 0x1p-100);
+  return made;
+}
+
+}  // namespace saccade

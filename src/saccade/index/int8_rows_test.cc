@@ -1,0 +1,489 @@
+// Rows in eight bits: that the bound holds, and that a search over them answers what one without them does.
+#include "saccade/index/int8_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <ostream>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/rows.h"
+#include "saccade/index/dot_kernels.h"
+#include "saccade/index/exact_search.h"
+
+namespace saccade {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Matrix<float> random_rows(int64_t rows, int64_t columns, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Matrix<float> result(rows, columns);
+  for (float& value : result.values()) value = normal(random);
+  for (int64_t r = 0; r < rows; ++r) normalize_row(result.row(r));
+  return result;
+}
+
+struct Stored {
+  std::vector<std::byte> bytes;
+  int64_t count = 0;
+  int64_t dim = 0;
+
+  [[nodiscard]] Int8Rows view() const { return {bytes.data(), count, dim}; }
+  std::span<std::byte> row(int64_t r) {
+    const int64_t width = int8_row_bytes(dim);
+    return std::span(bytes).subspan(static_cast<size_t>(r * width), static_cast<size_t>(width));
+  }
+};
+
+Stored stored(MatrixView<const float> rows) {
+  Stored result{{}, rows.rows(), rows.columns()};
+  result.bytes.resize(static_cast<size_t>(rows.rows() * int8_row_bytes(rows.columns())));
+  const Int8Encoder encoder(rows.columns());
+  for (int64_t r = 0; r < rows.rows(); ++r) encoder.encode(rows.row(r), r, result.row(r));
+  return result;
+}
+
+float score_of(std::span<const float> row, std::span<const float> query) {
+  const auto dim = static_cast<int64_t>(row.size());
+  std::vector<float> padded(static_cast<size_t>(padded_dim(dim)));
+  std::ranges::copy(query, padded.begin());
+  std::array<const float*, 1 + kDotRowGroup> pointers;
+  pointers.fill(row.data());
+  float score = 0;
+  dot_kernels().front().run(pointers.data(), 1, padded.data(), 1, dim, &score);
+  return score;
+}
+
+// What the codes say of a score, in plain double arithmetic, and by how much it may be off.
+struct About {
+  double score = 0;
+  double bound = 0;
+};
+About about(Stored& rows, int64_t r, const Int8Query& query) {
+  const int64_t columns = int8_columns(rows.dim);
+  const auto row = rows.row(r);
+  const Int8Terms terms = read_int8_terms(row.data(), columns);
+  double sum = 0;
+  for (int64_t p = 0; p < 2; ++p) {
+    int64_t part = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      part += (static_cast<int64_t>(row[static_cast<size_t>(c)]) - 128) *
+              query.parts[static_cast<size_t>(p * columns + c)];
+    }
+    sum += static_cast<double>(query.step[p]) * static_cast<double>(part);
+  }
+  return {static_cast<double>(terms.scale) * sum, static_cast<double>(query.of_scale) * terms.scale +
+                                                      static_cast<double>(query.of_error) * terms.error +
+                                                      query.least};
+}
+
+using Answers = std::vector<std::vector<RowScore>>;
+
+void expect_same(const Answers& found, const Answers& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t q = 0; q < found.size(); ++q) {
+    ASSERT_EQ(found[q].size(), expected[q].size()) << "query " << q;
+    for (size_t i = 0; i < found[q].size(); ++i) {
+      ASSERT_EQ(found[q][i].row, expected[q][i].row) << "query " << q << " rank " << i;
+      ASSERT_EQ(std::bit_cast<uint32_t>(found[q][i].score), std::bit_cast<uint32_t>(expected[q][i].score));
+    }
+  }
+}
+
+// That the answers are those without rows in eight bits; returns how many rows each query scored in full.
+std::vector<int64_t> expect_exact(MatrixView<const float> rows, const Stored& int8,
+                                  MatrixView<const float> queries, int64_t k, int threads = 2,
+                                  std::span<const uint8_t> allowed = {}) {
+  ThreadPool pool(threads);
+  const auto found = find_rows({rows, allowed, int8.view()}, queries, k, pool);
+  const auto expected = exact_search(rows, queries, k, pool, allowed);
+  EXPECT_TRUE(found.has_value()) << found.error().message;
+  if (!found || !expected) return {};
+  expect_same(found->best, *expected);
+  return found->rescored;
+}
+
+// --- kernels -----------------------------------------------------------------------------------------------
+
+TEST(Int8Kernels, AllGiveTheSumsOfWholeNumbers) {
+  EXPECT_EQ(int8_kernels().back().name, "portable");
+  std::mt19937 random(1);
+  for (const int64_t columns : {64, 128, 512, 576}) {
+    for (const int64_t row_count : {1, 3, 4, 9}) {
+      for (const int64_t part_count : {1, 2, 3, 6, 7, 13}) {
+        const int64_t stride = columns + 12;
+        // As many rows behind as a kernel fetches early are not needed: the last row ends the array.
+        std::vector<std::byte> rows(static_cast<size_t>(row_count * stride));
+        for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
+        std::vector<int8_t> parts(static_cast<size_t>(part_count * columns));
+        for (int8_t& value : parts) value = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+        for (const NamedInt8Kernel& kernel : int8_kernels()) {
+          std::vector<int32_t> sums(static_cast<size_t>(row_count * part_count), -1);
+          kernel.run(rows.data(), row_count, stride, columns, parts.data(), part_count, sums.data());
+          for (int64_t p = 0; p < part_count; ++p) {
+            for (int64_t r = 0; r < row_count; ++r) {
+              int64_t sum = 0;
+              for (int64_t c = 0; c < columns; ++c) {
+                sum += static_cast<int64_t>(rows[static_cast<size_t>(r * stride + c)]) *
+                       parts[static_cast<size_t>(p * columns + c)];
+              }
+              ASSERT_EQ(sums[static_cast<size_t>(p * row_count + r)], sum) << kernel.name;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Int8Kernels, TheLargestSumsFit) {
+  const std::vector<std::byte> row(static_cast<size_t>(kMaxInt8Columns), std::byte{255});
+  for (const int8_t value : {int8_t{127}, int8_t{-127}}) {
+    const std::vector<int8_t> part(static_cast<size_t>(kMaxInt8Columns), value);
+    for (const NamedInt8Kernel& kernel : int8_kernels()) {
+      int32_t sum = 0;
+      kernel.run(row.data(), 1, kMaxInt8Columns, kMaxInt8Columns, part.data(), 1, &sum);
+      EXPECT_EQ(sum, 255 * kMaxInt8Columns * value) << kernel.name;
+    }
+  }
+}
+
+// --- the bound ---------------------------------------------------------------------------------------------
+
+// Rows of every kind, among them some whose scores are hard to tell.
+Matrix<float> odd_rows(int64_t dim) {
+  Matrix<float> rows = random_rows(48, dim, 3);
+  for (int64_t r = 0; r < 8; ++r) rows(r, 0) = 30;                        // one column outshines all
+  for (int64_t r = 8; r < 16; ++r) std::ranges::fill(rows.row(r), 0.1F);  // all alike
+  std::ranges::fill(rows.row(16), 0.0F);
+  std::ranges::fill(rows.row(17), -0.0F);
+  for (float& value : rows.row(18)) value *= 1e-40F;  // below the least normal number
+  for (float& value : rows.row(19)) value *= 1e-30F;
+  for (float& value : rows.row(20)) value *= 1e10F;
+  for (float& value : rows.row(21)) value *= 1e11F;
+  std::ranges::fill(rows.row(22), 0.0F);
+  rows(22, dim - 1) = 1;
+  for (int64_t c = 0; c < dim; ++c) rows(23, c) = c % 2 == 0 ? 1.0F : -1.0F;
+  rows(24, 0) = std::numeric_limits<float>::denorm_min();
+  return rows;
+}
+
+TEST(Int8Rows, NoScoreIsFurtherOffThanTheBound) {
+  for (const int64_t dim : {1, 8, 63, 64, 65, 100, 192, 512, 768, 1152}) {
+    const Matrix<float> rows = odd_rows(dim);
+    const Matrix<float> queries = odd_rows(dim);
+    Stored int8 = stored(rows.view());
+    for (int64_t q = 0; q < queries.rows(); ++q) {
+      const Int8Query query = make_int8_query(queries.row(q));
+      ASSERT_TRUE(query.usable);
+      for (int64_t r = 0; r < rows.rows(); ++r) {
+        const About found = about(int8, r, query);
+        const double score = score_of(rows.row(r), queries.row(q));
+        ASSERT_LE(std::abs(score - found.score), found.bound)
+            << "dim " << dim << " row " << r << " query " << q;
+      }
+    }
+    // And it is worth something: of rows of length 1, about a hundredth.
+    const Int8Query plain = make_int8_query(queries.row(47));
+    EXPECT_LT(about(int8, 47, plain).bound, 0.013) << dim;
+  }
+}
+
+TEST(Int8Rows, AColumnThatOutshinesAllCostsLittle) {
+  Matrix<float> rows = random_rows(2, 512, 4);
+  rows(0, 133) = 1;  // as the largest columns of published encoders: more than half of the row's length
+  normalize_row(rows.row(0));
+  Stored int8 = stored(rows.view());
+  const int64_t columns = int8_columns(512);
+  EXPECT_LT(read_int8_terms(int8.row(0).data(), columns).error,
+            1.5F * read_int8_terms(int8.row(1).data(), columns).error);
+}
+
+// The query for which a row's score is off by nearly all that the bound allows: along the row's own residual,
+// which is found by asking for the columns one by one.
+std::vector<float> worst_query(Stored& int8, int64_t r, std::span<const float> row) {
+  std::vector<float> residual(row.begin(), row.end());
+  for (size_t c = 0; c < row.size(); ++c) {
+    std::vector<float> column(row.size());
+    column[c] = 1;
+    residual[c] -= static_cast<float>(about(int8, r, make_int8_query(column)).score);
+  }
+  normalize_row(residual);
+  return residual;
+}
+
+TEST(Int8Rows, TheBoundIsMetSoThatNoSmallerOneHolds) {
+  const Matrix<float> rows = random_rows(3, 256, 5);
+  Stored int8 = stored(rows.view());
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    const std::vector<float> query = worst_query(int8, r, rows.row(r));
+    const About found = about(int8, r, make_int8_query(query));
+    const double off = score_of(rows.row(r), query) - found.score;
+    EXPECT_LE(off, found.bound);
+    EXPECT_GT(off, 0.9 * found.bound);
+  }
+}
+
+TEST(Int8Rows, WhatIsNotFiniteOrTooLongIsAlwaysInQuestion) {
+  Matrix<float> rows = random_rows(5, 64, 6);
+  rows(0, 3) = std::nanf("");
+  rows(1, 3) = kInfinity;
+  rows(2, 3) = 3e38F;
+  rows(3, 3) = 1e13F;
+  Stored int8 = stored(rows.view());
+  for (int64_t r = 0; r < 4; ++r) EXPECT_EQ(read_int8_terms(int8.row(r).data(), 64).error, kInfinity) << r;
+  EXPECT_LT(read_int8_terms(int8.row(4).data(), 64).error, 0.1F);
+  for (int64_t r = 0; r < 4; ++r) EXPECT_FALSE(make_int8_query(rows.row(r)).usable) << r;
+  EXPECT_TRUE(make_int8_query(rows.row(4)).usable);
+}
+
+TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
+  const Matrix<float> rows = random_rows(1, 100, 7);
+  const Stored whole = stored(rows.view());
+  const int64_t columns = int8_columns(100);
+  const auto part = int8_check_part(columns);
+  const auto is_whole = [&](const std::vector<std::byte>& bytes, int64_t number) {
+    int32_t product = 0;
+    for (size_t c = 0; c < part.size(); ++c) product += static_cast<int>(bytes[c]) * part[c];
+    const Int8Terms terms = read_int8_terms(bytes.data(), columns);
+    return row_check(product, std::bit_cast<uint32_t>(terms.scale), std::bit_cast<uint32_t>(terms.error),
+                     number) == terms.check;
+  };
+  EXPECT_TRUE(is_whole(whole.bytes, 0));
+  EXPECT_FALSE(is_whole(whole.bytes, 1));
+  for (size_t byte = 0; byte < whole.bytes.size(); ++byte) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::vector<std::byte> damaged = whole.bytes;
+      damaged[byte] ^= static_cast<std::byte>(1 << bit);
+      ASSERT_FALSE(is_whole(damaged, 0)) << "byte " << byte << " bit " << bit;
+    }
+  }
+  // What a disk gives for what was never written.
+  EXPECT_FALSE(is_whole(std::vector<std::byte>(whole.bytes.size()), 0));
+}
+
+// --- search ------------------------------------------------------------------------------------------------
+
+struct Kind {
+  const char* name;
+  std::function<Matrix<float>()> rows;
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+// More than a part of rows, and a rest of a tile.
+constexpr int64_t kManyRows = 70'011;
+
+// Rows around few centres, so close that their bounds overlap by far.
+Matrix<float> clusters(int64_t count, int64_t dim, float spread) {
+  const Matrix<float> centres = random_rows(7, dim, 11);
+  Matrix<float> rows = random_rows(count, dim, 12);
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t c = 0; c < dim; ++c) rows(r, c) = centres(r % 7, c) + spread * rows(r, c);
+    normalize_row(rows.row(r));
+  }
+  return rows;
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {"Random", [] { return random_rows(kManyRows, 64, 10); }},
+      {"NearDuplicates", [] { return clusters(kManyRows, 48, 0.01F); }},
+      {"NearerDuplicates", [] { return clusters(kManyRows, 48, 1e-6F); }},
+      {"Equal",
+       [] {
+         const Matrix<float> distinct = random_rows(3, 40, 13);
+         Matrix<float> rows(kManyRows, 40);
+         for (int64_t r = 0; r < rows.rows(); ++r)
+           std::ranges::copy(distinct.row(r % 3), rows.row(r).begin());
+         return rows;
+       }},
+      {"OneColumnOutshines",
+       [] {
+         Matrix<float> rows = random_rows(kManyRows, 64, 14);
+         for (int64_t r = 0; r < rows.rows(); ++r) {
+           rows(r, 5) = 3;
+           normalize_row(rows.row(r));
+         }
+         return rows;
+       }},
+      {"AllLengths",
+       [] {
+         Matrix<float> rows = random_rows(kManyRows, 64, 15);
+         for (int64_t r = 0; r < rows.rows(); ++r) {
+           const float length = std::pow(10.0F, static_cast<float>(r % 90) - 45);
+           for (float& value : rows.row(r)) value *= length;
+         }
+         return rows;
+       }},
+      {"NotFinite",
+       [] {
+         Matrix<float> rows = random_rows(kManyRows, 64, 16);
+         for (int64_t r = 0; r < rows.rows(); r += 101) {
+           rows(r, r % 64) = r % 2 == 0 ? std::nanf("") : r % 3 == 0 ? kInfinity : -kInfinity;
+         }
+         return rows;
+       }},
+      {"Zeros", [] { return Matrix<float>(kManyRows, 16); }},
+  };
+  return all;
+}
+
+class Int8Search : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Rows, Int8Search, testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST_P(Int8Search, AnswersBitForBitWhatAFullReadAnswers) {
+  const Matrix<float> rows = GetParam().rows();
+  const Stored int8 = stored(rows.view());
+  const int64_t dim = rows.columns();
+  // Rows of the collection, others, and ones that no row is like.
+  Matrix<float> queries = random_rows(16, dim, 20);
+  for (int64_t q = 0; q < 10; ++q) {
+    std::ranges::copy(rows.row(q * 6'999 + 1), queries.row(q).begin());
+    if (!(row_length(queries.row(q)) < 1e6)) std::ranges::fill(queries.row(q), 0.5F);
+  }
+  std::ranges::fill(queries.row(10), 0.0F);
+  for (float& value : queries.row(11)) value *= 1e-39F;
+  for (float& value : queries.row(12)) value *= 1e9F;
+  std::vector<uint8_t> most(static_cast<size_t>(rows.rows()));
+  std::mt19937 random(21);
+  for (uint8_t& flag : most) flag = random() % 3 != 0 ? 1 : 0;
+  std::vector<uint8_t> end(static_cast<size_t>(rows.rows()));
+  std::fill(end.begin() + kManyRows / 2, end.end(), uint8_t{1});
+
+  EXPECT_EQ(expect_exact(rows.view(), int8, queries.view(), 10, 1).size(), 16U);
+  EXPECT_EQ(expect_exact(rows.view(), int8, queries.view(), 10, 4, most).size(), 16U);
+  if (HasFailure()) return;
+  const auto few = queries.view().slice(7, 5);
+  for (const int64_t k : {1, 2, 3, 5, 17, 33, 64, 100}) {
+    SCOPED_TRACE(k);
+    expect_exact(rows.view(), int8, few, k, 2, most);
+    expect_exact(rows.view(), int8, few, k, 3, end);
+    if (HasFailure()) return;
+  }
+  for (int64_t k = 1; k <= 100; ++k) {
+    expect_exact(rows.view(), int8, queries.view().slice(k % 16, 1), k);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Int8Search, RowsOfRandomDirectionsAreHardlyEverReadInFull) {
+  const Matrix<float> rows = random_rows(100'000, 256, 30);
+  const Stored int8 = stored(rows.view());
+  const Matrix<float> queries = random_rows(5, 256, 31);
+  const auto rescored = expect_exact(rows.view(), int8, queries.view(), 10);
+  ASSERT_EQ(rescored.size(), 5U);
+  for (const int64_t count : rescored) {
+    EXPECT_GE(count, 10);
+    EXPECT_LT(count, 300);
+  }
+  // The same number on any number of threads, and of a query alone.
+  EXPECT_EQ(expect_exact(rows.view(), int8, queries.view(), 10, 5), rescored);
+  EXPECT_EQ(expect_exact(rows.view(), int8, queries.view().slice(3, 1), 10).front(), rescored[3]);
+}
+
+// Rows whose scores lie within a bound of each other, and of one the codes tell the least that they can: a
+// bound half as large would lose it.
+TEST(Int8Search, TheRowThatItsCodesSpeakAgainstIsFound) {
+  constexpr int64_t kDim = 256;
+  Matrix<float> rows = clusters(20'000, kDim, 0.001F);
+  Stored int8 = stored(rows.view());
+  for (const int64_t r : {7, 7'777, 19'998}) {
+    const std::vector<float> query = worst_query(int8, r, rows.row(r));
+    // The others are moved so that their scores are just below, and the codes say they are above.
+    const float best = score_of(rows.row(r), query);
+    Matrix<float> moved(rows.rows(), kDim);
+    for (int64_t i = 0; i < rows.rows(); ++i) {
+      const float by = i == r ? 0 : best - 1e-5F - score_of(rows.row(i), query);
+      for (int64_t c = 0; c < kDim; ++c) moved(i, c) = rows(i, c) + by * query[static_cast<size_t>(c)];
+    }
+    const Stored moved_int8 = stored(moved.view());
+    const MatrixView<const float> one(query.data(), 1, kDim);
+    ThreadPool pool(2);
+    const auto found = find_rows({moved.view(), {}, moved_int8.view()}, one, 1, pool);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->best.front().front().row, r);
+    EXPECT_FALSE(found->rescored.empty());
+    expect_exact(moved.view(), moved_int8, one, 25);
+  }
+}
+
+TEST(Int8Search, RowsBehindThoseInEightBitsAreReadInFull) {
+  const Matrix<float> rows = random_rows(9'000, 40, 40);
+  const Matrix<float> queries = random_rows(3, 40, 41);
+  for (const int64_t count : {1, 100, 4'096, 8'999}) {
+    Stored int8 = stored(rows.view().slice(0, count));
+    const auto rescored = expect_exact(rows.view(), int8, queries.view(), 12);
+    ASSERT_EQ(rescored.size(), 3U);
+    for (const int64_t one : rescored) EXPECT_LE(one, count);
+  }
+}
+
+TEST(Int8Search, DamageCostsTimeAndNoAnswers) {
+  const Matrix<float> rows = random_rows(3'000, 64, 50);
+  const Matrix<float> queries = random_rows(4, 64, 51);
+  const Stored whole = stored(rows.view());
+  const auto of_whole = expect_exact(rows.view(), whole, queries.view(), 10);
+  std::mt19937 random(52);
+  const auto width = static_cast<size_t>(int8_row_bytes(64));
+  // Bytes here and there; a row in another's place; a stretch that was never written; all of it.
+  Stored damaged = whole;
+  for (int i = 0; i < 500; ++i)
+    damaged.bytes[random() % damaged.bytes.size()] = static_cast<std::byte>(random());
+  expect_exact(rows.view(), damaged, queries.view(), 10);
+  damaged = whole;
+  for (int64_t r = 0; r + 1 < damaged.count; r += 2)
+    std::ranges::swap_ranges(damaged.row(r), damaged.row(r + 1));
+  for (const int64_t count : expect_exact(rows.view(), damaged, queries.view(), 10)) EXPECT_EQ(count, 3'000);
+  damaged = whole;
+  std::fill_n(damaged.bytes.begin() + static_cast<std::ptrdiff_t>(100 * width), 50 * width, std::byte{});
+  const auto rescored = expect_exact(rows.view(), damaged, queries.view(), 10);
+  for (size_t q = 0; q < rescored.size(); ++q)
+    EXPECT_GE(rescored[q], std::max<int64_t>(50, of_whole[q] - 50));
+  std::ranges::fill(damaged.bytes, std::byte{0xff});
+  expect_exact(rows.view(), damaged, queries.view(), 10);
+}
+
+TEST(Int8Search, IsLeftAsideWhereAFullReadIsSooner) {
+  const Matrix<float> rows = random_rows(4'000, 16, 60);
+  const Stored int8 = stored(rows.view());
+  Matrix<float> queries = random_rows(2, 16, 61);
+  EXPECT_FALSE(expect_exact(rows.view(), int8, queries.view(), 500).empty());
+  EXPECT_TRUE(expect_exact(rows.view(), int8, queries.view(), 501).empty());
+  EXPECT_TRUE(expect_exact(rows.view(), int8, queries.view(), std::numeric_limits<int64_t>::max()).empty());
+  std::vector<uint8_t> few(4'000);
+  std::fill_n(few.begin(), 999, uint8_t{1});
+  EXPECT_TRUE(expect_exact(rows.view(), int8, queries.view(), 3, 2, few).empty());
+  few[3'000] = 1;
+  EXPECT_FALSE(expect_exact(rows.view(), int8, queries.view(), 3, 2, few).empty());
+  EXPECT_EQ(expect_exact(rows.view(), int8, rows.view().slice(0, 16), 3).size(), 16U);
+  EXPECT_TRUE(expect_exact(rows.view(), int8, rows.view().slice(0, 17), 3).empty());
+  queries(1, 2) = kInfinity;
+  EXPECT_TRUE(expect_exact(rows.view(), int8, queries.view(), 3).empty());
+}
+
+TEST(Int8Search, RefusesRowsOfAnotherShape) {
+  ThreadPool pool(1);
+  const Matrix<float> rows = random_rows(3, 8, 70);
+  const Stored wide = stored(random_rows(3, 9, 71).view());
+  const auto found = find_rows({rows.view(), {}, wide.view()}, rows.view(), 1, pool);
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().message, "3 rows of 9 columns in eight bits, the rows searched are 3 of 8");
+  const Stored many = stored(random_rows(4, 8, 72).view());
+  EXPECT_EQ(find_rows({rows.view(), {}, many.view()}, rows.view(), 1, pool).error().code,
+            ErrorCode::kMismatch);
+}
+
+}  // namespace
+}  // namespace saccade
