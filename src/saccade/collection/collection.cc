@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "saccade/collection/int8_file.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
@@ -42,6 +43,7 @@ std::string catalog_path(const std::filesystem::path& path) {
 struct Snapshot {
   store::Meta meta;
   MappedFile file;
+  store::Int8Reader int8;
   store::LateReader late;
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
@@ -85,6 +87,7 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
     return fail(ErrorCode::kBadData, "{}: {} bytes, but the catalog's {} rows of {} columns are {}",
                 path.string(), snapshot.file.bytes().size(), snapshot.meta.rows, dim, bytes);
   }
+  snapshot.int8 = store::Int8Reader::open(folder, snapshot.meta.generation, snapshot.meta.rows, dim);
   if (info.settings.late) {
     SACCADE_ASSIGN(snapshot.late, store::LateReader::open(folder, snapshot.meta.generation,
                                                           snapshot.meta.rows, store::late_layout(info)));
@@ -149,6 +152,10 @@ MatrixView<const float> Collection::rows() const {
           state_->info.checkpoint.dim};
 }
 
+Int8Rows Collection::int8_rows() const {
+  return state_->snapshot.int8.rows();
+}
+
 StoredRows Collection::late_rows(int64_t row) const {
   return state_->snapshot.late.of(row);
 }
@@ -175,6 +182,10 @@ Status Collection::check_files() const {
   };
   SACCADE_TRY(check(store::rows_path(state_->folder, meta.generation),
                     meta.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float))));
+  if (const Int8Rows int8 = int8_rows(); int8.count > 0) {
+    SACCADE_TRY(
+        check(store::int8_path(state_->folder, meta.generation), store::int8_offset(int8.count, int8.dim)));
+  }
   if (!has_late_rows()) return {};
   SACCADE_TRY(check(store::late_ends_path(state_->folder, meta.generation),
                     meta.rows * static_cast<int64_t>(sizeof(int64_t))));
@@ -227,6 +238,10 @@ Result<CollectionSummary> Collection::summary() const {
   summary.dead_rows = summary.rows - summary.items;
   summary.generation = state_->snapshot.meta.generation;
   summary.row_bytes = summary.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float));
+  if (const Int8Rows int8 = int8_rows(); int8.count > 0) {
+    summary.int8_rows = int8.count;
+    summary.int8_bytes = store::int8_offset(int8.count, int8.dim);
+  }
   if (state_->info.settings.late) {
     summary.late_rows = state_->snapshot.late.stored_rows();
     summary.late_bytes = state_->snapshot.late.bytes();

@@ -5,6 +5,8 @@
 //   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
 //   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
+//   rows-<n>.i8        the same rows in eight bits a value, for collections of many rows (int8_file.h): a
+//                      cache, which may be missing, shorter or damaged, and is written after the commit
 //   late-<n>.rows      all rows, where the encoder gives an item many; stored as settings.late says
 //   late-<n>.ends      where each item's rows end in it (late_file.h); the rows file then holds their means
 //   lock               held (flock) by the one process that writes; its content is the process id
@@ -30,6 +32,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/progress.h"
+#include "saccade/index/int8_rows.h"
 #include "saccade/index/late_rows.h"
 
 namespace saccade {
@@ -62,6 +65,8 @@ class Collection {
 
   // All rows, [rows, dim], those of removed items included (see alive). Valid until refresh() or destruction.
   [[nodiscard]] MatrixView<const float> rows() const;
+  // The first of them in eight bits a value, where they are kept so; valid as rows().
+  [[nodiscard]] Int8Rows int8_rows() const;
   // Whether items have rows of late interaction, as info().settings.late says.
   [[nodiscard]] bool has_late_rows() const { return info().settings.late.has_value(); }
   // Those of the item of row 0 <= row < rows().rows(); only where there are any. Valid as rows().
@@ -71,7 +76,7 @@ class Collection {
   // One id a row, 0 where no item has it.
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
-  // That the files which rows() and late_rows() show are as long as they were: kBadData where another program
+  // That the files which rows(), int8_rows() and late_rows() show are as long as they were: kBadData where another program
   // has cut them off, since reading what is gone would end the process (SIGBUS). To be asked before a pass
   // over the rows; it cannot see a cut that comes during one. Cost: a look at each file's size.
   [[nodiscard]] Status check_files() const;
@@ -125,6 +130,8 @@ struct WriterOptions {
   // Called at each step of a change ("rows written", "rows flushed", "catalog changed", "committed", ...):
   // for tests that kill the process there.
   std::function<void(std::string_view step)> on_step;
+  // From how many rows on Int8Policy::kAuto keeps them in eight bits too.
+  int64_t int8_auto_rows = kInt8AutoRows;
 };
 
 // The one writer of a collection. Thread-safe; calls take turns.
@@ -172,6 +179,11 @@ class CollectionWriter {
   [[nodiscard]] Result<std::vector<float>> row_values(int64_t row) const;
   // The rows of late interaction of the item of that row, as stored; empty where the collection has none.
   [[nodiscard]] Result<std::vector<std::byte>> late_values(int64_t row) const;
+
+  // Writes what is missing of the rows in eight bits, where the collection keeps such: what every commit and
+  // compact does, save that theirs does not fail for it, as searches do without them. Stops early where asked
+  // to, which is no error. Cost: at most a read of all rows and some 2 microseconds a row.
+  Status update_int8_rows(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
   // Removes items by id; by path (of a file, or of a folder with all below it); by filter. Each returns how
   // many there were. The pictures themselves are not touched.

@@ -29,10 +29,12 @@ std::string second_path(int i) {
 
 // Three changes (add; add, replace and remove; compact), each left out where it has been made already: what a
 // command does that is given again after a crash.
-// `late`: in a collection that keeps rows of late interaction.
-Status work(const std::filesystem::path& folder, const WriterOptions& options, bool late) {
-  const IngestSettings settings = late ? test::late_settings_of() : IngestSettings{};
-  const auto put_of = late ? test::late_put_of : test::put_of;
+// In a collection of that kind.
+enum class Kind { kPlain, kLate, kInt8 };
+Status work(const std::filesystem::path& folder, const WriterOptions& options, Kind kind) {
+  IngestSettings settings = kind == Kind::kLate ? test::late_settings_of() : IngestSettings{};
+  if (kind == Kind::kInt8) settings.int8_rows = Int8Policy::kOn;
+  const auto put_of = kind == Kind::kLate ? test::late_put_of : test::put_of;
   SACCADE_ASSIGN(CollectionWriter writer,
                  CollectionWriter::open_or_create(folder, test::fake_checkpoint(), settings, options));
   SACCADE_ASSIGN(const auto second, writer.find_path(second_path(0)));
@@ -97,7 +99,7 @@ void expect_a_whole_state(const std::filesystem::path& folder) {
   EXPECT_EQ(test::faults(folder), "");
 }
 
-void expect_finished(const std::filesystem::path& folder, bool late) {
+void expect_finished(const std::filesystem::path& folder, Kind kind) {
   EXPECT_EQ(content_of(folder), states().back());
   EXPECT_EQ(test::faults(folder), "");
   const auto summary = Collection::open(folder).value().summary();
@@ -105,7 +107,12 @@ void expect_finished(const std::filesystem::path& folder, bool late) {
   EXPECT_EQ(summary->generation, 2);
   EXPECT_EQ(std::filesystem::file_size(folder / "rows-2.f32"), (2 * kPuts - 1) * 8 * 4U);
   std::set<std::string> expected = {"collection.json", "catalog.sqlite", "rows-2.f32", "lock"};
-  if (late) expected.insert({"late-2.rows", "late-2.ends"});
+  if (kind == Kind::kLate) expected.insert({"late-2.rows", "late-2.ends"});
+  if (kind == Kind::kInt8) {
+    expected.insert("rows-2.i8");
+    // After the last change all rows are there in eight bits too; that they are right has been verified.
+    EXPECT_EQ(summary->int8_rows, summary->rows);
+  }
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     found.insert(entry.path().filename().string());
@@ -113,12 +120,16 @@ void expect_finished(const std::filesystem::path& folder, bool late) {
   EXPECT_EQ(found, expected);
 }
 
-class Crash : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Rows, Crash, testing::Bool(),
-                         [](const auto& kind) { return kind.param ? "OneAnItemAndLate" : "OneAnItem"; });
+class Crash : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Rows, Crash, testing::Values(Kind::kPlain, Kind::kLate, Kind::kInt8),
+                         [](const auto& kind) {
+                           return kind.param == Kind::kPlain  ? "OneAnItem"
+                                  : kind.param == Kind::kLate ? "OneAnItemAndLate"
+                                                              : "OneAnItemInEightBitsToo";
+                         });
 
 TEST_P(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
-  const bool late = GetParam();
+  const Kind kind = GetParam();
   bool finished = false;
   int kills = 0;
   for (int step = 1; !finished; ++step) {
@@ -132,7 +143,7 @@ TEST_P(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
       options.on_step = [&](std::string_view) {
         if (++steps == step) ::kill(::getpid(), SIGKILL);
       };
-      ::_exit(work(folder, options, late) ? 0 : 1);
+      ::_exit(work(folder, options, kind) ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -143,16 +154,21 @@ TEST_P(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
       ++kills;
     }
     expect_a_whole_state(folder);
-    ASSERT_OK(work(folder, {}, late));
-    expect_finished(folder, late);
+    ASSERT_OK(work(folder, {}, kind));
+    expect_finished(folder, kind);
     if (HasFailure()) return;
   }
-  EXPECT_EQ(kills, 4 + 2 * (late ? 10 : 6) + 4);  // creation, two changes, a compaction
+  // Creation, two changes, a compaction.
+  EXPECT_EQ(kills, 4 +
+                       2 * (kind == Kind::kLate   ? 10
+                            : kind == Kind::kInt8 ? 9
+                                                  : 6) +
+                       (kind == Kind::kInt8 ? 7 : 4));
 }
 
 TEST_P(Crash, KilledTwiceInARow) {
-  const bool late = GetParam();
-  for (int step = 5; step <= (late ? 28 : 20); ++step) {
+  const Kind kind = GetParam();
+  for (int step = 5; step <= (kind == Kind::kPlain ? 20 : 28); ++step) {
     SCOPED_TRACE(step);
     const test::TestFolder temporary;
     const std::filesystem::path folder = temporary.path() / "c";
@@ -164,20 +180,20 @@ TEST_P(Crash, KilledTwiceInARow) {
         options.on_step = [&](std::string_view) {
           if (++steps == limit) ::kill(::getpid(), SIGKILL);
         };
-        ::_exit(work(folder, options, late) ? 0 : 1);
+        ::_exit(work(folder, options, kind) ? 0 : 1);
       }
       ASSERT_EQ(::waitpid(child, nullptr, 0), child);
       expect_a_whole_state(folder);
     }
-    ASSERT_OK(work(folder, {}, late));
-    expect_finished(folder, late);
+    ASSERT_OK(work(folder, {}, kind));
+    expect_finished(folder, kind);
     if (HasFailure()) return;
   }
 }
 
 // No file may grow past a limit, as on a full disk: every write past it fails.
 TEST_P(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
-  const bool late = GetParam();
+  const Kind kind = GetParam();
   bool finished = false;
   int refusals = 0;
   for (rlim_t limit = 0; !finished; limit += limit < 1'000 ? 50 : 2'000) {
@@ -190,7 +206,7 @@ TEST_P(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
       ::signal(SIGXFSZ, SIG_IGN);
       const rlimit file_size{limit, limit};
       ::setrlimit(RLIMIT_FSIZE, &file_size);
-      const auto status = work(folder, {}, late);
+      const auto status = work(folder, {}, kind);
       ::_exit(status ? 0 : status.error().code == ErrorCode::kIo ? 1 : 2);
     }
     int status = 0;
@@ -200,8 +216,8 @@ TEST_P(Crash, AFullDiskIsAnErrorAndTheWorkGoesOnAfterwards) {
     finished = WEXITSTATUS(status) == 0;
     if (!finished) ++refusals;
     expect_a_whole_state(folder);
-    ASSERT_OK(work(folder, {}, late));
-    expect_finished(folder, late);
+    ASSERT_OK(work(folder, {}, kind));
+    expect_finished(folder, kind);
     if (HasFailure()) return;
   }
   EXPECT_GT(refusals, 10);

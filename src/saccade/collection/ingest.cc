@@ -219,6 +219,8 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   SACCADE_TRY(take_all(found));
   report_.cancelled = stop_.stop_requested();
   if (!report_.cancelled) SACCADE_TRY(look_for_missing(found));
+  // Of a collection that was made before there were any, or where the disk was full.
+  SACCADE_TRY(collection_.update_int8_rows(progress_, stop_));
   tell();
 
   preparer_.add_to(report_);

@@ -102,6 +102,13 @@ Result<CollectionInfo> parse_info(const Json& json) {
   SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
   SACCADE_ASSIGN(const std::string background, json_field<std::string>(settings, "background"));
   SACCADE_ASSIGN(info.settings.background, background_from_name(background));
+  // Collections made before there were any have none of their own opinion.
+  if (settings.contains("int8_rows")) {
+    SACCADE_ASSIGN(const std::string word, json_field<std::string>(settings, "int8_rows"));
+    const auto policy = from_word<Int8Policy>(word);
+    if (!policy) return fail(ErrorCode::kBadData, "\"int8_rows\" is \"{}\", expected auto, on or off", word);
+    info.settings.int8_rows = *policy;
+  }
   if (settings.contains("late")) {
     SACCADE_ASSIGN(info.settings.late, parse_late(settings["late"]).in("late"));
   }
@@ -159,7 +166,7 @@ std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t gen
 
 int64_t generation_of(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"rows-", ".f32"}, {"late-", ".rows"}, {"late-", ".ends"}};
+      {"rows-", ".f32"}, {"late-", ".rows"}, {"late-", ".ends"}, {"rows-", ".i8"}};
   for (const auto& [prefix, suffix] : kNames) {
     if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
     if (name.size() <= prefix.size() + suffix.size()) continue;
@@ -194,7 +201,8 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
                {"settings",
                 {{"apply_orientation", info.settings.apply_orientation},
                  {"background", std::string(background_name(info.settings.background))},
-                 {"fast_decode", info.settings.fast_decode}}}};
+                 {"fast_decode", info.settings.fast_decode},
+                 {"int8_rows", word_of(info.settings.int8_rows)}}}};
   if (const auto& late = info.settings.late) {
     json["settings"]["late"] = {{"precision", row_precision_name(late->precision)},
                                 {"pooling", kGridMean},

@@ -11,6 +11,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/descriptor.h"
+#include "saccade/collection/int8_file.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
@@ -35,6 +36,7 @@ class Verifier {
     report_.rows = meta.rows;
     SACCADE_TRY(check_pages(database));
     SACCADE_TRY(check_rows(database, meta, info.checkpoint.dim));
+    SACCADE_TRY(check_int8(meta, info.checkpoint.dim));
     if (options_.deep) SACCADE_TRY(check_files(database));
     return std::move(report_);
   }
@@ -160,6 +162,45 @@ class Verifier {
     auto status = scan();
     if (!status && status.error().code == ErrorCode::kCancelled) return status;
     if (!status) problem("catalog", status.error().message, true);
+    return {};
+  }
+
+  // That the rows in eight bits are those of the rows file.
+  Status check_int8(const store::Meta& meta, int64_t dim) {
+    if (!rows_) return {};
+    const std::string name = store::int8_path(folder_, meta.generation).string();
+    const auto reader = store::Int8Reader::open(folder_, meta.generation, meta.rows, dim);
+    if (reader.foreign()) {
+      problem("rows in eight bits",
+              name + ": not of this program's version, and not used; the next change makes it anew", false);
+    }
+    const Int8Rows int8 = reader.rows();
+    const Int8Encoder encoder(dim);
+    const auto width = static_cast<size_t>(int8_row_bytes(dim));
+    std::vector<float> values(static_cast<size_t>(dim));
+    std::vector<std::byte> expected(width);
+    int64_t wrong = 0;
+    int64_t first = 0;
+    for (int64_t row = 0; row < int8.count; ++row) {
+      const auto bytes = std::as_writable_bytes(std::span(values));
+      // What is wrong with the rows file has been said.
+      if (!store::read_at(rows_->get(), bytes, row * static_cast<int64_t>(bytes.size()), name)) break;
+      encoder.encode(values, row, expected);
+      const std::byte* found = int8.data + static_cast<size_t>(row) * width;
+      if (!std::equal(expected.begin(), expected.end(), found) && wrong++ == 0) first = row;
+      if (row % 4096 == 0) {
+        SACCADE_TRY(stopped());
+        if (progress_) progress_({"checking rows in eight bits", row, int8.count, {}});
+      }
+    }
+    if (wrong > 0) {
+      problem(
+          "rows in eight bits",
+          fmt::format("{}: {} of {} rows, the first of them row {}, are not what the rows file says; answers "
+                      "stay right, and are slower: remove the file, and the next change makes it anew",
+                      name, wrong, int8.count, first),
+          true);
+    }
     return {};
   }
 

@@ -8,6 +8,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/descriptor.h"
+#include "saccade/collection/int8_file.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/files.h"
@@ -116,7 +117,8 @@ struct CollectionWriter::State {
   Descriptor lock;
   Database database;
   Descriptor rows_file;
-  store::LateWriter late;  // where the collection keeps such rows
+  store::LateWriter late;                 // where the collection keeps such rows
+  std::optional<store::Int8Writer> int8;  // opened by the first change
   store::Meta meta;
   bool broken = false;  // a write failed half-way: only a fresh open knows what the disk holds
   mutable std::mutex mutex;
@@ -148,6 +150,7 @@ struct CollectionWriter::State {
   Status insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace);
   Status forget(Statement& statement, std::string_view path);
   Status commit(const CollectionChange& change);
+  Status update_int8(const ProgressCallback& progress, const std::stop_token& stop);
   Status write_compacted(std::span<const std::pair<int64_t, int64_t>> items, AtomicFile& file,
                          const ProgressCallback& progress, const std::stop_token& stop) const;
   Status compact_late(std::span<const std::pair<int64_t, int64_t>> items, int64_t generation,
@@ -371,7 +374,29 @@ Status CollectionWriter::State::commit(const CollectionChange& change) {
   meta.rows += static_cast<int64_t>(change.puts.size());
   late.committed();
   step("committed");
+  // The change is made whether this succeeds or not: what is missing is made up for by the next one.
+  static_cast<void>(update_int8({}, {}).has_value());
   return {};
+}
+
+Status CollectionWriter::State::update_int8(const ProgressCallback& progress, const std::stop_token& stop) {
+  const Int8Policy policy = info.settings.int8_rows;
+  if (policy == Int8Policy::kOff || (policy == Int8Policy::kAuto && meta.rows < options.int8_auto_rows))
+    return {};
+  if (!int8) {
+    SACCADE_ASSIGN(int8, store::Int8Writer::open(folder, meta.generation, rows_file.get(), meta.rows,
+                                                 info.checkpoint.dim));
+  }
+  auto updated = int8->update(
+      rows_file.get(), meta.rows, [this](std::string_view name) { step(name); }, progress, stop);
+  if (!updated) int8.reset();  // what is on the disk is looked at anew before more is written
+  return updated;
+}
+
+Status CollectionWriter::update_int8_rows(const ProgressCallback& progress, std::stop_token stop) {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_TRY(state_->usable());
+  return state_->update_int8(progress, stop).in("rows in eight bits");
 }
 
 Status CollectionWriter::commit(const CollectionChange& change) {
@@ -546,7 +571,10 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
     }
     const auto kept = static_cast<int64_t>(items.size());
     const int64_t dropped = state.meta.rows - kept;
-    if (dropped == 0) return 0;
+    if (dropped == 0) {
+      static_cast<void>(state.update_int8(progress, stop).has_value());  // as after a commit
+      return 0;
+    }
 
     const store::Meta next{kept, state.meta.generation + 1};
     const std::filesystem::path new_path = store::rows_path(state.folder, next.generation);
@@ -582,12 +610,15 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
     state.meta = next;
     state.rows_file = std::move(rows_file);
     state.late = std::move(late);
+    state.int8.reset();
     state.step("compacted");
     // If not now, then when next opened for writing.
     std::error_code error;
     std::filesystem::remove(store::rows_path(state.folder, old), error);
     std::filesystem::remove(store::late_rows_path(state.folder, old), error);
     std::filesystem::remove(store::late_ends_path(state.folder, old), error);
+    std::filesystem::remove(store::int8_path(state.folder, old), error);
+    static_cast<void>(state.update_int8(progress, stop).has_value());  // as after a commit
     return dropped;
   };
   return compacted().in("compact collection");
