@@ -41,6 +41,10 @@ std::string stages_text(const Answer& answer) {
                 : fmt::format("{} searched by their rows' mean, the best {} scored by all their rows\n",
                               counted(answer.searched, "picture"), count_text(*answer.late_scored));
   }
+  if (answer.rescored && !answer.late_scored) {
+    text += fmt::format("exact: {} looked at in eight bits, {} of them in full\n",
+                        counted(answer.searched, "picture"), count_text(*answer.rescored));
+  }
   if (answer.reranking) {
     const Reranking& reranking = *answer.reranking;
     text += fmt::format("the best {} of {} re-ranked by {} ({}); in brackets rank and score before\n",

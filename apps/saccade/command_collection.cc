@@ -49,7 +49,8 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                  {"settings",
                   {{"background", background_name(info.settings.background)},
                    {"apply_orientation", info.settings.apply_orientation},
-                   {"fast_decode", info.settings.fast_decode}}},
+                   {"fast_decode", info.settings.fast_decode},
+                   {"int8_rows", word_of(info.settings.int8_rows)}}},
                  {"items", summary.items},
                  {"distinct_contents", summary.distinct_contents},
                  {"captions", summary.captions},
@@ -58,6 +59,8 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                  {"rows", summary.rows},
                  {"dead_rows", summary.dead_rows},
                  {"row_bytes", summary.row_bytes},
+                 {"int8_rows", summary.int8_rows},
+                 {"int8_bytes", summary.int8_bytes},
                  {"late_rows", summary.late_rows},
                  {"late_bytes", summary.late_bytes},
                  {"catalog_bytes", summary.catalog_bytes},
@@ -96,6 +99,10 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   }
   text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
                       size_text(summary.catalog_bytes));
+  if (summary.int8_rows > 0) {
+    text +=
+        fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));
+  }
   if (const auto& late = info.settings.late) {
     text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows),
                         row_precision_name(late->precision), size_text(summary.late_bytes));

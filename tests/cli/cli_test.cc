@@ -204,7 +204,10 @@ TEST_F(Cli, BackgroundAndFastDecodeChangeRows) {
       {"clear", {"--background", "white"}, "background", "white", false},
       {"clear", {"--background", "checkpoint"}, "background", "checkpoint", false},
       {"large", {}, "fast_decode", false, true},
-      {"large", {"--fast-decode"}, "fast_decode", true, false}};
+      {"large", {"--fast-decode"}, "fast_decode", true, false},
+      {"large", {}, "int8_rows", "auto", true},
+      {"large", {"--int8-rows", "off"}, "int8_rows", "off", true},
+      {"large", {"--int8-rows", "on"}, "int8_rows", "on", true}};
   std::map<std::string, double> plain;
   int number = 0;
   for (const Case& c : cases) {

@@ -67,6 +67,9 @@ struct Answer {
   int64_t searched = 0;  // pictures the filter left, each of them scored
   // Late interaction: how many of them were scored by all their rows. All: the answer is exact.
   std::optional<int64_t> late_scored;
+  // Where the rows were looked at in eight bits: of how many the row itself had to be read, as these left it
+  // in question. The answer is the same either way.
+  std::optional<int64_t> rescored;
   std::optional<Reranking> reranking;
 };
 

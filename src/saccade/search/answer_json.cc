@@ -94,6 +94,7 @@ Json answer_json(const Answer& answer) {
   if (answer.late_scored) {
     json["late"] = {{"scored", *answer.late_scored}, {"exact", *answer.late_scored == answer.searched}};
   }
+  json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();
   json["hits"] = Json::array();
   for (const Hit& hit : answer.hits) {

@@ -15,14 +15,16 @@ void sort(std::vector<Candidate>& candidates) {
   });
 }
 
-Result<std::vector<Candidate>> by_one_row(const Collection& collection, std::span<const float> query,
-                                          int64_t count, std::span<const uint8_t> allowed, ThreadPool& pool) {
+Result<Candidates> by_one_row(const Collection& collection, std::span<const float> query, int64_t count,
+                              std::span<const uint8_t> allowed, ThreadPool& pool) {
   const MatrixView<const float> row(query.data(), 1, static_cast<int64_t>(query.size()));
-  SACCADE_ASSIGN(const auto answers, exact_search(collection.rows(), row, count, pool, allowed));
-  std::vector<Candidate> found;
-  for (const RowScore& best : answers.front()) {
-    found.push_back({best.row, collection.ids()[static_cast<size_t>(best.row)], best.score, best.score});
+  SACCADE_ASSIGN(const FoundRows answers,
+                 find_rows({collection.rows(), allowed, collection.int8_rows()}, row, count, pool));
+  Candidates found;
+  for (const RowScore& best : answers.best.front()) {
+    found.best.push_back({best.row, collection.ids()[static_cast<size_t>(best.row)], best.score, best.score});
   }
+  if (!answers.rescored.empty()) found.rescored = answers.rescored.front();
   return found;
 }
 
@@ -30,8 +32,7 @@ Result<std::vector<Candidate>> by_one_row(const Collection& collection, std::spa
 
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
                                    std::span<const uint8_t> allowed, ThreadPool& pool) {
-  Candidates found;
-  SACCADE_ASSIGN(found.best, by_one_row(collection, query, count, allowed, pool));
+  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool));
   found.complete = static_cast<int64_t>(found.best.size()) < count;
   if (!found.complete) {
     const float last = found.best.back().score;
@@ -44,8 +45,7 @@ Result<Candidates> find_candidates(const Collection& collection, std::span<const
 Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
                                         const PackedQuery& late, int64_t count,
                                         std::span<const uint8_t> allowed, ThreadPool& pool) {
-  Candidates found;
-  SACCADE_ASSIGN(found.best, by_one_row(collection, query, count, allowed, pool));
+  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool));
   found.scored = static_cast<int64_t>(found.best.size());
   found.complete = found.scored < count;
   std::vector<StoredRows> items;

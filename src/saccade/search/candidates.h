@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,13 +22,14 @@ struct Candidate {
 };
 
 struct Candidates {
-  std::vector<Candidate> best;  // by score, then id
-  int64_t scored = 0;           // late interaction: by all their rows
-  bool complete = false;        // nothing ranks behind them
+  std::vector<Candidate> best;      // by score, then id
+  int64_t scored = 0;               // late interaction: by all their rows
+  std::optional<int64_t> rescored;  // FoundRows::rescored, where rows in eight bits were looked at
+  bool complete = false;            // nothing ranks behind them
 };
 
 // By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are
-// there together or not at all, since exact_search orders them by row number, which may not be id order.
+// there together or not at all, since find_rows orders them by row number, which may not be id order.
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
                                    std::span<const uint8_t> allowed, ThreadPool& pool);
 

@@ -161,8 +161,10 @@ class LateSearch : public testing::Test {
     EXPECT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
     return encoder_.encode_image_rows(pixels.view()).value();
   }
-  void index(RowPrecision precision = RowPrecision::kFp16, int64_t pool = 1) {
+  void index(RowPrecision precision = RowPrecision::kFp16, int64_t pool = 1,
+             Int8Policy int8_rows = Int8Policy::kAuto) {
     IngestSettings settings;
+    settings.int8_rows = int8_rows;
     if (encoder_.late_interaction() != nullptr) settings.late = LateSettings{precision, pool, {2, 2}};
     auto writer =
         CollectionWriter::create(folder_ / "c", {"colours", "", encoder_.info().fingerprint, kDim}, settings);
@@ -293,6 +295,23 @@ TEST_F(LateSearch, SaysHowManyWereScoredByAllTheirRows) {
   EXPECT_EQ(answer_to(query).late_scored, 10);
   query.filter = "width>100";
   EXPECT_EQ(answer_to(query).late_scored, 0);
+}
+
+TEST_F(LateSearch, MeansInEightBitsFindTheSameCandidates) {
+  random_pictures(160);
+  Query query = words("ab", 5);
+  query.candidates = 20;
+  index();
+  const Answer expected = answer_to(query);
+  EXPECT_FALSE(expected.rescored.has_value());
+  fs::remove_all(folder_ / "c");
+  index(RowPrecision::kFp16, 1, Int8Policy::kOn);
+  Answer found = answer_to(query);
+  ASSERT_TRUE(found.rescored.has_value());
+  EXPECT_GE(*found.rescored, 20);
+  EXPECT_EQ(found.late_scored, 20);
+  found.rescored.reset();
+  EXPECT_EQ(dump_json(answer_json(found)), dump_json(answer_json(expected)));
 }
 
 TEST_F(LateSearch, TheSecondStageFindsWhatMeansHide) {

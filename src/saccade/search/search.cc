@@ -170,6 +170,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     } else {
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool));
     }
+    answer.rescored = candidates.rescored;
     folding = fold(candidates, collection, query);
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));

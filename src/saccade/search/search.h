@@ -39,7 +39,7 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 // The hits for a row of the collection's space, by score, then by id: query.text and query.image are not
 // looked at. kUsage for k < 1, a broken filter or a row that is not finite, kMismatch for a row of another
 // width, kBadData for a collection whose files were cut off since it was opened. Thread-safe. Cost:
-// one pass over all rows (exact_search), a catalog look-up a picture shown, and where many near-duplicates
+// one pass over all rows (find_rows), a catalog look-up a picture shown, and where many near-duplicates
 // crowd the top, a pass for each four times as many candidates.
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool);

@@ -314,6 +314,52 @@ TEST_F(SearchTest, TheFilterLeavesOut) {
   EXPECT_THAT(error_of(query).message, HasSubstr("filter: "));
 }
 
+// Random rows, some of them copies of others, in a collection that keeps them in eight bits too.
+TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
+  IngestSettings settings;
+  settings.int8_rows = Int8Policy::kOn;
+  auto coded = CollectionWriter::create(folder_ / "coded", {"letters", "", kFingerprint, kDim}, settings);
+  ASSERT_TRUE(coded.has_value());
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  CollectionChange change;
+  for (int i = 0; i < 3'000; ++i) {
+    std::vector<float> row(kDim);
+    for (float& value : row) value = normal(random);
+    if (i % 5 == 0 && i > 0) row = change.puts[static_cast<size_t>(i) / 2].values;
+    change.puts.push_back(put(fmt::format("{}{}", i, std::string(static_cast<size_t>(i % 7), 'x')), row));
+  }
+  ASSERT_TRUE(coded->commit(change).has_value());
+  ASSERT_TRUE(coded->remove_path("/pictures/12xxxxx").has_value());
+  add(std::move(change.puts));
+  ASSERT_TRUE(writer_->remove_path("/pictures/12xxxxx").has_value());
+  const Collection with = *Collection::open(folder_ / "coded");
+  const Collection without = open();
+  ASSERT_EQ(with.int8_rows().count, 3'000);
+  for (const char* text : {"a", "abc", "gh", "z", "bbbh"}) {
+    for (const int64_t k : {1, 7, 50}) {
+      for (const char* filter : {"", "width >= 60", "id < 40"}) {
+        for (const bool folding : {true, false}) {
+          Query query = text_query(text, k);
+          query.filter = filter;
+          query.fold_duplicates = folding;
+          const auto found = search(with, encoder_, query, pool_);
+          const auto expected = search(without, encoder_, query, pool_);
+          ASSERT_TRUE(found.has_value() && expected.has_value());
+          EXPECT_FALSE(expected->rescored.has_value());
+          // 39 pictures are read sooner in full.
+          EXPECT_EQ(found->rescored.has_value(), query.filter != "id < 40");
+          Json json = answer_json(*found);
+          EXPECT_EQ(json["rescored"].is_null(), query.filter == "id < 40");
+          EXPECT_GE(found->rescored.value_or(k), k);
+          json["rescored"] = nullptr;
+          EXPECT_EQ(dump_json(json), dump_json(answer_json(*expected)));
+        }
+      }
+    }
+  }
+}
+
 TEST_F(SearchTest, RemovedPicturesAreNeverHits) {
   add({put("a", axis(0)), put("ab", {1, 1})});
   ASSERT_TRUE(writer_->remove_path("/pictures/a").has_value());
