@@ -1,20 +1,31 @@
-// One query over a million rows of 512 floats, beside the
-// speed at which the same threads read the same bytes.
+// Queries over a million rows of 512 floats, and over the same rows in eight bits, beside the time in which
+// the same threads read the same bytes, and that of all products as one bare oneDNN product.
 //
-// The two are measured in turn within one run, so that "of_memory_speed" compares the machine with itself:
-// 1.0 means that scoring costs nothing beyond reading the rows.
+// All are measured in turn within one run, the least time of each counting, so that "of_memory_speed" and
+// "of_product" compare the machine with itself: 1.0 means that searching costs nothing beyond reading the
+// rows, or beyond the products. On a busy machine the clock on the wall says little: "..._cpu_ms" is the least
+// time of the processors instead, divided by the threads.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "saccade/index/dot_kernels.h"
 #include "saccade/index/exact_search.h"
+#include "saccade/index/int8_kernels.h"
+#include "saccade/index/int8_rows.h"
+
+#include <dnnl.hpp>
 
 namespace saccade {
 namespace {
@@ -42,14 +53,14 @@ const Matrix<float>& million_rows(ThreadPool& pool) {
   return rows;
 }
 
-// The plainest way to read memory: whole numbers summed, eight at a time.
-uint64_t sum_of_bytes(const Matrix<float>& rows, ThreadPool& pool) {
+// The plainest way to read memory: whole numbers summed, eight at a time. row_bytes: a multiple of 4.
+uint64_t sum_of_bytes(const void* data, int64_t row_bytes, ThreadPool& pool) {
   constexpr int64_t kGrain = 20'000;
   std::vector<uint64_t> sums(static_cast<size_t>(kRows / kGrain + 1));
-  pool.parallel_for(rows.rows(), kGrain, [&](int64_t begin, int64_t end) {
-    const auto* words = reinterpret_cast<const uint32_t*>(rows.data());
+  pool.parallel_for(kRows, kGrain, [&](int64_t begin, int64_t end) {
+    const auto* words = static_cast<const uint32_t*>(data);
     uint32_t sum = 0;
-    for (int64_t i = begin * kDim; i < end * kDim; ++i) sum += words[i];
+    for (int64_t i = begin * row_bytes / 4; i < end * row_bytes / 4; ++i) sum += words[i];
     sums[static_cast<size_t>(begin / kGrain)] = sum;
   });
   uint64_t total = 0;
@@ -57,38 +68,194 @@ uint64_t sum_of_bytes(const Matrix<float>& rows, ThreadPool& pool) {
   return total;
 }
 
-void one_query_over_a_million_rows(benchmark::State& state) {
-  // The thread that calls works along, so that a pool of n - 1 makes n.
+// The same rows in eight bits too.
+struct CodedRows {
+  std::vector<std::byte> bytes;
+  [[nodiscard]] Int8Rows view() const { return {bytes.data(), kRows, kDim}; }
+};
+const CodedRows& million_coded_rows(ThreadPool& pool) {
+  static const CodedRows coded = [&pool] {
+    const Matrix<float>& rows = million_rows(pool);
+    const Int8Encoder encoder(kDim);
+    const int64_t width = int8_row_bytes(kDim);
+    CodedRows result{std::vector<std::byte>(static_cast<size_t>(kRows * width))};
+    pool.parallel_for(kRows, 10'000, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        encoder.encode(
+            rows.row(r), r,
+            std::span(result.bytes).subspan(static_cast<size_t>(r * width), static_cast<size_t>(width)));
+      }
+    });
+    return result;
+  }();
+  return coded;
+}
+
+// The thread that calls works along, so that a pool of n - 1 makes n.
+int pool_threads() {
   const int threads = available_processors();
-  ThreadPool pool(threads > 1 ? threads - 1 : 1);
+  return threads > 1 ? threads - 1 : 1;
+}
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// The least of the times so far, in seconds.
+class Best {
+ public:
+  template <typename Work>
+  auto time(const Work& work) {
+    const double processors = processor_seconds();
+    const auto start = std::chrono::steady_clock::now();
+    auto result = work();
+    seconds_ = std::min(seconds_, seconds_since(start));
+    processors_ = std::min(processors_, processor_seconds() - processors);
+    return result;
+  }
+  [[nodiscard]] double seconds() const { return seconds_; }
+  // Of the processors, a thread.
+  [[nodiscard]] double processors() const { return processors_ / available_processors(); }
+
+ private:
+  double seconds_ = std::numeric_limits<double>::infinity();
+  double processors_ = std::numeric_limits<double>::infinity();
+};
+
+// That both found the same, and the query's own row first.
+bool agree(const Result<FoundRows>& found, const Result<FoundRows>& expected, int64_t first_row) {
+  if (!found || !expected || found->best.size() != expected->best.size()) return false;
+  for (size_t q = 0; q < found->best.size(); ++q) {
+    if (found->best[q].front().row != first_row + static_cast<int64_t>(q)) return false;
+    if (!std::ranges::equal(found->best[q], expected->best[q], [](const RowScore& a, const RowScore& b) {
+          return a.row == b.row && a.score == b.score;
+        })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void one_query_over_a_million_rows(benchmark::State& state) {
+  ThreadPool pool(pool_threads());
   const Matrix<float>& rows = million_rows(pool);
-  Matrix<float> query(1, kDim);
-  for (int64_t c = 0; c < kDim; ++c) query(0, c) = rows(kRows / 2, c);
-
-  double reading = std::numeric_limits<double>::infinity();
-  double searching = std::numeric_limits<double>::infinity();
+  const CodedRows& coded = million_coded_rows(pool);
+  const auto query = rows.view().slice(kRows / 2, 1);
+  Best reading;
+  Best searching;
+  Best reading_codes;
+  Best searching_codes;
+  double rescored = 0;
   for (auto unused : state) {
-    state.PauseTiming();
-    auto start = std::chrono::steady_clock::now();
-    benchmark::DoNotOptimize(sum_of_bytes(rows, pool));
-    reading = std::min(reading, seconds_since(start));
-    state.ResumeTiming();
+    benchmark::DoNotOptimize(reading.time([&] { return sum_of_bytes(rows.data(), kDim * 4, pool); }));
+    const auto expected =
+        searching.time([&] { return find_rows({rows.view()}, query, state.range(0), pool); });
+    benchmark::DoNotOptimize(
+        reading_codes.time([&] { return sum_of_bytes(coded.bytes.data(), int8_row_bytes(kDim), pool); }));
+    const auto found = searching_codes.time([&] {
+      return find_rows({rows.view(), {}, coded.view()}, query, state.range(0), pool);
+    });
+    if (!agree(found, expected, kRows / 2)) {
+      state.SkipWithError("the answers differ, or the query's own row is not the best");
+      break;
+    }
+    rescored = static_cast<double>(found->rescored.front());
+  }
+  state.SetLabel(std::string(dot_kernels().front().name) + ", " + std::string(int8_kernels().front().name) +
+                 ", " + std::to_string(available_processors()) + " threads");
+  state.counters["fp32_ms"] = 1e3 * searching.seconds();
+  state.counters["fp32_cpu_ms"] = 1e3 * searching.processors();
+  state.counters["int8_cpu_ms"] = 1e3 * searching_codes.processors();
+  state.counters["read_fp32_ms"] = 1e3 * reading.seconds();
+  state.counters["fp32_of_memory_speed"] = reading.seconds() / searching.seconds();
+  state.counters["int8_ms"] = 1e3 * searching_codes.seconds();
+  state.counters["read_int8_ms"] = 1e3 * reading_codes.seconds();
+  state.counters["int8_of_memory_speed"] = reading_codes.seconds() / searching_codes.seconds();
+  state.counters["rescored"] = rescored;
+}
+BENCHMARK(one_query_over_a_million_rows)
+    ->Arg(10)
+    ->Arg(1000)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(20);
 
-    start = std::chrono::steady_clock::now();
-    const auto answer = exact_search(rows.view(), query.view(), state.range(0), pool);
-    searching = std::min(searching, seconds_since(start));
-    if (!answer || answer->front().front().row != kRows / 2) {
-      state.SkipWithError("the query's own row is not the best");
+// All products of the rows with `queries` queries as one bare oneDNN product.
+class Product {
+ public:
+  Product(const Matrix<float>& rows, MatrixView<const float> queries) {
+    using dnnl::memory;
+    const memory::desc source({kRows, kDim}, memory::data_type::f32, memory::format_tag::ab);
+    const memory::desc weights({kDim, queries.rows()}, memory::data_type::f32, memory::format_tag::ba);
+    const memory::desc packed({kDim, queries.rows()}, memory::data_type::f32, memory::format_tag::any);
+    const memory::desc destination({kRows, queries.rows()}, memory::data_type::f32, memory::format_tag::ab);
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::matmul::primitive_desc description(engine_, source, packed, destination);
+#else
+    const dnnl::matmul::primitive_desc description({source, packed, destination}, engine_);
+#endif
+    product_ = dnnl::matmul(description);
+    memory given(weights, engine_, const_cast<float*>(queries.data()));
+    memory taken(description.weights_desc(), engine_);
+    dnnl::reorder(given, taken).execute(stream_, given, taken);
+    stream_.wait();
+    arguments_ = {{DNNL_ARG_SRC, memory(source, engine_, const_cast<float*>(rows.data()))},
+                  {DNNL_ARG_WEIGHTS, taken},
+                  {DNNL_ARG_DST, memory(destination, engine_)}};
+  }
+  int run() {
+    product_.execute(stream_, arguments_);
+    stream_.wait();
+    return 0;
+  }
+
+ private:
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  dnnl::matmul product_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+void queries_over_a_million_rows(benchmark::State& state) {
+  ThreadPool pool(pool_threads());
+  const Matrix<float>& rows = million_rows(pool);
+  const CodedRows& coded = million_coded_rows(pool);
+  const auto queries = rows.view().slice(kRows / 2, state.range(0));
+  Product product(rows, queries);
+  product.run();  // touches its memory
+  Best multiplying;
+  Best searching;
+  Best searching_codes;
+  for (auto unused : state) {
+    multiplying.time([&] { return product.run(); });
+    const auto expected = searching.time([&] { return find_rows({rows.view()}, queries, 10, pool); });
+    const auto found = searching_codes.time([&] {
+      return find_rows({rows.view(), {}, coded.view()}, queries, 10, pool);
+    });
+    if (!agree(found, expected, kRows / 2)) {
+      state.SkipWithError("the answers differ, or a query's own row is not the best");
       break;
     }
   }
-  const double bytes = double{kRows} * kDim * sizeof(float);
-  state.SetLabel(std::string(dot_kernels().front().name) + ", " + std::to_string(threads) + " threads");
-  state.counters["read_GB/s"] = bytes / reading / 1e9;
-  state.counters["search_GB/s"] = bytes / searching / 1e9;
-  state.counters["of_memory_speed"] = reading / searching;
+  const double operations = 2e-9 * kRows * kDim * static_cast<double>(state.range(0));
+  state.counters["product_ms"] = 1e3 * multiplying.seconds();
+  state.counters["product_GFLOP/s"] = operations / multiplying.seconds();
+  state.counters["fp32_ms"] = 1e3 * searching.seconds();
+  state.counters["product_cpu_ms"] = 1e3 * multiplying.processors();
+  state.counters["fp32_cpu_ms"] = 1e3 * searching.processors();
+  state.counters["fp32_GFLOP/s"] = operations / searching.seconds();
+  state.counters["fp32_of_product"] = multiplying.seconds() / searching.seconds();
+  state.counters["int8_ms"] = 1e3 * searching_codes.seconds();
 }
-BENCHMARK(one_query_over_a_million_rows)->Arg(10)->Arg(1000)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(queries_over_a_million_rows)
+    ->Arg(4)
+    ->Arg(16)
+    ->Arg(64)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(5);
 
 void queries_over_rows_in_cache(benchmark::State& state) {
   ThreadPool pool(1);
