@@ -1,5 +1,4 @@
-// One source for all instruction sets: the compilers' vector types, W lanes wide, in templates that are
-// inlined into one function an instruction set. The widest that the processor has is chosen at run time.
+// One source for all instruction sets (lanes.h). The widest that the processor has is chosen at run time.
 #include "saccade/nn/kernels.h"
 
 #include <algorithm>
@@ -9,8 +8,7 @@
 #include <vector>
 
 #include "saccade/core/half.h"
-
-#define SACCADE_INLINE __attribute__((always_inline)) inline
+#include "saccade/nn/lanes.h"
 
 namespace saccade::nn {
 namespace {
@@ -24,60 +22,6 @@ constexpr int64_t kPadding = 16;
 
 constexpr int64_t padded(int64_t count, int64_t unit = kPadding) {
   return (count + unit - 1) / unit * unit;
-}
-
-template <int W>
-struct Lanes {
-  using Floats __attribute__((vector_size(W * sizeof(float)))) = float;
-  using Ints __attribute__((vector_size(W * sizeof(int32_t)))) = int32_t;
-};
-
-// Vectors go by reference: how they are passed by value differs between instruction sets.
-template <typename V>
-SACCADE_INLINE void load(V& vector, const float* from) {
-  std::memcpy(&vector, from, sizeof(V));
-}
-
-template <typename V>
-SACCADE_INLINE void store(float* to, const V& vector) {
-  std::memcpy(to, &vector, sizeof(V));
-}
-
-template <int W, typename V>
-SACCADE_INLINE float sum_of(const V& vector) {
-  float lanes[W];
-  std::memcpy(lanes, &vector, sizeof(V));
-  for (int half = W / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
-}
-
-// e^x for x <= 0, to 2 units in the last place; 0 below -87.3, where results would be denormal. NaN stays
-// NaN. Cephes' expf: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
-template <int W>
-SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
-  using Floats = typename Lanes<W>::Floats;
-  using Ints = typename Lanes<W>::Ints;
-  const auto below = x < -87.3F;
-  const Floats r0 = below ? Floats{} : x;
-  constexpr float kRound =
-      12582912.F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
-  const Floats shifted = r0 * 1.44269504088896341F + kRound;
-  const Floats n = shifted - kRound;
-  const Floats r = (r0 - n * 0.693359375F) - n * -2.12194440e-4F;
-  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * (r * r) + r + 1.F;
-  Ints bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits << 23) + 0x3f800000;
-  Floats power;
-  std::memcpy(&power, &bits, sizeof power);
-  x = below ? Floats{} : p * power;
 }
 
 SACCADE_INLINE float read(const float* value) {
@@ -456,9 +400,6 @@ void attend_back_portable(const AttentionGradientTask& task, int64_t first, int6
 }
 
 #if defined(__x86_64__)
-#define SACCADE_AVX2 __attribute__((target("avx2,fma")))
-#define SACCADE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
-
 SACCADE_AVX2 void normalize_avx2(const NormTask& task, int64_t first, int64_t last) {
   normalize_rows_with<8>(task, first, last);
 }

@@ -107,6 +107,35 @@ TEST(PackedLinear, RowsDoNotDependOnWhoComputesThem) {
   }
 }
 
+// Few rows are shared out by outputs: by whole blocks of the packed layout, and what is left.
+TEST(PackedLinear, FewRowsOfManyOutputs) {
+  Workspace one(1);
+  Workspace three(3);
+  for (const int64_t out : {65, 128, 200, 1100}) {
+    const int64_t in = out == 200 ? 96 : 37;
+    const Tensor weight = random_tensor({out, in}, 11, 0.1F);
+    const Tensor bias = random_tensor({out}, 12);
+    const PackedLinear fp32(weight, bias, DType::kF32);
+    const PackedLinear bf16(weight, bias, DType::kBF16);
+    const Tensor all = random_tensor({128, in}, 13);
+    const Tensor plain = slow_linear(all, weight, bias);
+    for (const int64_t rows : {1, 2, 12, 50, 127, 128}) {
+      const Tensor x = all.slice(0, 0, rows);
+      const Tensor expected = plain.slice(0, 0, rows).clone();
+      const Tensor ours = fp32.forward(x.in(&three), Activation::kNone, DType::kF32);
+      EXPECT_LT(max_difference(ours, expected), 1e-5) << rows << " x " << in << " x " << out;
+      EXPECT_EQ(max_difference(ours, fp32.forward(x.in(&one), Activation::kNone, DType::kF32)), 0)
+          << rows << ": the number of threads shows";
+      const Tensor rough = bf16.forward(x.in(&three).to(DType::kBF16), Activation::kNone, DType::kBF16);
+      EXPECT_LT(max_difference(rough.to(DType::kF32), expected), 0.1);
+      const Tensor sum = all.slice(1, 0, 1).slice(0, 0, rows).expand({rows, out}).clone().in(&three);
+      const Tensor whole = sum + expected;
+      fp32.add_to(sum, x);
+      EXPECT_LT(max_difference(sum, whole), 2e-5);
+    }
+  }
+}
+
 TEST(Activation, NamesAreThoseOfConfigs) {
   for (const char* name : {"gelu", "gelu_new", "quick_gelu", "relu", "silu"}) {
     const auto activation = activation_named(name);

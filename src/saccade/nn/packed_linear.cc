@@ -1,10 +1,14 @@
 #include "saccade/nn/packed_linear.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <unordered_map>
 
+#include "saccade/nn/int8_kernels.h"
+#include "saccade/nn/int8_linear.h"
 #include "saccade/nn/onednn.h"
 
 namespace saccade::nn {
@@ -27,16 +31,29 @@ dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memor
 #endif
 }
 
-// Into how many parts a product's rows are cut. Each part reads all weights, which few rows do not pay for;
-// but a single text's or picture's rows are shared out, too: on two threads 12 rows ran as fast as on
-// oneDNN's own two.
+// A product of this many rows and more is shared out by rows, of which each part reads all weights; one of fewer
+// by outputs, so that each weight is read once: a single picture's or text's time is the time of reading them.
+constexpr int64_t kFewRows = 128;
+// Into how many parts rows are cut.
 int64_t parts_of(int64_t rows, const Workers& workers) {
   constexpr int64_t kGoodRows = 24;
-  constexpr int64_t kFewestRows = 4;
   const int64_t threads = workers.size();
-  if (threads == 1) return 1;
-  return std::max<int64_t>(
-      {1, std::min(4 * threads, rows / kGoodRows), std::min(threads, rows / kFewestRows)});
+  return threads == 1 ? 1 : std::clamp<int64_t>(rows / kGoodRows, 1, 4 * threads);
+}
+
+// oneDNN's layouts keep outputs by blocks of as many.
+constexpr int64_t kBlock = 64;
+int64_t blocks_of(int64_t out) {
+  return (out + kBlock - 1) / kBlock;
+}
+// How many outputs a panel has: the fewest blocks that make no more than 16 panels.
+int64_t outputs_of_panel(int64_t out) {
+  constexpr int64_t kPanels = 16;
+  return (blocks_of(out) + kPanels - 1) / kPanels * kBlock;
+}
+
+void add_floats(const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
 }  // namespace
@@ -47,37 +64,83 @@ struct PackedLinear::State {
   DType dtype = DType::kF32;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   memory weights;
-  Tensor bias;  // [out], float32
+  Tensor bias;  // [out, filled up to a whole block], float32
 
   struct Product {
     dnnl::matmul primitive;
-    memory::desc source, bias, destination, scratch;
+    memory::desc source, bias, destination, weights, scratch;
   };
-  using Key = std::tuple<int64_t, Activation, DType, bool>;  // rows, activation, result, accumulate
+  // rows, outputs, activation, result, accumulate
+  using Key = std::tuple<int64_t, int64_t, Activation, DType, bool>;
   PrimitiveCache<Key, Product> products;
+  std::optional<Int8Linear> integers;  // in the place of all that
 
-  [[nodiscard]] dnnl::matmul::primitive_desc describe(int64_t rows, const memory::desc& weights_desc,
-                                                      Activation activation, DType result,
-                                                      bool accumulate) const {
+  // Outputs of a panel, and how many bytes of `weights` it has; 0 where panels do not lie one behind the other.
+  int64_t panel = 0;
+  size_t panel_bytes = 0;
+
+  [[nodiscard]] dnnl::matmul::primitive_desc describe(int64_t rows, int64_t outputs,
+                                                      const memory::desc& weights_desc, Activation activation,
+                                                      DType result, bool accumulate) const {
     dnnl::post_ops operations;
     if (accumulate) operations.append_sum(1.0F);
     append_activation(operations, activation);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(operations);
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return make_matmul(engine, row_major(rows, in, dtype), weights_desc, row_major(1, out, DType::kF32),
-                       row_major(rows, out, result), attributes);
+    return make_matmul(engine, row_major(rows, in, dtype), weights_desc, row_major(1, outputs, DType::kF32),
+                       row_major(rows, outputs, result), attributes);
   }
 
-  Product product_of(int64_t rows, Activation activation, DType result, bool accumulate) {
-    return products.get({rows, activation, result, accumulate}, [&] {
-      const auto description = describe(rows, weights.get_desc(), activation, result, accumulate);
-      return Product{dnnl::matmul(description), row_major(rows, in, dtype), row_major(1, out, DType::kF32),
-                     row_major(rows, out, result), description.scratchpad_desc()};
+  Product product_of(int64_t rows, int64_t outputs, Activation activation, DType result, bool accumulate) {
+    return products.get({rows, outputs, activation, result, accumulate}, [&] {
+      const memory::desc whole = weights.get_desc();
+      const auto description =
+          describe(rows, outputs, outputs == out ? whole : whole.submemory_desc({in, outputs}, {0, 0}),
+                   activation, result, accumulate);
+      return Product{dnnl::matmul(description),          row_major(rows, in, dtype),
+                     row_major(1, outputs, DType::kF32), row_major(rows, outputs, result),
+                     description.weights_desc(),         description.scratchpad_desc()};
     });
   }
 
+  // Finds out how panels lie in the packed weights: those of the layout that a panel alone would get, one
+  // behind the other.
+  void find_panels() {
+    const int64_t outputs = outputs_of_panel(out);
+    if (outputs >= out) return;
+    const memory::desc any({in, outputs}, dnnl_type(dtype), memory::format_tag::any);
+    const OneDnnThreads alone(1);
+    const memory::desc wanted =
+        describe(kFewRows / 2, outputs, any, Activation::kNone, dtype, false).weights_desc();
+    const memory::desc whole = weights.get_desc();
+    const size_t block_bytes = wanted.get_size() / static_cast<size_t>(outputs / kBlock);
+    if (wanted != whole.submemory_desc({in, outputs}, {0, 0}) ||
+        whole.get_size() != block_bytes * static_cast<size_t>(blocks_of(out))) {
+      return;
+    }
+    panel = outputs;
+    panel_bytes = wanted.get_size();
+  }
+
+  void execute(const Product& product, const void* x, const void* packed, const float* added, void* result,
+               void* scratch) const {
+    dnnl::stream stream(engine);
+    memory source(product.source, engine, const_cast<void*>(x));
+    memory weights_memory(product.weights, engine, const_cast<void*>(packed));
+    memory bias_memory(product.bias, engine, const_cast<float*>(added));
+    memory destination(product.destination, engine, result);
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, source},
+                                              {DNNL_ARG_WEIGHTS, weights_memory},
+                                              {DNNL_ARG_BIAS, bias_memory},
+                                              {DNNL_ARG_DST, destination}};
+    if (scratch != nullptr) arguments[DNNL_ARG_SCRATCHPAD] = memory(product.scratch, engine, scratch);
+    product.primitive.execute(stream, arguments);
+    stream.wait();
+  }
+
   void run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) {
+    if (integers) return integers->run(x, result, activation, accumulate);
     if (!x.is_contiguous() || x.dtype() != dtype || x.size(-1) != in || !result.is_contiguous() ||
         result.size(-1) != out || result.numel() / out != x.numel() / in) {
       throw std::logic_error(fmt::format("a layer of {} to {}: {} to {}", in, out, shape_text(x.sizes()),
@@ -85,35 +148,54 @@ struct PackedLinear::State {
     }
     const int64_t rows = x.numel() / in;
     if (rows == 0) return;
-    const auto piece = [&](int64_t first, void* scratch, const Product& product) {
-      const auto at = [](const Tensor& tensor, int64_t element) {
-        return static_cast<std::byte*>(tensor.raw()) + element * dtype_size(tensor.dtype());
-      };
-      dnnl::stream stream(engine);
-      memory source(product.source, engine, at(x, first * in));
-      memory destination(product.destination, engine, at(result, first * out));
-      memory bias_memory(product.bias, engine, bias.raw());
-      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, source},
-                                                {DNNL_ARG_WEIGHTS, weights},
-                                                {DNNL_ARG_BIAS, bias_memory},
-                                                {DNNL_ARG_DST, destination}};
-      if (scratch != nullptr) arguments[DNNL_ARG_SCRATCHPAD] = memory(product.scratch, engine, scratch);
-      product.primitive.execute(stream, arguments);
-      stream.wait();
-    };
     Workspace* workspace = workspace_of({&x, &result});
     if (workspace == nullptr) {
       const OneDnnThreads alone(1);
-      const Product product = product_of(rows, activation, result.dtype(), accumulate);
+      const Product product = product_of(rows, out, activation, result.dtype(), accumulate);
       const std::shared_ptr<void> scratch = allocate_plain(product.scratch.get_size());
-      return piece(0, scratch.get(), product);
+      return execute(product, x.raw(), weights.get_data_handle(), bias.data<float>(), result.raw(),
+                     scratch.get());
     }
+    if (rows < kFewRows && panel > 0) return run_panels(x, result, rows, activation, accumulate, *workspace);
+    const auto at = [](const Tensor& tensor, int64_t element) {
+      return static_cast<std::byte*>(tensor.raw()) + element * dtype_size(tensor.dtype());
+    };
     const int64_t parts = parts_of(rows, workspace->workers());
     workspace->workers().run(parts, [&](int64_t part, int worker) {
       const int64_t first = rows * part / parts;
       const int64_t last = rows * (part + 1) / parts;
-      const Product product = product_of(last - first, activation, result.dtype(), accumulate);
-      piece(first, workspace->scratch(worker, product.scratch.get_size() + 1), product);
+      const Product product = product_of(last - first, out, activation, result.dtype(), accumulate);
+      execute(product, at(x, first * in), weights.get_data_handle(), bias.data<float>(),
+              at(result, first * out), workspace->scratch(worker, product.scratch.get_size() + 1));
+    });
+  }
+
+  // By panels of outputs: into memory of their own, as oneDNN has no fast kernels for results with gaps
+  // between their rows, and from there to their place.
+  void run_panels(const Tensor& x, const Tensor& result, int64_t rows, Activation activation, bool accumulate,
+                  Workspace& workspace) {
+    const auto size = dtype_size(result.dtype());
+    workspace.workers().run((out + panel - 1) / panel, [&](int64_t item, int worker) {
+      const int64_t first = item * panel;
+      const int64_t outputs = std::min(panel, out - first);
+      const int64_t made = blocks_of(outputs) * kBlock;  // what fills a last block up is multiplied, and left
+      const Product product = product_of(rows, made, activation, result.dtype(), false);
+      const auto own = static_cast<size_t>(rows * made * size);
+      const size_t begin = (own + 63) / 64 * 64;
+      auto* memory =
+          static_cast<std::byte*>(workspace.scratch(worker, begin + product.scratch.get_size() + 1));
+      execute(product, x.raw(),
+              static_cast<std::byte*>(weights.get_data_handle()) + static_cast<size_t>(item) * panel_bytes,
+              bias.data<float>() + first, memory, memory + begin);
+      for (int64_t row = 0; row < rows; ++row) {
+        const std::byte* from = memory + row * made * size;
+        std::byte* to = static_cast<std::byte*>(result.raw()) + (row * out + first) * size;
+        if (accumulate) {
+          add_floats(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), outputs);
+        } else {
+          std::memcpy(to, from, static_cast<size_t>(outputs * size));
+        }
+      }
     });
   }
 };
@@ -123,24 +205,31 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
   State& state = *state_;
   state.out = weight.size(0);
   state.in = weight.size(1);
-  state.dtype = dtype;
-  state.bias = bias.defined() ? bias.to(DType::kF32).contiguous() : Tensor::zeros({state.out});
+  if (dtype == DType::kI8 && state.in <= kMostInt8Inputs) {
+    state.integers.emplace(weight, bias);
+    return;
+  }
+  state.dtype = dtype == DType::kI8 ? DType::kF32 : dtype;
+  state.bias = Tensor::zeros({blocks_of(state.out) * kBlock});
+  if (bias.defined()) state.bias.slice(0, 0, state.out).copy_from(bias);
 
   // The layout is chosen once, for a batch of ordinary size;
   // products of other sizes are asked to take it as it is.
-  const memory::desc any({state.in, state.out}, dnnl_type(dtype), memory::format_tag::any);
+  const memory::desc any({state.in, state.out}, dnnl_type(state.dtype), memory::format_tag::any);
   {
     const OneDnnThreads alone(1);
-    const auto description = state.describe(256, any, Activation::kNone, dtype, false);
+    const auto description = state.describe(256, state.out, any, Activation::kNone, state.dtype, false);
     state.weights = memory(description.weights_desc(), state.engine);
   }
 
   // weight is [out, in] row-major, which is [in, out] column-major.
-  const Tensor plain = weight.to(dtype).contiguous();
-  memory source({{state.in, state.out}, dnnl_type(dtype), memory::format_tag::ba}, state.engine, plain.raw());
+  const Tensor plain = weight.to(state.dtype).contiguous();
+  memory source({{state.in, state.out}, dnnl_type(state.dtype), memory::format_tag::ba}, state.engine,
+                plain.raw());
   dnnl::stream stream(state.engine);
   dnnl::reorder(source, state.weights).execute(stream, source, state.weights);
   stream.wait();
+  state.find_panels();
 }
 
 PackedLinear::~PackedLinear() = default;

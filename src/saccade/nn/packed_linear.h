@@ -1,5 +1,6 @@
-// A linear layer for inference: oneDNN matrix products over weights repacked once into the layout the kernels
-// want, with bias, activation or the residual sum done while the result is still in the cache.
+// A linear layer for inference: matrix products over weights repacked once into the layout the kernels want,
+// by oneDNN in float32 and bfloat16 and by our own in 8-bit integers (int8_linear.h), with bias, activation or the
+// residual sum done while the result is still in the cache.
 #pragma once
 
 #include <memory>
@@ -11,19 +12,20 @@ namespace saccade::nn {
 
 class PackedLinear {
  public:
-  // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32 or kBF16, what products are
-  // made of (sums are float32 either way). Copies the weights, on as many threads as oneDNN is set to use.
+  // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32, kBF16 or kI8, what products
+  // are made of (sums are float32, or whole numbers of 32 bits). Copies the weights.
   PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype);
   PackedLinear(const PackedLinear&) = delete;
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
-  // activation(x * weight^T + bias). x: [..., in] of the
-  // packed dtype, contiguous; result [..., out], of `result`.
+  // activation(x * weight^T + bias). x: [..., in] of dtype(), contiguous; result [..., out], of `result`:
+  // float32 where products are made of integers.
   [[nodiscard]] Tensor forward(const Tensor& x, Activation activation, DType result) const;
   // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
   void add_to(const Tensor& sum, const Tensor& x) const;
 
+  // What x has to be: kF32 or kBF16.
   [[nodiscard]] DType dtype() const;
 
  private:

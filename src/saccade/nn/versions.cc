@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/nn/int8_kernels.h"
 #include "saccade/nn/kernels.h"
 
 #include <dnnl.hpp>
@@ -14,8 +15,9 @@ std::map<std::string, std::string> library_versions() {
 }
 
 std::string instruction_set() {
-  return fmt::format("oneDNN {:#x}, kernels {}", static_cast<unsigned>(dnnl::get_effective_cpu_isa()),
-                     kernels().front().name);
+  return fmt::format("oneDNN {:#x}, kernels {}, int8 {}",
+                     static_cast<unsigned>(dnnl::get_effective_cpu_isa()), kernels().front().name,
+                     int8_kernel().name);
 }
 
 }  // namespace saccade::nn

@@ -1,0 +1,589 @@
+#include "saccade/nn/int8_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "saccade/nn/lanes.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+namespace saccade::nn {
+namespace {
+
+constexpr float kMostDigit = 127;
+// low is at most 64 where there is a second digit, which is at most 127.
+constexpr float kMostTwoDigits = 127 * 128 + 63;
+// How far values may lie from 0 without a second digit, in the mean of their absolute values, which leaves out
+// those that lie farther than kTrimmed of it. Of normal values (mean 0.8 standard deviations) one in 2,000 does.
+constexpr float kReach = 4.4F;
+constexpr float kTrimmed = 6;
+// Rows of a tile: with four vectors of outputs, 24 sums.
+constexpr int kTileRows = 6;
+
+// --- float32 to 8 bits ----------------------------------------------------------------------------------
+
+template <int W>
+SACCADE_INLINE void absolute(typename Lanes<W>::Floats& v) {
+  typename Lanes<W>::Ints bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits &= 0x7fffffff;
+  std::memcpy(&v, &bits, sizeof v);
+}
+
+// The largest absolute value, and the sum of all: it is not finite where a value is not.
+template <int W>
+SACCADE_INLINE void look_at(const float* x, int64_t width, float& largest, float& sum) {
+  using Floats = typename Lanes<W>::Floats;
+  const int64_t whole = width / W * W;
+  Floats most{};
+  Floats sums{};
+  Floats v;
+  for (int64_t i = 0; i < whole; i += W) {
+    load(v, x + i);
+    absolute<W>(v);
+    most = v > most ? v : most;
+    sums += v;
+  }
+  sum = sum_of<W>(sums);
+  float lanes[W];
+  store(lanes, most);
+  for (int half = W / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] = lanes[i + half] > lanes[i] ? lanes[i + half] : lanes[i];
+  }
+  largest = lanes[0];
+  for (int64_t i = whole; i < width; ++i) {
+    const float value = std::abs(x[i]);
+    largest = value > largest ? value : largest;
+    sum += value;
+  }
+}
+
+// How many absolute values are larger than the limit, and the sum of the others.
+template <int W>
+SACCADE_INLINE int64_t count_beyond(const float* x, int64_t width, float limit, float& sum) {
+  using Floats = typename Lanes<W>::Floats;
+  using Ints = typename Lanes<W>::Ints;
+  const int64_t whole = width / W * W;
+  Floats sums{};
+  Ints counts{};
+  Floats v;
+  for (int64_t i = 0; i < whole; i += W) {
+    load(v, x + i);
+    absolute<W>(v);
+    const Ints far = v > limit;
+    counts -= far;
+    sums += far ? Floats{} : v;
+  }
+  sum = sum_of<W>(sums);
+  int64_t count = sum_of<W>(counts);
+  for (int64_t i = whole; i < width; ++i) {
+    const float value = std::abs(x[i]);
+    if (value > limit) {
+      ++count;
+    } else {
+      sum += value;
+    }
+  }
+  return count;
+}
+
+// How far the row's values reach without a second digit; `largest` where none has one.
+template <int W>
+SACCADE_INLINE float reach_of(const float* x, int64_t width, float largest, float sum) {
+  float mean = sum / static_cast<float>(width);
+  if (largest > kTrimmed * mean) {
+    const int64_t beyond = count_beyond<W>(x, width, kTrimmed * mean, sum);
+    mean = sum / static_cast<float>(std::max<int64_t>(width - beyond, 1));
+  }
+  float reach = std::max(kReach * mean, largest * (kMostDigit / kMostTwoDigits));
+  const int64_t most = most_second_digits((width + 3) / 4);
+  while (reach < largest && count_beyond<W>(x, width, reach, sum) > most) reach *= 1.25F;
+  return std::min(reach, largest);
+}
+
+// x[i] in two digits, where the first has been written as if it were the only one.
+SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, SecondDigits* high,
+                                       Int8Row& row) {
+  const int32_t second = (number + 64) >> 7;
+  const int32_t first = number - 128 * second;
+  low[i] = static_cast<int8_t>(first);
+  row.low_sum += first - number;
+  row.high_sum += second;
+  const auto group = static_cast<int32_t>(i / 4);
+  if (row.second_digits == 0 || high[row.second_digits - 1].group != group) {
+    high[row.second_digits++] = {group, {0, 0, 0, 0}};
+  }
+  high[row.second_digits - 1].digits[i % 4] = static_cast<int8_t>(second);
+}
+
+template <int W>
+SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, int8_t* low,
+                                 SecondDigits* high, Int8Row& row) {
+  using Floats = typename Lanes<W>::Floats;
+  using Ints = typename Lanes<W>::Ints;
+  using Bytes = typename Lanes<W>::Bytes;
+  row = {};
+  std::fill(low + width, low + 4 * groups, int8_t{0});
+  float largest;
+  float sum;
+  look_at<W>(x, width, largest, sum);
+  constexpr float kSmallest = 1e-30F;  // below, the inverse of the scale would be infinite
+  const bool finite = sum <= std::numeric_limits<float>::max();
+  if (!finite || largest < kSmallest) {
+    std::fill(low, low + width, int8_t{0});
+    if (!finite) row.scale = std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  const float reach = reach_of<W>(x, width, largest, sum);
+  const float inverse = kMostDigit / reach;
+  row.scale = reach / kMostDigit;
+  constexpr float kRound = 12582912.F;  // leaves the nearest whole number in the low bits
+  constexpr int32_t kRoundBits = 0x4b400000;
+  const int64_t whole = width / W * W;
+  Ints sums{};
+  Floats v;
+  Ints numbers;
+  for (int64_t i = 0; i < whole; i += W) {
+    load(v, x + i);
+    v = v * inverse + kRound;
+    std::memcpy(&numbers, &v, sizeof numbers);
+    numbers -= kRoundBits;
+    const Bytes bytes = __builtin_convertvector(numbers, Bytes);
+    store(low + i, bytes);
+    sums += numbers;
+  }
+  row.low_sum = sum_of<W>(sums);
+  const auto nearest = [&](float value) {
+    return static_cast<int32_t>(std::nearbyint(static_cast<double>(value) * inverse));
+  };
+  for (int64_t i = whole; i < width; ++i) {
+    const int32_t number = nearest(x[i]);
+    low[i] = static_cast<int8_t>(number);
+    row.low_sum += number;
+  }
+  if (largest <= reach) return;
+  // The few that reach farther, found by blocks.
+  constexpr int64_t kBlock = 64;
+  for (int64_t block = 0; block < width; block += kBlock) {
+    const int64_t end = std::min(block + kBlock, width);
+    if (end <= whole) {
+      Ints any{};
+      for (int64_t i = block; i < end; i += W) {
+        load(v, x + i);
+        absolute<W>(v);
+        any |= v > reach;
+      }
+      uint64_t words[W / 2];
+      store(words, any);
+      for (int half = W / 4; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) words[i] |= words[i + half];
+      }
+      if (words[0] == 0) continue;
+    }
+    for (int64_t i = block; i < end; ++i) {
+      if (std::abs(x[i]) <= reach) continue;
+      int32_t number = nearest(x[i]);
+      if (i < whole) {  // as it was rounded above
+        const float shifted = x[i] * inverse + kRound;
+        std::memcpy(&number, &shifted, sizeof number);
+        number -= kRoundBits;
+      }
+      write_second_digit(i, number, low, high, row);
+    }
+  }
+}
+
+template <int W>
+SACCADE_INLINE void quantize_rows(const QuantizeTask& task, int64_t first, int64_t last) {
+  for (int64_t row = first; row < last; ++row) {
+    quantize_row<W>(task.x + row * task.width, task.width, task.groups, task.low + row * 4 * task.groups,
+                    task.high + row * most_second_digits(task.groups), task.rows[row]);
+  }
+}
+
+// --- sums to float32 ------------------------------------------------------------------------------------
+
+// 1 / (1 + e^-z).
+template <int W>
+SACCADE_INLINE void logistic(typename Lanes<W>::Floats& z) {
+  typename Lanes<W>::Floats e = z;
+  absolute<W>(e);
+  e = -e;
+  exp_of<W>(e);
+  z = (z < 0 ? e : e * 0.F + 1.F) / (1.F + e);
+}
+
+// Phi(x) by erf as Abramowitz and Stegun give it in 7.1.26, to 1.5e-7.
+template <int W>
+SACCADE_INLINE void normal_distribution(typename Lanes<W>::Floats& x) {
+  using Floats = typename Lanes<W>::Floats;
+  Floats z = x;
+  absolute<W>(z);
+  z *= 0.70710678118654752F;
+  const Floats t = 1.F / (1.F + 0.3275911F * z);
+  Floats e = -z * z;
+  exp_of<W>(e);
+  const Floats p =
+      ((((1.061405429F * t - 1.453152027F) * t + 1.421413741F) * t - 0.284496736F) * t + 0.254829592F) * t;
+  const Floats tail = 0.5F * p * e;  // Phi(-|x|)
+  x = x < 0 ? tail : 1.F - tail;
+}
+
+template <int W, Activation kActivation>
+SACCADE_INLINE void activate(typename Lanes<W>::Floats& x) {
+  using Floats = typename Lanes<W>::Floats;
+  Floats factor = x;
+  switch (kActivation) {
+    case Activation::kNone:
+      return;
+    case Activation::kRelu:
+      x = x < 0 ? Floats{} : x;
+      return;
+    case Activation::kGelu:
+      normal_distribution<W>(factor);
+      break;
+    case Activation::kQuickGelu:
+      factor *= 1.702F;
+      logistic<W>(factor);
+      break;
+    case Activation::kGeluTanh:
+      // (1 + tanh(u)) / 2 = logistic(2 u)
+      factor = 1.5957691216F * (x + 0.044715F * x * x * x);
+      logistic<W>(factor);
+      break;
+    case Activation::kSilu:
+      logistic<W>(factor);
+      break;
+  }
+  x *= factor;
+}
+
+// sums, high: [kPanelOutputs]; high: nullptr where the row has no second digits.
+template <int W, Activation kActivation>
+SACCADE_INLINE void finish_row_as(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                                  const int32_t* high) {
+  using Floats = typename Lanes<W>::Floats;
+  using Ints = typename Lanes<W>::Ints;
+  const Int8Row& about = task.rows[row];
+  float* out = task.out + row * task.out_stride;
+  float partial[kPanelOutputs];
+  float* to = task.outputs == kPanelOutputs ? out : partial;
+  if (task.accumulate && to == partial) std::copy_n(out, task.outputs, partial);
+  for (int64_t c = 0; c < kPanelOutputs; c += W) {
+    Ints whole;
+    load(whole, sums + c);
+    whole -= 128 * about.low_sum;
+    Floats value = __builtin_convertvector(whole, Floats);
+    if (high != nullptr) {
+      load(whole, high + c);
+      whole -= 128 * about.high_sum;
+      value += 128.F * __builtin_convertvector(whole, Floats);
+    }
+    Floats scale;
+    Floats bias;
+    load(scale, task.scales + c);
+    load(bias, task.bias + c);
+    value = value * about.scale * scale + bias;
+    activate<W, kActivation>(value);
+    if (task.accumulate) {
+      Floats before;
+      load(before, to + c);
+      value += before;
+    }
+    store(to + c, value);
+  }
+  if (to == partial) std::copy_n(partial, task.outputs, out);
+}
+
+template <int W>
+SACCADE_INLINE void finish_row(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                               const int32_t* high) {
+  switch (task.activation) {
+    case Activation::kNone:
+      return finish_row_as<W, Activation::kNone>(task, row, sums, high);
+    case Activation::kGelu:
+      return finish_row_as<W, Activation::kGelu>(task, row, sums, high);
+    case Activation::kQuickGelu:
+      return finish_row_as<W, Activation::kQuickGelu>(task, row, sums, high);
+    case Activation::kGeluTanh:
+      return finish_row_as<W, Activation::kGeluTanh>(task, row, sums, high);
+    case Activation::kRelu:
+      return finish_row_as<W, Activation::kRelu>(task, row, sums, high);
+    case Activation::kSilu:
+      return finish_row_as<W, Activation::kSilu>(task, row, sums, high);
+  }
+}
+
+// Sums of `R` rows over one panel: low: the first row's values. sums: [R, kPanelOutputs].
+using Tile = void (*)(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums);
+// The same for one row of which some groups have values.
+using SparseTile = void (*)(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums);
+
+// Tiles: those of 1 to kTileRows rows. Rows are shared out evenly among the fewest tiles.
+template <int W>
+SACCADE_INLINE void multiply_rows(const Int8PanelTask& task, int64_t first, int64_t last, const Tile* tiles,
+                                  SparseTile sparse) {
+  alignas(64) int32_t sums[kTileRows * kPanelOutputs];
+  alignas(64) int32_t high[kPanelOutputs];
+  const int64_t count = (last - first + kTileRows - 1) / kTileRows;
+  for (int64_t tile = 0; tile < count; ++tile) {
+    const int64_t begin = first + (last - first) * tile / count;
+    const int64_t end = first + (last - first) * (tile + 1) / count;
+    tiles[end - begin - 1](task.weights, task.groups, task.low + begin * 4 * task.groups, sums);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t digits = task.rows[row].second_digits;
+      if (digits > 0) {
+        sparse(task.weights, task.high + row * most_second_digits(task.groups), digits, high);
+      }
+      finish_row<W>(task, row, sums + (row - begin) * kPanelOutputs, digits > 0 ? high : nullptr);
+    }
+  }
+}
+
+// --- one set of functions an instruction set ------------------------------------------------------------
+
+#define SACCADE_UNROLL _Pragma("GCC unroll 8")
+#define SACCADE_TILES(name) \
+  { name<1>, name<2>, name<3>, name<4>, name<5>, name<6> }
+static_assert(kTileRows == 6);
+
+template <int R>
+void tile_portable(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums) {
+  std::fill(sums, sums + R * kPanelOutputs, 0);
+  for (int64_t g = 0; g < groups; ++g) {
+    const uint8_t* w = weights + g * 4 * kPanelOutputs;
+    for (int r = 0; r < R; ++r) {
+      const int8_t* x = low + (r * groups + g) * 4;
+      for (int64_t c = 0; c < kPanelOutputs; ++c) {
+        sums[r * kPanelOutputs + c] +=
+            w[4 * c] * x[0] + w[4 * c + 1] * x[1] + w[4 * c + 2] * x[2] + w[4 * c + 3] * x[3];
+      }
+    }
+  }
+}
+void sparse_portable(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums) {
+  std::fill(sums, sums + kPanelOutputs, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* w = weights + digits[i].group * 4 * kPanelOutputs;
+    for (int64_t c = 0; c < kPanelOutputs; ++c) {
+      for (int k = 0; k < 4; ++k) sums[c] += w[4 * c + k] * digits[i].digits[k];
+    }
+  }
+}
+constexpr Tile kPortableTiles[] = SACCADE_TILES(tile_portable);
+void quantize_portable(const QuantizeTask& task, int64_t first, int64_t last) {
+  quantize_rows<4>(task, first, last);
+}
+void multiply_portable(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<4>(task, first, last, kPortableTiles, sparse_portable);
+}
+
+#if defined(__x86_64__)
+#define SACCADE_AVX_VNNI __attribute__((target("avxvnni,avx2,fma")))
+#define SACCADE_AVX512_VNNI __attribute__((target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+SACCADE_INLINE int32_t four_of(const int8_t* values) {
+  int32_t four;
+  std::memcpy(&four, values, sizeof four);
+  return four;
+}
+
+// Numbers of 16 bits: pairs of 8-bit products would saturate in the instruction that multiplies bytes.
+template <int R>
+SACCADE_AVX2 void tile_avx2(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums) {
+  const __m256i low_bytes = _mm256_set1_epi16(0x00ff);
+  for (int64_t c = 0; c < kPanelOutputs; c += 8) {
+    __m256i sum[R];
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) sum[r] = _mm256_setzero_si256();
+    for (int64_t g = 0; g < groups; ++g) {
+      const __m256i w =
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + (g * kPanelOutputs + c) * 4));
+      const __m256i even = _mm256_and_si256(w, low_bytes);
+      const __m256i odd = _mm256_srli_epi16(w, 8);
+      SACCADE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m256i x = _mm256_set1_epi32(four_of(low + (r * groups + g) * 4));
+        const __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
+        const __m256i x_odd = _mm256_srai_epi16(x, 8);
+        sum[r] = _mm256_add_epi32(
+            sum[r], _mm256_add_epi32(_mm256_madd_epi16(even, x_even), _mm256_madd_epi16(odd, x_odd)));
+      }
+    }
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kPanelOutputs + c), sum[r]);
+    }
+  }
+}
+constexpr Tile kAvx2Tiles[] = SACCADE_TILES(tile_avx2);
+SACCADE_AVX2 void quantize_avx2(const QuantizeTask& task, int64_t first, int64_t last) {
+  quantize_rows<8>(task, first, last);
+}
+SACCADE_AVX2 void multiply_avx2(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<8>(task, first, last, kAvx2Tiles, sparse_portable);
+}
+
+template <int R>
+SACCADE_AVX_VNNI void tile_avx_vnni(const uint8_t* weights, int64_t groups, const int8_t* low,
+                                    int32_t* sums) {
+  constexpr int kVectors = 2;
+  for (int64_t c = 0; c < kPanelOutputs; c += 8 * kVectors) {
+    __m256i sum[R][kVectors];
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm256_setzero_si256();
+    }
+    for (int64_t g = 0; g < groups; ++g) {
+      __m256i w[kVectors];
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        w[v] = _mm256_loadu_si256(
+            reinterpret_cast<const __m256i*>(weights + (g * kPanelOutputs + c + 8 * v) * 4));
+      }
+      SACCADE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m256i x = _mm256_set1_epi32(four_of(low + (r * groups + g) * 4));
+        SACCADE_UNROLL
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm256_dpbusd_avx_epi32(sum[r][v], w[v], x);
+      }
+    }
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kPanelOutputs + c + 8 * v), sum[r][v]);
+      }
+    }
+  }
+}
+SACCADE_AVX_VNNI void sparse_avx_vnni(const uint8_t* weights, const SecondDigits* digits, int64_t count,
+                                      int32_t* sums) {
+  constexpr int kVectors = 8;
+  __m256i sum[kVectors];
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) sum[v] = _mm256_setzero_si256();
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* w = weights + digits[i].group * 4 * kPanelOutputs;
+    const __m256i x = _mm256_set1_epi32(four_of(digits[i].digits));
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sum[v] = _mm256_dpbusd_avx_epi32(sum[v],
+                                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 32 * v)), x);
+    }
+  }
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + 8 * v), sum[v]);
+  }
+}
+constexpr Tile kAvxVnniTiles[] = SACCADE_TILES(tile_avx_vnni);
+SACCADE_AVX_VNNI void multiply_avx_vnni(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<8>(task, first, last, kAvxVnniTiles, sparse_avx_vnni);
+}
+
+template <int R>
+SACCADE_AVX512_VNNI void tile_avx512_vnni(const uint8_t* weights, int64_t groups, const int8_t* low,
+                                          int32_t* sums) {
+  constexpr int kVectors = 4;
+  __m512i sum[R][kVectors];
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_si512();
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    __m512i w[kVectors];
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) w[v] = _mm512_loadu_si512(weights + (g * kPanelOutputs + 16 * v) * 4);
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const __m512i x = _mm512_set1_epi32(four_of(low + (r * groups + g) * 4));
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], w[v], x);
+    }
+  }
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      _mm512_storeu_si512(sums + r * kPanelOutputs + 16 * v, sum[r][v]);
+    }
+  }
+}
+SACCADE_AVX512_VNNI void sparse_avx512_vnni(const uint8_t* weights, const SecondDigits* digits, int64_t count,
+                                            int32_t* sums) {
+  constexpr int kVectors = 4;
+  __m512i sum[kVectors];
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) sum[v] = _mm512_setzero_si512();
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* w = weights + digits[i].group * 4 * kPanelOutputs;
+    const __m512i x = _mm512_set1_epi32(four_of(digits[i].digits));
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sum[v] = _mm512_dpbusd_epi32(sum[v], _mm512_loadu_si512(w + 64 * v), x);
+    }
+  }
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) _mm512_storeu_si512(sums + 16 * v, sum[v]);
+}
+constexpr Tile kAvx512VnniTiles[] = SACCADE_TILES(tile_avx512_vnni);
+SACCADE_AVX512 void quantize_avx512(const QuantizeTask& task, int64_t first, int64_t last) {
+  quantize_rows<16>(task, first, last);
+}
+SACCADE_AVX512_VNNI void multiply_avx512_vnni(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<16>(task, first, last, kAvx512VnniTiles, sparse_avx512_vnni);
+}
+
+// __builtin_cpu_supports does not know it in all compilers: CPUID 7.1, EAX bit 4. Whether the system keeps
+// the registers is what AVX2 says.
+bool has_avx_vnni() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __builtin_cpu_supports("avx2") != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a & (1U << 4)) != 0;
+}
+#endif
+
+}  // namespace
+
+std::span<const Int8Kernels> int8_kernels() {
+  static const std::vector<Int8Kernels> kKnown = [] {
+    std::vector<Int8Kernels> known;
+#if defined(__x86_64__)
+    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    if (avx2 && __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
+      known.push_back({"avx512_vnni", quantize_avx512, multiply_avx512_vnni});
+    }
+    if (avx2 && has_avx_vnni()) known.push_back({"avx_vnni", quantize_avx2, multiply_avx_vnni});
+    if (avx2) known.push_back({"avx2", quantize_avx2, multiply_avx2});
+#endif
+    known.push_back({"portable", quantize_portable, multiply_portable});
+    return known;
+  }();
+  return kKnown;
+}
+
+const Int8Kernels& int8_kernel() {
+  static const Int8Kernels& kChosen = [&]() -> const Int8Kernels& {
+    const char* wanted = std::getenv("SACCADE_INT8_KERNEL");
+    for (const Int8Kernels& kernel : int8_kernels()) {
+      if (wanted != nullptr && kernel.name == wanted) return kernel;
+    }
+    return int8_kernels().front();
+  }();
+  return kChosen;
+}
+
+}  // namespace saccade::nn

@@ -1,0 +1,361 @@
+// Products of 8-bit integers against slow sums: every kernel of this processor, fuzzed shapes, outliers, numbers
+// at the ends of float32.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "saccade/nn/int8_kernels.h"
+#include "saccade/nn/int8_linear.h"
+#include "saccade/nn/operations.h"
+#include "saccade/nn/packed_linear.h"
+#include "saccade/nn/test_tensors.h"
+
+namespace saccade::nn {
+namespace {
+
+using test::max_difference;
+using test::norm_of;
+using test::random_tensor;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Quantized {
+  int64_t groups = 0;
+  std::vector<int8_t> low;
+  std::vector<SecondDigits> high;
+  std::vector<Int8Row> rows;
+
+  [[nodiscard]] int second_digit(int64_t row, int64_t i) const {
+    for (int32_t d = 0; d < rows[static_cast<size_t>(row)].second_digits; ++d) {
+      const SecondDigits& digits = high[static_cast<size_t>(row * most_second_digits(groups) + d)];
+      if (digits.group == i / 4) return digits.digits[i % 4];
+    }
+    return 0;
+  }
+  [[nodiscard]] int whole(int64_t row, int64_t i) const {
+    return low[static_cast<size_t>(row * groups * 4 + i)] + 128 * second_digit(row, i);
+  }
+};
+
+Quantized quantize(const Int8Kernels& kernel, const Tensor& x) {
+  const int64_t rows = x.size(0);
+  Quantized result;
+  result.groups = (x.size(1) + 3) / 4;
+  result.low.assign(static_cast<size_t>(rows * result.groups * 4), 99);
+  result.high.resize(static_cast<size_t>(rows * most_second_digits(result.groups)));
+  result.rows.resize(static_cast<size_t>(rows));
+  QuantizeTask task;
+  task.width = x.size(1);
+  task.groups = result.groups;
+  task.x = x.data<float>();
+  task.low = result.low.data();
+  task.high = result.high.data();
+  task.rows = result.rows.data();
+  kernel.quantize(task, 0, rows);
+  return result;
+}
+
+// Normal values, of which each row has some that are `factor` times as large.
+Tensor with_outliers(const Shape& shape, uint32_t seed, float factor, int64_t count) {
+  Tensor x = random_tensor(shape, seed);
+  std::minstd_rand random(seed + 1);
+  const int64_t width = shape.back();
+  for (int64_t row = 0; row < x.numel() / width; ++row) {
+    for (int64_t i = 0; i < count; ++i) {
+      x.data<float>()[row * width + static_cast<int64_t>(random() % static_cast<uint32_t>(width))] *= factor;
+    }
+  }
+  return x;
+}
+
+TEST(Int8Kernels, RowsAreTheirDigits) {
+  for (const Int8Kernels& kernel : int8_kernels()) {
+    for (const int64_t width : {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 130, 768, 770}) {
+      for (const float factor : {0.F, 1.F, 30.F, 1000.F, 1e6F}) {
+        const Tensor x = with_outliers({5, width}, static_cast<uint32_t>(width), factor, 1 + width / 200);
+        const Quantized ours = quantize(kernel, x);
+        for (int64_t row = 0; row < 5; ++row) {
+          const Int8Row& about = ours.rows[static_cast<size_t>(row)];
+          int low_sum = 0;
+          int high_sum = 0;
+          for (int64_t i = 0; i < width; ++i) {
+            EXPECT_NEAR(static_cast<double>(about.scale) * ours.whole(row, i), x.at({row, i}),
+                        about.scale * 0.502)
+                << kernel.name << ", " << width << ", " << factor << ", " << i;
+            low_sum += ours.low[static_cast<size_t>(row * ours.groups * 4 + i)];
+            high_sum += ours.second_digit(row, i);
+          }
+          for (int64_t i = width; i < 4 * ours.groups; ++i) {
+            EXPECT_EQ(ours.low[static_cast<size_t>(row * ours.groups * 4 + i)], 0);
+          }
+          EXPECT_EQ(about.low_sum, low_sum);
+          EXPECT_EQ(about.high_sum, high_sum);
+          EXPECT_LE(about.second_digits, most_second_digits(ours.groups));
+        }
+      }
+    }
+  }
+}
+
+// The scale is that of the many: four channels a hundred times as large as the rest cost it nothing.
+TEST(Int8Kernels, OutliersDoNotCoarsenTheScale) {
+  for (const Int8Kernels& kernel : int8_kernels()) {
+    const Quantized plain = quantize(kernel, with_outliers({8, 768}, 5, 1, 0));
+    const Quantized far = quantize(kernel, with_outliers({8, 768}, 5, 100, 4));
+    for (size_t row = 0; row < 8; ++row) {
+      EXPECT_LT(far.rows[row].scale, 1.25F * plain.rows[row].scale) << kernel.name;
+      EXPECT_GE(far.rows[row].second_digits, 1);
+    }
+  }
+}
+
+TEST(Int8Kernels, RowsAtTheEndsOfFloat32) {
+  const float largest = std::numeric_limits<float>::max();
+  for (const Int8Kernels& kernel : int8_kernels()) {
+    for (const int64_t width : {7, 64}) {
+      for (const int64_t place : {int64_t{0}, width - 1}) {
+        for (const float bad : {kNaN, kInfinity, -kInfinity}) {
+          Tensor x = random_tensor({1, width}, 3);
+          x.data<float>()[place] = bad;
+          EXPECT_TRUE(std::isnan(quantize(kernel, x).rows[0].scale)) << kernel.name << bad << width;
+        }
+        for (const float one : {1e-38F, 1e-20F, 1e20F, 1e38F, largest / 4}) {
+          Tensor x = Tensor::zeros({1, width});
+          x.data<float>()[place] = one;
+          const Quantized ours = quantize(kernel, x);
+          EXPECT_NEAR(static_cast<double>(ours.rows[0].scale) * ours.whole(0, place), one,
+                      one < 1e-30F ? one : one * 0.005)
+              << kernel.name << width;
+        }
+      }
+      EXPECT_EQ(quantize(kernel, Tensor::zeros({1, width})).rows[0].scale, 0);
+    }
+  }
+}
+
+double slow_activation(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kQuickGelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
+constexpr Activation kActivations[] = {Activation::kNone,     Activation::kGelu, Activation::kQuickGelu,
+                                       Activation::kGeluTanh, Activation::kRelu, Activation::kSilu};
+
+// Whole numbers in, one panel, against sums of 64 bits.
+TEST(Int8Kernels, PanelsAreTheSlowSums) {
+  std::minstd_rand random(11);
+  const auto below = [&](int64_t end) { return static_cast<int64_t>(random()) % end; };
+  for (const Int8Kernels& kernel : int8_kernels()) {
+    for (int round = 0; round < 60; ++round) {
+      const int64_t rows = 1 + below(20);
+      const int64_t width = 1 + below(round % 10 == 0 ? 4000 : 300);
+      const int64_t outputs = round % 3 == 0 ? kPanelOutputs : 1 + below(kPanelOutputs);
+      const bool worst = round % 7 == 0;  // the largest sums there can be
+      Tensor x = worst ? Tensor::full({rows, width}, -3)
+                       : with_outliers({rows, width}, static_cast<uint32_t>(round), 50, width / 100);
+      const Quantized quantized = quantize(int8_kernels().back(), x);
+      std::vector<uint8_t> panel(static_cast<size_t>(quantized.groups * 4 * kPanelOutputs), 255);
+      if (!worst) {
+        for (uint8_t& weight : panel) weight = static_cast<uint8_t>(1 + below(255));
+      }
+      std::vector<float> scales(kPanelOutputs), bias(kPanelOutputs);
+      for (size_t c = 0; c < kPanelOutputs; ++c) {
+        scales[c] = 1e-5F * static_cast<float>(1 + below(1000));
+        bias[c] = 0.001F * static_cast<float>(below(1000)) - 0.5F;
+      }
+      Int8PanelTask task;
+      task.groups = quantized.groups;
+      task.weights = panel.data();
+      task.scales = scales.data();
+      task.bias = bias.data();
+      task.low = quantized.low.data();
+      task.high = quantized.high.data();
+      task.rows = quantized.rows.data();
+      task.activation = kActivations[round % 6];
+      task.accumulate = round % 2 == 0;
+      task.outputs = outputs;
+      task.out_stride = outputs + 3;
+      Tensor out = random_tensor({rows, task.out_stride}, static_cast<uint32_t>(round));
+      const Tensor before = out.clone();
+      task.out = out.data<float>();
+      const int64_t first = below(rows);
+      kernel.multiply(task, first, rows);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < task.out_stride; ++c) {
+          if (r < first || c >= outputs) {
+            EXPECT_EQ(out.at({r, c}), before.at({r, c})) << "written beside the results";
+            continue;
+          }
+          int64_t sum = 0;
+          double sizes = 0;
+          for (int64_t i = 0; i < width; ++i) {
+            const int64_t weight = panel[static_cast<size_t>((i / 4 * kPanelOutputs + c) * 4 + i % 4)] - 128;
+            sum += quantized.whole(r, i) * weight;
+            sizes += static_cast<double>(std::abs(quantized.whole(r, i) * weight));
+          }
+          const double scale = static_cast<double>(quantized.rows[static_cast<size_t>(r)].scale) *
+                               scales[static_cast<size_t>(c)];
+          double expected = slow_activation(static_cast<double>(sum) * scale + bias[static_cast<size_t>(c)],
+                                            task.activation);
+          if (task.accumulate) expected += before.at({r, c});
+          EXPECT_NEAR(out.at({r, c}), expected, 2e-6 + 1e-6 * std::abs(expected) + 1e-6 * sizes * scale)
+              << kernel.name << ", round " << round << ", row " << r << ", output " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST(Int8Kernels, ActivationsHoldOverTheirWholeRange) {
+  for (const Int8Kernels& kernel : int8_kernels()) {
+    for (const Activation activation : kActivations) {
+      const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
+      const std::vector<float> scales(kPanelOutputs, 1);
+      std::vector<float> bias(kPanelOutputs);
+      for (int c = 0; c < kPanelOutputs; ++c)
+        bias[static_cast<size_t>(c)] = std::exp2(0.25F * static_cast<float>(c) - 8);
+      for (const float sign : {-1.F, 1.F}) {
+        for (float& value : bias) value = sign * std::abs(value);
+        const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
+        std::vector<float> out(kPanelOutputs);
+        Int8PanelTask task;
+        task.groups = 1;
+        task.weights = panel.data();
+        task.scales = scales.data();
+        task.bias = bias.data();
+        task.low = nothing.low.data();
+        task.high = nothing.high.data();
+        task.rows = nothing.rows.data();
+        task.activation = activation;
+        task.out = out.data();
+        task.out_stride = kPanelOutputs;
+        kernel.multiply(task, 0, 1);
+        for (size_t c = 0; c < kPanelOutputs; ++c) {
+          const double expected = slow_activation(bias[c], activation);
+          EXPECT_NEAR(out[c], expected, 1e-6 + 1e-6 * std::abs(expected)) << kernel.name << bias[c];
+        }
+      }
+    }
+  }
+}
+
+Tensor slow_product(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Tensor out = Tensor::empty({x.size(0), weight.size(0)});
+  for (int64_t r = 0; r < x.size(0); ++r) {
+    for (int64_t o = 0; o < weight.size(0); ++o) {
+      double sum = bias.defined() ? bias.data<float>()[o] : 0;
+      for (int64_t i = 0; i < x.size(1); ++i) {
+        sum +=
+            static_cast<double>(x.data<float>()[r * x.size(1) + i]) * weight.data<float>()[o * x.size(1) + i];
+      }
+      out.data<float>()[r * weight.size(0) + o] = static_cast<float>(sum);
+    }
+  }
+  return out;
+}
+
+Tensor difference(const Tensor& a, const Tensor& b) {
+  return a + b * -1.0;
+}
+
+// What 8 bits lose of normal numbers: some 0.8 % of each side's length, and no more with outliers.
+TEST(Int8Linear, IsNearTheFloatProduct) {
+  Workspace workspace(3);
+  for (const int64_t rows : {1, 7, 130}) {
+    for (const int64_t in : {5, 37, 256, 1030}) {
+      for (const int64_t out : {1, 29, 64, 200}) {
+        for (const float factor : {1.F, 100.F}) {
+          const auto seed = static_cast<uint32_t>(rows + in + out);
+          const Tensor x = with_outliers({rows, in}, seed, factor, in / 150);
+          const Tensor weight = random_tensor({out, in}, seed + 1, 0.05F);
+          const Tensor bias = random_tensor({out}, seed + 2, 0.1F);
+          const Tensor expected = slow_product(x, weight, bias);
+          const PackedLinear layer(weight, bias, DType::kI8);
+          EXPECT_EQ(layer.dtype(), DType::kF32);
+          for (Workspace* where : {static_cast<Workspace*>(nullptr), &workspace}) {
+            const Tensor ours = layer.forward(x.in(where), Activation::kNone, DType::kF32);
+            EXPECT_LT(norm_of(difference(ours, expected)), 0.02 * norm_of(expected) + 1e-4)
+                << rows << " x " << in << " x " << out << ", " << factor;
+            const Tensor sum = random_tensor({rows, out}, seed + 3).in(where);
+            const Tensor whole = sum + ours;
+            layer.add_to(sum, x.in(where));
+            EXPECT_LT(max_difference(sum, whole), 1e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Int8Linear, RowsDependOnNobodyElse) {
+  Workspace one(1);
+  Workspace four(4);
+  for (const int64_t in : {64, 300, 3072}) {
+    const Int8Linear layer(random_tensor({200, in}, 7), random_tensor({200}, 8));
+    const Tensor x = with_outliers({211, in}, 9, 60, in / 100);
+    const Tensor all = Tensor::empty({211, 200});
+    layer.run(x.in(&four), all, Activation::kGelu, false);
+    for (int64_t first = 0; first < 211; first += 1 + first) {
+      const int64_t last = std::min<int64_t>(211, 2 * first + 1);
+      const Tensor some = Tensor::empty({last - first, 200});
+      layer.run(x.slice(0, first, last).in(&one), some, Activation::kGelu, false);
+      EXPECT_EQ(max_difference(some, all.slice(0, first, last)), 0) << first;
+    }
+  }
+}
+
+TEST(Int8Linear, WeightsAtTheEndsOfFloat32) {
+  Tensor weight = random_tensor({6, 40}, 1);
+  const auto row = [&](int64_t output) { return weight.slice(0, output, output + 1).floats(); };
+  for (float& value : row(0)) value = 0;
+  row(1)[5] = kNaN;
+  row(2)[39] = -kInfinity;
+  for (float& value : row(3)) value *= 1e37F;
+  for (float& value : row(4)) value *= 1e-38F;
+  const Tensor bias = Tensor::of(std::vector<float>{0.25F, 0, 0, 0, 0, 1}, {6});
+  const Tensor x = random_tensor({3, 40}, 2);
+  const Tensor expected = slow_product(x, weight, bias);
+  const Tensor ours = Tensor::empty({3, 6});
+  Int8Linear(weight, bias).run(x, ours, Activation::kNone, false);
+  for (int64_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(ours.at({r, 0}), 0.25);
+    EXPECT_TRUE(std::isnan(ours.at({r, 1})));
+    EXPECT_TRUE(std::isnan(ours.at({r, 2})));
+    EXPECT_NEAR(ours.at({r, 3}), expected.at({r, 3}), 1e36);
+    EXPECT_NEAR(ours.at({r, 4}), expected.at({r, 4}), 1e-38);
+    EXPECT_NEAR(ours.at({r, 5}), expected.at({r, 5}), 0.2);
+  }
+  // A row that is not finite harms no other.
+  Tensor bad = x.clone();
+  bad.slice(0, 1, 2).floats()[3] = kInfinity;
+  const Tensor beside = Tensor::empty({3, 6});
+  Int8Linear(weight, bias).run(bad, beside, Activation::kNone, false);
+  EXPECT_EQ(beside.at({2, 5}), ours.at({2, 5}));
+  EXPECT_TRUE(std::isnan(beside.at({1, 5})));
+}
+
+TEST(Int8Linear, TakesNoRows) {
+  const PackedLinear layer(Tensor::full({4, 3}, 1), {}, DType::kI8);
+  EXPECT_EQ(layer.forward(Tensor::empty({0, 3}), Activation::kNone, DType::kF32).sizes(), (Shape{0, 4}));
+}
+
+}  // namespace
+}  // namespace saccade::nn

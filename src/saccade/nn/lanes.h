@@ -1,0 +1,72 @@
+// What the kernels are written with: the compilers' vector types, W lanes wide, in templates that are inlined
+// into one function an instruction set. For the module's own kernel files.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#define SACCADE_INLINE __attribute__((always_inline)) inline
+#if defined(__x86_64__)
+#define SACCADE_AVX2 __attribute__((target("avx2,fma")))
+#define SACCADE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#endif
+
+namespace saccade::nn {
+
+template <int W>
+struct Lanes {
+  using Floats __attribute__((vector_size(W * sizeof(float)))) = float;
+  using Ints __attribute__((vector_size(W * sizeof(int32_t)))) = int32_t;
+  using Bytes __attribute__((vector_size(W))) = int8_t;
+};
+
+// Vectors go by reference: how they are passed by value differs between instruction sets.
+template <typename V, typename T>
+SACCADE_INLINE void load(V& vector, const T* from) {
+  std::memcpy(&vector, from, sizeof(V));
+}
+
+template <typename V, typename T>
+SACCADE_INLINE void store(T* to, const V& vector) {
+  std::memcpy(to, &vector, sizeof(V));
+}
+
+template <int W, typename V>
+SACCADE_INLINE auto sum_of(const V& vector) {
+  std::remove_cvref_t<decltype(vector[0])> lanes[W];
+  std::memcpy(lanes, &vector, sizeof(V));
+  for (int half = W / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// e^x for x <= 0, to 2 units in the last place; 0 below -87.3, where results would be denormal. NaN stays
+// NaN. Cephes' expf: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
+template <int W>
+SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
+  using Floats = typename Lanes<W>::Floats;
+  using Ints = typename Lanes<W>::Ints;
+  const auto below = x < -87.3F;
+  const Floats r0 = below ? Floats{} : x;
+  constexpr float kRound =
+      12582912.F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
+  const Floats shifted = r0 * 1.44269504088896341F + kRound;
+  const Floats n = shifted - kRound;
+  const Floats r = (r0 - n * 0.693359375F) - n * -2.12194440e-4F;
+  Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r + 1.F;
+  Ints bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits << 23) + 0x3f800000;
+  Floats power;
+  std::memcpy(&power, &bits, sizeof power);
+  x = below ? Floats{} : p * power;
+}
+
+}  // namespace saccade::nn
