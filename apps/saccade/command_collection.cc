@@ -47,7 +47,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                    {"fingerprint", info.checkpoint.fingerprint},
                    {"dim", info.checkpoint.dim}}},
                  {"settings",
-                  {{"background", background_name(info.settings.background)},
+                  {{"background", word_of(info.settings.background)},
                    {"apply_orientation", info.settings.apply_orientation},
                    {"fast_decode", info.settings.fast_decode},
                    {"int8_rows", word_of(info.settings.int8_rows)}}},
@@ -66,7 +66,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                  {"catalog_bytes", summary.catalog_bytes},
                  {"failures", summary.failures}};
     if (const auto& late = info.settings.late) {
-      json["settings"]["late"] = {{"precision", row_precision_name(late->precision)},
+      json["settings"]["late"] = {{"precision", word_of(late->precision)},
                                   {"pool", late->pool},
                                   {"grid_rows", late->grid.rows},
                                   {"grid_columns", late->grid.columns}};
@@ -104,8 +104,8 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
         fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));
   }
   if (const auto& late = info.settings.late) {
-    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows),
-                        row_precision_name(late->precision), size_text(summary.late_bytes));
+    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows), word_of(late->precision),
+                        size_text(summary.late_bytes));
     if (late->grid.rows > 0)
       text += fmt::format(", over {} x {} patches", late->grid.rows, late->grid.columns);
     if (late->pool > 1) text += fmt::format(", {} a row", late->pool);

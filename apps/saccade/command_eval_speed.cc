@@ -31,7 +31,7 @@ namespace {
 
 struct SpeedArguments {
   EvalArguments eval;
-  std::vector<std::string> precisions = {"fp32"};
+  std::vector<Precision> precisions = {Precision::kFp32};
   SpeedOptions speed;
   int64_t limit = 128;
 };
@@ -53,10 +53,9 @@ class SpeedCommand {
       return fail(ErrorCode::kUsage, "one dataset is measured with, {} are given",
                   arguments_.eval.evaluation.datasets.size());
     }
-    std::vector<std::string> precisions = arguments_.precisions;
-    std::ranges::sort(precisions);
+    std::vector<Precision> precisions = arguments_.precisions;
+    std::ranges::sort(precisions);  // fp32 first
     precisions.erase(std::ranges::unique(precisions).begin(), precisions.end());
-    std::ranges::reverse(precisions);  // fp32 first
     SACCADE_ASSIGN(std::vector<NamedDataset> datasets, read_datasets(arguments_.eval.evaluation.datasets));
     SACCADE_TRY(prepare(std::move(datasets.front()), precisions));
     std::optional<RunWriter> writer;
@@ -82,11 +81,11 @@ class SpeedCommand {
  private:
   struct Task {
     std::string checkpoint;
-    std::string precision;
+    Precision precision;
   };
 
   // Everything that can be known without loading a checkpoint.
-  Status prepare(NamedDataset dataset, const std::vector<std::string>& precisions) {
+  Status prepare(NamedDataset dataset, const std::vector<Precision>& precisions) {
     inputs_ = speed_inputs(dataset.dataset, arguments_.limit);
     ProgressLine none(true);
     EvaluationOptions options = evaluation_options(arguments_.eval, session_, none);
@@ -102,10 +101,10 @@ class SpeedCommand {
     SACCADE_ASSIGN(const std::vector<RunCheckpoint> asked,
                    asked_checkpoints(options, located_checkpoints(options_of(arguments_.eval.encoder))));
     for (size_t i = 0; i < options.checkpoints.size(); ++i) {
-      for (const std::string& precision : precisions) {
+      for (const Precision precision : precisions) {
         tasks_.push_back({options.checkpoints[i], precision});
         info_.checkpoints.push_back(asked[i]);
-        info_.checkpoints.back().precision = precision;
+        info_.checkpoints.back().precision = word_of(precision);
       }
     }
     return {};
@@ -142,7 +141,7 @@ class SpeedCommand {
       }
       if (process.code >= 128) {
         return fail(ErrorCode::kInternal, "the process measuring {} in {} was ended by signal {}",
-                    tasks_[i].checkpoint, tasks_[i].precision, process.code - 128);
+                    tasks_[i].checkpoint, word_of(tasks_[i].precision), process.code - 128);
       }
       // It has said why itself.
       if (process.code != kDone) return process.code;
@@ -161,7 +160,7 @@ class SpeedCommand {
     };
     add("--model", task.checkpoint);
     add("--dataset", arguments_.eval.evaluation.datasets.front());
-    add("--precision", task.precision);
+    add("--precision", std::string(word_of(task.precision)));
     add("--threads", std::to_string(arguments_.eval.encoder.threads));
     add("--transparent", std::string(word_of(arguments_.eval.evaluation.embed.transparency)));
     add("--batch", std::to_string(speed.batch));
@@ -189,7 +188,7 @@ class SpeedCommand {
     const SpeedClock clock = monotonic_clock();
     ThreadPool pool(threads_);
     EncoderChoice choice = arguments_.eval.encoder;
-    choice.precision = from_word<Precision>(task.precision).value_or(choice.precision);
+    choice.precision = task.precision;
     const ProcessMemory before = process_memory();
     const double begin = clock();
     SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(task.checkpoint, choice));
@@ -200,7 +199,7 @@ class SpeedCommand {
     SpeedOptions options = arguments_.speed;
     options.transparency = arguments_.eval.evaluation.embed.transparency;
     options.progress = progress.callback();
-    options.progress_detail = fmt::format("{}, {}", loaded.id.name, task.precision);
+    options.progress_detail = fmt::format("{}, {}", loaded.id.name, word_of(task.precision));
     options.stop = stop_;
     SACCADE_ASSIGN(const SpeedResult result,
                    measure_speed(*loaded.encoder, inputs_, options, pool, clock).in(loaded.id.name));
@@ -210,7 +209,7 @@ class SpeedCommand {
     measured.checkpoint = describe_checkpoint(loaded, choice.precision);
     measured.result = {{"dataset", measured.dataset.name},
                        {"model", measured.checkpoint.name},
-                       {"precision", task.precision}};
+                       {"precision", word_of(task.precision)}};
     measured.result.update(speed_json(result));
     measured.result["load_s"] = load_seconds;
     measured.result["memory"] = {{"before_load_bytes", before.resident_bytes},
@@ -335,11 +334,8 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       ->add_option("--dataset", options.datasets,
                    "the dataset (docs/datasets.md) measured with: PATH or PATH#split=NAME")
       ->required();
-  command
-      ->add_option("--precision", arguments->precisions,
-                   "number formats of the encoder's arithmetic; with both, each is measured")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+  add_choices(*command, "--precision", arguments->precisions,
+              "number formats of the encoder's arithmetic; with both, each is measured");
   command
       ->add_option("--threads", arguments->eval.encoder.threads,
                    "number of threads; 0: one for each processor")

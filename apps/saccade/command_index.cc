@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "saccade/data/dataset.h"
 
 #include "checkpoint.h"
+#include "choice.h"
 #include "command.h"
 #include "ingest_report.h"
 #include "number.h"
@@ -33,10 +35,10 @@ struct IndexArguments {
   EncoderChoice encoder;
   IngestOptions ingest;
   std::string captions;
-  std::string background;      // empty: not given
-  std::string int8_rows;       // empty: not given
-  std::string rows_precision;  // empty: not given
-  int64_t pool_rows = 0;       // 0: not given
+  std::optional<BackgroundPolicy> background;
+  std::optional<Int8Policy> int8_rows;
+  std::optional<RowPrecision> rows_precision;
+  int64_t pool_rows = 0;  // 0: not given
   bool as_stored = false;
   bool fast_decode = false;
   bool no_sidecars = false;
@@ -118,12 +120,6 @@ Json report_json(const IngestReport& report, const std::string& collection) {
           {"failed", list(report.failed)}};
 }
 
-// The words of --background, the default first.
-constexpr std::pair<std::string_view, BackgroundPolicy> kBackgrounds[] = {
-    {"contrast", BackgroundPolicy::kByContrast},
-    {"white", BackgroundPolicy::kWhite},
-    {"checkpoint", BackgroundPolicy::kCheckpoint}};
-
 // An option that is settled when a collection is made, and what it came to in one that there is.
 struct SettledOption {
   std::string_view name;
@@ -131,22 +127,25 @@ struct SettledOption {
   std::string made;   // empty: the collection has nothing of the kind
 };
 
-std::string_view yes_or_no(bool value) {
+std::string on_or_off(bool value) {
   return value ? "on" : "off";
+}
+
+template <typename E>
+std::string optional_word(const std::optional<E>& value) {
+  return value ? std::string(word_of(*value)) : std::string();
 }
 
 std::vector<SettledOption> settled_options(const IndexArguments& arguments, const IngestSettings& made) {
   const auto flag = [](bool given) { return given ? std::string("on") : std::string(); };
-  const auto* const background = std::ranges::find(kBackgrounds, made.background,
-                                                   &std::pair<std::string_view, BackgroundPolicy>::second);
   const auto& late = made.late;
   return {
-      {"--background", arguments.background, std::string(background->first)},
-      {"--as-stored", flag(arguments.as_stored), std::string(yes_or_no(!made.apply_orientation))},
-      {"--fast-decode", flag(arguments.fast_decode), std::string(yes_or_no(made.fast_decode))},
-      {"--int8-rows", arguments.int8_rows, std::string(word_of(made.int8_rows))},
-      {"--rows-precision", arguments.rows_precision,
-       late ? std::string(row_precision_name(late->precision)) : ""},
+      {"--background", optional_word(arguments.background), std::string(word_of(made.background))},
+      {"--as-stored", flag(arguments.as_stored), on_or_off(!made.apply_orientation)},
+      {"--fast-decode", flag(arguments.fast_decode), on_or_off(made.fast_decode)},
+      {"--int8-rows", optional_word(arguments.int8_rows), std::string(word_of(made.int8_rows))},
+      {"--rows-precision", optional_word(arguments.rows_precision),
+       late ? std::string(word_of(late->precision)) : ""},
       {"--pool-rows", arguments.pool_rows > 0 ? std::to_string(arguments.pool_rows) : "",
        late ? std::to_string(late->pool) : ""},
   };
@@ -170,18 +169,13 @@ Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& en
   IngestSettings settings;
   settings.apply_orientation = !arguments.as_stored;
   settings.fast_decode = arguments.fast_decode;
-  for (const auto& [word, policy] : kBackgrounds) {
-    if (word == arguments.background) settings.background = policy;
-  }
-  settings.int8_rows = from_word<Int8Policy>(arguments.int8_rows).value_or(settings.int8_rows);
-  const bool precision_given = !arguments.rows_precision.empty();
+  settings.background = arguments.background.value_or(settings.background);
+  settings.int8_rows = arguments.int8_rows.value_or(settings.int8_rows);
+  const bool precision_given = arguments.rows_precision.has_value();
   const bool pool_given = arguments.pool_rows > 0;
   if (encoder.late_interaction() == nullptr && !precision_given && !pool_given) return settings;
-  RowPrecision precision = RowPrecision::kFp16;
-  if (precision_given) {
-    SACCADE_ASSIGN(precision, row_precision_from_name(arguments.rows_precision));
-  }
-  SACCADE_ASSIGN(settings.late, late_settings(encoder, precision, pool_given ? arguments.pool_rows : 1)
+  SACCADE_ASSIGN(settings.late, late_settings(encoder, arguments.rows_precision.value_or(RowPrecision::kFp16),
+                                              pool_given ? arguments.pool_rows : 1)
                                     .in(precision_given ? "--rows-precision" : "--pool-rows"));
   return settings;
 }
@@ -272,29 +266,22 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_option("--captions", arguments->captions, "dataset to take captions from (docs/datasets.md)");
   command->add_flag("--no-sidecars", arguments->no_sidecars,
                     "do not read captions from the .txt files beside pictures");
-  command
-      ->add_option(
-          "--background", arguments->background,
-          "what to lay transparent pictures on: contrast (default), white, or what the checkpoint says; settled when "
-          "the collection is made")
-      ->check(CLI::IsMember({"contrast", "white", "checkpoint"}));
+  add_choice(*command, "--background", arguments->background,
+             "what to lay transparent pictures on: by contrast, white or dark grey (default), white, or what "
+             "the checkpoint says; settled when the collection is made");
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation; settled when the collection is made");
   command->add_flag(
       "--fast-decode", arguments->fast_decode,
       "decode large JPEGs at a smaller size: faster, not bit-exact; settled when the collection is made");
-  command
-      ->add_option(
-          "--int8-rows", arguments->int8_rows,
-          "keep the rows in eight bits a value too, for searches that read a quarter as much and answer the same: on, "
-          "off, or auto (default), which is from 200,000 rows on; settled when the collection is made")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
-  command
-      ->add_option(
-          "--rows-precision", arguments->rows_precision,
-          "of late interaction: number format of the stored rows, fp16 (default) or int8; settled when the collection "
-          "is made")
-      ->check(CLI::IsMember({"fp16", "int8"}));
+  add_choice(*command, "--int8-rows", arguments->int8_rows,
+             "keep the rows in eight bits a value too, for searches that read a quarter as much and answer the "
+             "same: on, off, or auto (default), which is from 200,000 rows on; settled when the collection is "
+             "made");
+  add_choice(
+      *command, "--rows-precision", arguments->rows_precision,
+      "of late interaction: number format of the stored rows, fp16 (default) or int8; settled when the "
+      "collection is made");
   command
       ->add_option(
           "--pool-rows", arguments->pool_rows,

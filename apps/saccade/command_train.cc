@@ -1,4 +1,5 @@
-// saccade train dual: a dual encoder from pictures and their captions. In saccade-train alone (train_elsewhere.cc).
+// saccade train dual: a dual encoder from pictures and their captions. Only in saccade-train
+// (train_elsewhere.cc).
 #include "command_train.h"
 
 #include <cstdint>
@@ -11,8 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "saccade/model/precision.h"
 #include "saccade/train/dual.h"
 
+#include "choice.h"
 #include "command.h"
 #include "number.h"
 
@@ -22,14 +25,22 @@ namespace {
 struct TrainArguments {
   std::vector<std::string> datasets;
   std::vector<std::string> held_out;
-  std::string precision = "bf16";
   DualTrainingOptions options;
   bool json = false;
 };
 
+std::string done_text(const DualTrainingReport& report) {
+  if (report.steps == 0) return "0 steps done: the model is untrained\n";
+  if (report.resumed_from == report.steps) {
+    return fmt::format("finished already: {} done, loss {:.4f}\n", counted(report.steps, "step"),
+                       report.last_loss);
+  }
+  return fmt::format("{} done, loss {:.4f}, {:.0f} images a second\n", counted(report.steps, "step"),
+                     report.last_loss, report.images_per_second);
+}
+
 std::string report_text(const DualTrainingReport& report) {
-  std::string text = fmt::format("{} done, loss {:.4f}, {:.0f} images a second\n",
-                                 counted(report.steps, "step"), report.last_loss, report.images_per_second);
+  std::string text = done_text(report);
   for (const std::string& path : report.left_out) text += fmt::format("left out: {}\n", one_line(path));
   if (!report.best.empty()) {
     text += fmt::format(
@@ -60,7 +71,6 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
     SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
     options.held_out.push_back(std::move(source));
   }
-  options.precision = arguments.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
   ProgressLine progress(session.quiet);
   auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
@@ -169,17 +179,11 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
           "probability that a picture comes with its first caption; otherwise with any of its captions")
       ->transform(real_number(0, 1))
       ->capture_default_str();
-  command
-      ->add_option("--precision", arguments->precision,
-                   "number format of the matrix products; the weights are trained in fp32")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--weights", options.weights, "number format of the weights in the written checkpoint")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--device", options.device, "device to train on")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_choice(*command, "--precision", options.precision,
+             "number format of the matrix products; the weights are trained in fp32");
+  add_choice(*command, "--weights", options.weights,
+             "number format of the weights in the written checkpoint");
+  add_choice(*command, "--device", options.device, "device to train on");
   command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();

@@ -110,7 +110,7 @@ Status remember_conformance(const ConformReport& report, std::span<const fs::pat
   record.fingerprint = report.fingerprint;
 
   ConformanceResult result;
-  result.precision = precision_name(report.precision);
+  result.precision = word_of(report.precision);
   SACCADE_ASSIGN(result.reference, sha256_file(reference));
   std::erase_if(record.results, [&](const ConformanceResult& other) {
     return other.precision == result.precision && other.reference == result.reference;

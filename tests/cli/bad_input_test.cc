@@ -470,7 +470,7 @@ TEST_F(BadInput, SettledOptionsAreRefusedOnAnExistingCollection) {
   expect_failure({"index", "pictures", "-c", "c", "--fast-decode"}, 2,
                  {"--fast-decode is on, the collection was made with off"});
   expect_failure({"index", "pictures", "-c", "c", "--background", "white"}, 2,
-                 {"--background is white, the collection was made with contrast"});
+                 {"--background is white, the collection was made with by_contrast"});
   EXPECT_EQ(snapshot("c"), before);
   EXPECT_EQ(run({"index", "pictures", "-c", "c", "--background", "contrast"}).code, 0);
   const std::vector<std::string> other = {"index",       "pictures",     "-c",           "other",
@@ -480,7 +480,7 @@ TEST_F(BadInput, SettledOptionsAreRefusedOnAnExistingCollection) {
   EXPECT_EQ(run(other).code, 0);
   EXPECT_EQ(run({"index", "pictures", "-c", "other"}).code, 0);  // not asked: as it was made
   expect_failure({"index", "pictures", "-c", "other", "--background", "contrast"}, 2,
-                 {"--background is contrast, the collection was made with checkpoint"});
+                 {"--background is by_contrast, the collection was made with checkpoint"});
 }
 
 TEST_F(BadInput, AReaderThatIsGoneEndsItQuietly) {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -23,14 +22,15 @@ inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and t
                                                         // where rows of late interaction are kept
 inline constexpr int64_t kCatalogSchemaVersion = 1;     // catalog.sqlite, kept in its user_version
 
-// What transparent pictures are laid over before the encoder sees them.
+// What transparent pictures are laid over before the encoder sees them. Words: "by_contrast" (or "contrast"),
+// "white", "checkpoint".
 enum class BackgroundPolicy {
   kByContrast,  // white, or dark grey where the visible pixels are themselves nearly white
                 // (choose_background)
   kWhite,
   kCheckpoint,  // as the checkpoint's own preprocessing says
 };
-std::string_view background_name(BackgroundPolicy policy);
+std::span<const EnumWord<BackgroundPolicy>> enum_words(BackgroundPolicy);
 
 // How the rows of late interaction are kept, of an encoder that gives many an item.
 struct LateSettings {

@@ -52,7 +52,7 @@ Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointI
 // thread-safe; catalog look-ups take turns.
 class Collection {
  public:
-  // Opens and takes a snapshot: reads one number pair an item, maps the rows.
+  // Opens and takes a snapshot: reads two numbers for each item and maps the rows.
   // Errors: kNotFound, kBadData (broken or foreign files), kUnsupported (newer format or schema), kMismatch
   // (files that do not belong together), kIo.
   static Result<Collection> open(const std::filesystem::path& folder);
@@ -69,16 +69,16 @@ class Collection {
   [[nodiscard]] Int8Rows int8_rows() const;
   // Whether items have rows of late interaction, as info().settings.late says.
   [[nodiscard]] bool has_late_rows() const { return info().settings.late.has_value(); }
-  // Those of the item of row 0 <= row < rows().rows(); only where there are any. Valid as rows().
+  // The stored rows of the item of `row`, 0 <= row < rows().rows(); only if has_late_rows(). Valid as rows().
   [[nodiscard]] StoredRows late_rows(int64_t row) const;
   // One byte a row: 1 if an item has it. What exact_search takes as `allowed`.
   [[nodiscard]] std::span<const uint8_t> alive() const;
   // One id a row, 0 where no item has it.
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
-  // That the files which rows(), int8_rows() and late_rows() show are as long as they were: kBadData where another program
-  // has cut them off, since reading what is gone would end the process (SIGBUS). To be asked before a pass
-  // over the rows; it cannot see a cut that comes during one. Cost: a look at each file's size.
+  // Checks that the files behind rows(), int8_rows() and late_rows() are still as long as they were: kBadData
+  // where another program has cut them off. Reading past the cut would end the process (SIGBUS), so ask before
+  // a pass over the rows. A cut during the pass goes unseen. Cost: a look at each file's size.
   [[nodiscard]] Status check_files() const;
 
   // kNotFound if there is none. One indexed look-up.
@@ -145,8 +145,8 @@ class CollectionWriter {
   // Other errors as Collection::open.
   static Result<CollectionWriter> open(const std::filesystem::path& folder,
                                        const WriterOptions& options = {});
-  // Opens if there is a collection (kMismatch if it is another
-  // checkpoint's; its own settings stay), else makes it.
+  // Opens the collection if there is one (kMismatch if it is another checkpoint's; its own settings stay), or
+  // else makes it.
   static Result<CollectionWriter> open_or_create(const std::filesystem::path& folder,
                                                  const CheckpointId& checkpoint,
                                                  const IngestSettings& settings = {},
@@ -177,7 +177,7 @@ class CollectionWriter {
                                               const std::function<Status(const Failure&)>& visit) const;
   // The item's row, [dim].
   [[nodiscard]] Result<std::vector<float>> row_values(int64_t row) const;
-  // The rows of late interaction of the item of that row, as stored; empty where the collection has none.
+  // The stored rows of late interaction of that row's item; empty where the collection has none.
   [[nodiscard]] Result<std::vector<std::byte>> late_values(int64_t row) const;
 
   // Writes what is missing of the rows in eight bits, where the collection keeps such: what every commit and
@@ -185,15 +185,15 @@ class CollectionWriter {
   // to, which is no error. Cost: at most a read of all rows and some 2 microseconds a row.
   Status update_int8_rows(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
-  // Removes items by id; by path (of a file, or of a folder with all below it); by filter. Each returns how
-  // many there were. The pictures themselves are not touched.
+  // Remove items by id, by path (of a file, or of a folder with all below it), or by filter. Each returns how
+  // many items it removed. The pictures themselves are not touched.
   Result<int64_t> remove_ids(std::span<const int64_t> ids);
   Result<int64_t> remove_path(const std::filesystem::path& path);
   Result<int64_t> remove_matching(const Filter& filter);
 
   // Writes the rows that items have to the next generation, in the same order, and drops the rest. Needs room
-  // for both generations meanwhile. Returns the rows dropped. Readers keep what they have mapped. kCancelled
-  // if asked to stop before the new generation is committed: nothing has changed then.
+  // for both generations meanwhile. Returns how many rows it dropped. Readers keep what they have mapped.
+  // kCancelled if asked to stop before the new generation is committed: nothing has changed then.
   Result<int64_t> compact(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
  private:

@@ -43,19 +43,17 @@ ErrorCode code_from_name(std::string_view name) {
   return ErrorCode::kInternal;
 }
 
-Result<BackgroundPolicy> background_from_name(std::string_view name) {
-  for (const auto policy :
-       {BackgroundPolicy::kByContrast, BackgroundPolicy::kWhite, BackgroundPolicy::kCheckpoint}) {
-    if (background_name(policy) == name) return policy;
-  }
-  return fail(ErrorCode::kBadData, "\"background\" is \"{}\", expected by_contrast, white or checkpoint",
-              name);
+// The enum value whose word the field holds.
+template <typename E>
+Result<E> word_field(const Json& json, const char* name) {
+  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, name));
+  if (const auto value = from_word<E>(word)) return *value;
+  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", name, word, list_of_words<E>());
 }
 
 Result<LateSettings> parse_late(const Json& json) {
   LateSettings late;
-  SACCADE_ASSIGN(const std::string precision, json_field<std::string>(json, "precision"));
-  SACCADE_ASSIGN(late.precision, row_precision_from_name(precision));
+  SACCADE_ASSIGN(late.precision, word_field<RowPrecision>(json, "precision"));
   SACCADE_ASSIGN(const std::string pooling, json_field<std::string>(json, "pooling"));
   if (pooling != kGridMean) {
     return fail(ErrorCode::kUnsupported, "\"pooling\" is \"{}\", this program knows {}", pooling, kGridMean);
@@ -100,14 +98,10 @@ Result<CollectionInfo> parse_info(const Json& json) {
   const Json& settings = json["settings"];
   SACCADE_ASSIGN(info.settings.apply_orientation, json_field<bool>(settings, "apply_orientation"));
   SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
-  SACCADE_ASSIGN(const std::string background, json_field<std::string>(settings, "background"));
-  SACCADE_ASSIGN(info.settings.background, background_from_name(background));
+  SACCADE_ASSIGN(info.settings.background, word_field<BackgroundPolicy>(settings, "background"));
   // Collections made before there were any have none of their own opinion.
   if (settings.contains("int8_rows")) {
-    SACCADE_ASSIGN(const std::string word, json_field<std::string>(settings, "int8_rows"));
-    const auto policy = from_word<Int8Policy>(word);
-    if (!policy) return fail(ErrorCode::kBadData, "\"int8_rows\" is \"{}\", expected auto, on or off", word);
-    info.settings.int8_rows = *policy;
+    SACCADE_ASSIGN(info.settings.int8_rows, word_field<Int8Policy>(settings, "int8_rows"));
   }
   if (settings.contains("late")) {
     SACCADE_ASSIGN(info.settings.late, parse_late(settings["late"]).in("late"));
@@ -200,11 +194,11 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
                  {"dim", info.checkpoint.dim}}},
                {"settings",
                 {{"apply_orientation", info.settings.apply_orientation},
-                 {"background", std::string(background_name(info.settings.background))},
+                 {"background", word_of(info.settings.background)},
                  {"fast_decode", info.settings.fast_decode},
                  {"int8_rows", word_of(info.settings.int8_rows)}}}};
   if (const auto& late = info.settings.late) {
-    json["settings"]["late"] = {{"precision", row_precision_name(late->precision)},
+    json["settings"]["late"] = {{"precision", word_of(late->precision)},
                                 {"pooling", kGridMean},
                                 {"pool", late->pool},
                                 {"grid_rows", late->grid.rows},
@@ -332,16 +326,12 @@ std::string utc_text(int64_t seconds) {
 
 namespace saccade {
 
-std::string_view background_name(BackgroundPolicy policy) {
-  switch (policy) {
-    case BackgroundPolicy::kByContrast:
-      return "by_contrast";
-    case BackgroundPolicy::kWhite:
-      return "white";
-    case BackgroundPolicy::kCheckpoint:
-      return "checkpoint";
-  }
-  return "by_contrast";
+std::span<const EnumWord<BackgroundPolicy>> enum_words(BackgroundPolicy) {
+  static constexpr EnumWord<BackgroundPolicy> kWords[] = {{BackgroundPolicy::kByContrast, "by_contrast"},
+                                                          {BackgroundPolicy::kByContrast, "contrast"},
+                                                          {BackgroundPolicy::kWhite, "white"},
+                                                          {BackgroundPolicy::kCheckpoint, "checkpoint"}};
+  return kWords;
 }
 
 }  // namespace saccade

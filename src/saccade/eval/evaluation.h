@@ -1,10 +1,10 @@
 // The frame of every evaluation: datasets x checkpoints.
 //
-// evaluate() reads the datasets, claims the run's folder, and then, with one checkpoint in memory at a time, encodes
-// each dataset's pictures (through the cache), finds out which of them can be read, lets the study measure, and
-// finishes the run. What is measured is a Study: the protocol in words and fields, what of a dataset is measured,
-// the figures of one checkpoint, and how they come together. Retrieval, composition and length are studies, each in
-// a file beside its figures.
+// evaluate() reads the datasets and claims the run's folder. Then, with one checkpoint in memory at a time,
+// it encodes the datasets' pictures (through the cache), finds out which can be read, and lets the study
+// measure. Last it finishes the run. A Study says what is measured: its protocol in words and fields, what it
+// takes of a dataset, the figures of one checkpoint, and how those come together. Retrieval, composition and
+// length are studies, each in a file beside its figures.
 //
 // Nothing here prints. Progress, warnings and the wish to stop come and go through EmbedOptions.
 #pragma once
@@ -33,7 +33,7 @@ namespace saccade {
 // How checkpoints are found and loaded by what the user calls them.
 struct CheckpointSource {
   std::function<Result<std::filesystem::path>(const std::string& given)> find;
-  // Of the files, without loading them: enough to tell a run of others apart.
+  // The checkpoint's fingerprint from its files alone: enough to tell runs apart before anything is loaded.
   std::function<Result<std::string>(const std::string& given)> fingerprint;
   std::function<Result<LoadedEncoder>(const std::string& given)> load;
 };
@@ -49,7 +49,7 @@ struct EvaluationOptions {
   BootstrapOptions bootstrap = {};
   std::filesystem::path run = {};  // folder to write; empty: none
   bool overwrite = false;          // as RunWriter::open
-  // What the run says of the program.
+  // The program's version and command line, for the run's description.
   std::string version = {};
   std::vector<std::string> command = {};
 };
@@ -57,12 +57,12 @@ struct EvaluationOptions {
 struct Evaluation {
   RunInfo info;
   Json metrics;                  // of metrics.json
-  bool some_unreadable = false;  // pictures were left out as they cannot be read
+  bool some_unreadable = false;  // pictures were left out because they cannot be read
 };
-// What --json prints: the run without what differs from machine to machine, and the figures.
+// What --json prints: the figures, and the run's description without what differs between machines.
 Json evaluation_json(const Evaluation& evaluation);
 
-// A dataset that was read, under a name that no other of the evaluation has.
+// A dataset that was read, under a name that is unique in the evaluation.
 struct NamedDataset {
   std::string name;
   std::string given;  // as the user wrote it
@@ -74,13 +74,13 @@ RunCheckpoint describe_checkpoint(const LoadedEncoder& loaded, Precision precisi
 // What is known of checkpoints before they are loaded.
 Result<std::vector<RunCheckpoint>> asked_checkpoints(const EvaluationOptions& options,
                                                      const CheckpointSource& checkpoints);
-// Gives the names that are there twice a number: "clip", "clip-2"; and to a model's that is "chance", which in
-// figures is guessing.
+// Numbers names that occur twice: "clip", "clip-2". A model called "chance" gets a number too: in figures,
+// that name stands for guessing.
 void make_unique(std::vector<std::string>& names);
 // What a run says of itself beside its datasets and checkpoints.
 RunInfo describe_run(std::string_view kind, const EvaluationOptions& options, Json protocol, int threads);
 
-// What is done to pictures before the encoder sees them, in a run's protocol: in words, and in fields.
+// How pictures are treated before the encoder sees them, for a run's protocol: in words, and in fields.
 std::string picture_words(const EmbedOptions& options);
 Json picture_fields(const EmbedOptions& options);
 
@@ -91,7 +91,7 @@ struct SettledTask {
   int64_t compositions = 0;
   std::vector<Exclusion> excluded = {};  // beside what the dataset left out
   const RunItems* items = nullptr;       // for the run; null: it keeps none. Borrowed from the study
-  // What intervals rest on, and what that is called, for the warning where it is little.
+  // How many independent clusters the intervals rest on, and what one is called: few are warned of.
   int64_t clusters = 0;
   std::string_view cluster = "picture";
 };
@@ -104,7 +104,7 @@ struct StudyContext {
   ThreadPool& pool;
   RunWriter* run = nullptr;  // null: none is written
 };
-// The same with the model's encoder, where it is not figures from elsewhere.
+// The same, for a model that is encoded with here (not one given as a file of rows or scores).
 struct EncodedContext : StudyContext {
   Encoder& encoder;
   const EmbeddedRows& pictures;  // those of SettledTask, in their order
@@ -120,8 +120,8 @@ struct EmbeddedTexts {
   EmbeddedRows rows;
   CutTexts cut;
 };
-// Rows of texts. Those that the model has no room for are cut, counted, and warned of with the remedy. Errors
-// are those of embed_texts.
+// Encodes texts. Those that are too long for the model are cut and counted, and a warning names the remedy.
+// Errors are those of embed_texts.
 Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
                                         std::span<const std::string_view> texts);
 
@@ -136,7 +136,7 @@ class Study {
   virtual Status add_dataset(const NamedDataset& dataset) = 0;
   // The pictures of a dataset that are read, by number.
   [[nodiscard]] virtual std::vector<ImageRef> pictures(size_t dataset) const = 0;
-  // Called once for each dataset, before it is measured first: `unreadable` are numbers of pictures, ascending.
+  // Called once for each dataset, before it is first measured. `unreadable`: numbers of pictures, ascending.
   virtual Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) = 0;
   // Figures of one checkpoint on one dataset: all datasets for the first checkpoint, then for the next.
   virtual Status measure(const EncodedContext& context) = 0;
@@ -144,10 +144,10 @@ class Study {
   [[nodiscard]] virtual Result<Json> metrics(std::span<const RunDataset> datasets) const = 0;
 };
 
-// Errors, with dataset or checkpoint in front, of reading, loading and encoding; kUsage for a checkpoint without a
-// tokenizer; kBadData for pictures that cannot be read where `leave_out` is false; kMismatch as RunWriter, and where
-// a dataset's pictures change between two checkpoints; kCancelled, with what was encoded kept in the cache. Cost:
-// encoding of what the cache does not have.
+// Errors: those of reading, loading and encoding, with dataset or checkpoint in front; kUsage for a
+// checkpoint without a tokenizer; kBadData for pictures that cannot be read, unless `leave_out` is true;
+// kMismatch as RunWriter, and where a dataset's pictures change between two checkpoints; kCancelled, with
+// what was encoded kept in the cache. Cost: encoding of what the cache does not have.
 Result<Evaluation> evaluate(Study& study, const EvaluationOptions& options,
                             const CheckpointSource& checkpoints, ThreadPool& pool);
 
@@ -156,8 +156,8 @@ struct GivenModel {
   RunCheckpoint described;  // `name` is made unique
   std::function<Status(const StudyContext&)> measure;
 };
-// The same without checkpoints: no picture is read, all of them are measured with. `datasets` describes those that
-// the study has been given.
+// The same without checkpoints: no picture is read, and none is left out. `datasets` describes those that the
+// study has been given.
 Result<Evaluation> evaluate_given(Study& study, std::span<const RunDataset> datasets,
                                   std::vector<GivenModel> models, const EvaluationOptions& options,
                                   ThreadPool& pool);

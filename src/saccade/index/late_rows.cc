@@ -26,15 +26,10 @@ void store_int8(std::span<const float> row, std::byte* out) {
 
 }  // namespace
 
-std::string_view row_precision_name(RowPrecision precision) {
-  return precision == RowPrecision::kFp16 ? "fp16" : "int8";
-}
-
-Result<RowPrecision> row_precision_from_name(std::string_view name) {
-  for (const auto precision : {RowPrecision::kFp16, RowPrecision::kInt8}) {
-    if (row_precision_name(precision) == name) return precision;
-  }
-  return fail(ErrorCode::kBadData, "rows of precision \"{}\", expected fp16 or int8", name);
+std::span<const EnumWord<RowPrecision>> enum_words(RowPrecision) {
+  static constexpr EnumWord<RowPrecision> kWords[] = {{RowPrecision::kFp16, "fp16"},
+                                                      {RowPrecision::kInt8, "int8"}};
+  return kWords;
 }
 
 void store_rows(MatrixView<const float> rows, RowPrecision precision, std::span<std::byte> out) {

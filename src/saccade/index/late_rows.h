@@ -1,5 +1,5 @@
-// Rows of late interaction as they are stored: many an
-// item, so that their size decides what a collection costs.
+// Rows of late interaction as they are stored. There are many for each item, so their size decides what a
+// collection costs.
 //
 //   fp16   dim IEEE binary16 numbers, little-endian
 //   int8   dim bytes b, value (b - 128) * scale; bytes of 128 up to a multiple of 4; scale, float32
@@ -11,18 +11,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
+#include "saccade/core/words.h"
 
 namespace saccade {
 
 enum class RowPrecision { kFp16, kInt8 };
 
-std::string_view row_precision_name(RowPrecision precision);  // "fp16", "int8"
-// kBadData for any other name.
-Result<RowPrecision> row_precision_from_name(std::string_view name);
+std::span<const EnumWord<RowPrecision>> enum_words(RowPrecision);  // "fp16", "int8"
 
 struct RowLayout {
   RowPrecision precision = RowPrecision::kFp16;

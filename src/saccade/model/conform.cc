@@ -5,6 +5,7 @@
 #include <set>
 
 #include "saccade/model/architecture.h"
+#include "saccade/model/precision.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade {
@@ -114,7 +115,7 @@ Json conform_json(const ConformReport& report) {
                        {"ok", check.ok}});
   }
   return Json{{"checkpoint", report.checkpoint},
-              {"precision", precision_name(report.precision)},
+              {"precision", word_of(report.precision)},
               {"answers", std::move(answers)},
               {"unknown", report.unknown},
               {"ok", report.ok}};

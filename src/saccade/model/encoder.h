@@ -6,7 +6,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -17,15 +16,13 @@
 
 namespace saccade {
 
-enum class Precision { kFp32, kBf16 };
-// "fp32", "bf16".
-std::string_view precision_name(Precision precision);
+enum class Precision { kFp32, kBf16 };  // its words: model/precision.h
 
 struct EncoderOptions {
   Precision precision = Precision::kFp32;
   // Threads a forward pass may use, the caller's included; 0: all processors of the process.
   int threads = 0;
-  // Hashes of files that were read before (model/fingerprint.h); without, every file is read.
+  // Remembered hashes of files (model/fingerprint.h). Without them, every file is read to hash it.
   FingerprintMemory fingerprints = {};
 };
 
@@ -39,49 +36,49 @@ struct EncoderInfo {
   int image_height = 0;
   int image_width = 0;
   float logit_scale = 0;  // exp of the learned log inverse temperature; 1 where none is learned
-  // False where no training has brought pictures and texts into one space: ranking by such rows is chance,
-  // they are where heads are trained from (FrozenFeatures).
+  // False where pictures and texts were never trained into one space. Ranking by such rows is chance; they
+  // only serve to train heads on (FrozenFeatures).
   bool shared_space = true;
-  // True where the checkpoint does not say how pictures are brought into shape: they are treated as its
-  // family usually has it.
+  // True where the checkpoint does not say how pictures are resized and normalized: its family's usual way
+  // is used then.
   bool preprocessing_guessed = false;
 };
 
-// Rows of several items, one item's behind the other's: item i has rows [begin[i], begin[i + 1]).
+// Rows of several items, one item after the other: item i has rows [begin[i], begin[i + 1]).
 struct RowSets {
   Matrix<float> rows;
   std::vector<int64_t> begin = {0};  // one more than there are items
 };
 
-// What encoders of many rows an item can do beside what all can: every row
-// of its own, each of length 1. An item's score for a query is the sum over
-// the query's rows of the largest dot product with the item's (MaxSim).
+// The capability of encoders that give an item many rows, each of length 1.
+// An item's score for a query is a sum over the query's rows: each adds its
+// largest dot product with one of the item's rows (MaxSim).
 class LateInteraction {
  public:
   virtual ~LateInteraction() = default;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows that stand for padding are left out.
+  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows of padding are left out.
   [[nodiscard]] virtual Result<RowSets> encode_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) = 0;
-  // The first rows of every image stand for the patches of this grid, row by row from the top left; what
-  // follows stands for no place. 0 x 0 where no row stands for a place (the queries of a Q-Former).
+  // An image's first rows are the patches of this grid, row by row from the top left. The rows after them
+  // have no place in the image. 0 x 0 where no row has one (the queries of a Q-Former).
   [[nodiscard]] virtual int patch_rows() const = 0;
   [[nodiscard]] virtual int patch_columns() const = 0;
 };
 
-// What encoders with a matching head can do: judge one picture and one text together, slower and better than
-// the dot product of their rows.
+// The capability of encoders with a matching head: it judges one picture and one text together. This is
+// slower than the dot product of their rows, and better.
 class PairScorer {
  public:
   virtual ~PairScorer() = default;
-  // One score a pair, pixels row i with text i: higher is a better match.
-  // Comparable within one text. BLIP-2's is the logit of its matching head plus
-  // the contrastive similarity, what its published recall is measured with.
+  // One score a pair, pixels row i with text i; a higher score is a better match. Scores of one text can be
+  // compared with each other. BLIP-2's score is the logit of its matching head plus the contrastive
+  // similarity, as in its published recall.
   [[nodiscard]] virtual Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
                                                                std::span<const TokenizedText> texts) = 0;
 };
 
-// What checkpoints of frozen towers give to heads that are trained on them: states as the towers leave them,
-// of whatever length.
+// The capability of checkpoints with frozen towers: heads are trained on the towers' states. Their length is
+// left as it is.
 class FrozenFeatures {
  public:
   enum class ImageState {
@@ -99,7 +96,7 @@ class FrozenFeatures {
   [[nodiscard]] virtual Result<RowSets> text_features(std::span<const TokenizedText> texts) = 0;
 };
 
-// How much each token looked at each other one: [layers, heads, tokens, tokens], rows of sum 1.
+// How much each token attended to each other one: [layers, heads, tokens, tokens]; a row's sum is 1.
 struct AttentionMaps {
   int64_t layers = 0;
   int64_t heads = 0;
@@ -107,15 +104,15 @@ struct AttentionMaps {
   std::vector<float> weights;
 };
 
-// What text encoders with a sequence classifier can do: judge a text alone.
+// The capability of text encoders with a sequence classifier: it judges a text alone.
 class TextClassifier {
  public:
   virtual ~TextClassifier() = default;
-  // What the checkpoint's config calls the classes, in the order of the logits.
+  // The names of the classes in the checkpoint's config, in the order of the logits.
   [[nodiscard]] virtual const std::vector<std::string>& labels() const = 0;
-  // Logits [texts, labels]: softmax over a row gives probabilities where the classifier was trained so.
+  // Logits [texts, labels]. Softmax over a row gives probabilities if the classifier was trained with it.
   [[nodiscard]] virtual Result<Matrix<float>> classify_texts(std::span<const TokenizedText> texts) = 0;
-  // Of the classifier's own pass over one text.
+  // The maps of the classifier's own pass over one text.
   [[nodiscard]] virtual Result<AttentionMaps> attention_maps(const TokenizedText& text) = 0;
 };
 
@@ -126,19 +123,19 @@ class Encoder {
 
   [[nodiscard]] virtual const EncoderInfo& info() const = 0;
   [[nodiscard]] virtual const Preprocessing& preprocessing() const = 0;
-  // nullptr where the checkpoint's folder has no tokenizer files (then only images and ids can be encoded).
+  // nullptr where the checkpoint's folder has no tokenizer files: then only images and ids can be encoded.
   [[nodiscard]] virtual const Tokenizer* tokenizer() const = 0;
 
   // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [n, dim], each of length 1.
   // kUnsupported from text models, whose info() says 0 x 0.
   [[nodiscard]] virtual Result<Matrix<float>> encode_images(MatrixView<const float> pixels) = 0;
-  // Rows [n, dim], each of length 1. Texts of any length up
-  // to `context` ids; padding is the encoder's business.
+  // Rows [n, dim], each of length 1. Texts may have any length up to `context` ids; the encoder pads them as
+  // its model wants it.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 
-  // Capabilities that not all have: nullptr where there is none. They live as long as the encoder and share
-  // its lock. With late interaction, the rows of encode_images and encode_texts are the items' rows' mean,
-  // brought to length 1: good for a first stage, not for the answer.
+  // Capabilities that only some encoders have, nullptr where there is none. They live as long as the encoder
+  // and share its lock. With late interaction, encode_images and encode_texts give the mean of an item's
+  // rows, brought to length 1: good enough to find candidates, not to rank them.
   [[nodiscard]] virtual LateInteraction* late_interaction() { return nullptr; }
   [[nodiscard]] virtual PairScorer* pair_scorer() { return nullptr; }
   [[nodiscard]] virtual FrozenFeatures* frozen_features() { return nullptr; }

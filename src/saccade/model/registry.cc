@@ -1,7 +1,6 @@
 #include "saccade/core/json.h"
 #include "saccade/model/architecture.h"
 #include "saccade/model/checked_encoder.h"
-#include "saccade/model/precision.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade {
@@ -30,10 +29,6 @@ std::string open_clip_type(const Json& config) {
 }
 
 }  // namespace
-
-std::string_view precision_name(Precision precision) {
-  return word_of(precision);
-}
 
 Result<std::string> model_type_of(const Checkpoint& checkpoint) {
   if (checkpoint.layout != Layout::kHuggingFace) return open_clip_type(checkpoint.config);

@@ -3,9 +3,9 @@
 // One definition serves inference and training: layers are templates of the tensor they work on. Tensor
 // (tensor.h) is for inference: after pack(), linear layers run on weights repacked for oneDNN, norms and
 // attention in the kernels of kernels.h. Variable (train/variable.h) keeps gradients. The residual stream is
-// float32; products are made in the type of their input, which the caller chooses block by block: float32 as
-// the reference, bfloat16 for speed (in training, float32 master weights are converted on the way, and
-// gradients flow back through the conversion).
+// float32. A product is computed in the type of its input, which the caller chooses for each block: float32
+// as the reference does, bfloat16 for speed. In training, float32 master weights are converted on the way,
+// and gradients flow back through the conversion.
 #pragma once
 
 #include <cmath>
@@ -31,13 +31,13 @@ class LinearOf {
   // Parameters "<name>.weight" and, unless without_bias, "<name>.bias" (starting at 0).
   static Result<LinearOf> make(ParameterSourceOf<T>& source, const std::string& name, int64_t in, int64_t out,
                                double init_std, bool without_bias = false);
-  // Several layers that read the same input as one: their
-  // outputs side by side. The parameters keep their names.
+  // Several layers that read the same input, made into one
+  // with their outputs side by side. The parameters keep their names.
   static Result<LinearOf> make_joint(ParameterSourceOf<T>& source, const std::vector<std::string>& names,
                                      int64_t in, int64_t out_each, double init_std,
                                      bool without_bias = false);
   // A layer over a tensor of another shape (a convolution's
-  // kernel) seen as [out, in]; bias: [out] or undefined.
+  // kernel), seen as [out, in]. bias: [out] or undefined.
   explicit LinearOf(T weight, T bias = {});
 
   // x: [..., in]; the result has x's dtype. For inference only after pack().
@@ -45,7 +45,7 @@ class LinearOf {
   // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
 
-  // For inference. Memory of a mapped checkpoint that was read on the way is given back.
+  // Repacks the weights, for inference. Gives back the memory of a mapped checkpoint that it read.
   void pack(DType dtype);
 
  private:
@@ -85,8 +85,8 @@ struct TransformerShape {
   bool attention_bias = true;  // of query, key and value
 };
 
-// Names of a block's parts below the block's own, in the layout the parameters are kept in. Where that keeps
-// query, key and value as one layer, `key` and `value` are empty.
+// Names of a block's parts, below the block's own name, in the checkpoint's layout. `key` and `value` are
+// empty where the layout keeps query, key and value as one layer.
 struct BlockNames {
   std::string norm1, query, key, value, output, norm2, mlp_in, mlp_out;
 };
@@ -100,8 +100,8 @@ class TransformerBlockOf {
   // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
   // attention scores, broadcast to [batch, heads, tokens, tokens].
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype) const;
-  // The rows of forward(x) at one position an entry, for a last block of which nothing else is read: only the
-  // attention sees all tokens. positions: [batch] int64; result [batch, width] float32.
+  // forward(x) at one position of each entry, for a last block whose other rows nobody reads: only the
+  // attention runs over all tokens. positions: [batch] int64; result [batch, width] float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
   void pack(DType dtype);
 

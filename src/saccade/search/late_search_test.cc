@@ -20,7 +20,7 @@ namespace saccade {
 
 // For the names of tests.
 static void PrintTo(RowPrecision precision, std::ostream* out) {
-  *out << row_precision_name(precision);
+  *out << word_of(precision);
 }
 
 namespace {
@@ -366,7 +366,7 @@ TEST_F(LateSearch, ExplainsWhichPatchEachTokenMet) {
 class PooledSearch : public LateSearch, public testing::WithParamInterface<RowPrecision> {};
 
 INSTANTIATE_TEST_SUITE_P(Precisions, PooledSearch, testing::Values(RowPrecision::kFp16, RowPrecision::kInt8),
-                         [](const auto& test) { return std::string(row_precision_name(test.param)); });
+                         [](const auto& test) { return std::string(word_of(test.param)); });
 
 TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
   random_pictures(60);

@@ -1,5 +1,5 @@
-// Search: encodes a query, scores the rows that the filter allows,
-// folds near-duplicates, and returns the best hits.
+// Search: encodes a query, scores the rows that the filter allows, folds near-duplicates, and returns the
+// best hits.
 #pragma once
 
 #include <cstdint>
@@ -21,32 +21,32 @@ namespace saccade {
 struct EncodedQuery {
   std::vector<float> row;            // [dim], of length 1
   std::optional<TokenCount> tokens;  // of the text, where there is one
-  // Rows of late interaction where the collection keeps such, [n, dim]: the text's, then the picture's. Where
-  // there are both, each part's are divided by their number.
+  // Rows of late interaction where the collection keeps such, [n, dim]: the text's, then the picture's. If
+  // the query has both, each part's rows are divided by their number.
   Matrix<float> late;
   int64_t text_rows = 0;          // the first of them
-  float text_weight = 1;          // what the text's were multiplied by: its share times its weight
-  std::vector<int32_t> text_ids;  // their tokens' ids, where rows and tokens are one to one
+  float text_weight = 1;          // the factor on the text's rows: its share times its weight
+  std::vector<int32_t> text_ids;  // the tokens of the text's rows, where each row is one token's
 };
 
-// All of the query that the collection can use. kUsage for a query of neither text nor picture, of k < 1
-// or of weights that are not finite; kMismatch if `encoder` is not the collection's; kUnsupported for
-// text where the checkpoint has no tokenizer; what decode_image says for the picture; kBadData for a
-// text and a picture whose rows cancel out, and where the encoder gives a row that is not finite or not
-// of length 1. Thread-safe.
+// Encodes all of the query that the collection can use. kUsage for a query with neither text nor picture,
+// with k < 1 or with weights that are not finite; kMismatch if `encoder` is not the collection's;
+// kUnsupported for text where the checkpoint has no tokenizer; the errors of decode_image for the picture;
+// kBadData for a text and a picture whose rows cancel out, and where the encoder gives a row that is not
+// finite or not of length 1. Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query);
 
-// The hits for a row of the collection's space, by score, then by id: query.text and query.image are not
-// looked at. kUsage for k < 1, a broken filter or a row that is not finite, kMismatch for a row of another
-// width, kBadData for a collection whose files were cut off since it was opened. Thread-safe. Cost:
-// one pass over all rows (find_rows), a catalog look-up a picture shown, and where many near-duplicates
-// crowd the top, a pass for each four times as many candidates.
+// The hits for one row of the collection's space, ordered by score, then by id. Ignores query.text and
+// query.image. kUsage for k < 1, a broken filter or a row that is not finite; kMismatch for a row of another
+// width; kBadData for a collection whose files were cut off since it was opened. Thread-safe. Cost: one pass
+// over all rows (find_rows) and a catalog look-up for each picture shown. Where many near-duplicates crowd
+// the top, another pass each time the number of candidates has to grow fourfold.
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool);
 
-// Likewise by all the query's rows where the collection keeps rows of late interaction (their mean alone
-// finds candidates): in two stages, unless every picture is a candidate. kUnsupported for Query::explain
-// where it keeps none. Cost: beside the pass over all rows, MaxSim (max_sim.h) of the candidates.
+// The same for an encoded query. Where the collection keeps rows of late interaction, the mean of the query's
+// rows finds candidates, and all its rows rank them; if every picture is a candidate, the first stage is left
+// out. kUnsupported for Query::explain where it keeps none. Cost: also MaxSim (max_sim.h) of the candidates.
 Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
                               const Query& query, ThreadPool& pool);
 

@@ -95,8 +95,10 @@ Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, s
   return chunks;
 }
 
-std::string_view chunking_name(Chunking chunking) {
-  return chunking == Chunking::kEqual ? "equal" : "sentences";
+std::span<const EnumWord<Chunking>> enum_words(Chunking) {
+  static constexpr EnumWord<Chunking> kWords[] = {{Chunking::kEqual, "equal"},
+                                                  {Chunking::kSentences, "sentences"}};
+  return kWords;
 }
 
 Result<std::vector<TokenizedText>> chunk_text(const Tokenizer& tokenizer, std::string_view text,

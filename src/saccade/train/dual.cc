@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 
 #include "saccade/core/files.h"
 #include "saccade/core/safetensors.h"
@@ -28,11 +27,13 @@ MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
 }
 
-std::optional<at::ScalarType> weights_type(const std::string& name) {
-  if (name == "fp32") return at::kFloat;
-  if (name == "fp16") return at::kHalf;
-  if (name == "bf16") return at::kBFloat16;
-  return std::nullopt;
+at::ScalarType torch_type(WeightsFormat format) {
+  if (format == WeightsFormat::kFp16) return at::kHalf;
+  return format == WeightsFormat::kBf16 ? at::kBFloat16 : at::kFloat;
+}
+
+torch::Device torch_device(TrainingDevice device) {
+  return {device == TrainingDevice::kCuda ? torch::kCUDA : torch::kCPU};
 }
 
 // Weights of another training in place of the random ones.
@@ -63,7 +64,7 @@ class DualTask : public TrainingTask {
  public:
   static Result<std::unique_ptr<DualTask>> make(const DualTrainingOptions& options,
                                                 const TrainingSetup& setup, ThreadPool& pool) {
-    InitializedParameters source(options.seed, torch::Device(options.device));
+    InitializedParameters source(options.seed, torch_device(options.device));
     SACCADE_ASSIGN(TrainedClip model, TrainedClip::make(setup.config, source));
     if (!options.initial.empty()) {
       SACCADE_TRY(begin_with(options.initial / "model.safetensors", source.parameters()));
@@ -100,7 +101,7 @@ class DualTask : public TrainingTask {
     std::vector<Tensor> kept;
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : parameters_) {
-      kept.push_back(tensor.detach().to(at::kCPU, *weights_type(options_.weights)).contiguous());
+      kept.push_back(tensor.detach().to(at::kCPU, torch_type(options_.weights)).contiguous());
       named.push_back({name, view_of(kept.back())});
     }
     return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
@@ -113,7 +114,7 @@ class DualTask : public TrainingTask {
         setup_(setup),
         pool_(pool),
         dtype_(options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
-        device_(options.device),
+        device_(torch_device(options.device)),
         model_(std::move(model)),
         parameters_(std::move(parameters)) {}
 
@@ -192,13 +193,7 @@ Status check_options(const DualTrainingOptions& options) {
   for (const auto& [name, value] : shares) {
     if (!(value >= 0 && value <= 1)) return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", name, value);
   }
-  if (!weights_type(options.weights)) {
-    return fail(ErrorCode::kUsage, "weights \"{}\", expected fp32, fp16 or bf16", options.weights);
-  }
-  if (options.device != "cpu" && options.device != "cuda") {
-    return fail(ErrorCode::kUsage, "device \"{}\", expected cpu or cuda", options.device);
-  }
-  if (options.device == "cuda" && !torch::cuda::is_available()) {
+  if (options.device == TrainingDevice::kCuda && !torch::cuda::is_available()) {
     return fail(ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
   }
   return {};
@@ -223,6 +218,7 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
 
   DualTrainingReport report;
   report.steps = outcome.steps;
+  report.resumed_from = outcome.resumed_from;
   report.finished = outcome.finished;
   report.last_loss = outcome.last_loss;
   SACCADE_ASSIGN(report.best, parse_held_out(outcome.best));
@@ -234,6 +230,18 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
 }
 
 }  // namespace
+
+std::span<const EnumWord<WeightsFormat>> enum_words(WeightsFormat) {
+  static constexpr EnumWord<WeightsFormat> kWords[] = {
+      {WeightsFormat::kFp32, "fp32"}, {WeightsFormat::kFp16, "fp16"}, {WeightsFormat::kBf16, "bf16"}};
+  return kWords;
+}
+
+std::span<const EnumWord<TrainingDevice>> enum_words(TrainingDevice) {
+  static constexpr EnumWord<TrainingDevice> kWords[] = {{TrainingDevice::kCpu, "cpu"},
+                                                        {TrainingDevice::kCuda, "cuda"}};
+  return kWords;
+}
 
 Json dual_training_json(const DualTrainingReport& report) {
   const auto recall_json = [](const Recall& recall) {
@@ -249,6 +257,7 @@ Json dual_training_json(const DualTrainingReport& report) {
   }
   return {{"model", report.model.string()},
           {"steps", report.steps},
+          {"resumed_from", report.resumed_from},
           {"finished", report.finished},
           {"last_loss", report.last_loss},
           {"best_step", report.best_step},

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -23,12 +24,18 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
+#include "saccade/core/words.h"
 #include "saccade/data/dataset.h"
 #include "saccade/eval/retrieval/one_caption.h"
 #include "saccade/model/encoder.h"
 #include "saccade/train/loop_options.h"
 
 namespace saccade {
+
+enum class WeightsFormat { kFp32, kFp16, kBf16 };
+std::span<const EnumWord<WeightsFormat>> enum_words(WeightsFormat);  // "fp32", "fp16", "bf16"
+enum class TrainingDevice { kCpu, kCuda };
+std::span<const EnumWord<TrainingDevice>> enum_words(TrainingDevice);  // "cpu", "cuda"
 
 struct DualTrainingOptions : TrainingLoopOptions {
   std::vector<DatasetSource> datasets;  // items without captions are left out
@@ -47,14 +54,14 @@ struct DualTrainingOptions : TrainingLoopOptions {
   // Chance that an example's caption is its item's first; else one of all, evenly.
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
-  std::string weights =
-      "fp32";                  // of the written checkpoint: "fp32", "fp16" or "bf16"; training's own are fp32
-  std::string device = "cpu";  // or "cuda", where libtorch has it
-  int threads = 0;             // 0: all processors of the process
+  WeightsFormat weights = WeightsFormat::kFp32;  // of the written checkpoint; training's own are fp32
+  TrainingDevice device = TrainingDevice::kCpu;  // kCuda where libtorch has it
+  int threads = 0;                               // 0: all processors of the process
 };
 
 struct DualTrainingReport {
-  int64_t steps = 0;  // done in all
+  int64_t steps = 0;         // done in all
+  int64_t resumed_from = 0;  // of them by earlier calls; equal to steps where this one found it finished
   bool finished = false;
   double last_loss = 0;
   std::vector<OneCaptionRecall> best;  // of the checkpoint in model/

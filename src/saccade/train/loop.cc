@@ -107,6 +107,7 @@ Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std:
   if (stop.stop_requested()) SACCADE_TRY(save());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   return TrainingOutcome{.steps = step_,
+                         .resumed_from = first_step,
                          .finished = is_done(),
                          .last_loss = mean_loss_,
                          .best = best_,

@@ -1,9 +1,9 @@
-// The one training loop: steps under a schedule, the next batch prepared while this one is trained on,
-// evaluation on what is held out, the best checkpoint, state that a stopped training goes on from exactly.
+// The one training loop. It takes steps under a schedule and prepares the next batch meanwhile, evaluates on
+// held-out data, keeps the best checkpoint, and saves state from which a stopped training goes on exactly.
 //
-// What is trained, on what, and how it is judged is a task; a recipe (dual.cc) is a task and its options. A
-// recipe of several stages runs one loop a stage, each in a folder of its own below the run's; a later stage
-// names the hash of the weights it begins with in its description.
+// A task says what is trained, on what data, and how it is judged; a recipe (dual.cc) is a task and its
+// options. A recipe of several stages runs one loop for each, in a folder of its own below the run's. The
+// description of a later stage names the hash of the weights it begins with.
 //
 // The loop writes into the run folder
 //   run.json           the description: the task's and the loop's own options
@@ -59,8 +59,9 @@ class TrainingTask {
 };
 
 struct TrainingOutcome {
-  int64_t steps = 0;      // done in all
-  bool finished = false;  // all steps are done, or patience came to its end
+  int64_t steps = 0;         // done in all
+  int64_t resumed_from = 0;  // of them by earlier calls
+  bool finished = false;     // all steps are done, or patience came to its end
   double last_loss = 0;
   Json best;  // "held_out" of the checkpoint in model/
   int64_t best_step = 0;
@@ -79,9 +80,9 @@ class TrainingLoop {
   TrainingLoop(TrainingTask& task, const TrainingLoopOptions& options, TrainingFolder& folder,
                const Json& description);
 
-  // Compares with the training that is in the folder, takes up its state, and makes the folder this
-  // training's. Where it fails, nothing has been written: kMismatch for another training, kBadData for a
-  // damaged state. Of a dry run it writes nothing at all.
+  // Compares this training with the one in the folder, takes up its state, and claims the folder. kMismatch
+  // for another training, kBadData for a damaged state; nothing has been written then. A dry run writes
+  // nothing at all.
   Status begin();
   // To the last step, or until `stop` is requested: state is saved then, and `finished` is false. After
   // begin(). kInternal for a loss or gradient that is no number. Cost, beside the task's: writes parameters

@@ -6,6 +6,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/model/precision.h"
 #include "saccade/train/augment.h"
 #include "saccade/train/held_out.h"
 #include "saccade/train/random.h"
@@ -162,9 +163,9 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup) {
            {"patch_dropout", options.patch_dropout},
            {"unmasked", options.unmasked},
            {"first_caption", options.first_caption},
-           {"precision", options.precision == Precision::kBf16 ? "bf16" : "fp32"},
-           {"weights", options.weights},
-           {"device", options.device}};
+           {"precision", word_of(options.precision)},
+           {"weights", word_of(options.weights)},
+           {"device", word_of(options.device)}};
   return {};
 }
 

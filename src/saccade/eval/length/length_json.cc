@@ -95,7 +95,7 @@ Json length_outcome_json(const LengthOutcome& study, double share) {
                       {"last_tokens", study.last ? curves_json(study, *study.last, share) : Json()}};
   json["chunking"] = Json::array();
   for (const ChunkedTexts& chunked : study.chunked) {
-    Json one = {{"chunks", chunking_name(chunked.chunking)},
+    Json one = {{"chunks", word_of(chunked.chunking)},
                 {"pooling", chunked.pooling ? word_of(*chunked.pooling) : "joined"},
                 {"chunk_count", chunked.chunks}};
     one.update(curves_json(study, chunked.curves, share));

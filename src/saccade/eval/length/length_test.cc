@@ -491,7 +491,7 @@ TEST(StudyLength, ChunksArePooled) {
           }
           const auto hits = slow_hits(pooled, world.images.sets, world.text_image, direction);
           EXPECT_DOUBLE_EQ(point.r1.value, mean(hits))
-              << chunking_name(chunked.chunking) << " at " << point.n << " " << direction_name(direction);
+              << word_of(chunked.chunking) << " at " << point.n << " " << direction_name(direction);
         }
         const Difference& difference = direction == Direction::kTextToImage ? chunked.t2i : chunked.i2t;
         EXPECT_DOUBLE_EQ(difference.figure.value, chunked.curves.of(direction).points.back().r1.value -
