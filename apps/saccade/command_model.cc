@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "saccade/model/conform.h"
+#include "saccade/model/conform_record.h"
 #include "saccade/model/effective_length.h"
 #include "saccade/model/outline.h"
 
 #include "checkpoint.h"
-#include "conformance.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -96,7 +96,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                        {"preprocessing_guessed", info.image_width > 0 && info.preprocessing_guessed},
                        {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())},
                        {"reference", reference},
-                       {"conforms", results_json(conformance)},
+                       {"conforms", conformance_json(conformance)},
                        {"effective_length", measured_json(measured)}};
     SACCADE_TRY(session.out.write_json(json));
     return kDone;
@@ -136,7 +136,7 @@ void remember(const ConformReport& report, const std::filesystem::path& folder,
   if (!outline) return;
   const std::filesystem::path reference =
       arguments.io.empty() ? folder / "io.safetensors" : std::filesystem::path(arguments.io);
-  const Status remembered = remember_conformance(report, outline->files, reference);
+  const Status remembered = remember_conformance(report, outline->files, reference, SACCADE_VERSION);
   if (!remembered) session.messages.warning("not remembered: " + remembered.error().message);
 }
 

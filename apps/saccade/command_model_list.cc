@@ -14,11 +14,12 @@
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
+#include "saccade/model/conform_record.h"
+#include "saccade/model/locate.h"
 #include "saccade/model/outline.h"
 
 #include "checkpoint.h"
 #include "command_model.h"
-#include "conformance.h"
 
 namespace saccade::app {
 namespace {
@@ -55,22 +56,6 @@ void look_at(Listed& listed, const Records& records) {
   if (const auto found = records.find(files_stamp(outline->files)); found != records.end())
     listed.conformance = found->second;
   listed.outline = std::move(*outline);
-}
-
-// The folder itself if it is a checkpoint, else those right below it.
-Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error))
-    return fail(ErrorCode::kNotFound, "{}: not a folder", folder.string());
-  if (looks_like_checkpoint(folder)) return std::vector<fs::path>{folder};
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored) && looks_like_checkpoint(entry->path())) found.push_back(entry->path());
-  }
-  if (error) return fail_errno(error.value(), folder.string());
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 Result<std::vector<hub::CachedModel>> all_cached(const ListArguments& arguments) {

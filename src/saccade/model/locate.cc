@@ -1,5 +1,6 @@
 #include "saccade/model/locate.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <system_error>
 
@@ -56,6 +57,22 @@ Result<fs::path> checkpoint_of(const CheckpointId& made_with, const fs::path& gi
   return fail(ErrorCode::kNotFound,
               "the collection's checkpoint {} is no longer in {}: name its folder with -m", made_with.name,
               made_with.path);
+}
+
+Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorCode::kNotFound, "{}: not a folder", folder.string());
+  }
+  if (looks_like_checkpoint(folder)) return std::vector<fs::path>{folder};
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && looks_like_checkpoint(entry->path())) found.push_back(entry->path());
+  }
+  if (error) return fail_errno(error.value(), folder.string());
+  std::ranges::sort(found);
+  return found;
 }
 
 std::string checkpoint_name(const fs::path& folder) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoint_id.h"
@@ -24,6 +25,10 @@ Result<std::filesystem::path> starter_checkpoint();
 // folder of that name goes first. kNotFound says how to get what is not there. What is neither a folder nor a
 // hub's name comes back as it is, for whoever opens it to complain about.
 Result<std::filesystem::path> find_checkpoint(const std::string& named);
+
+// The folder itself if it is a checkpoint, else the checkpoints right below it, by path. kNotFound for what is
+// no folder.
+Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder);
 
 // The checkpoint that a collection was made with: `given` if not empty, else where it was then, else the
 // starter or the hub's cache if it came from there. kNotFound says how to name it.

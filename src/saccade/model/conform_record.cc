@@ -1,4 +1,4 @@
-#include "conformance.h"
+#include "saccade/model/conform_record.h"
 
 #include <algorithm>
 #include <sys/stat.h>
@@ -9,8 +9,9 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/user_folders.h"
+#include "saccade/model/precision.h"
 
-namespace saccade::app {
+namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,13 +52,13 @@ Status write_record(const fs::path& folder, const ConformanceRecord& record) {
   fs::create_directories(folder, error);
   if (error) return fail_errno(error.value(), folder.string() + ": make folder");
   const Json json = {
-      {"fingerprint", record.fingerprint}, {"stamps", record.stamps}, {"results", results_json(record)}};
+      {"fingerprint", record.fingerprint}, {"stamps", record.stamps}, {"results", conformance_json(record)}};
   return write_file_atomic(folder / (record.fingerprint + ".json"), dump_json(json, 2) + "\n");
 }
 
 }  // namespace
 
-Json results_json(const ConformanceRecord& record) {
+Json conformance_json(const ConformanceRecord& record) {
   Json results = Json::array();
   for (const ConformanceResult& result : record.results) {
     results.push_back({{"precision", result.precision},
@@ -103,7 +104,7 @@ std::map<std::string, ConformanceRecord> conformance_by_stamp() {
 }
 
 Status remember_conformance(const ConformReport& report, std::span<const fs::path> files,
-                            const fs::path& reference) {
+                            const fs::path& reference, std::string_view program) {
   SACCADE_ASSIGN(const fs::path folder, records_folder());
   ConformanceRecord record = conformance_of(report.fingerprint);
   const bool fresh = record.fingerprint.empty();
@@ -117,9 +118,10 @@ Status remember_conformance(const ConformReport& report, std::span<const fs::pat
   });
   if (report.ok) {
     result.answers = static_cast<int64_t>(report.answers.size());
-    for (const AnswerCheck& answer : report.answers)
+    for (const AnswerCheck& answer : report.answers) {
       result.max_abs = std::max(result.max_abs, answer.max_abs);
-    result.program = SACCADE_VERSION;
+    }
+    result.program = program;
     record.results.push_back(std::move(result));
   } else if (fresh) {
     return {};
@@ -131,4 +133,4 @@ Status remember_conformance(const ConformReport& report, std::span<const fs::pat
   return write_record(folder, record);
 }
 
-}  // namespace saccade::app
+}  // namespace saccade
