@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "saccade/core/rows.h"
 #include "saccade/eval/rows/pair_scores.h"
 
 namespace saccade {
@@ -89,14 +90,14 @@ void jacobi(Matrix<double>& a, std::vector<double>& values, Matrix<double>& vect
 // is past the matrix's rank.
 void orthonormalize(Matrix<double>& block) {
   for (int64_t r = 0; r < block.rows(); ++r) {
-    const double before = std::sqrt(dot(block.row(r), block.row(r)));
+    const double before = row_length(block.row(r));
     for (int pass = 0; pass < 2; ++pass) {
       for (int64_t q = 0; q < r; ++q) {
         const double along = dot(block.row(r), block.row(q));
         for (int64_t c = 0; c < block.columns(); ++c) block(r, c) -= along * block(q, c);
       }
     }
-    const double length = std::sqrt(dot(block.row(r), block.row(r)));
+    const double length = row_length(block.row(r));
     const double scale = length > 1e-13 * before && length > 0 ? 1 / length : 0;
     for (double& value : block.row(r)) value *= scale;
   }
@@ -504,13 +505,12 @@ Result<ModalityGap> modality_gap(MatrixView<const float> images, MatrixView<cons
                                              std::vector<double>(static_cast<size_t>(d))};
   for (int64_t r = 0; r < all; ++r) {
     const std::span<const float> row = r < n ? images.row(r) : texts.row(r - n);
-    double square = 0;
-    for (const float value : row) square += static_cast<double>(value) * value;
-    if (square == 0) {
+    const double length = row_length(row);
+    if (length == 0) {
       return fail(ErrorCode::kBadData, "{} {} is all zeros", r < n ? "image" : "text", r < n ? r : r - n);
     }
     for (int64_t c = 0; c < d; ++c) {
-      const double value = row[static_cast<size_t>(c)] / std::sqrt(square);
+      const double value = row[static_cast<size_t>(c)] / length;
       rows(r, c) = static_cast<float>(value);
       mean[r < n ? 0 : 1][static_cast<size_t>(c)] += value / static_cast<double>(r < n ? n : all - n);
     }
