@@ -120,19 +120,35 @@ Result<std::vector<RunFileName>> parse_run_files(const Json& json) {
   return files;
 }
 
-Result<RunFolder> RunFolder::claim(const fs::path& folder) {
+Result<MadeFolders> MadeFolders::make(const fs::path& folder) {
+  MadeFolders made;
   std::error_code error;
+  for (fs::path path = fs::absolute(folder, error).lexically_normal();
+       !path.empty() && path != path.root_path() && !fs::exists(fs::symlink_status(path, error));
+       path = path.parent_path()) {
+    if (path.has_filename()) made.made_.push_back(path);
+  }
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder, error)) {
     return fail(ErrorCode::kIo, "run folder {}: {}", folder.string(),
                 error ? error.message() : std::string("not a folder"));
   }
+  return made;
+}
+
+MadeFolders::~MadeFolders() {
+  std::error_code ignored;
+  for (const fs::path& path : made_) fs::remove(path, ignored);
+}
+
+Result<RunFolder> RunFolder::claim(const fs::path& folder) {
+  SACCADE_ASSIGN(MadeFolders made, MadeFolders::make(folder));
   // Before the lock file is made: another's folder stays as it is. And again behind it, as another process
   // may have finished a run meanwhile.
   SACCADE_TRY(inspect(folder));
   SACCADE_ASSIGN(Descriptor lock, lock_file(folder / kLockFile, "writing to this run folder"));
+  RunFolder claimed(folder, std::move(made), std::move(lock));
   SACCADE_ASSIGN(Content content, inspect(folder));
-  RunFolder claimed(folder, std::move(lock));
   claimed.finished_ = std::move(content.finished);
   claimed.own_ = std::move(content.own);
   SACCADE_TRY(claimed.tidy(content.debris));
@@ -141,19 +157,22 @@ Result<RunFolder> RunFolder::claim(const fs::path& folder) {
 }
 
 RunFolder& RunFolder::operator=(RunFolder&& other) noexcept {
+  std::swap(made_, other.made_);
   std::swap(folder_, other.folder_);
   std::swap(lock_, other.lock_);
   std::swap(finished_, other.finished_);
   std::swap(own_, other.own_);
+  std::swap(staging_ours_, other.staging_ours_);
   std::swap(half_published_, other.half_published_);
   return *this;
 }
 
 RunFolder::~RunFolder() {
-  // Moved from, or cut off by an error where only the list still says whose the files are.
-  if (lock_.get() < 0 || half_published_) return;
+  if (lock_.get() < 0) return;  // moved from
   std::error_code ignored;
-  fs::remove_all(staging(), ignored);
+  // Cut off by an error, only the list still says whose the files are.
+  if (!half_published_ && staging_ours_) fs::remove_all(staging(), ignored);
+  fs::remove(folder_ / kLockFile, ignored);  // while it is held: nobody else's
 }
 
 fs::path RunFolder::staging() const {
@@ -162,6 +181,7 @@ fs::path RunFolder::staging() const {
 
 // Removes what a killed process left, the list of it last.
 Status RunFolder::tidy(const std::set<std::string>& debris) {
+  staging_ours_ = true;
   std::error_code ignored;
   for (const std::string& name : debris) fs::remove(folder_ / name, ignored);
   std::error_code error;

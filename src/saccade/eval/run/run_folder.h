@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -33,7 +34,25 @@ struct RunFileName {
 };
 Result<std::vector<RunFileName>> parse_run_files(const Json& json);
 
-// A folder that this process may write a run into. Movable; what was staged and not published goes with it.
+// Folders that were made for a path. Those that are still empty go with the object.
+class MadeFolders {
+ public:
+  MadeFolders() = default;
+  // Makes the folder and those above it that are missing.
+  static Result<MadeFolders> make(const std::filesystem::path& folder);
+  MadeFolders(MadeFolders&&) noexcept = default;
+  MadeFolders& operator=(MadeFolders&& other) noexcept {
+    std::swap(made_, other.made_);
+    return *this;
+  }
+  ~MadeFolders();
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the deepest first
+};
+
+// A folder that this process may write a run into. Movable. What was staged and not published goes with it,
+// and so does the lock; where nothing was published, so do the folders that claim() made.
 class RunFolder {
  public:
   // Makes the folder if need be and locks it. Taken are folders that are empty, that hold a finished run, or
@@ -57,16 +76,18 @@ class RunFolder {
   Status publish(std::span<const std::string> names, std::string_view run_json);
 
  private:
-  RunFolder(std::filesystem::path folder, Descriptor lock)
-      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  RunFolder(std::filesystem::path folder, MadeFolders made, Descriptor lock)
+      : made_(std::move(made)), folder_(std::move(folder)), lock_(std::move(lock)) {}
   [[nodiscard]] std::filesystem::path staging() const;
   Status tidy(const std::set<std::string>& debris);
   Status write_list() const;
 
+  MadeFolders made_;
   std::filesystem::path folder_;
   Descriptor lock_;
   std::optional<Json> finished_;
   std::set<std::string> own_;  // names of the run's files, run.json among them
+  bool staging_ours_ = false;  // RUN/unfinished is known to be a run's
   bool half_published_ = false;
 };
 

@@ -81,6 +81,30 @@ TEST(RunFolder, TheRefusalNamesWhatIsThere) {
   EXPECT_THAT(RunFolder::claim(file).error().message, HasSubstr("file"));
 }
 
+// A command that is refused, or fails, leaves the disk as it was.
+TEST(RunFolder, WhatWasNotPublishedLeavesNothing) {
+  const test::TestFolder folder;
+  const auto before = content_of(folder.path());
+  for (const fs::path run : {folder / "run", folder / "new/folders/run/", folder.path()}) {
+    {
+      auto writer = RunWriter::open(run, some_info(), false);
+      ASSERT_TRUE(writer) << writer.error().message;
+      ASSERT_TRUE(writer->add_line("ranks.jsonl", {{"value", 1}}));
+      EXPECT_NE(content_of(folder.path()), before);
+    }
+    EXPECT_EQ(content_of(folder.path()), before) << run;
+  }
+  // A finished run keeps its files, and its folder has no lock that outlives the process.
+  const fs::path run = folder / "run";
+  ASSERT_TRUE(write_run(run, {"ranks.jsonl"}, 1));
+  const auto finished = content_of(run);
+  EXPECT_FALSE(fs::exists(run / "lock"));
+  RunInfo other = some_info();
+  other.kind = "another";
+  EXPECT_EQ(RunWriter::open(run, other, false).error().code, ErrorCode::kMismatch);
+  EXPECT_EQ(content_of(run), finished);
+}
+
 TEST(RunFolder, FilesBesideARunStay) {
   const test::TestFolder folder;
   const fs::path run = folder / "run";
