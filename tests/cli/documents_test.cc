@@ -1,6 +1,7 @@
 // The commands that the documents show, run as they stand there: each ```sh block behind the line
 // <!-- tested -->, in a home folder that holds what the README supposes a reader to have.
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -115,6 +116,45 @@ TEST_F(Documents, TheSynopsisNamesTheCommandsThereAre) {
   const auto document = read_file(fs::path(kSourceDir) / "docs/cli.md");
   ASSERT_TRUE(document) << document.error().message;
   EXPECT_EQ(synopsis_of(*document, groups), commands);
+}
+
+// The options in a text, as "--all": those of a help text, or those that a document speaks of.
+std::set<std::string> options_in(const std::string& text) {
+  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-'; };
+  std::set<std::string> options;
+  for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
+    if (at > 0 && is_name(text[at - 1])) continue;
+    size_t end = at + 2;
+    while (end < text.size() && is_name(text[end])) ++end;
+    if (end > at + 2 && text[at + 2] != '-') options.insert(text.substr(at, end - at));
+    at = end - 2;
+  }
+  return options;
+}
+
+TEST_F(Documents, TheOptionsOfTheCommandLineAreInItsDocumentAndNoOthers) {
+  std::set<std::string> there;
+  std::string help = run({"--help"}).out;
+  for (const std::string& command : subcommands(help)) {
+    const std::string own = run({command, "--help"}).out;
+    help += own;
+    for (const std::string& each : subcommands(own)) help += run({command, each, "--help"}).out;
+  }
+  there = options_in(help);
+  EXPECT_GT(there.size(), 80U);
+  const auto document = read_file(fs::path(kSourceDir) / "docs/cli.md");
+  ASSERT_TRUE(document) << document.error().message;
+  const std::set<std::string> said = options_in(*document);
+  // These are written by their short names.
+  const std::set<std::string> short_named = {"--collection", "--model", "--output", "--run", "--quiet"};
+  for (const std::string& option : there) {
+    EXPECT_TRUE(said.contains(option) || short_named.contains(option)) << option << " is not in docs/cli.md";
+  }
+#ifdef SACCADE_TRAINS  // a build without libtorch does not know what it could train
+  for (const std::string& option : said) {
+    EXPECT_TRUE(there.contains(option)) << option << " of docs/cli.md is no option";
+  }
+#endif
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace saccade::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Train : public TrainingTest {};
 
@@ -121,6 +122,26 @@ TEST_F(Train, NamesTheProtocolOfWhatIsHeldOut) {
     return Json();
   };
   EXPECT_EQ(r1_by("one-caption"), (*line)["held_out"][0]["t2i"]["r1"]);
+}
+
+TEST_F(Train, AFinishedTrainingSaysThatItIs) {
+  const std::vector<std::string> words = training("run", {"--steps", "2"});
+  const Outcome first = run(words);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("2 steps done, loss"));
+  EXPECT_THAT(first.out, HasSubstr("images a second"));
+  const std::string before = snapshot("run");
+  const Outcome again = run(words);
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("finished already: 2 steps done, loss"));
+  EXPECT_THAT(again.out, Not(HasSubstr("images a second")));
+  EXPECT_EQ(snapshot("run"), before);
+  std::vector<std::string> with_json = words;
+  with_json.emplace_back("--json");
+  const auto json = parse_json(run(with_json).out);
+  ASSERT_TRUE(json.has_value());
+  EXPECT_EQ((*json)["resumed_from"], 2);
+  EXPECT_EQ((*json)["finished"], true);
 }
 
 TEST_F(Train, WithoutRoomOrRightsItSaysSoAndGoesOnLater) {
