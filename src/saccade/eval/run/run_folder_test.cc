@@ -85,7 +85,7 @@ TEST(RunFolder, TheRefusalNamesWhatIsThere) {
 TEST(RunFolder, WhatWasNotPublishedLeavesNothing) {
   const test::TestFolder folder;
   const auto before = content_of(folder.path());
-  for (const fs::path run : {folder / "run", folder / "new/folders/run/", folder.path()}) {
+  for (const fs::path& run : {folder / "run", folder / "new/folders/run/", folder.path()}) {
     {
       auto writer = RunWriter::open(run, some_info(), false);
       ASSERT_TRUE(writer) << writer.error().message;
