@@ -92,7 +92,7 @@ std::string answer_text(const Evaluation& evaluation) {
                     size_text(memory["peak_bytes"].get<int64_t>()));
   }
   for (const Json& result : results) text += details_text(result);
-  return text + protocol_text(evaluation);
+  return text + "protocol: " + info.protocol["words"].get<std::string>() + "\n";
 }
 
 // The command line that measures one task.

@@ -31,7 +31,7 @@ struct TrainArguments {
 
 std::string done_text(const DualTrainingReport& report) {
   if (report.steps == 0) return "0 steps done: the model is untrained\n";
-  if (report.resumed_from == report.steps) {
+  if (report.finished && report.resumed_from == report.steps) {
     return fmt::format("finished already: {} done, loss {:.4f}\n", counted(report.steps, "step"),
                        report.last_loss);
   }
