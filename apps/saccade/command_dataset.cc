@@ -12,6 +12,7 @@
 #include "saccade/core/files.h"
 #include "saccade/data/audit.h"
 #include "saccade/data/dataset.h"
+#include "saccade/data/dataset_json.h"
 #include "saccade/data/manifest.h"
 
 #include "checkpoint.h"
@@ -43,15 +44,6 @@ Result<std::vector<Dataset>> read_all(const DatasetArguments& arguments) {
   return datasets;
 }
 
-Json excluded_json(const Dataset& dataset) {
-  Json excluded = Json::array();
-  for (const Exclusion& exclusion : dataset.excluded) {
-    excluded.push_back(
-        {{"reason", exclusion.reason}, {"count", exclusion.count}, {"examples", exclusion.examples}});
-  }
-  return excluded;
-}
-
 std::string excluded_text(const Dataset& dataset) {
   std::string text;
   for (const Exclusion& exclusion : dataset.excluded) {
@@ -61,46 +53,20 @@ std::string excluded_text(const Dataset& dataset) {
   return text;
 }
 
-Json lengths_json(const Lengths& lengths) {
-  return {{"count", lengths.count}, {"min", lengths.min}, {"median", lengths.median},
-          {"mean", lengths.mean},   {"p95", lengths.p95}, {"max", lengths.max}};
-}
-
 std::string lengths_text(const Lengths& lengths) {
   return fmt::format("{} to {}, median {}, mean {:.1f}, 95% within {}", lengths.min, lengths.max,
                      lengths.median, lengths.mean, lengths.p95);
 }
 
-Json info_json(const Dataset& dataset, const Lengths& captions, const Lengths& characters) {
-  Json splits = Json::object();
-  for (const auto& [split, count] : dataset.split_sizes) splits[split] = count;
-  Json files = Json::array();
-  for (const RecordFile& file : dataset.files) {
-    files.push_back({{"path", file.path},
-                     {"bytes", file.bytes},
-                     {"sha256", file.sha256.empty() ? Json() : Json(file.sha256)}});
-  }
-  return {{"name", dataset.name},
-          {"layout", dataset.layout},
-          {"sha256", dataset.hash},
-          {"items", dataset.items.size()},
-          {"compositions", dataset.compositions.size()},
-          {"splits", std::move(splits)},
-          {"captions_per_item", lengths_json(captions)},
-          {"caption_characters", lengths_json(characters)},
-          {"excluded", excluded_json(dataset)},
-          {"files", std::move(files)}};
-}
-
 Result<int> run_info(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   const Dataset& dataset = datasets.front();
-  const Lengths captions = captions_per_item(dataset);
-  const Lengths characters = caption_characters(dataset);
   if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(info_json(dataset, captions, characters)));
+    SACCADE_TRY(session.out.write_json(dataset_info_json(dataset)));
     return kDone;
   }
+  const Lengths captions = captions_per_item(dataset);
+  const Lengths characters = caption_characters(dataset);
   std::string text =
       fmt::format("dataset      {}, layout {}, {}\n", one_line(dataset.name), dataset.layout,
                   dataset.compositions.empty()
@@ -132,74 +98,13 @@ Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
                                         {"sha256", dataset.hash},
                                         {"items", dataset.items.size()},
                                         {"compositions", dataset.compositions.size()},
-                                        {"excluded", excluded_json(dataset)}}));
+                                        {"excluded", exclusions_json(dataset.excluded)}}));
   } else {
     SACCADE_TRY(
         session.out.write(fmt::format("{}: {} from layout {}\n{}", one_line(arguments.output),
                                       counted(count, "item"), dataset.layout, excluded_text(dataset))));
   }
   return kDone;
-}
-
-Json failures_json(const std::vector<AuditReport::Failure>& failures) {
-  Json list = Json::array();
-  for (const auto& failure : failures) {
-    list.push_back(
-        {{"image", failure.image}, {"code", error_name(failure.code)}, {"reason", failure.reason}});
-  }
-  return list;
-}
-
-Json leaks_json(const std::vector<AuditReport::Leak>& leaks) {
-  Json list = Json::array();
-  for (const auto& leak : leaks) {
-    list.push_back({{"a", leak.a},
-                    {"b", leak.b},
-                    {"same_images", {leak.same_images_a, leak.same_images_b}},
-                    {"near_images", {leak.near_images_a, leak.near_images_b}},
-                    {"captions", {leak.captions_a, leak.captions_b}},
-                    {"groups", leak.groups},
-                    {"examples", leak.examples}});
-  }
-  return list;
-}
-
-Json audit_json(const AuditReport& report) {
-  Json near = Json::array();
-  for (const auto& pair : report.near_images) near.push_back({pair.a, pair.b, pair.distance});
-  Json shared = Json::array();
-  for (const auto& caption : report.most_shared) {
-    shared.push_back({{"caption", caption.caption}, {"items", caption.items}});
-  }
-  Json tokens;
-  if (report.tokens) {
-    tokens = lengths_json(*report.tokens);
-    tokens["cut_captions"] = report.cut_captions;
-    tokens["cut_tokens"] = report.cut_tokens;
-  }
-  return {{"items", report.items},
-          {"images", report.images},
-          {"missing", failures_json(report.missing)},
-          {"unreadable", failures_json(report.unreadable)},
-          {"same_images", report.same_images},
-          {"near_method", report.near_method},
-          {"near_images", std::move(near)},
-          {"captions",
-           {{"count", report.captions},
-            {"distinct", report.distinct_captions},
-            {"distinct_plain", report.distinct_plain_captions},
-            {"repeated_in_item", report.repeated_in_item},
-            {"ambiguous", report.ambiguous_captions},
-            {"most_shared", std::move(shared)}}},
-          {"indistinguishable_compositions", report.indistinguishable_compositions},
-          {"leaks", leaks_json(report.leaks)},
-          {"order",
-           {{"ids_in_order", report.ids_in_order},
-            {"neighbour_overlap", report.neighbour_overlap},
-            {"random_overlap", report.random_overlap},
-            {"by_content", report.ordered_by_content}}},
-          {"characters", lengths_json(report.characters)},
-          {"tokens", std::move(tokens)}};
 }
 
 // A list's beginning, indented.
@@ -303,7 +208,7 @@ Result<int> run_audit(const DatasetArguments& arguments, Session& session) {
       json["datasets"].push_back({{"name", dataset.name},
                                   {"layout", dataset.layout},
                                   {"sha256", dataset.hash},
-                                  {"excluded", excluded_json(dataset)}});
+                                  {"excluded", exclusions_json(dataset.excluded)}});
     }
     SACCADE_TRY(session.out.write_json(json));
   } else {

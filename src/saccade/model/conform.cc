@@ -79,9 +79,9 @@ Result<ConformReport> conform(const std::filesystem::path& checkpoint, const Con
   report.precision = options.encoder.precision;
   SACCADE_TRY(nn::without_exceptions(fmt::format("conform {}", checkpoint.string()), [&]() -> Status {
     SACCADE_ASSIGN(const nn::TensorMap ours, architecture->answers(expected).in(io.string()));
-    static const std::set<std::string, std::less<>> kInputs = {"pixel_values", "input_ids", "attention_mask",
-                                                               "image_prompt_ids", "token_type_ids",
-                                                               "image_features", "text_features"};
+    static const std::set<std::string, std::less<>> kInputs = {
+        "pixel_values",   "input_ids",      "attention_mask", "image_prompt_ids",
+        "token_type_ids", "image_features", "text_features"};
     for (const auto& [name, reference] : expected) {
       if (kInputs.contains(name)) continue;
       const auto found = ours.find(name);

@@ -96,8 +96,6 @@ std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& as
 Json figures_json(std::span<const Figure> figures);
 // {"r1": {"difference", "low", "high", "bca_low", "bca_high", "p_value", "told_apart"}, ...}
 Json differences_json(std::span<const Difference> differences);
-// [{"reason", "count", "examples"}, ...]
-Json exclusions_json(std::span<const Exclusion> excluded);
 
 // What a dataset's queries and answers are: line i of each kind is picture or text i.
 struct RunImage {

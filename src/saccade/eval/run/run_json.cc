@@ -3,6 +3,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "saccade/data/dataset_json.h"
 #include "saccade/eval/run/run.h"
 
 namespace saccade {
@@ -128,15 +129,6 @@ RunMachine this_machine(int threads) {
   const auto pages = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES));
   const auto page = static_cast<int64_t>(::sysconf(_SC_PAGE_SIZE));
   return {.processor = processor_name(), .threads = threads, .memory_bytes = pages > 0 ? pages * page : 0};
-}
-
-Json exclusions_json(std::span<const Exclusion> excluded) {
-  Json list = Json::array();
-  for (const Exclusion& exclusion : excluded) {
-    list.push_back(
-        {{"reason", exclusion.reason}, {"count", exclusion.count}, {"examples", exclusion.examples}});
-  }
-  return list;
 }
 
 Json figures_json(std::span<const Figure> figures) {

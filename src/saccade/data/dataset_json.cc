@@ -1,0 +1,108 @@
+#include "saccade/data/dataset_json.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace saccade {
+namespace {
+
+Json lengths_json(const Lengths& lengths) {
+  return {{"count", lengths.count}, {"min", lengths.min}, {"median", lengths.median},
+          {"mean", lengths.mean},   {"p95", lengths.p95}, {"max", lengths.max}};
+}
+
+Json failures_json(const std::vector<AuditReport::Failure>& failures) {
+  Json list = Json::array();
+  for (const auto& failure : failures) {
+    list.push_back(
+        {{"image", failure.image}, {"code", error_name(failure.code)}, {"reason", failure.reason}});
+  }
+  return list;
+}
+
+Json leaks_json(const std::vector<AuditReport::Leak>& leaks) {
+  Json list = Json::array();
+  for (const auto& leak : leaks) {
+    list.push_back({{"a", leak.a},
+                    {"b", leak.b},
+                    {"same_images", {leak.same_images_a, leak.same_images_b}},
+                    {"near_images", {leak.near_images_a, leak.near_images_b}},
+                    {"captions", {leak.captions_a, leak.captions_b}},
+                    {"groups", leak.groups},
+                    {"examples", leak.examples}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Json exclusions_json(std::span<const Exclusion> excluded) {
+  Json list = Json::array();
+  for (const Exclusion& exclusion : excluded) {
+    list.push_back(
+        {{"reason", exclusion.reason}, {"count", exclusion.count}, {"examples", exclusion.examples}});
+  }
+  return list;
+}
+
+Json dataset_info_json(const Dataset& dataset) {
+  Json splits = Json::object();
+  for (const auto& [split, count] : dataset.split_sizes) splits[split] = count;
+  Json files = Json::array();
+  for (const RecordFile& file : dataset.files) {
+    files.push_back({{"path", file.path},
+                     {"bytes", file.bytes},
+                     {"sha256", file.sha256.empty() ? Json() : Json(file.sha256)}});
+  }
+  return {{"name", dataset.name},
+          {"layout", dataset.layout},
+          {"sha256", dataset.hash},
+          {"items", dataset.items.size()},
+          {"compositions", dataset.compositions.size()},
+          {"splits", std::move(splits)},
+          {"captions_per_item", lengths_json(captions_per_item(dataset))},
+          {"caption_characters", lengths_json(caption_characters(dataset))},
+          {"excluded", exclusions_json(dataset.excluded)},
+          {"files", std::move(files)}};
+}
+
+Json audit_json(const AuditReport& report) {
+  Json near = Json::array();
+  for (const auto& pair : report.near_images) near.push_back({pair.a, pair.b, pair.distance});
+  Json shared = Json::array();
+  for (const auto& caption : report.most_shared) {
+    shared.push_back({{"caption", caption.caption}, {"items", caption.items}});
+  }
+  Json tokens;
+  if (report.tokens) {
+    tokens = lengths_json(*report.tokens);
+    tokens["cut_captions"] = report.cut_captions;
+    tokens["cut_tokens"] = report.cut_tokens;
+  }
+  return {{"items", report.items},
+          {"images", report.images},
+          {"missing", failures_json(report.missing)},
+          {"unreadable", failures_json(report.unreadable)},
+          {"same_images", report.same_images},
+          {"near_method", report.near_method},
+          {"near_images", std::move(near)},
+          {"captions",
+           {{"count", report.captions},
+            {"distinct", report.distinct_captions},
+            {"distinct_plain", report.distinct_plain_captions},
+            {"repeated_in_item", report.repeated_in_item},
+            {"ambiguous", report.ambiguous_captions},
+            {"most_shared", std::move(shared)}}},
+          {"indistinguishable_compositions", report.indistinguishable_compositions},
+          {"leaks", leaks_json(report.leaks)},
+          {"order",
+           {{"ids_in_order", report.ids_in_order},
+            {"neighbour_overlap", report.neighbour_overlap},
+            {"random_overlap", report.random_overlap},
+            {"by_content", report.ordered_by_content}}},
+          {"characters", lengths_json(report.characters)},
+          {"tokens", std::move(tokens)}};
+}
+
+}  // namespace saccade

@@ -1,0 +1,19 @@
+// What is known of a dataset, as JSON: what `saccade dataset --json` prints (docs/cli.md).
+#pragma once
+
+#include <span>
+
+#include "saccade/core/json.h"
+#include "saccade/data/audit.h"
+#include "saccade/data/dataset.h"
+
+namespace saccade {
+
+// A list of {"reason", "count", "examples"}.
+Json exclusions_json(std::span<const Exclusion> excluded);
+// Name, layout, hash, numbers of items, splits, lengths of captions, and the files it came from.
+Json dataset_info_json(const Dataset& dataset);
+// All of the report.
+Json audit_json(const AuditReport& report);
+
+}  // namespace saccade
