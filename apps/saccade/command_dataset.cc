@@ -265,7 +265,7 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
       "checkpoint to compare pictures and count captions' tokens with (default: small grey copies, and words)");
   audit
       ->add_option("--near", arguments->near_cosine,
-                   "with -m: cosine from which two pictures count as near-duplicates")
+                   "with -m: cosine from which two pictures count as near-duplicates, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_encoder_options(*audit, arguments->encoder);

@@ -41,7 +41,7 @@ void add_eval_advise_command(CLI::App& eval, Command& chosen) {
   CLI::App* command = eval.add_subcommand("advise", "Rank the models that runs have measured, and say why");
   AdviceQuestion& question = arguments->question;
   command
-      ->add_option("run", arguments->runs,
+      ->add_option("RUN", arguments->runs,
                    "run folders of eval retrieval, winoground, length and speed: what each measured of a "
                    "checkpoint in a precision is joined by its fingerprint")
       ->required();

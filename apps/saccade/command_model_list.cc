@@ -186,7 +186,8 @@ void add_model_list_command(CLI::App& group, Command& chosen) {
   CLI::App* command = group.add_subcommand(
       "list", "List the checkpoints of the hub's cache, the starter, and those in folders");
   command->add_option("FOLDER", arguments->folders, "checkpoints, or folders of checkpoints, to list too");
-  command->add_option("--cache", arguments->cache, "folder of the hub's cache (default: $HF_HUB_CACHE)");
+  command->add_option("--cache", arguments->cache,
+                      "folder of the hub's cache (default: $HF_HUB_CACHE, or ~/.cache/huggingface/hub)");
   command->add_flag("--json", arguments->json, "print the list as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_list(*arguments, session); };

@@ -84,10 +84,12 @@ void add_model_pull_command(CLI::App& group, Command& chosen) {
       group.add_subcommand("pull", "Download a checkpoint from a hub, going on where it was stopped");
   command->add_option("MODEL", arguments->name, "OWNER/NAME, or OWNER/NAME@REVISION (default: main)")
       ->required();
-  command->add_option("--endpoint", arguments->endpoint, "address of the hub (default: $HF_ENDPOINT)");
+  command->add_option("--endpoint", arguments->endpoint,
+                      "address of the hub (default: $HF_ENDPOINT, or Hugging Face's)");
   command->add_option("--token-file", arguments->token_file,
                       "file with the access token (default: $HF_TOKEN, or the file token in $HF_HOME)");
-  command->add_option("--cache", arguments->cache, "folder of the hub's cache (default: $HF_HUB_CACHE)");
+  command->add_option("--cache", arguments->cache,
+                      "folder of the hub's cache (default: $HF_HUB_CACHE, or ~/.cache/huggingface/hub)");
   command->add_flag("--offline", arguments->offline,
                     "use no network: only check that the checkpoint is complete (default: $HF_HUB_OFFLINE)");
   command->add_flag("--json", arguments->json, "print the result as JSON");

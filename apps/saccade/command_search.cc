@@ -131,7 +131,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
                     "show near-duplicates as hits of their own, not folded under the best of them");
   command
       ->add_option("--fold-above", arguments->query.duplicate_cosine,
-                   "cosine from which two pictures count as near-duplicates")
+                   "cosine from which two pictures count as near-duplicates, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   command

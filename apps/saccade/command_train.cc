@@ -97,7 +97,7 @@ CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
   const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
   add_path(command, "-o,--run", options.run,
-           "folder for the training's files; a training that is there goes on")
+           "folder for the training's files; a training that is already in it goes on")
       ->required();
   command
       .add_option("--steps", options.steps,
