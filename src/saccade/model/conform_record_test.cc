@@ -14,8 +14,8 @@ ConformReport report_of(bool ok, double max_abs, Precision precision = Precision
   ConformReport report;
   report.fingerprint = std::string(64, 'a');
   report.precision = precision;
-  report.answers = {{.name = "text_embeds", .max_abs = max_abs / 2, .ok = ok},
-                    {.name = "image_embeds", .max_abs = max_abs, .ok = ok}};
+  report.answers = {{.name = "text_embeds", .max_abs = max_abs / 2, .tolerance = 1e-4, .ok = ok},
+                    {.name = "image_embeds", .max_abs = max_abs, .tolerance = 1e-4, .ok = ok}};
   report.ok = ok;
   return report;
 }
