@@ -274,10 +274,11 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag(
       "--fast-decode", arguments->fast_decode,
       "decode large JPEGs at a smaller size: faster, not bit-exact; settled when the collection is made");
-  add_choice(*command, "--int8-rows", arguments->int8_rows,
-             "keep the rows in eight bits a value too, for searches that read a quarter as much and answer the "
-             "same: on, off, or auto (default), which is from 200,000 rows on; settled when the collection is "
-             "made");
+  add_choice(
+      *command, "--int8-rows", arguments->int8_rows,
+      "keep the rows in eight bits a value too, for searches that read a quarter as much and answer the "
+      "same: on, off, or auto (default), which is from 200,000 rows on; settled when the collection is "
+      "made");
   add_choice(
       *command, "--rows-precision", arguments->rows_precision,
       "of late interaction: number format of the stored rows, fp16 (default) or int8; settled when the "

@@ -22,8 +22,8 @@ inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and t
                                                         // where rows of late interaction are kept
 inline constexpr int64_t kCatalogSchemaVersion = 1;     // catalog.sqlite, kept in its user_version
 
-// What transparent pictures are laid over before the encoder sees them. Words: "by_contrast" (or "contrast"),
-// "white", "checkpoint".
+// What transparent pictures are laid over before the encoder sees them.
+// Words: "by_contrast" (or "contrast"), "white", "checkpoint".
 enum class BackgroundPolicy {
   kByContrast,  // white, or dark grey where the visible pixels are themselves nearly white
                 // (choose_background)

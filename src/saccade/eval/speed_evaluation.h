@@ -32,8 +32,8 @@ struct SpeedTask {
   Precision precision = Precision::kFp32;
 };
 
-// Measures a task in a process of its own, which calls evaluate_speed() for that task alone. The answer is its
-// speed_evaluation_json().
+// Measures a task in a process of its own, which calls evaluate_speed() for that task alone.
+// The answer is its speed_evaluation_json().
 using MeasureElsewhere = std::function<Result<Json>(const SpeedTask& task)>;
 
 // One task is measured in this process, several by `elsewhere`. Errors: kUsage for more or fewer than one

@@ -1,5 +1,5 @@
-// Rows of late interaction as they are stored. There are many for each item, so their size decides what a
-// collection costs.
+// Rows of late interaction as they are stored. There are many for each item,
+// so their size decides what a collection costs.
 //
 //   fp16   dim IEEE binary16 numbers, little-endian
 //   int8   dim bytes b, value (b - 128) * scale; bytes of 128 up to a multiple of 4; scale, float32

@@ -1,5 +1,5 @@
-// What is remembered of conformance (conform.h): which checkpoints have given their reference's answers, by
-// fingerprint.
+// What is remembered of conformance (conform.h): which checkpoints
+// have given their reference's answers, by fingerprint.
 //
 // Each fingerprint has one file, FINGERPRINT.json in saccade/conformance of XDG_STATE_HOME (default:
 // ~/.local/state). It is not kept beside the weights: they may be in a folder that is shared or read-only, or
@@ -7,8 +7,8 @@
 //   {"fingerprint": HEX, "stamps": [HEX, ...],
 //    "results": [{"precision": "fp32", "reference": HEX, "answers": 8, "max_abs": 2e-06,
 //                "program": "0.1.0"}, ...]}
-// A stamp is what files look like without reading them; "reference" is the SHA-256 of the reference's
-// answers.
+// A stamp is what files look like without reading them;
+// "reference" is the SHA-256 of the reference's answers.
 #pragma once
 
 #include <filesystem>
@@ -42,17 +42,17 @@ struct ConformanceRecord {
 // cannot be looked at.
 std::string files_stamp(std::span<const std::filesystem::path> files);
 
-// Adds a report that is ok. One that is not takes away what was remembered of the same precision and
-// reference. `files` are the checkpoint's, `reference` the file that was compared with, `program` this
-// program's version.
+// Adds a report that is ok. One that is not takes away what was remembered of
+// the same precision and reference. `files` are the checkpoint's, `reference` the
+// file that was compared with, `program` this program's version.
 Status remember_conformance(const ConformReport& report, std::span<const std::filesystem::path> files,
                             const std::filesystem::path& reference, std::string_view program);
 
 // The record's "results", as files and answers have them.
 Json conformance_json(const ConformanceRecord& record);
 
-// What is known of one checkpoint; no results where there is no record. A record that cannot be read counts
-// as none.
+// What is known of one checkpoint; no results where there is no record.
+// A record that cannot be read counts as none.
 ConformanceRecord conformance_of(const std::string& fingerprint);
 // Every record, by each of its stamps.
 std::map<std::string, ConformanceRecord> conformance_by_stamp();

@@ -26,8 +26,8 @@ Result<std::filesystem::path> starter_checkpoint();
 // hub's name comes back as it is, for whoever opens it to complain about.
 Result<std::filesystem::path> find_checkpoint(const std::string& named);
 
-// The folder itself if it is a checkpoint, else the checkpoints right below it, by path. kNotFound for what is
-// no folder.
+// The folder itself if it is a checkpoint, else the checkpoints right below it,
+// by path. kNotFound for what is no folder.
 Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder);
 
 // The checkpoint that a collection was made with: `given` if not empty, else where it was then, else the

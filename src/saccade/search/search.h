@@ -1,5 +1,5 @@
-// Search: encodes a query, scores the rows that the filter allows, folds near-duplicates, and returns the
-// best hits.
+// Search: encodes a query, scores the rows that the filter allows,
+// folds near-duplicates, and returns the best hits.
 #pragma once
 
 #include <cstdint>
