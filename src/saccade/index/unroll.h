@@ -4,5 +4,5 @@
 #if defined(__clang__)
 #define SACCADE_UNROLL _Pragma("unroll")
 #else
-#define SACCADE_UNROLL _Pragma("GCC unroll 8")
+#define SACCADE_UNROLL _Pragma("GCC unroll 16")
 #endif
