@@ -124,13 +124,14 @@ struct TileTerms {
   std::array<float, kTileRows> scale;
   std::array<float, kTileRows> error;
 
-  void read(const Scan& scan, int64_t first, int64_t count, const std::byte* codes, const int32_t* check) {
+  void read(const Scan& scan, int64_t first, int64_t count, const std::byte* codes, const int32_t* odd,
+            const int32_t* even) {
     const int64_t stride = int8_row_bytes(scan.int8.dim);
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
       uint32_t bits[3];
       std::memcpy(bits, codes + i * stride + scan.columns, sizeof(bits));
-      const bool whole = row_check(check[i], bits[0], bits[1], first + i) == bits[2];
+      const bool whole = row_check(odd[i], even[i], bits[0], bits[1], first + i) == bits[2];
       std::memcpy(&scale[at], &bits[0], sizeof(float));
       std::memcpy(&error[at], &bits[1], sizeof(float));
       if (!whole) scale[at] = 0;
@@ -153,10 +154,10 @@ void enclose(const Int8Query& query, const TileTerms& terms, int64_t count, cons
   }
 }
 
-// Rows [begin, end) for all queries. parts: those of all queries, then the check's, [2 m + 1, columns].
+// Rows [begin, end) for all queries. parts: those of all queries, then the checks', [2 m + 2, columns].
 void scan_part(const Scan& scan, int64_t begin, int64_t end, std::span<const Int8Query> queries,
                const std::vector<int8_t>& parts, std::span<Shortlist> lists) {
-  const auto part_count = static_cast<int64_t>(2 * queries.size() + 1);
+  const auto part_count = static_cast<int64_t>(2 * queries.size() + 2);
   std::vector<int32_t> sums(static_cast<size_t>(part_count * kTileRows));
   TileTerms terms;
   std::array<float, kTileRows> low;
@@ -167,7 +168,8 @@ void scan_part(const Scan& scan, int64_t begin, int64_t end, std::span<const Int
     if (!scan.any_allowed(first, count)) continue;
     const std::byte* codes = scan.int8.data + first * stride;
     scan.sums(codes, count, stride, scan.columns, parts.data(), part_count, sums.data());
-    terms.read(scan, first, count, codes, sums.data() + (part_count - 1) * count);
+    const int32_t* checks = sums.data() + (part_count - 2) * count;
+    terms.read(scan, first, count, codes, checks, checks + count);
     for (size_t q = 0; q < queries.size(); ++q) {
       const int32_t* of_query = sums.data() + static_cast<int64_t>(2 * q) * count;
       enclose(queries[q], terms, count, of_query, of_query + count, low.data(), high.data());
@@ -236,7 +238,7 @@ BoundedBest bounded_search(MatrixView<const float> rows, const Int8Rows& int8,
                   allowed,
                   k,
                   columns,
-                  int8_check_part(columns),
+                  int8_check_parts(columns),
                   int8_kernels().front().run,
                   dot_kernels().front().run};
   BoundedBest found;

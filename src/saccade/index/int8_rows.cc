@@ -92,7 +92,7 @@ Int8Terms read_int8_terms(const std::byte* row, int64_t columns) {
 }
 
 Int8Encoder::Int8Encoder(int64_t dim)
-    : dim_(dim), signs_(column_signs(dim)), check_part_(int8_check_part(int8_columns(dim))) {
+    : dim_(dim), signs_(column_signs(dim)), check_parts_(int8_check_parts(int8_columns(dim))) {
   assert(dim > 0 && dim <= kMaxInt8Columns);
 }
 
@@ -109,26 +109,30 @@ void Int8Encoder::encode(std::span<const float> row, int64_t number, std::span<s
     scale = take_steps(values, scale_of(values), steps);
     error = rounded_up(length_of(values) * (1 + 1e-9) + 1e-14 * length);
   }
-  int32_t product = 0;
+  int32_t products[2] = {0, 0};
   for (size_t c = 0; c < columns; ++c) {
     const int code = steps[c] + 128;
     out[c] = static_cast<std::byte>(code);
-    product += code * check_part_[c];
+    products[0] += code * check_parts_[c];
+    products[1] += code * check_parts_[columns + c];
   }
   uint32_t bits[3] = {};
   std::memcpy(&bits[0], &scale, sizeof(float));
   std::memcpy(&bits[1], &error, sizeof(float));
-  bits[2] = row_check(product, bits[0], bits[1], number);
+  bits[2] = row_check(products[0], products[1], bits[0], bits[1], number);
   std::memcpy(out.data() + columns, bits, sizeof(bits));
 }
 
-std::vector<int8_t> int8_check_part(int64_t columns) {
-  std::vector<int8_t> part(static_cast<size_t>(columns));
+std::vector<int8_t> int8_check_parts(int64_t columns) {
+  std::vector<int8_t> parts(static_cast<size_t>(2 * columns));
   for (int64_t c = 0; c < columns; ++c) {
-    const auto bits = static_cast<int>(column_bits(c) >> 32 & 0x7f);  // 0 to 127
-    part[static_cast<size_t>(c)] = static_cast<int8_t>(((bits - 63) | 1));
+    const uint64_t bits = column_bits(c);
+    const auto odd = static_cast<int>(bits >> 32 & 0x7f) - 63;
+    const auto even = static_cast<int>(bits >> 48 & 0x7f) - 63;
+    parts[static_cast<size_t>(c)] = static_cast<int8_t>(odd | 1);
+    parts[static_cast<size_t>(columns + c)] = static_cast<int8_t>(even & ~1);
   }
-  return part;
+  return parts;
 }
 
 Int8Query make_int8_query(std::span<const float> query) {

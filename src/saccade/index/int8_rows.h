@@ -87,15 +87,18 @@ class Int8Encoder {
  private:
   int64_t dim_;
   std::vector<double> signs_;  // of the columns, 1 or -1
-  std::vector<int8_t> check_part_;
+  std::vector<int8_t> check_parts_;
 };
 
-// The vector whose product with a row's codes goes into its check: [columns], each odd.
-std::vector<int8_t> int8_check_part(int64_t columns);
-// `product`: of the row's bytes with int8_check_part. A change of any one number changes the result.
-inline uint32_t row_check(int32_t product, uint32_t scale_bits, uint32_t error_bits, int64_t number) {
-  return static_cast<uint32_t>(product) * 0x9E3779B1U + scale_bits * 0x85EBCA77U + error_bits * 0xC2B2AE3DU +
-         static_cast<uint32_t>(number + 1) * 0x27D4EB2FU;
+// The two vectors whose products with a row's codes go into its check: [2, columns], odd numbers and even ones.
+std::vector<int8_t> int8_check_parts(int64_t columns);
+// The products: of the row's bytes with int8_check_parts. A change of any one number changes the result, as
+// all factors of its change are odd but itself; of several, all but one in some thousand millions do.
+inline uint32_t row_check(int32_t odd_product, int32_t even_product, uint32_t scale_bits, uint32_t error_bits,
+                          int64_t number) {
+  return static_cast<uint32_t>(odd_product) * 0x9E3779B1U +
+         static_cast<uint32_t>(even_product) * 0x165667B1U + scale_bits * 0x85EBCA77U +
+         error_bits * 0xC2B2AE3DU + static_cast<uint32_t>(number + 1) * 0x27D4EB2FU;
 }
 
 // A query, ready to be held against stored rows.

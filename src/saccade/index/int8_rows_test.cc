@@ -250,13 +250,16 @@ TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
   const Matrix<float> rows = random_rows(1, 100, 7);
   const Stored whole = stored(rows.view());
   const int64_t columns = int8_columns(100);
-  const auto part = int8_check_part(columns);
+  const auto parts = int8_check_parts(columns);
   const auto is_whole = [&](const std::vector<std::byte>& bytes, int64_t number) {
-    int32_t product = 0;
-    for (size_t c = 0; c < part.size(); ++c) product += static_cast<int>(bytes[c]) * part[c];
+    int32_t products[2] = {0, 0};
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto columns_wide = static_cast<size_t>(columns);
+      products[i / columns_wide] += static_cast<int>(bytes[i % columns_wide]) * parts[i];
+    }
     const Int8Terms terms = read_int8_terms(bytes.data(), columns);
-    return row_check(product, std::bit_cast<uint32_t>(terms.scale), std::bit_cast<uint32_t>(terms.error),
-                     number) == terms.check;
+    return row_check(products[0], products[1], std::bit_cast<uint32_t>(terms.scale),
+                     std::bit_cast<uint32_t>(terms.error), number) == terms.check;
   };
   EXPECT_TRUE(is_whole(whole.bytes, 0));
   EXPECT_FALSE(is_whole(whole.bytes, 1));
@@ -265,6 +268,19 @@ TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
       std::vector<std::byte> damaged = whole.bytes;
       damaged[byte] ^= static_cast<std::byte>(1 << bit);
       ASSERT_FALSE(is_whole(damaged, 0)) << "byte " << byte << " bit " << bit;
+    }
+  }
+  // Changes that would make up for each other in one sum of odd numbers: codes that have swapped places.
+  for (size_t a = 0; a + 1 < static_cast<size_t>(columns); ++a) {
+    for (size_t b = a + 1; b < static_cast<size_t>(columns); ++b) {
+      if (whole.bytes[a] == whole.bytes[b]) continue;
+      if (parts[a] == parts[b] &&
+          parts[static_cast<size_t>(columns) + a] == parts[static_cast<size_t>(columns) + b]) {
+        continue;  // those two columns' codes alone can swap places unseen
+      }
+      std::vector<std::byte> damaged = whole.bytes;
+      std::swap(damaged[a], damaged[b]);
+      ASSERT_FALSE(is_whole(damaged, 0)) << a << " and " << b;
     }
   }
   // What a disk gives for what was never written.
