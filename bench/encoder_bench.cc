@@ -2,9 +2,9 @@
 //
 // The encoders are of published shapes with random weights, opened from a folder as a user's would be. Each
 // iteration runs one once, then every product [m, k] x [k, n] that the linear layers of a full forward pass
-// are made of as a bare oneDNN matmul: weights packed in the same dtype, each layer's its own as far as
-// 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare" (the products'
-// time over the encoder's) compares the machine with itself. The encoder may do better than 1 by leaving out
+// are made of as a bare oneDNN matmul: weights packed in the same dtype (int8: u8 by s8), each layer's its own as
+// far as 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare" (the products'
+// time over the encoder's) compares the machine with itself; int8's "times_fp32" is fp32's time over int8's, in turn as well. The encoder may do better than 1 by leaving out
 // products whose results nobody reads. Memory is the most that the process had resident, mapped weights
 // included: of loading, and of a batch beside the loaded encoder. Every shape runs in a process of its own.
 //
@@ -85,11 +85,15 @@ double operations(const std::vector<Product>& products) {
 // The products as bare oneDNN matmuls, ready to run.
 class BareProducts {
  public:
-  BareProducts(const std::vector<Product>& products, memory::data_type dtype) {
+  BareProducts(const std::vector<Product>& products, Precision precision) {
+    using Type = memory::data_type;
+    const bool integers =
+        precision == Precision::kInt8;  // u8 by s8, whose results an encoder needs in float32
+    const Type dtype = integers ? Type::u8 : precision == Precision::kBf16 ? Type::bf16 : Type::f32;
     for (const Product& p : products) {
       const memory::desc source({p.rows, p.in}, dtype, memory::format_tag::ab);
-      const memory::desc weights({p.in, p.out}, dtype, memory::format_tag::any);
-      const memory::desc destination({p.rows, p.out}, dtype, memory::format_tag::ab);
+      const memory::desc weights({p.in, p.out}, integers ? Type::s8 : dtype, memory::format_tag::any);
+      const memory::desc destination({p.rows, p.out}, integers ? Type::f32 : dtype, memory::format_tag::ab);
 #if DNNL_VERSION_MAJOR >= 3
       const dnnl::matmul::primitive_desc description(engine_, source, weights, destination);
 #else
@@ -136,7 +140,10 @@ class BareProducts {
     const std::vector<int64_t> sizes = description.dims();
 #endif
     std::vector<float>& values = values_[sizes];
-    if (values.empty()) values = normal_values(sizes[0] * sizes[1]);
+    if (values.empty()) {
+      values = normal_values(sizes[0] * sizes[1]);
+      for (float& value : values) value *= 40;  // a range for integers; of no matter to the others
+    }
     memory plain({{sizes[0], sizes[1]}, memory::data_type::f32, memory::format_tag::ab}, engine_,
                  values.data());
     memory result(description, engine_);
@@ -274,20 +281,32 @@ class Bench {
 
   Result<Encoder*> get(Precision precision) {
     if (encoder_ && precision_ == precision) return encoder_.get();
-    encoder_.reset();
+    close();
     SACCADE_ASSIGN(const fs::path folder, checkpoint());
     SACCADE_ASSIGN(encoder_, load_encoder(folder, {.precision = precision, .threads = 0}));
     precision_ = precision;
     return encoder_.get();
   }
+  // In fp32, beside the one in int8 that it is compared with; nullptr beside others.
+  Result<Encoder*> reference() {
+    if (precision_ != Precision::kInt8 || !subject_.fp32) return nullptr;
+    if (!reference_) {
+      SACCADE_ASSIGN(reference_,
+                     load_encoder(scratch_.path(), {.precision = Precision::kFp32, .threads = 0}));
+    }
+    return reference_.get();
+  }
 
-  void close() { encoder_.reset(); }
+  void close() {
+    encoder_.reset();
+    reference_.reset();
+  }
 
  private:
   Subject subject_;
   ScratchFolder scratch_;
   bool written_ = false;
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<Encoder> encoder_, reference_;
   Precision precision_ = Precision::kFp32;
 };
 
@@ -295,16 +314,19 @@ std::string threads_label() {
   return std::to_string(available_processors()) + " threads";
 }
 
-// Runs `encode` (returning whether it worked) and the bare products in turn, and reports both.
+// Runs `encode` (of an encoder; returning whether it worked), the bare products and, beside int8, the same encoder in
+// fp32 in turn, and reports all.
 template <typename Encode>
-void compare(benchmark::State& state, const std::vector<Product>& products, Precision precision,
-             int64_t items, const char* rate_name, const Encode& encode) {
+void compare(benchmark::State& state, Bench& bench, Encoder& encoder, const std::vector<Product>& products,
+             Precision precision, int64_t items, const char* rate_name, const Encode& encode_by) {
+  const auto encode = [&] { return encode_by(encoder); };
   reset_peak_memory();
   if (!encode()) return state.SkipWithError("encoding failed");
   state.counters["peak_RSS_MB"] = static_cast<double>(peak_memory()) / 1e6;  // before the products' weights
-  BareProducts bare(products,
-                    precision == Precision::kBf16 ? memory::data_type::bf16 : memory::data_type::f32);
-  std::vector<double> encoding, multiplying;
+  BareProducts bare(products, precision);
+  std::vector<double> encoding, multiplying, exact;
+  const auto reference = bench.reference();
+  if (!reference) return state.SkipWithError(reference.error().message.c_str());
   bare.run();
   for (auto unused : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -312,7 +334,12 @@ void compare(benchmark::State& state, const std::vector<Product>& products, Prec
     encoding.push_back(seconds_since(start));
     state.SetIterationTime(encoding.back());
     multiplying.push_back(bare.run());
+    if (*reference == nullptr) continue;
+    const auto begin = std::chrono::steady_clock::now();
+    if (!encode_by(**reference)) return state.SkipWithError("encoding in fp32 failed");
+    exact.push_back(seconds_since(begin));
   }
+  if (!exact.empty()) state.counters["times_fp32"] = median(exact) / median(encoding);
   const double gigaflop = operations(products) / 1e9;
   state.counters[rate_name] = static_cast<double>(items) / median(encoding);
   state.counters["GFLOP/s"] = gigaflop / median(encoding);
@@ -328,8 +355,8 @@ void encode_images(benchmark::State& state, Bench& bench, Precision precision, i
   Matrix<float> pixels(batch, 3 * subject.side * subject.side);
   const std::vector<float> values = normal_values(pixels.rows() * pixels.columns());
   std::copy(values.begin(), values.end(), pixels.data());
-  compare(state, subject.image_products(batch), precision, batch, "images/s",
-          [&] { return (*encoder)->encode_images(pixels.view()).has_value(); });
+  compare(state, bench, **encoder, subject.image_products(batch), precision, batch, "images/s",
+          [&](Encoder& by) { return by.encode_images(pixels.view()).has_value(); });
 }
 
 void encode_texts(benchmark::State& state, Bench& bench, Precision precision, int64_t batch, int64_t tokens) {
@@ -345,8 +372,8 @@ void encode_texts(benchmark::State& state, Bench& bench, Precision precision, in
     }
     text.ids.push_back(end);
   }
-  compare(state, bench.subject().text_products(batch, tokens), precision, batch, "texts/s",
-          [&] { return (*encoder)->encode_texts(texts).has_value(); });
+  compare(state, bench, **encoder, bench.subject().text_products(batch, tokens), precision, batch, "texts/s",
+          [&](Encoder& by) { return by.encode_texts(texts).has_value(); });
 }
 
 // From a folder in the page cache to an encoder that is ready: maps, hashes, packs.
@@ -377,7 +404,8 @@ void register_all(Bench& bench) {
         ->Unit(benchmark::kMillisecond);
   };
   for (const auto& [precision, dtype] :
-       {std::pair{Precision::kFp32, "fp32"}, std::pair{Precision::kBf16, "bf16"}}) {
+       {std::pair{Precision::kFp32, "fp32"}, std::pair{Precision::kBf16, "bf16"},
+        std::pair{Precision::kInt8, "int8"}}) {
     if (precision == Precision::kFp32 && !subject.fp32) continue;
     const std::string name = dtype;
     add("load/" + name, std::min<int64_t>(subject.rounds, 3),

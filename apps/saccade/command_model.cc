@@ -165,8 +165,9 @@ Result<int> run_conform(const ModelArguments& arguments, Session& session) {
     by_direction = by_direction || !answer.tolerance;
   }
   if (by_direction) {
+    const RoundingBounds bounds = rounding_bounds(report.precision);
     text += fmt::format("direction: a row's cosine must be {} or more, its length within {:.0f}%\n",
-                        options.min_cosine, 100 * options.max_norm_error);
+                        bounds.min_cosine, 100 * bounds.max_norm_error);
   }
   for (const std::string& name : report.unknown)
     text += fmt::format("{:<28} not an answer this family has\n", one_line(name));
@@ -212,8 +213,8 @@ void add_model_command(CLI::App& app, Command& chosen) {
   conform
       ->add_option(
           "--tolerance", arguments->tolerance,
-          "largest absolute difference (default: 1e-4 in fp32; in bf16 rows are compared by direction "
-          "and length, similarities within 0.01)")
+          "largest absolute difference (default: 1e-4 in fp32; in bf16 and int8 rows are compared by direction "
+          "and length, similarities within 0.01 and 0.02)")
       ->transform(real_number(0));
 }
 

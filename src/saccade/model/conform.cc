@@ -23,12 +23,13 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
   AnswerCheck check;
   check.name = name;
   const bool fp32 = options.encoder.precision == Precision::kFp32;
+  const RoundingBounds bounds = rounding_bounds(options.encoder.precision);
   if (options.tolerance) {
     check.tolerance = options.tolerance;
   } else if (fp32) {
     check.tolerance = 1e-4;
   } else if (is_similarity(name)) {
-    check.tolerance = options.max_similarity_error * logit_scale;
+    check.tolerance = bounds.max_similarity_error * logit_scale;
   }
   const Tensor a = ours.to(DType::kF64).contiguous();
   const Tensor b = reference.to(DType::kF64).contiguous();
@@ -57,12 +58,24 @@ AnswerCheck compare(const std::string& name, const Tensor& ours, const Tensor& r
   }
   // Written so that a NaN fails: every comparison with it is false.
   const bool direction =
-      check.cosine >= options.min_cosine && std::abs(check.norm_ratio - 1) <= options.max_norm_error;
+      check.cosine >= bounds.min_cosine && std::abs(check.norm_ratio - 1) <= bounds.max_norm_error;
   check.ok = finite && (check.tolerance ? check.max_abs <= *check.tolerance : direction);
   return check;
 }
 
 }  // namespace
+
+RoundingBounds rounding_bounds(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      break;
+    case Precision::kBf16:
+      return {.min_cosine = 0.999, .max_norm_error = 0.01, .max_similarity_error = 0.01};
+    case Precision::kInt8:
+      return {.min_cosine = 0.995, .max_norm_error = 0.02, .max_similarity_error = 0.02};
+  }
+  return {};
+}
 
 Result<ConformReport> conform(const std::filesystem::path& checkpoint, const ConformOptions& options) {
   const std::filesystem::path io = options.io.empty() ? checkpoint / "io.safetensors" : options.io;

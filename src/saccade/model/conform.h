@@ -16,15 +16,19 @@ namespace saccade {
 struct ConformOptions {
   std::filesystem::path io;  // empty: io.safetensors in the checkpoint's folder
   EncoderOptions encoder;
-  // Largest absolute difference allowed; nothing: 1e-4 in fp32; in bf16 the three below decide.
+  // Largest absolute difference allowed; nothing: 1e-4 in fp32; in fewer bits rounding_bounds() decides.
   std::optional<double> tolerance = {};
-  // Used in bf16: the lowest cosine of any row, and how far a row's length may be off.
-  double min_cosine = 0.999;
-  double max_norm_error = 0.01;
-  // Used in bf16 for logits, whose rows are a few similarities near 0 that have no direction to speak of: how
-  // far a similarity (a logit without its scale) may be off.
-  double max_similarity_error = 0.01;
 };
+
+// How far answers in fewer bits than fp32's may be off.
+struct RoundingBounds {
+  double min_cosine = 1;      // of any row
+  double max_norm_error = 0;  // of a row's length, as a part of it
+  // Of logits, whose rows are a few similarities near 0 that have no direction to speak of: of a similarity (a
+  // logit without its scale).
+  double max_similarity_error = 0;
+};
+RoundingBounds rounding_bounds(Precision precision);
 
 // One named answer compared. A NaN or infinity anywhere fails it.
 struct AnswerCheck {

@@ -18,7 +18,8 @@ Result<Matrix<float>> DualEncoder::encode_images(MatrixView<const float> pixels)
 Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> texts) {
   SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
   Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
-  const TextBatching batching{.workspace = parts_.workspace.get(), .padded_to = shape_.padded_to};
+  const TextBatching batching{
+      .workspace = parts_.workspace.get(), .at_once = parts_.tokens_at_once, .padded_to = shape_.padded_to};
   SACCADE_TRY(run_alone(mutex_, [&] {
     for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
       const Tensor mask = shape_.masked ? batch.mask : Tensor();

@@ -16,7 +16,9 @@
 
 namespace saccade {
 
-enum class Precision { kFp32, kBf16 };  // its words: model/precision.h
+// What the products of linear layers are made of; all between them is float32, in kBf16 also bfloat16. kInt8:
+// whole numbers of 8 bits (nn/int8_linear.h). Their words: model/precision.h.
+enum class Precision { kFp32, kBf16, kInt8 };
 
 struct EncoderOptions {
   Precision precision = Precision::kFp32;
@@ -30,8 +32,9 @@ struct EncoderInfo {
   std::string family;       // "clip"
   std::string layout;       // "hugging_face", "open_clip", "long_clip"
   std::string fingerprint;  // SHA-256 over weights, config, tokenizer and preprocessing
-  int64_t dim = 0;          // width of the shared space
-  int64_t context = 0;      // text positions, start and end included
+  Precision precision = Precision::kFp32;
+  int64_t dim = 0;      // width of the shared space
+  int64_t context = 0;  // text positions, start and end included
   int64_t parameters = 0;
   int image_height = 0;
   int image_width = 0;

@@ -25,6 +25,9 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptio
   parts.info.preprocessing_guessed =
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
   parts.dtype = options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32;
+  if (options.precision == Precision::kInt8) parts.tokens_at_once = kInt8TokensAtOnce;
+  parts.info.precision = options.precision;
+  parts.packing = options.precision == Precision::kInt8 ? DType::kI8 : parts.dtype;
   return parts;
 }
 
@@ -72,7 +75,7 @@ std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_
     const auto cost = [&](size_t end) {
       return static_cast<int64_t>(end - first) * (length(order[end - 1]) + batching.extra_tokens);
     };
-    while (last < order.size() && cost(last + 1) <= kTokensAtOnce) ++last;
+    while (last < order.size() && cost(last + 1) <= batching.at_once) ++last;
     TextBatch batch;
     batch.items.assign(order.begin() + static_cast<std::ptrdiff_t>(first),
                        order.begin() + static_cast<std::ptrdiff_t>(last));

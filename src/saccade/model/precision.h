@@ -8,8 +8,8 @@
 
 namespace saccade {
 
-inline constexpr std::array<EnumWord<Precision>, 2> kPrecisionWords{
-    {{Precision::kFp32, "fp32"}, {Precision::kBf16, "bf16"}}};
+inline constexpr std::array<EnumWord<Precision>, 3> kPrecisionWords{
+    {{Precision::kFp32, "fp32"}, {Precision::kBf16, "bf16"}, {Precision::kInt8, "int8"}}};
 inline std::span<const EnumWord<Precision>> enum_words(Precision) {
   return kPrecisionWords;
 }

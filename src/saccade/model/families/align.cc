@@ -158,7 +158,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
                  load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table, ReadAt::kStart));
   SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
   SACCADE_TRY(check_bert_ids(text, "text_config", parts.tokenizer.get()).in(where));
-  model.pack(parts.dtype);
+  model.pack(parts.packing);
   return std::unique_ptr<Architecture>(std::make_unique<AlignEncoder>(std::move(parts), std::move(model)));
 }
 

@@ -188,7 +188,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, TextCleanup::kTokenizerFile, table, ReadAt::kStart));
   SACCADE_TRY(check_bert_ids(checkpoint.config, "config.json", parts.tokenizer.get()).in(where));
-  parts.model.pack(parts.dtype);
+  parts.model.pack(parts.packing);
   if (!parts.labels.empty()) parts.classifier.pack(DType::kF32);
   return std::unique_ptr<Architecture>(std::make_unique<BertEncoder>(std::move(parts)));
 }

@@ -402,7 +402,7 @@ Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& 
   nn::LoadedParameters source(std::move(tensors));
   SACCADE_ASSIGN(Model model, Model::make(parts.config, source).in(where));
   if (const Status used = source.all_used(kBuffers); !used) return fail(used.error().in(where));
-  model.pack(parts.dtype);
+  model.pack(parts.packing);
   return std::unique_ptr<Architecture>(std::make_unique<EncoderOf>(std::move(parts), std::move(model)));
 }
 

@@ -83,7 +83,7 @@ class ClipModelOf {
     return clip_end_positions(ids, config_.end_id);
   }
 
-  // Repacks the linear layers for inference in `dtype` (kF32 or kBF16).
+  // Repacks the linear layers for inference in `dtype` (kF32, kBF16 or kI8).
   void pack(DType dtype);
 
  private:

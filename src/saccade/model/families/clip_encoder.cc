@@ -139,7 +139,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
   if (parts.tokenizer != nullptr) {
     SACCADE_TRY(check_tokenizer(checkpoint, config, *parts.tokenizer).in(where));
   }
-  model.pack(parts.dtype);
+  model.pack(parts.packing);
   return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));
 }
 

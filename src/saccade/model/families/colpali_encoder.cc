@@ -280,7 +280,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
   SACCADE_ASSIGN(parts.preprocessing, colpali_preprocessing(checkpoint, parts.info));
   SACCADE_ASSIGN(Words words, load_words(checkpoint, config));
   parts.tokenizer = std::move(words.queries);
-  model.pack(parts.dtype);
+  model.pack(parts.packing);
   return std::unique_ptr<Architecture>(
       std::make_unique<ColPaliEncoder>(std::move(parts), std::move(model), std::move(words.image_prompt)));
 }

@@ -80,7 +80,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
   SACCADE_ASSIGN(const Json text, section(checkpoint.config, "text_config"));
   SACCADE_ASSIGN(const Json changes, section(text, "hf_model_config_kwargs"));
   SACCADE_TRY(check_bert_ids(changes, "hf_model_config_kwargs", parts.tokenizer.get()).in(where));
-  model.pack(parts.dtype);
+  model.pack(parts.packing);
   return std::unique_ptr<Architecture>(std::make_unique<JinaClipEncoder>(std::move(parts), std::move(model)));
 }
 

@@ -148,7 +148,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
   SACCADE_ASSIGN(parts.tokenizer, load_checkpoint_tokenizer(checkpoint, cleanup, table, ReadAt::kAnywhere));
   SACCADE_ASSIGN(const int32_t pad,
                  padding_id(checkpoint, parts.tokenizer.get(), config.vocabulary).in(where));
-  model.pack(parts.dtype);
+  model.pack(parts.packing);
   return std::unique_ptr<Architecture>(
       std::make_unique<SiglipEncoder>(std::move(parts), std::move(model), pad));
 }

