@@ -11,9 +11,30 @@ find_package(SQLite3 3.40 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
+pkg_check_modules(gobject REQUIRED IMPORTED_TARGET gobject-2.0)
 # Both are beneath libvips already: vector pictures are read before librsvg draws them.
 find_package(LibXml2 2.9 REQUIRED)
 find_package(ZLIB REQUIRED)
+
+# saccade_late_library(NAME FILE HEADERS...): NAME is an interface library with a library's headers, and not the library
+# itself, which is loaded when it is first needed (src/saccade/core/late_library.h). NAME_FILE is how the loader finds it:
+# FILE, a link to the newest, ends in all of its version's numbers; the first of them is what stays the same.
+function(saccade_late_library name file)
+  add_library(saccade_${name} INTERFACE)
+  target_include_directories(saccade_${name} SYSTEM INTERFACE ${ARGN})
+  get_filename_component(real ${file} REALPATH)
+  string(REGEX MATCH "[^/]+\\.so\\.[0-9]+" loaded ${real})
+  get_filename_component(folder ${real} DIRECTORY)
+  if(NOT loaded OR NOT EXISTS ${folder}/${loaded})
+    message(FATAL_ERROR "${file}: no file of its folder is named as the loader would look for it (${loaded})")
+  endif()
+  set(${name}_FILE ${loaded} PARENT_SCOPE)
+endfunction()
+list(FILTER vips_LINK_LIBRARIES INCLUDE REGEX "/libvips\\.")
+saccade_late_library(late_vips "${vips_LINK_LIBRARIES}" ${vips_INCLUDE_DIRS})
+find_library(CURL_SHARED_LIBRARY curl REQUIRED)
+get_target_property(curl_includes CURL::libcurl INTERFACE_INCLUDE_DIRECTORIES)
+saccade_late_library(late_curl ${CURL_SHARED_LIBRARY} ${curl_includes})
 
 # Debian's CMake file for oneDNN asks for OpenCL's headers, which nothing here needs: found by hand.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)

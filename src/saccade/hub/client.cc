@@ -4,11 +4,11 @@
 #include <charconv>
 #include <condition_variable>
 #include <ctime>
-#include <curl/curl.h>
 #include <mutex>
 #include <utility>
 
 #include "saccade/core/json.h"
+#include "saccade/hub/curl_support.h"
 
 namespace saccade::hub {
 namespace {

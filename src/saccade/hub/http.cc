@@ -2,11 +2,30 @@
 
 #include <algorithm>
 #include <cctype>
-#include <curl/curl.h>
 #include <mutex>
 #include <utility>
 
+#include "saccade/hub/curl_support.h"
+
 namespace saccade::hub {
+
+SACCADE_CURL_FUNCTIONS(SACCADE_LATE_DEFINE)
+
+Status load_curl() {
+  static std::once_flag once;
+  static std::string failure;
+  std::call_once(once, [] {
+    LateLibrary library(SACCADE_CURL_FILE);
+#define SACCADE_BIND(name) library.bind(name, #name);
+    SACCADE_CURL_FUNCTIONS(SACCADE_BIND)
+#undef SACCADE_BIND
+    failure = library.failure();
+    if (failure.empty()) curl_global_init(CURL_GLOBAL_DEFAULT);
+  });
+  if (failure.empty()) return {};
+  return fail(ErrorCode::kUnsupported, "libcurl, which requests are made with, does not load: {}", failure);
+}
+
 namespace {
 
 constexpr size_t kMaxHeaderBytes = 256 << 10;
@@ -117,8 +136,7 @@ HttpSession& HttpSession::operator=(HttpSession&&) noexcept = default;
 HttpSession::~HttpSession() = default;
 
 Result<HttpSession> HttpSession::open(const HttpOptions& options) {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  SACCADE_TRY(load_curl());
   auto state = std::make_unique<State>();
   state->easy = curl_easy_init();
   state->options = options;
@@ -204,6 +222,7 @@ struct Url {
 }  // namespace
 
 Result<std::string> resolve_url(const std::string& base, const std::string& reference) {
+  SACCADE_TRY(load_curl());
   const Url url;
   if (curl_url_set(url.handle, CURLUPART_URL, base.c_str(), 0) != CURLUE_OK ||
       curl_url_set(url.handle, CURLUPART_URL, reference.c_str(), CURLU_URLENCODE) != CURLUE_OK) {
@@ -213,6 +232,7 @@ Result<std::string> resolve_url(const std::string& base, const std::string& refe
 }
 
 Result<std::string> origin_of(const std::string& text) {
+  SACCADE_TRY(load_curl());
   const Url url;
   if (curl_url_set(url.handle, CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) {
     return fail(ErrorCode::kBadData, "an address that is none");

@@ -40,10 +40,20 @@ constexpr std::array<const char*, 7> kLoaders = {
 
 }  // namespace
 
+SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DEFINE)
+
 std::string start_vips() {
   static std::once_flag once;
   static std::string failure;
   std::call_once(once, [] {
+    LateLibrary library(SACCADE_VIPS_FILE);
+#define SACCADE_BIND(name) library.bind(name, #name);
+    SACCADE_VIPS_FUNCTIONS(SACCADE_BIND)
+#undef SACCADE_BIND
+    if (!library.failure().empty()) {
+      failure = "libvips does not load: " + library.failure();
+      return;
+    }
     if (VIPS_INIT("saccade") != 0) {
       failure = "libvips does not start: " + take_vips_error();
       return;

@@ -61,6 +61,7 @@ Result<std::string> encode_jpeg(const Image& image, int quality) {
 }
 
 std::string image_library_version() {
+  if (!start_vips().empty()) return "none";
   return fmt::format("{}.{}.{}", vips_version(0), vips_version(1), vips_version(2));
 }
 

@@ -79,7 +79,7 @@ bool has_image_extension(const std::filesystem::path& path);
 Result<std::string> encode_png(const Image& image);
 Result<std::string> encode_jpeg(const Image& image, int quality = 85);
 
-// Of libvips, which decodes: "8.14.1".
+// Of libvips, which decodes: "8.14.1"; "none" where it does not load.
 std::string image_library_version();
 
 }  // namespace saccade

@@ -1,0 +1,18 @@
+#include "saccade/core/late_library.h"
+
+#include <dlfcn.h>
+
+namespace saccade {
+
+LateLibrary::LateLibrary(const char* file) : handle_(::dlopen(file, RTLD_LAZY | RTLD_LOCAL)) {
+  if (handle_ == nullptr) failure_ = ::dlerror();
+}
+
+void* LateLibrary::address_of(const char* name) {
+  if (handle_ == nullptr) return nullptr;
+  void* const address = ::dlsym(handle_, name);
+  if (address == nullptr && failure_.empty()) failure_ = ::dlerror();
+  return address;
+}
+
+}  // namespace saccade

@@ -1,0 +1,41 @@
+// A shared library that is loaded when something of it is first needed, not when the program starts: libvips brings a
+// hundred libraries, which a search by words has no use for (docs/adr/0010-libraries-loaded-late.md).
+//
+// The module that uses the library lists its functions once, as a macro over `use`:
+//
+//   #define SACCADE_VIPS_FUNCTIONS(use) use(vips_copy) use(vips_version)
+//   namespace saccade { SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DECLARE) }   // in a header
+//   namespace saccade { SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DEFINE) }    // in one source file
+//
+// Within that namespace the functions' own names then stand for pointers, null until LateLibrary::bind() has set
+// them. Calls look as they always did; a function that is not listed does not link.
+#pragma once
+
+#include <string>
+
+#define SACCADE_LATE_DECLARE(name) extern decltype(&::name) name;
+#define SACCADE_LATE_DEFINE(name) decltype(&::name) name = nullptr;
+
+namespace saccade {
+
+class LateLibrary {
+ public:
+  // file: as the loader looks for it, "libvips.so.42". It stays loaded to the end of the process.
+  explicit LateLibrary(const char* file);
+
+  // Sets `function` to the library's function of that name. Not thread-safe: bind under a std::call_once.
+  template <typename Function>
+  void bind(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(address_of(name));
+  }
+  // The loader's words where the library or one of the functions bound was missing; empty: all is there.
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+ private:
+  [[nodiscard]] void* address_of(const char* name);
+
+  void* handle_ = nullptr;
+  std::string failure_;
+};
+
+}  // namespace saccade

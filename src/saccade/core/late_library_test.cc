@@ -1,0 +1,37 @@
+// Libraries that are loaded when they are needed.
+#include "saccade/core/late_library.h"
+
+#include <zlib.h>
+
+#include <gtest/gtest.h>
+
+namespace saccade {
+
+namespace late {
+SACCADE_LATE_DEFINE(zlibVersion)
+}  // namespace late
+
+namespace {
+
+TEST(LateLibrary, BindsFunctionsByTheirNames) {
+  ASSERT_EQ(late::zlibVersion, nullptr);
+  LateLibrary library("libz.so.1");
+  library.bind(late::zlibVersion, "zlibVersion");
+  EXPECT_EQ(library.failure(), "");
+  ASSERT_NE(late::zlibVersion, nullptr);
+  EXPECT_EQ(late::zlibVersion()[0], '1');
+}
+
+TEST(LateLibrary, NamesWhatIsMissing) {
+  LateLibrary absent("libsaccade-has-none.so.7");
+  EXPECT_NE(absent.failure().find("libsaccade-has-none.so.7"), std::string::npos) << absent.failure();
+  LateLibrary library("libz.so.1");
+  int (*function)() = nullptr;
+  library.bind(function, "no_such_function");
+  library.bind(late::zlibVersion, "zlibVersion");
+  EXPECT_EQ(function, nullptr);
+  EXPECT_NE(library.failure().find("no_such_function"), std::string::npos) << library.failure();
+}
+
+}  // namespace
+}  // namespace saccade

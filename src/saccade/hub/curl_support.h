@@ -1,0 +1,25 @@
+// libcurl, which is loaded when the first request is made.
+#pragma once
+
+#include <curl/curl.h>
+
+#include "saccade/core/error.h"
+#include "saccade/core/late_library.h"
+
+// What is called of libcurl: load_curl() comes first.
+// clang-format off
+#define SACCADE_CURL_FUNCTIONS(use)                                                                   \
+  use(curl_easy_cleanup) use(curl_easy_getinfo) use(curl_easy_init) use(curl_easy_perform)            \
+  use(curl_easy_reset) use(curl_easy_setopt) use(curl_easy_strerror) use(curl_free) use(curl_getdate) \
+  use(curl_global_init) use(curl_slist_append) use(curl_slist_free_all) use(curl_url)                 \
+  use(curl_url_cleanup) use(curl_url_get) use(curl_url_set)
+// clang-format on
+
+namespace saccade::hub {
+
+SACCADE_CURL_FUNCTIONS(SACCADE_LATE_DECLARE)
+
+// Loads and starts libcurl, once a process. kUnsupported where it is not installed. Thread-safe.
+Status load_curl();
+
+}  // namespace saccade::hub
