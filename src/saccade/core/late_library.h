@@ -1,5 +1,5 @@
 // A shared library that is loaded when something of it is first needed, not when the program starts: libvips brings a
-// hundred libraries, which a search by words has no use for (docs/adr/0010-libraries-loaded-late.md).
+// hundred libraries, which a search by words has no use for (docs/adr/0011-libraries-loaded-late.md).
 //
 // The module that uses the library lists its functions once, as a macro over `use`:
 //

@@ -4,12 +4,14 @@
 //
 //   std::span<const EnumWord<E>> enum_words(E);   // all its values, in the order that a list of them shows
 //
-// whose argument only chooses among the overloads.
+// whose argument only chooses among the overloads. A value that is there twice has a second word, which is
+// read but not written.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace saccade {
@@ -40,6 +42,16 @@ std::optional<E> from_word(std::string_view word) {
     if (entry.word == word) return entry.value;
   }
   return std::nullopt;
+}
+// "fp16, int8": for messages that say what would be right.
+template <typename E>
+std::string list_of_words() {
+  std::string list;
+  for (const EnumWord<E>& entry : enum_words(E{})) {
+    if (!list.empty()) list += ", ";
+    list += entry.word;
+  }
+  return list;
 }
 
 }  // namespace saccade

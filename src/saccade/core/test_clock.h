@@ -1,0 +1,15 @@
+// Time that tests may set limits to: of the processor, so that what else runs on the machine does not count.
+#pragma once
+
+#include <ctime>
+
+namespace saccade::test {
+
+// What this thread has used of the processor, in seconds.
+inline double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace saccade::test
