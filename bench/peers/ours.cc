@@ -1,0 +1,171 @@
+// Saccade's side of the comparison with other programs (bench/peers/compare): reads a command a line, answers with a
+// line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
+//
+//   checkpoint FOLDER                  writes a ViT-B/32 CLIP with random weights in the Hugging Face layout
+//   load FOLDER PRECISION              opens its encoder
+//   pictures FILE N OUT                encodes float32 [N, 3, 224, 224]; float32 rows to OUT
+//   texts FILE N TOKENS OUT            encodes int32 [N, TOKENS]; float32 rows to OUT
+//   rows FILE N DIM                    keeps float32 [N, DIM] in memory, to be searched
+//   search FILE M K OUT                the K best rows of each of M queries, float32 [M, DIM]; int64 row numbers to OUT
+//
+// {"seconds": s} is the time of the work itself, without reading and writing files; {"error": "..."} what went wrong.
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/index/exact_search.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/precision.h"
+
+#include "random_checkpoint.h"
+
+namespace saccade::bench {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{8} << 30;
+
+template <typename Number>
+Result<std::vector<Number>> numbers_of(const std::string& file, int64_t count) {
+  SACCADE_ASSIGN(const std::string bytes, read_file(file, kMostBytes));
+  if (bytes.size() != static_cast<size_t>(count) * sizeof(Number)) {
+    return fail(ErrorCode::kMismatch, "{} has {} bytes, not {} numbers", file, bytes.size(), count);
+  }
+  std::vector<Number> numbers(static_cast<size_t>(count));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+template <typename Number>
+Status store(const std::string& file, const Number* numbers, size_t count) {
+  return write_file_atomic(file, {reinterpret_cast<const char*>(numbers), count * sizeof(Number)});
+}
+
+class Runner {
+ public:
+  Result<double> run(const std::string& line) {
+    std::istringstream words(line);
+    std::string command, file;
+    words >> command >> file;
+    if (command == "checkpoint") {
+      SACCADE_TRY(write_random_clip(file, kVitB32));
+      return 0.0;
+    }
+    if (command == "load") return load(file, words);
+    if (command == "pictures") return pictures(file, words);
+    if (command == "texts") return texts(file, words);
+    if (command == "rows") return rows(file, words);
+    if (command == "search") return search(file, words);
+    return fail(ErrorCode::kUsage, "no command {}", command);
+  }
+
+ private:
+  // Seconds of `work`, which gives a Result.
+  template <typename Work, typename Value>
+  static Status timed(const Work& work, Value& value, double& seconds) {
+    const auto start = std::chrono::steady_clock::now();
+    SACCADE_ASSIGN(value, work());
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return {};
+  }
+
+  Result<double> load(const std::string& folder, std::istream& words) {
+    std::string name;
+    words >> name;
+    const auto precision = from_word<Precision>(name);
+    if (!precision) return fail(ErrorCode::kUsage, "no precision {}", name);
+    double seconds = 0;
+    SACCADE_TRY(timed([&] { return load_encoder(folder, {.precision = *precision, .threads = 0}); }, encoder_,
+                      seconds));
+    return seconds;
+  }
+
+  Result<double> pictures(const std::string& file, std::istream& words) {
+    int64_t count = 0;
+    std::string out;
+    words >> count >> out;
+    const int64_t width = 3 * kPictureSide * kPictureSide;
+    SACCADE_ASSIGN(const std::vector<float> pixels, numbers_of<float>(file, count * width));
+    Matrix<float> found;
+    double seconds = 0;
+    SACCADE_TRY(
+        timed([&] { return encoder_->encode_images(MatrixView<const float>(pixels.data(), count, width)); },
+              found, seconds));
+    SACCADE_TRY(store(out, found.data(), static_cast<size_t>(found.rows() * found.columns())));
+    return seconds;
+  }
+
+  Result<double> texts(const std::string& file, std::istream& words) {
+    int64_t count = 0, tokens = 0;
+    std::string out;
+    words >> count >> tokens >> out;
+    SACCADE_ASSIGN(const std::vector<int32_t> ids, numbers_of<int32_t>(file, count * tokens));
+    std::vector<TokenizedText> texts(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      texts[static_cast<size_t>(i)].ids.assign(ids.begin() + i * tokens, ids.begin() + (i + 1) * tokens);
+    }
+    Matrix<float> found;
+    double seconds = 0;
+    SACCADE_TRY(timed([&] { return encoder_->encode_texts(texts); }, found, seconds));
+    SACCADE_TRY(store(out, found.data(), static_cast<size_t>(found.rows() * found.columns())));
+    return seconds;
+  }
+
+  Result<double> rows(const std::string& file, std::istream& words) {
+    int64_t count = 0, dim = 0;
+    words >> count >> dim;
+    SACCADE_ASSIGN(const std::vector<float> values, numbers_of<float>(file, count * dim));
+    rows_ = Matrix<float>(count, dim);
+    std::memcpy(rows_.data(), values.data(), values.size() * sizeof(float));
+    return 0.0;
+  }
+
+  Result<double> search(const std::string& file, std::istream& words) {
+    int64_t count = 0, k = 0;
+    std::string out;
+    words >> count >> k >> out;
+    SACCADE_ASSIGN(const std::vector<float> queries, numbers_of<float>(file, count * rows_.columns()));
+    std::vector<std::vector<RowScore>> found;
+    double seconds = 0;
+    SACCADE_TRY(timed(
+        [&] {
+          return exact_search(rows_.view(), MatrixView<const float>(queries.data(), count, rows_.columns()),
+                              k, pool_);
+        },
+        found, seconds));
+    std::vector<int64_t> numbers;
+    for (const auto& best : found) {
+      for (const RowScore& hit : best) numbers.push_back(hit.row);
+    }
+    SACCADE_TRY(store(out, numbers.data(), numbers.size()));
+    return seconds;
+  }
+
+  std::unique_ptr<Encoder> encoder_;
+  Matrix<float> rows_;
+  // The thread that calls works along, so that a pool of n - 1 makes n.
+  ThreadPool pool_{available_processors() > 1 ? available_processors() - 1 : 1};
+};
+
+int serve() {
+  Runner runner;
+  for (std::string line; std::getline(std::cin, line);) {
+    const Result<double> seconds = runner.run(line);
+    const Json answer = seconds ? Json{{"seconds", *seconds}} : Json{{"error", seconds.error().message}};
+    std::cout << answer.dump() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace saccade::bench
+
+int main() {
+  return saccade::bench::serve();
+}
