@@ -49,8 +49,8 @@ struct HeadInputWidths {
 // kUsage for states that the encoder does not give, and for one that reads texts only.
 Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& input);
 
-// One row an item, [n, width] as head_input_widths has it. Errors as the encoder's, and those above. Cost: the
-// encoder's.
+// One row an item, [n, width] as head_input_widths has it. Errors: the encoder's, and those above. What it
+// costs is what the encoder does.
 Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels);
 Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,

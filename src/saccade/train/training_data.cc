@@ -8,6 +8,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/model/precision.h"
 #include "saccade/train/augment.h"
+#include "saccade/train/epoch_order.h"
 #include "saccade/train/held_out.h"
 #include "saccade/train/random.h"
 
@@ -169,28 +170,6 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup) {
   return {};
 }
 
-// The item at position `place` of the endless stream of epochs, each a fresh shuffle.
-class ItemOrder {
- public:
-  ItemOrder(const std::vector<int64_t>& items, uint64_t seed) : items_(items), seed_(seed) {}
-  int64_t at(int64_t place) {
-    const auto size = static_cast<int64_t>(items_.size());
-    if (place / size != epoch_) {
-      epoch_ = place / size;
-      order_ = items_;
-      KeyedRandom random(seed_, kShuffle, static_cast<uint64_t>(epoch_));
-      for (size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random.below(i + 1)]);
-    }
-    return order_[static_cast<size_t>(place % size)];
-  }
-
- private:
-  const std::vector<int64_t>& items_;
-  uint64_t seed_;
-  int64_t epoch_ = -1;
-  std::vector<int64_t> order_;
-};
-
 }  // namespace
 
 fs::path picture_cache(const DualTrainingOptions& options) {
@@ -239,7 +218,7 @@ TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& 
                          ThreadPool& pool) {
   const int64_t n = options.batch;
   const auto side = static_cast<int>(setup.config.image_size);
-  ItemOrder order(setup.usable, options.seed);
+  EpochOrder order(setup.usable, options.seed, kShuffle);
   struct Example {
     int64_t item;
     int64_t caption;  // its number

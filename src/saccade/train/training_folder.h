@@ -36,6 +36,7 @@ class TrainingFolder {
   Status conclude(const Json& outcome);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::string& kind() const { return kind_; }
 
  private:
   TrainingFolder(std::filesystem::path path, std::string_view kind) : path_(std::move(path)), kind_(kind) {}
