@@ -173,6 +173,9 @@ code { font-size: 12.5px; overflow-wrap: anywhere; }
 .example > p { margin: 0 0 8px; font-size: 14.5px; }
 .example .head { display: flex; gap: 12px; align-items: start; margin-bottom: 8px; }
 .example .head .thumb { width: 92px; flex: none; }
+.side-by-side { display: grid; gap: 12px 20px; margin: 12px 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 240px), 1fr)); }
+.side-by-side .thumb { max-width: 168px; }
 .strip { display: grid; grid-template-columns: repeat(auto-fill, minmax(84px, 1fr)); gap: 8px; list-style:
   none; margin: 0; padding: 0; font-size: 12px; color: var(--soft); }
 .strip .thumb { margin-bottom: 5px; border-radius: 8px; border: 1px solid var(--line); }

@@ -89,9 +89,15 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"}, Entry{"retrieval", "Retrieval"},     Entry{"composition", "Composition"},
-      Entry{"speed", "Speed"},       Entry{"length", "Effective length"}, Entry{"queries", "Best and worst"},
-      Entry{"maps", "Maps"},         Entry{"training", "Training"},
+      Entry{"protocol", "Protocol"},
+      Entry{"retrieval", "Retrieval"},
+      Entry{"composition", "Composition"},
+      Entry{"heads", "Heads"},
+      Entry{"speed", "Speed"},
+      Entry{"length", "Effective length"},
+      Entry{"queries", "Best and worst"},
+      Entry{"maps", "Maps"},
+      Entry{"training", "Training"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";
   for (const Entry& entry : kEntries) {
@@ -222,6 +228,8 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   std::string body = protocol_section(data);
   body += retrieval_section(data, page);
   body += composition_section(data, page);
+  SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
+  body += heads;
   body += speed_section(data, page);
   body += length_section(data, page);
   SACCADE_ASSIGN(const std::string examples, examples_section(data, options, pool, progress, stop));

@@ -65,6 +65,9 @@ Result<std::string> examples_section(const ReportData& data, const RunPageOption
                                      const ProgressCallback& progress, const std::stop_token& stop);
 std::string composition_section(const ReportData& data, PageBuilder& page);
 std::string speed_section(const ReportData& data, PageBuilder& page);
+Result<std::string> heads_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
+                                  ThreadPool& pool, const ProgressCallback& progress,
+                                  const std::stop_token& stop);
 std::string length_section(const ReportData& data, PageBuilder& page);
 Result<std::string> maps_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                  ThreadPool& pool, const ProgressCallback& progress,
