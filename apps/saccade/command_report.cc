@@ -1,4 +1,6 @@
 // saccade report: runs as one page for people.
+#include "command_report.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -26,8 +28,8 @@ struct ReportArguments {
   RunPageOptions page;
 };
 
-// ../share/saccade/report/charts.js beside the program, or
-// build/report/charts.js of the source tree it was built from.
+}  // namespace
+
 Result<std::string> chart_script(const std::string& named) {
   std::vector<std::filesystem::path> places;
   if (!named.empty()) {
@@ -50,6 +52,8 @@ Result<std::string> chart_script(const std::string& named) {
       "of tables without",
       places.back().string());
 }
+
+namespace {
 
 Result<int> run_report(const ReportArguments& arguments, Session& session) {
   RunPageOptions options = arguments.page;

@@ -94,16 +94,24 @@ CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path
       name, [&path](const std::string& text) { path = text; }, help);
 }
 
-void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
-  const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
-  add_path(command, "-o,--run", options.run,
-           "folder for the training's files; a training that is already in it goes on")
-      ->required();
+void add_step_options(CLI::App& command, TrainingLoopOptions& options) {
   command
       .add_option("--steps", options.steps,
                   "number of batches to train on; 0: write and score the untrained model")
       ->transform(whole_number(0))
       ->capture_default_str();
+  command
+      .add_option("--evaluate-every", options.evaluate_every,
+                  "steps between evaluations on the held-out datasets")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+}
+
+void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
+  const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
+  add_path(command, "-o,--run", options.run,
+           "folder for the training's files; a training that is already in it goes on")
+      ->required();
   command.add_option("--learning-rate", options.learning_rate, "peak learning rate of AdamW")
       ->transform(above_zero)
       ->capture_default_str();
@@ -125,9 +133,10 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
       ->transform(whole_number(0))
       ->capture_default_str();
   command
-      .add_option("--evaluate-every", options.evaluate_every,
-                  "steps between evaluations on the held-out datasets")
-      ->transform(whole_number(1))
+      .add_option("--patience", options.patience,
+                  "evaluations one after the other without a better figure after which training ends; 0: it "
+                  "never ends early")
+      ->transform(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--checkpoint-every", options.checkpoint_every,
@@ -160,6 +169,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
   add_path(*command, "--cache", options.cache,
            "folder for decoded pictures (default: cache in the run folder)");
   add_loop_options(*command, options);
+  add_step_options(*command, options);
   command->add_option("--batch", options.batch, "pictures in a batch, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
@@ -197,6 +207,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
   CLI::App* group = app.add_subcommand("train", "Train an encoder");
   group->require_subcommand(1);
   add_train_dual_command(*group, chosen);
+  add_train_head_command(*group, chosen);
 }
 
 }  // namespace saccade::app

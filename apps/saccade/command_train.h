@@ -15,5 +15,9 @@ CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path
 
 // -o and the options of a training loop, whatever it trains.
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options);
+// --steps and --evaluate-every, of trainings that are not counted in epochs.
+void add_step_options(CLI::App& command, TrainingLoopOptions& options);
+
+void add_train_head_command(CLI::App& train, Command& chosen);
 
 }  // namespace saccade::app
