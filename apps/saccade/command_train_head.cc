@@ -259,22 +259,22 @@ void add_sweep_options(CLI::App& command, HeadArguments& arguments) {
       "--sweep", arguments.sweep,
       "train a head for each kind, size, width and seed, and write the study's page, report.html");
   const auto list = [&](CLI::Option* option) {
-    option->needs(sweep)->delimiter(',');
+    option->needs(sweep);
     return option;
   };
   list(command.add_option("--kinds", arguments.kinds, "kinds of heads to sweep over: linear, mlp"))
       ->check(CLI::IsMember({"linear", "mlp"}))
-      ->default_str("linear,mlp");
+      ->default_str("linear mlp");
   list(command.add_option("--sizes", options.sizes, "numbers of pairs to sweep over; 0: all there are"))
       ->transform(whole_number(0))
-      ->default_str("500,1000,2000,5000");
+      ->default_str("500 1000 2000 5000");
   list(command.add_option("--widths", options.widths,
                           "widths of the shared space, and of hidden layers, to sweep over"))
       ->transform(whole_number(1, 65'536))
       ->default_str("768");
   list(command.add_option("--seeds", options.seeds, "seeds to sweep over"))
       ->transform(whole_number(0))
-      ->default_str("1,2,3");
+      ->default_str("1 2 3");
   for (const char* single : {"--kind", "--pairs", "--width", "--hidden-width", "--seed", "--against"}) {
     command.get_option(single)->excludes(sweep);
   }

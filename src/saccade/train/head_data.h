@@ -86,8 +86,8 @@ struct HeadSet {
   TieBreak ties;
   std::unique_ptr<OwnRows> own;  // null where pictures and texts have rows of different widths
 };
-// All pictures and texts of a dataset. A picture that cannot be read is kBadData: without it this would be
-// another measurement.
+// All pictures and texts of a dataset. A picture that cannot be read is kBadData, as without it this would be
+// another measurement than the one that was asked for.
 Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, Encoder& encoder, const HeadInput& input,
                                     CaptionPolicy captions, const std::filesystem::path& path,
                                     const EmbedOptions& options, ThreadPool& pool);

@@ -200,7 +200,7 @@ class SetStudy {
       checkpoint.path = folder.string();
       checkpoint.fingerprint = head->fingerprint();
       checkpoint.family = "head";
-      checkpoint.precision = precision_name(options_.encoder.precision);
+      checkpoint.precision = word_of(options_.encoder.precision);
       checkpoint.parameters += head->parameters();
       checkpoint.dim = cell.width;
       checkpoints.push_back(std::move(checkpoint));
