@@ -1,10 +1,12 @@
 // Heads on a frozen encoder: the study's tables over seeds, recall by pairs, and captions side by side.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "saccade/core/counts.h"
 #include "saccade/report/html.h"
 #include "saccade/report/run_sections.h"
 
@@ -82,6 +84,7 @@ std::vector<TableRow> table_rows(const ReportData& data, const HeadRun& run) {
 }
 
 void add_recall_columns(Table& table) {
+  table.columns.push_back(figure_column("mean recall, %", "mean_recall"));
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
       table.columns.push_back(
@@ -89,24 +92,23 @@ void add_recall_columns(Table& table) {
                         fmt::format("{}_{}", direction_name(direction), name)));
     }
   }
-  table.columns.push_back(figure_column("mean recall, %", "mean_recall"));
 }
 
 void add_recall_cells(const Json& figures, std::vector<Cell>& row) {
+  row.push_back(figure_cell(json_member(figures, "mean_recall"), Unit::kPercent));
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
       row.push_back(
           figure_cell(json_member(json_member(figures, direction_name(direction)), name), Unit::kPercent));
     }
   }
-  row.push_back(figure_cell(json_member(figures, "mean_recall"), Unit::kPercent));
 }
 
 Table recall_table(const ReportData& data, const HeadRun& run) {
   Table table;
   table.name = "heads-" + run.dataset;
   table.caption = fmt::format("{}: no head, baseline and improved, on {} pairs", run.dataset,
-                              number_text(run.most_pairs, Unit::kNumber));
+                              count_text(static_cast<int64_t>(run.most_pairs)));
   table.columns = {text_column("model", "model")};
   add_recall_columns(table);
   for (const TableRow& row : table_rows(data, run)) {
@@ -122,19 +124,20 @@ Table verdict_table(const HeadRun& run) {
   table.name = "heads-differences-" + run.dataset;
   table.caption =
       fmt::format("{}: paired differences, over the same resamples of pictures and seeds", run.dataset);
-  table.columns = {text_column("a", "a"), text_column("b", "b")};
+  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("by mean recall", "verdict")};
   add_recall_columns(table);
-  table.columns.push_back(text_column("by mean recall", "verdict"));
   const Json& verdicts = json_member(run.run->run->metrics, "verdicts");
   if (!verdicts.is_array()) return table;
+  std::vector<std::vector<Cell>> without;  // a head, which stand behind comparisons of heads
   for (const Json& verdict : verdicts) {
     if (json_text(verdict, "dataset") != run.dataset) continue;
-    const std::string a = json_text(verdict, "a");
     const std::string b = json_text(verdict, "b");
-    table.rows.push_back({text_cell(a), text_cell(b)});
-    add_recall_cells(verdict, table.rows.back());
-    table.rows.back().push_back(verdict_cell(json_member(verdict, "mean_recall"), "a", "b", false));
+    std::vector<Cell> row = {text_cell(json_text(verdict, "a")), text_cell(b),
+                             verdict_cell(json_member(verdict, "mean_recall"), "a", "b", false)};
+    add_recall_cells(verdict, row);
+    (b == "no head" ? without : table.rows).push_back(std::move(row));
   }
+  std::ranges::move(without, std::back_inserter(table.rows));
   return table;
 }
 

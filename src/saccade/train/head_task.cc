@@ -20,8 +20,9 @@ enum Purpose : uint64_t { kShuffle = 12, kCandidates = 13 };
 constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
 constexpr int64_t kCandidatesAtOnce = 1024;
 constexpr int64_t kRowsAtOnce = 4096;
-constexpr int64_t kMappedBytes = int64_t{128} << 20;  // of features, before their pages are given back
-constexpr int64_t kWitnesses = 8;                     // rows that conformance is checked by
+// Of features read, before their pages are given back: the kernel maps up to 64 KB around each row of a few.
+constexpr int64_t kMappedBytes = int64_t{8} << 20;
+constexpr int64_t kWitnesses = 8;  // rows that conformance is checked by
 
 MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
@@ -80,7 +81,6 @@ HeadBatch HeadTask::batch(int64_t step) {
   fill(batch);
   unreleased_ += (batch.images.numel() + batch.text_rows.numel()) * 4;
   if (hard > 0) unreleased_ += kCandidatesAtOnce * (features_.image_width() + features_.text_width()) * 4;
-  // A row's page brings its neighbours along, so this is the least that is mapped.
   if (unreleased_ >= kMappedBytes) {
     features_.release();
     unreleased_ = 0;
