@@ -190,7 +190,8 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_choice(*command, "--precision", options.precision,
-             "number format of the matrix products; the weights are trained in fp32");
+             "number format of the matrix products, fp32 or bf16; the weights are trained in fp32")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
   add_choice(*command, "--device", options.device, "device to train on");

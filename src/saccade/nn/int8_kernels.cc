@@ -36,16 +36,25 @@ SACCADE_INLINE void absolute(typename Lanes<W>::Floats& v) {
   std::memcpy(&v, &bits, sizeof v);
 }
 
+template <int W>
+SACCADE_INLINE void load_scaled(typename Lanes<W>::Floats& v, const float* x, const float* factors,
+                                int64_t at) {
+  typename Lanes<W>::Floats factor;
+  load(v, x + at);
+  load(factor, factors + at);
+  v *= factor;
+}
+
 // The largest absolute value, and the sum of all: it is not finite where a value is not.
 template <int W>
-SACCADE_INLINE void look_at(const float* x, int64_t width, float& largest, float& sum) {
+SACCADE_INLINE void look_at(const float* x, const float* factors, int64_t width, float& largest, float& sum) {
   using Floats = typename Lanes<W>::Floats;
   const int64_t whole = width / W * W;
   Floats most{};
   Floats sums{};
   Floats v;
   for (int64_t i = 0; i < whole; i += W) {
-    load(v, x + i);
+    load_scaled<W>(v, x, factors, i);
     absolute<W>(v);
     most = v > most ? v : most;
     sums += v;
@@ -58,7 +67,7 @@ SACCADE_INLINE void look_at(const float* x, int64_t width, float& largest, float
   }
   largest = lanes[0];
   for (int64_t i = whole; i < width; ++i) {
-    const float value = std::abs(x[i]);
+    const float value = std::abs(x[i] * factors[i]);
     largest = value > largest ? value : largest;
     sum += value;
   }
@@ -66,7 +75,8 @@ SACCADE_INLINE void look_at(const float* x, int64_t width, float& largest, float
 
 // How many absolute values are larger than the limit, and the sum of the others.
 template <int W>
-SACCADE_INLINE int64_t count_beyond(const float* x, int64_t width, float limit, float& sum) {
+SACCADE_INLINE int64_t count_beyond(const float* x, const float* factors, int64_t width, float limit,
+                                    float& sum) {
   using Floats = typename Lanes<W>::Floats;
   using Ints = typename Lanes<W>::Ints;
   const int64_t whole = width / W * W;
@@ -74,7 +84,7 @@ SACCADE_INLINE int64_t count_beyond(const float* x, int64_t width, float limit, 
   Ints counts{};
   Floats v;
   for (int64_t i = 0; i < whole; i += W) {
-    load(v, x + i);
+    load_scaled<W>(v, x, factors, i);
     absolute<W>(v);
     const Ints far = v > limit;
     counts -= far;
@@ -83,7 +93,7 @@ SACCADE_INLINE int64_t count_beyond(const float* x, int64_t width, float limit, 
   sum = sum_of<W>(sums);
   int64_t count = sum_of<W>(counts);
   for (int64_t i = whole; i < width; ++i) {
-    const float value = std::abs(x[i]);
+    const float value = std::abs(x[i] * factors[i]);
     if (value > limit) {
       ++count;
     } else {
@@ -95,15 +105,15 @@ SACCADE_INLINE int64_t count_beyond(const float* x, int64_t width, float limit, 
 
 // How far the row's values reach without a second digit; `largest` where none has one.
 template <int W>
-SACCADE_INLINE float reach_of(const float* x, int64_t width, float largest, float sum) {
+SACCADE_INLINE float reach_of(const float* x, const float* factors, int64_t width, float largest, float sum) {
   float mean = sum / static_cast<float>(width);
   if (largest > kTrimmed * mean) {
-    const int64_t beyond = count_beyond<W>(x, width, kTrimmed * mean, sum);
+    const int64_t beyond = count_beyond<W>(x, factors, width, kTrimmed * mean, sum);
     mean = sum / static_cast<float>(std::max<int64_t>(width - beyond, 1));
   }
   float reach = std::max(kReach * mean, largest * (kMostDigit / kMostTwoDigits));
   const int64_t most = most_second_digits((width + 3) / 4);
-  while (reach < largest && count_beyond<W>(x, width, reach, sum) > most) reach *= 1.25F;
+  while (reach < largest && count_beyond<W>(x, factors, width, reach, sum) > most) reach *= 1.25F;
   return std::min(reach, largest);
 }
 
@@ -123,8 +133,8 @@ SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, S
 }
 
 template <int W>
-SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, int8_t* low,
-                                 SecondDigits* high, Int8Row& row) {
+SACCADE_INLINE void quantize_row(const float* x, const float* factors, int64_t width, int64_t groups,
+                                 int8_t* low, SecondDigits* high, Int8Row& row) {
   using Floats = typename Lanes<W>::Floats;
   using Ints = typename Lanes<W>::Ints;
   using Bytes = typename Lanes<W>::Bytes;
@@ -132,7 +142,7 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
   std::fill(low + width, low + 4 * groups, int8_t{0});
   float largest;
   float sum;
-  look_at<W>(x, width, largest, sum);
+  look_at<W>(x, factors, width, largest, sum);
   constexpr float kSmallest = 1e-30F;  // below, the inverse of the scale would be infinite
   const bool finite = sum <= std::numeric_limits<float>::max();
   if (!finite || largest < kSmallest) {
@@ -140,7 +150,7 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
     if (!finite) row.scale = std::numeric_limits<float>::quiet_NaN();
     return;
   }
-  const float reach = reach_of<W>(x, width, largest, sum);
+  const float reach = reach_of<W>(x, factors, width, largest, sum);
   const float inverse = kMostDigit / reach;
   row.scale = reach / kMostDigit;
   constexpr float kRound = 12582912.F;  // leaves the nearest whole number in the low bits
@@ -150,7 +160,7 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
   Floats v;
   Ints numbers;
   for (int64_t i = 0; i < whole; i += W) {
-    load(v, x + i);
+    load_scaled<W>(v, x, factors, i);
     v = v * inverse + kRound;
     std::memcpy(&numbers, &v, sizeof numbers);
     numbers -= kRoundBits;
@@ -163,7 +173,7 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
     return static_cast<int32_t>(std::nearbyint(static_cast<double>(value) * inverse));
   };
   for (int64_t i = whole; i < width; ++i) {
-    const int32_t number = nearest(x[i]);
+    const int32_t number = nearest(x[i] * factors[i]);
     low[i] = static_cast<int8_t>(number);
     row.low_sum += number;
   }
@@ -175,7 +185,7 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
     if (end <= whole) {
       Ints any{};
       for (int64_t i = block; i < end; i += W) {
-        load(v, x + i);
+        load_scaled<W>(v, x, factors, i);
         absolute<W>(v);
         any |= v > reach;
       }
@@ -187,10 +197,10 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
       if (words[0] == 0) continue;
     }
     for (int64_t i = block; i < end; ++i) {
-      if (std::abs(x[i]) <= reach) continue;
-      int32_t number = nearest(x[i]);
+      if (std::abs(x[i] * factors[i]) <= reach) continue;
+      int32_t number = nearest(x[i] * factors[i]);
       if (i < whole) {  // as it was rounded above
-        const float shifted = x[i] * inverse + kRound;
+        const float shifted = x[i] * factors[i] * inverse + kRound;
         std::memcpy(&number, &shifted, sizeof number);
         number -= kRoundBits;
       }
@@ -202,8 +212,9 @@ SACCADE_INLINE void quantize_row(const float* x, int64_t width, int64_t groups, 
 template <int W>
 SACCADE_INLINE void quantize_rows(const QuantizeTask& task, int64_t first, int64_t last) {
   for (int64_t row = first; row < last; ++row) {
-    quantize_row<W>(task.x + row * task.width, task.width, task.groups, task.low + row * 4 * task.groups,
-                    task.high + row * most_second_digits(task.groups), task.rows[row]);
+    quantize_row<W>(task.x + row * task.width, task.factors, task.width, task.groups,
+                    task.low + row * 4 * task.groups, task.high + row * most_second_digits(task.groups),
+                    task.rows[row]);
   }
 }
 

@@ -1,8 +1,8 @@
 // Products of 8-bit integers, and what turns float32 into them and back.
 //
-// A row x of activations is x = scale * (low + 128 * high), both whole numbers of 8 bits; the scale is the
-// row's own. Nearly all values need no second digit: it is kept, and multiplied, only for the few groups of
-// four inputs that hold one that is far larger than the row's others (the outlier channels of transformers:
+// A row x of activations, times factors of its inputs, is scale * (low + 128 * high), both whole numbers of 8 bits;
+// the scale is the row's own. Nearly all values need no second digit: it is kept, and multiplied, only for the few
+// groups of four inputs that hold one that is far larger than the row's others (the outlier channels of transformers:
 // Dettmers et al. 2022, "LLM.int8()", section 3). So these are as exact as the others, and cost no digit of theirs.
 //
 // Weights are 8 bits with a scale for each output, kept + 128 without sign, as the processors' instructions
@@ -37,10 +37,11 @@ struct Int8Row {
 
 struct QuantizeTask {
   int64_t width = 0;
-  int64_t groups = 0;            // of four inputs: (width + 3) / 4
-  const float* x = nullptr;      // [rows, width]
-  int8_t* low = nullptr;         // [rows, groups, 4]
-  SecondDigits* high = nullptr;  // [rows, most_second_digits(groups)]
+  int64_t groups = 0;              // of four inputs: (width + 3) / 4
+  const float* x = nullptr;        // [rows, width]
+  const float* factors = nullptr;  // [width], positive: what is quantized is x * factors
+  int8_t* low = nullptr;           // [rows, groups, 4]
+  SecondDigits* high = nullptr;    // [rows, most_second_digits(groups)]
   Int8Row* rows = nullptr;
 };
 // A row with more outliers than this gets a coarser scale.

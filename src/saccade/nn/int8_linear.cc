@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -22,22 +23,52 @@ void for_items(Workspace* workspace, int64_t count, const Body& body) {
 
 // An output's weights, each + 128, four by four: between two fours lie those of the panel's other outputs.
 // Returns the scale.
-float quantize_output(const float* weights, int64_t count, uint8_t* to) {
-  float largest = 0;
+float quantize_output(const float* weights, std::span<const float> factors, uint8_t* to) {
+  // In double: the inverse of a number that float32 can still hold may be none of its numbers.
+  double largest = 0;
   bool finite = true;
+  const auto count = static_cast<int64_t>(factors.size());
+  const auto scaled = [&](int64_t i) {
+    return static_cast<double>(weights[i]) / factors[static_cast<size_t>(i)];
+  };
   for (int64_t i = 0; i < count; ++i) {
-    largest = std::max(largest, std::abs(weights[i]));
+    largest = std::max(largest, std::abs(scaled(i)));
     finite = finite && std::isfinite(weights[i]);
   }
   if (!finite) return std::numeric_limits<float>::quiet_NaN();
   if (largest == 0) return 0;
-  // In double: the inverse of a scale that float32 can still hold may be none of its numbers.
-  const double inverse = 127 / static_cast<double>(largest);
+  const double inverse = 127 / largest;
   for (int64_t i = 0; i < count; ++i) {
-    const auto digit = static_cast<int>(std::nearbyint(inverse * weights[i]));
+    const auto digit = static_cast<int>(std::nearbyint(inverse * scaled(i)));
     to[i / 4 * 4 * kPanelOutputs + i % 4] = static_cast<uint8_t>(128 + digit);
   }
-  return largest / 127;
+  return static_cast<float>(largest / 127);
+}
+
+// Of each input: the length of its weights, those of each output as parts of the output's largest; as a part of the
+// largest such length. Outputs that hold what is not finite are left out: all their results are NaN.
+std::vector<float> factors_of(const Tensor& weight) {
+  const int64_t in = weight.size(1);
+  std::vector<float> factors(static_cast<size_t>(in));
+  for (int64_t output = 0; output < weight.size(0); ++output) {
+    const Tensor row = weight.slice(0, output, output + 1).to(DType::kF32).contiguous();
+    const float* values = row.data<float>();
+    float largest = 0;
+    bool finite = true;
+    for (int64_t i = 0; i < in; ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+      finite = finite && std::isfinite(values[i]);
+    }
+    if (!finite || largest == 0) continue;
+    for (int64_t i = 0; i < in; ++i) {
+      const float part = values[i] / largest;
+      factors[static_cast<size_t>(i)] += part * part;
+    }
+  }
+  const float most = factors.empty() ? 0 : *std::max_element(factors.begin(), factors.end());
+  constexpr float kSmallest = 1.F / 16384;
+  for (float& factor : factors) factor = factor == 0 ? 1 : std::max(std::sqrt(factor / most), kSmallest);
+  return factors;
 }
 
 }  // namespace
@@ -48,6 +79,7 @@ Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias)
       groups_((in_ + 3) / 4),
       panels_((out_ + kPanelOutputs - 1) / kPanelOutputs),
       weights_(Tensor::empty({panels_, groups_, kPanelOutputs, 4}, DType::kU8)),
+      factors_(factors_of(weight)),
       scales_(static_cast<size_t>(panels_ * kPanelOutputs)),
       bias_(static_cast<size_t>(panels_ * kPanelOutputs)) {
   if (in_ > kMostInt8Inputs) throw std::logic_error(fmt::format("a layer of {} inputs in int8", in_));
@@ -59,7 +91,7 @@ Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias)
     uint8_t* panel = bytes + first * 4 * groups_;
     for (int64_t output = 0; output < count; ++output) {
       scales_[static_cast<size_t>(first + output)] =
-          quantize_output(rows.data<float>() + output * in_, in_, panel + 4 * output);
+          quantize_output(rows.data<float>() + output * in_, factors_, panel + 4 * output);
     }
   }
   if (bias.defined()) {
@@ -90,6 +122,7 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
   quantizing.width = in_;
   quantizing.groups = groups_;
   quantizing.x = x.data<float>();
+  quantizing.factors = factors_.data();
   quantizing.low = static_cast<int8_t*>(low.get());
   quantizing.high = static_cast<SecondDigits*>(high.get());
   quantizing.rows = static_cast<Int8Row*>(about.get());

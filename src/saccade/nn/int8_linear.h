@@ -1,5 +1,9 @@
 // A linear layer whose products are made of 8-bit integers: weights with a scale for each output, activations
 // with one for each row, found anew for every row; in between and around it all is float32.
+//
+// Inputs that the weights weigh little are large as a rule (the outlier channels of transformers), so first each
+// input's weights are divided by a factor that makes them as large as every other input's, and the activations are
+// multiplied by it: both sides then have as many digits for an input as it counts.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +30,7 @@ class Int8Linear {
   int64_t groups_ = 0;                // of four inputs
   int64_t panels_ = 0;                // of kPanelOutputs outputs
   Tensor weights_;                    // [panels, groups, kPanelOutputs, 4] uint8
+  std::vector<float> factors_;        // [in]
   std::vector<float> scales_, bias_;  // [panels * kPanelOutputs]
 };
 

@@ -49,7 +49,9 @@ Quantized quantize(const Int8Kernels& kernel, const Tensor& x) {
   result.low.assign(static_cast<size_t>(rows * result.groups * 4), 99);
   result.high.resize(static_cast<size_t>(rows * most_second_digits(result.groups)));
   result.rows.resize(static_cast<size_t>(rows));
+  const std::vector<float> factors(static_cast<size_t>(x.size(1)), 1);
   QuantizeTask task;
+  task.factors = factors.data();
   task.width = x.size(1);
   task.groups = result.groups;
   task.x = x.data<float>();
@@ -303,6 +305,20 @@ TEST(Int8Linear, IsNearTheFloatProduct) {
       }
     }
   }
+}
+
+// Inputs a hundred times as large as the rest, which the weights weigh as little: all count alike.
+TEST(Int8Linear, LargeInputsOfSmallWeightsAreAsExact) {
+  Tensor x = random_tensor({50, 256}, 31);
+  Tensor weight = random_tensor({96, 256}, 32, 0.1F);
+  for (const int64_t input : {3, 100, 255}) {
+    for (int64_t row = 0; row < 50; ++row) x.data<float>()[row * 256 + input] *= 100;
+    for (int64_t output = 0; output < 96; ++output) weight.data<float>()[output * 256 + input] /= 100;
+  }
+  const Tensor expected = slow_product(x, weight, {});
+  const Tensor ours = Tensor::empty({50, 96});
+  Int8Linear(weight, {}).run(x, ours, Activation::kNone, false);
+  EXPECT_LT(norm_of(difference(ours, expected)), 0.02 * norm_of(expected));
 }
 
 TEST(Int8Linear, RowsDependOnNobodyElse) {
