@@ -1,15 +1,13 @@
 #include "saccade/data/dataset.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
 #include <set>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/data/parquet.h"
+#include "saccade/data/piece_file.h"
 #include "saccade/data/reader.h"
 
 namespace saccade {
@@ -42,6 +40,10 @@ Result<const data::Reader*> choose_reader(data::Candidate& candidate, const Data
     if (reader == nullptr) {
       return fail(ErrorCode::kUsage, "no dataset layout \"{}\"; there are {}", options.format,
                   layout_names());
+    }
+    if (candidate.archive && reader != &data::kWebDataset && reader != &data::kParquet) {
+      return fail(ErrorCode::kUsage, "an archive by its name, which is no file of the layout \"{}\"",
+                  options.format);
     }
     // A layout of files, named for the folder that holds its file.
     if (candidate.folder && !reader->recognizes(candidate)) {
@@ -271,30 +273,15 @@ Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes) {
   if (image.size > max_bytes) {
     return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", image.name(), image.size, max_bytes);
   }
-  const int descriptor = ::open(image.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return fail_errno(errno, image.path.string());
+  SACCADE_ASSIGN(const data::PieceFile archive, data::PieceFile::open(image.path));
   // The size is checked before memory is taken for it.
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || image.offset < 0 || image.size < 0 ||
-      image.offset > info.st_size || image.size > info.st_size - image.offset) {
-    ::close(descriptor);
+  if (image.offset < 0 || image.size < 0 || image.offset > archive.size() ||
+      image.size > archive.size() - image.offset) {
     return fail(ErrorCode::kBadData, "{}: {} bytes from byte {} are not in the archive", image.name(),
                 image.size, image.offset);
   }
   std::string bytes(static_cast<size_t>(image.size), '\0');
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::pread(descriptor, bytes.data() + filled, bytes.size() - filled,
-                                image.offset + static_cast<int64_t>(filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      const int error_number = got < 0 ? errno : EIO;
-      ::close(descriptor);
-      return fail_errno(error_number, image.name() + ": read");
-    }
-    filled += static_cast<size_t>(got);
-  }
-  ::close(descriptor);
+  SACCADE_TRY(archive.read(image.offset, bytes).in(image.name()));
   return bytes;
 }
 

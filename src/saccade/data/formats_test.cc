@@ -1,9 +1,13 @@
 // CSV, tar and JSON records: what layouts are made of.
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
 #include "saccade/data/csv.h"
 #include "saccade/data/json_records.h"
+#include "saccade/data/piece_file.h"
 #include "saccade/data/reader.h"
 #include "saccade/data/tar.h"
 #include "saccade/data/test_tar.h"
@@ -102,6 +106,27 @@ Result<std::vector<TarMember>> members_of(const std::string& archive) {
     return {};
   }));
   return members;
+}
+
+// Another program cuts the file off while it is read: of a mapping that would be the end of this process.
+TEST(Tar, AFileThatShrinksIsAnError) {
+  const test::TestFolder folder;
+  std::string archive;
+  for (int i = 0; i < 20; ++i) archive += tar_member(fmt::format("{}.jpg", i), std::string(50'000, 'x'));
+  const auto path = folder.write("a.tar", archive + tar_end());
+  const auto file = PieceFile::open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  int members = 0;
+  const Status read = for_each_tar_member(
+      file->size(), [&](int64_t offset, std::span<char> out) { return file->read(offset, out); },
+      [&](const TarMember&) -> Status {
+        if (++members == 3) std::filesystem::resize_file(path, 60'000);
+        return {};
+      });
+  ASSERT_FALSE(read);
+  EXPECT_EQ(members, 3);
+  EXPECT_EQ(read.error().code, ErrorCode::kIo);
+  EXPECT_THAT(read.error().message, HasSubstr("another program has shortened it"));
 }
 
 TEST(Tar, FindsMembersOfEveryKindOfHeader) {

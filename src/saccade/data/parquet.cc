@@ -112,7 +112,7 @@ class ShardReader {
   Status read_file(const ParquetSource& source) {
     parquet::ArrowReaderProperties properties;
     properties.set_use_threads(false);
-    properties.set_pre_buffer(false);  // the file is mapped
+    properties.set_pre_buffer(false);  // its columns are read one after the other
     parquet::arrow::FileReaderBuilder builder;
     PARQUET_THROW_NOT_OK(builder.Open(source.stream(), parquet::ReaderProperties(source.pool())));
     builder.memory_pool(source.pool())->properties(properties);

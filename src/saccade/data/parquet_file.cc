@@ -1,6 +1,9 @@
 #include "saccade/data/parquet_file.h"
 
+#include <algorithm>
 #include <arrow/buffer.h>
+#include <arrow/io/file.h>
+#include <fcntl.h>
 #include <limits>
 #include <parquet/column_reader.h>
 #include <parquet/file_reader.h>
@@ -56,22 +59,95 @@ Result<int> group_of(const parquet::FileMetaData& metadata, int64_t& row) {
   return fail(ErrorCode::kBadData, "the file has {} rows", rows);
 }
 
-Result<std::string> read_cell(parquet::ParquetFileReader& file, const ImageRef& image, int64_t max_bytes) {
+// The pages of one column in one row group, as they lie in the file. Arrow's own streams read the bytes that
+// they are to pass over: here pages that are not looked into cost a header each.
+class PageStream : public arrow::io::InputStream {
+ public:
+  PageStream(const ParquetSource& source, int64_t begin, int64_t end)
+      : source_(source), at_(begin), end_(end) {}
+
+  // The next read is the passing over of a page.
+  void pass_over_next() { pass_over_ = true; }
+
+  arrow::Result<std::string_view> Peek(int64_t bytes) override {
+    bytes = std::clamp<int64_t>(bytes, 0, end_ - at_);
+    peeked_.resize(static_cast<size_t>(bytes));
+    ARROW_RETURN_NOT_OK(read(peeked_));
+    return std::string_view(peeked_.data(), peeked_.size());
+  }
+  arrow::Result<int64_t> Read(int64_t bytes, void* out) override {
+    bytes = std::clamp<int64_t>(bytes, 0, end_ - at_);
+    ARROW_RETURN_NOT_OK(read({static_cast<char*>(out), static_cast<size_t>(bytes)}));
+    at_ += bytes;
+    return bytes;
+  }
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(int64_t bytes) override {
+    bytes = std::clamp<int64_t>(bytes, 0, end_ - at_);
+    if (std::exchange(pass_over_, false)) {
+      at_ += bytes;
+      return std::make_shared<arrow::Buffer>(nullptr, 0);
+    }
+    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer,
+                          arrow::AllocateBuffer(bytes, source_.pool()));
+    ARROW_RETURN_NOT_OK(Read(bytes, buffer->mutable_data()).status());
+    return buffer;
+  }
+  arrow::Result<int64_t> Tell() const override { return at_; }
+  arrow::Status Close() override { return arrow::Status::OK(); }
+  [[nodiscard]] bool closed() const override { return false; }
+
+ private:
+  [[nodiscard]] arrow::Status read(std::span<char> out) const {
+    const Status done = source_.file().read(at_, out);
+    return done ? arrow::Status::OK() : arrow::Status::IOError(done.error().message);
+  }
+
+  const ParquetSource& source_;
+  int64_t at_;
+  int64_t end_;
+  std::string peeked_;
+  bool pass_over_ = false;
+};
+
+// Where a column's pages are: from its dictionary on, if it has one.
+Result<std::pair<int64_t, int64_t>> pages_of(const parquet::ColumnChunkMetaData& column, int64_t file_bytes) {
+  int64_t begin = column.data_page_offset();
+  if (column.has_dictionary_page() && column.dictionary_page_offset() > 0) {
+    begin = std::min(begin, column.dictionary_page_offset());
+  }
+  const int64_t bytes = column.total_compressed_size();
+  if (begin < 0 || bytes < 0 || begin > file_bytes || bytes > file_bytes - begin) {
+    return fail(ErrorCode::kBadData, "a column of {} bytes from byte {} of {}", bytes, begin, file_bytes);
+  }
+  // Some old writers left the dictionary's header out of the sum (PARQUET-816).
+  return std::pair(begin, std::min(begin + bytes + 100, file_bytes));
+}
+
+Result<std::string> read_cell(parquet::ParquetFileReader& file, const ParquetSource& source,
+                              const ImageRef& image, int64_t max_bytes) {
   const std::shared_ptr<parquet::FileMetaData> metadata = file.metadata();
   SACCADE_ASSIGN(const int leaf, picture_leaf(*metadata->schema(), image.column));
   int64_t row = image.offset;
   if (row < 0) return fail(ErrorCode::kBadData, "rows count from 0");
   SACCADE_ASSIGN(const int group, group_of(*metadata, row));
-  std::unique_ptr<parquet::PageReader> pages = file.RowGroup(group)->GetColumnPageReader(leaf);
+  const parquet::ColumnDescriptor* descriptor = metadata->schema()->Column(leaf);
+  const auto column = metadata->RowGroup(group)->ColumnChunk(leaf);
+  if (column->crypto_metadata()) return fail(ErrorCode::kUnsupported, "an encrypted column");
+  SACCADE_ASSIGN(const auto place, pages_of(*column, source.file().size()));
+  const auto stream = std::make_shared<PageStream>(source, place.first, place.second);
+  std::unique_ptr<parquet::PageReader> pages = parquet::PageReader::Open(
+      stream, column->num_values(), column->compression(), parquet::ReaderProperties(source.pool()),
+      *descriptor,
+      metadata->writer_version().VersionLt(parquet::ApplicationVersion::PARQUET_CPP_10353_FIXED_VERSION()));
   // Pages before the row's are passed over by their headers, undecoded. A column without repetition has one
   // value a row.
   bool reached = false;
   pages->set_data_page_filter([&](const parquet::DataPageStats& page) {
     reached = reached || row < page.num_values;
     if (!reached && page.num_values > 0) row -= page.num_values;
+    if (!reached) stream->pass_over_next();
     return !reached;
   });
-  const parquet::ColumnDescriptor* descriptor = metadata->schema()->Column(leaf);
   const std::shared_ptr<parquet::ColumnReader> any =
       parquet::ColumnReader::Make(descriptor, std::move(pages));
   auto& cells = static_cast<parquet::ByteArrayReader&>(*any);  // picture_leaf() has seen to the type
@@ -107,15 +183,15 @@ Error arrow_error(const std::exception& exception) {
 
 Result<ParquetSource> ParquetSource::open(const std::filesystem::path& path) {
   ParquetSource source;
-  SACCADE_ASSIGN(source.file_, MappedFile::open(path));
+  SACCADE_ASSIGN(source.file_, PieceFile::open(path));
   source.pool_ = std::make_unique<arrow::CappedMemoryPool>(arrow::default_memory_pool(), kMaxDecoded);
   return source;
 }
 
 std::shared_ptr<arrow::io::RandomAccessFile> ParquetSource::stream() const {
-  const auto* data = reinterpret_cast<const uint8_t*>(file_.bytes().data());
-  const auto size = static_cast<int64_t>(file_.bytes().size());
-  return std::make_shared<arrow::io::BufferReader>(std::make_shared<arrow::Buffer>(data, size));
+  const int copy = ::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0);  // which the stream closes
+  PARQUET_ASSIGN_OR_THROW(auto stream, arrow::io::ReadableFile::Open(copy, pool()));
+  return stream;
 }
 
 Result<std::string> read_parquet_image(const ImageRef& image, int64_t max_bytes) {
@@ -123,7 +199,7 @@ Result<std::string> read_parquet_image(const ImageRef& image, int64_t max_bytes)
   return guarded([&]() -> Result<std::string> {
            const auto file =
                parquet::ParquetFileReader::Open(source.stream(), parquet::ReaderProperties(source.pool()));
-           return read_cell(*file, image, max_bytes);
+           return read_cell(*file, source, image, max_bytes);
          })
       .in(image.name());
 }

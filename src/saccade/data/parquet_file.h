@@ -2,7 +2,7 @@
 // the module, and to its files that are compiled only where Arrow is.
 #pragma once
 
-#include <arrow/io/memory.h>
+#include <arrow/io/interfaces.h>
 #include <arrow/memory_pool.h>
 #include <arrow/status.h>
 #include <exception>
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "saccade/core/error.h"
-#include "saccade/core/files.h"
+#include "saccade/data/piece_file.h"
 
 namespace saccade::data {
 
@@ -40,18 +40,20 @@ auto guarded(Call call) -> decltype(call()) {
   }
 }
 
-// A file, mapped, with a memory pool of its own that refuses more than kMaxDecoded: corrupt sizes are errors.
-// Outlives the readers made of it.
+// A file, read piece by piece (piece_file.h says why it is not mapped), with a memory pool of its own that
+// refuses more than kMaxDecoded: corrupt sizes are errors. Outlives the readers made of it.
 class ParquetSource {
  public:
   // kNotFound or kIo.
   static Result<ParquetSource> open(const std::filesystem::path& path);
 
+  [[nodiscard]] const PieceFile& file() const { return file_; }
+  // The file for Arrow, which throws what `guarded` catches.
   [[nodiscard]] std::shared_ptr<arrow::io::RandomAccessFile> stream() const;
   [[nodiscard]] arrow::MemoryPool* pool() const { return pool_.get(); }
 
  private:
-  MappedFile file_;
+  PieceFile file_;
   std::unique_ptr<arrow::MemoryPool> pool_;
 };
 

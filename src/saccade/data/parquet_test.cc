@@ -9,7 +9,9 @@
 #include <iterator>
 #include <memory>
 #include <parquet/arrow/writer.h>
+#include <parquet/column_reader.h>
 #include <parquet/exception.h>
+#include <parquet/file_reader.h>
 #include <parquet/properties.h>
 #include <thread>
 
@@ -19,6 +21,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/data/manifest.h"
+#include "saccade/data/parquet_file.h"
 
 namespace saccade {
 namespace {
@@ -542,6 +545,27 @@ TEST(Parquet, CutAndCorrupted) {
     noticed += try_all(content) > 0 ? 1 : 0;
   }
   EXPECT_GT(noticed, 200);
+}
+
+// Another program cuts the file off while it is read: of a mapping that would be the end of this process.
+TEST(Parquet, AFileThatShrinksIsAnError) {
+  const TestFolder folder;
+  const fs::path path =
+      write(folder.path() / "x.parquet", {{"image", bytes(pictures(3000))}, {"text", texts(pictures(3000))}});
+  const auto source = data::ParquetSource::open(path);
+  ASSERT_TRUE(source) << source.error().message;
+  const auto stream = source->stream();
+  const auto read = data::guarded([&]() -> Status {
+    const auto file = parquet::ParquetFileReader::Open(stream, parquet::ReaderProperties(source->pool()));
+    fs::resize_file(path, 5000);
+    const auto pages = file->RowGroup(0)->GetColumnPageReader(0);
+    while (pages->NextPage()) {
+    }
+    return {};
+  });
+  ASSERT_FALSE(read);
+  std::string end(100, '\0');
+  EXPECT_EQ(source->file().read(6000, end).error().code, ErrorCode::kIo);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/data/manifest.h"
+#include "saccade/data/piece_file.h"
 #include "saccade/image/image.h"
 #include "saccade/text/utf8.h"
 
@@ -85,10 +86,17 @@ Result<Candidate> look_at(const fs::path& path) {
     std::sort(candidate.names.begin(), candidate.names.end(), by_number);
     return candidate;
   }
-  // Archives are read in place, and only here and there.
   const std::string ending = candidate.extension();
-  const int64_t max_copy = ending == ".tar" || ending == ".parquet" ? 0 : int64_t{1} << 30;
-  auto copy = read_file(path, max_copy);
+  candidate.archive = ending == ".tar" || ending == ".parquet";
+  if (candidate.archive) {
+    SACCADE_ASSIGN(const PieceFile file, PieceFile::open(path));
+    std::string begin(static_cast<size_t>(std::min<int64_t>(file.size(), 4096)), '\0');
+    SACCADE_TRY(file.read(0, begin));
+    candidate.copy = std::make_shared<std::string>(std::move(begin));
+    candidate.text = *candidate.copy;
+    return candidate;
+  }
+  auto copy = read_file(path, int64_t{1} << 30);
   if (copy) {
     candidate.copy = std::make_shared<std::string>(*std::move(copy));
     candidate.text = *candidate.copy;

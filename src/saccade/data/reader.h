@@ -19,13 +19,15 @@
 namespace saccade::data {
 
 // What a layout is told from, and read from: a file or a folder's names. A file of up to 1 GiB is a copy, so
-// that it may be rewritten meanwhile; a larger one is mapped, and must not shrink while it is read.
+// that it may be rewritten meanwhile; a larger one is mapped, and must not shrink while it is read. Archives
+// (.tar, .parquet) are read by their layouts, piece by piece.
 struct Candidate {
   std::filesystem::path path;
   bool folder = false;
+  bool archive = false;
   std::shared_ptr<const std::string> copy;
   std::shared_ptr<const MappedFile> mapped;
-  std::string_view text;               // the whole file
+  std::string_view text;               // the whole file; of an archive, its beginning
   std::optional<JsonOutline> outline;  // where the file begins as JSON does
   std::vector<std::string> names;      // a folder's entries, in the order of by_number()
 

@@ -1,14 +1,18 @@
 #include "saccade/data/tar.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace saccade::data {
 namespace {
 
 constexpr size_t kBlock = 512;
+constexpr int64_t kHeader = kBlock;
 constexpr int64_t kMaxExtension = 1 << 20;  // a pax header or a long name
 
 // A field up to its first zero byte.
@@ -107,19 +111,23 @@ std::string header_name(std::string_view header) {
 
 class Walker {
  public:
-  Walker(std::string_view archive, const std::function<Status(const TarMember&)>& member)
-      : archive_(archive), member_(member) {}
+  Walker(int64_t size, const ReadArchive& read, const std::function<Status(const TarMember&)>& member)
+      : size_(size), read_(read), member_(member) {}
 
   Status run() {
-    if (archive_.starts_with("\x1f\x8b") || archive_.starts_with("BZh") ||
-        archive_.starts_with("\xfd"
-                             "7zXZ") ||
-        archive_.starts_with("\x28\xb5\x2f\xfd")) {
+    std::array<char, 8> first{};
+    const std::span used = std::span(first).first(static_cast<size_t>(std::min<int64_t>(size_, 8)));
+    SACCADE_TRY(read_(0, used));
+    const std::string_view begin(used.data(), used.size());
+    if (begin.starts_with("\x1f\x8b") || begin.starts_with("BZh") ||
+        begin.starts_with("\xfd"
+                          "7zXZ") ||
+        begin.starts_with("\x28\xb5\x2f\xfd")) {
       return fail(ErrorCode::kUnsupported,
                   "a compressed archive; members of plain .tar files are read in place");
     }
     while (!ended_) {
-      const size_t at = at_;
+      const int64_t at = at_;
       SACCADE_TRY(step().in(fmt::format("tar, byte {}", at)));
     }
     return {};
@@ -127,10 +135,11 @@ class Walker {
 
  private:
   Status step() {
-    if (archive_.size() - at_ < kBlock) {
+    if (size_ - at_ < kHeader) {
       return fail(ErrorCode::kBadData, "the archive ends without its end mark: it was cut short");
     }
-    const std::string_view header = archive_.substr(at_, kBlock);
+    SACCADE_TRY(read_(at_, block_));
+    const std::string_view header(block_.data(), block_.size());
     if (header.find_first_not_of('\0') == std::string_view::npos) {
       ended_ = true;
       if (extended_) return fail(ErrorCode::kBadData, "an extension header without its member");
@@ -142,18 +151,15 @@ class Walker {
     const bool extends = type == 'x' || type == 'L' || type == 'K' || type == 'g';
     if (!extends && extension_.size) size = extension_.size;
     if (!size) return fail(ErrorCode::kBadData, "a size that is no number");
-    const auto left = static_cast<int64_t>(archive_.size() - at_ - kBlock);
+    const int64_t left = size_ - at_ - kHeader;
     if (*size > left) {
       return fail(ErrorCode::kBadData, "member \"{}\" has {} bytes, the archive ends after {}",
                   header_name(header).substr(0, 200), *size, left);
     }
-    const auto offset = static_cast<int64_t>(at_ + kBlock);
+    const int64_t offset = at_ + kHeader;
     // `left` bounds the sum; the padding of the last member may be cut off by careless writers' end marks.
-    const int64_t next = offset + (*size + static_cast<int64_t>(kBlock) - 1) / static_cast<int64_t>(kBlock) *
-                                      static_cast<int64_t>(kBlock);
-    at_ = static_cast<size_t>(std::min(next, static_cast<int64_t>(archive_.size())));
-    if (extends)
-      return extend(type, archive_.substr(static_cast<size_t>(offset), static_cast<size_t>(*size)));
+    at_ = std::min(offset + (*size + kHeader - 1) / kHeader * kHeader, size_);
+    if (extends) return extend(type, offset, *size);
     const Extension extension = std::exchange(extension_, {});
     extended_ = false;
     if (type == 'S') return fail(ErrorCode::kUnsupported, "a sparse file");
@@ -168,20 +174,24 @@ class Walker {
     return member_(member);
   }
 
-  Status extend(char type, std::string_view content) {
-    if (static_cast<int64_t>(content.size()) > kMaxExtension) {
-      return fail(ErrorCode::kLimit, "an extension header of {} bytes, limit {}", content.size(),
-                  kMaxExtension);
+  Status extend(char type, int64_t offset, int64_t size) {
+    if (size > kMaxExtension) {
+      return fail(ErrorCode::kLimit, "an extension header of {} bytes, limit {}", size, kMaxExtension);
     }
+    std::vector<char> read(static_cast<size_t>(size));
+    SACCADE_TRY(read_(offset, read));
+    const std::string_view content(read.data(), read.size());
     extended_ = type != 'g';
     if (type == 'L') extension_.name = content.substr(0, std::min(content.find('\0'), content.size()));
     if (type == 'x') return read_pax(content, extension_);
     return {};  // 'K' names a link's target; 'g' holds comments in practice
   }
 
-  std::string_view archive_;
+  int64_t size_;
+  const ReadArchive& read_;
   const std::function<Status(const TarMember&)>& member_;
-  size_t at_ = 0;
+  int64_t at_ = 0;
+  std::array<char, kBlock> block_{};  // the header at hand
   bool ended_ = false;
   bool extended_ = false;
   Extension extension_;
@@ -189,9 +199,18 @@ class Walker {
 
 }  // namespace
 
+Status for_each_tar_member(int64_t size, const ReadArchive& read,
+                           const std::function<Status(const TarMember&)>& member) {
+  return Walker(size, read, member).run();
+}
+
 Status for_each_tar_member(std::span<const std::byte> archive,
                            const std::function<Status(const TarMember&)>& member) {
-  return Walker({reinterpret_cast<const char*>(archive.data()), archive.size()}, member).run();
+  const auto read = [&](int64_t offset, std::span<char> out) -> Status {
+    std::memcpy(out.data(), archive.data() + offset, out.size());
+    return {};
+  };
+  return for_each_tar_member(static_cast<int64_t>(archive.size()), read, member);
 }
 
 }  // namespace saccade::data

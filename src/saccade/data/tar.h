@@ -21,10 +21,16 @@ struct TarMember {
   int64_t size = 0;
 };
 
-// Calls member() for each regular file, in order; folders, links and devices are passed over. Errors:
-// kBadData, with the byte, for a header whose checksum is wrong, a member that goes on past the archive's
-// end, and an archive without its end mark (it was cut short); kUnsupported for compressed archives and
-// sparse files. Memory: names only.
+// Writes the archive's bytes from `offset` on to `out`, all of it.
+using ReadArchive = std::function<Status(int64_t offset, std::span<char> out)>;
+
+// Calls member() for each regular file of an archive of `size` bytes, in order; folders, links and devices are
+// passed over. Errors: those of `read`; kBadData, with the byte, for a header whose checksum is wrong, a
+// member that goes on past the archive's end, and an archive without its end mark (it was cut short);
+// kUnsupported for compressed archives and sparse files. Memory: names only.
+Status for_each_tar_member(int64_t size, const ReadArchive& read,
+                           const std::function<Status(const TarMember& member)>& member);
+// The same of an archive in memory.
 Status for_each_tar_member(std::span<const std::byte> archive,
                            const std::function<Status(const TarMember& member)>& member);
 

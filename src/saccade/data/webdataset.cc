@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "saccade/data/piece_file.h"
 #include "saccade/data/reader.h"
 #include "saccade/data/tar.h"
 #include "saccade/image/image.h"
@@ -23,9 +24,9 @@ struct Shard {
 struct Sample {
   DatasetItem item;
   bool has_image = false;
-  std::string_view text;
-  std::string_view json;
-  std::string_view number;  // of the class
+  std::optional<std::string> text;
+  std::optional<std::string> json;
+  std::optional<std::string> number;  // of the class
 };
 
 bool is_shard(std::string_view name) {
@@ -96,11 +97,13 @@ Result<std::vector<std::string>> read_class_names(const Candidate& candidate) {
 // A shard's samples, in the order of their first members.
 class ShardReader {
  public:
-  ShardReader(Shard shard, std::string prefix) : shard_(std::move(shard)), prefix_(std::move(prefix)) {}
+  ShardReader(const PieceFile& file, Shard shard, std::string prefix)
+      : file_(file), shard_(std::move(shard)), prefix_(std::move(prefix)) {}
 
-  Status read(std::span<const std::byte> archive) {
-    archive_ = {reinterpret_cast<const char*>(archive.data()), archive.size()};
-    return for_each_tar_member(archive, [this](const TarMember& member) { return add(member); });
+  Status read() {
+    return for_each_tar_member(
+        file_.size(), [this](int64_t offset, std::span<char> out) { return file_.read(offset, out); },
+        [this](const TarMember& member) { return add(member); });
   }
   std::vector<Sample>& samples() { return samples_; }
 
@@ -133,15 +136,15 @@ class ShardReader {
       return fail(ErrorCode::kLimit, "\"{}\" has {} bytes of text, limit {}", member.name, member.size,
                   kMaxText);
     }
-    std::string_view& text = ending == ".txt" ? sample.text : ending == ".json" ? sample.json : sample.number;
-    if (text.data() != nullptr) return fail(ErrorCode::kBadData, "a second \"{}\"", member.name);
-    text = archive_.substr(static_cast<size_t>(member.offset), static_cast<size_t>(member.size));
-    return {};
+    auto& text = ending == ".txt" ? sample.text : ending == ".json" ? sample.json : sample.number;
+    if (text) return fail(ErrorCode::kBadData, "a second \"{}\"", member.name);
+    text.emplace(static_cast<size_t>(member.size), '\0');
+    return file_.read(member.offset, *text);
   }
 
+  const PieceFile& file_;
   Shard shard_;
   std::string prefix_;
-  std::string_view archive_;
   std::vector<Sample> samples_;
   std::unordered_map<std::string, size_t> places_;
 };
@@ -182,12 +185,12 @@ Status add_sample(Sample sample, const std::vector<std::string>& classes, Datase
     dataset.exclude("captions without an image", item.id);
     return {};
   }
-  if (sample.text.data() != nullptr) {
-    SACCADE_TRY(add_caption_lines(sample.text, item));
-  } else if (sample.json.data() != nullptr) {
-    SACCADE_TRY(json_captions(sample.json, item, dataset));
-  } else if (sample.number.data() != nullptr) {
-    SACCADE_TRY(class_caption(sample.number, classes, item));
+  if (sample.text) {
+    SACCADE_TRY(add_caption_lines(*sample.text, item));
+  } else if (sample.json) {
+    SACCADE_TRY(json_captions(*sample.json, item, dataset));
+  } else if (sample.number) {
+    SACCADE_TRY(class_caption(*sample.number, classes, item));
   }
   dataset.items.push_back(std::move(item));
   return {};
@@ -199,12 +202,12 @@ Result<Dataset> read(const Candidate& candidate, const DatasetOptions& /*options
   Dataset dataset;
   for (const Shard& shard : shards) {
     const std::string name = shard.path.filename().string();
-    SACCADE_ASSIGN(const MappedFile file, MappedFile::open(shard.path));
-    dataset.files.push_back({shard.path.string(), static_cast<int64_t>(file.bytes().size()), ""});
+    SACCADE_ASSIGN(const PieceFile file, PieceFile::open(shard.path));
+    dataset.files.push_back({shard.path.string(), file.size(), ""});
     const std::string prefix = (shard.split.empty() ? "" : shard.split + "/") +
                                (candidate.folder ? shard.path.stem().string() + "/" : "");
-    ShardReader reader(shard, prefix);
-    SACCADE_TRY(reader.read(file.bytes()).in(name));
+    ShardReader reader(file, shard, prefix);
+    SACCADE_TRY(reader.read().in(name));
     for (Sample& sample : reader.samples()) {
       const std::string id = sample.item.id;
       SACCADE_TRY(add_sample(std::move(sample), classes, dataset).in(fmt::format("{}: {}", name, id)));
