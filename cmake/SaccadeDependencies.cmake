@@ -12,7 +12,9 @@ find_package(CLI11 2.1 REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
 pkg_check_modules(gobject REQUIRED IMPORTED_TARGET gobject-2.0)
-# Both are beneath libvips already: vector pictures are read before librsvg draws them.
+# These are beneath libvips already: JPEG is decoded without its detours, vector pictures are read before librsvg
+# draws them.
+find_package(JPEG REQUIRED)
 find_package(LibXml2 2.9 REQUIRED)
 find_package(ZLIB REQUIRED)
 

@@ -195,6 +195,7 @@ Result<int> run_audit(const DatasetArguments& arguments, Session& session) {
       return loaded.encoder->encode_images(pixels);
     };
   }
+  options.processes = session.decoders.start(session.messages);
   ThreadPool pool(arguments.encoder.threads);
   ProgressLine progress(session.quiet);
   auto report =

@@ -71,6 +71,7 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
     SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
     options.held_out.push_back(std::move(source));
   }
+  options.processes = session.decoders.start(session.messages);
   ProgressLine progress(session.quiet);
   auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();

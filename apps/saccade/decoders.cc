@@ -9,7 +9,8 @@ namespace saccade::app {
 DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   if (tried_) return pool_.get();
   tried_ = true;
-  constexpr std::string_view kHere = "pictures are decoded in this process, which a hostile one can end";
+  constexpr std::string_view kHere =
+      "pictures are decoded in this process, which a hostile one can end, and HEIC and AVIF not at all";
   const auto program = find_decoder_program();
   if (!program) {
     messages.warning(

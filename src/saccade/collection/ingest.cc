@@ -135,6 +135,7 @@ Status Run::take_all(const WalkResult& found) {
       tell();
     }
     if (stop_.stop_requested()) break;
+    SACCADE_TRY(decider_.end_block());
     undecided_ -= count - static_cast<int64_t>(files.size());
     if (tasks.empty() && !again_.empty()) {
       SACCADE_ASSIGN(tasks, next_block(found.files));

@@ -173,7 +173,7 @@ Status IngestDecider::take_new(Item item, PreparedFile file) {
   pending.duplicate = !first;
   if (!first) pending.copy_of = same->second;
   pending_.push_back(std::move(pending));
-  if (first) batch_.emplace_back(index, std::move(file.pixels));
+  if (first) batch_.push_back({index, std::move(file.block), file.row});
   return static_cast<int>(batch_.size()) < batch_size_ ? Status{} : encode_batch();
 }
 
@@ -203,7 +203,7 @@ Status IngestDecider::encode_rows(MatrixView<const float> pixels) {
                 rows.columns(), pixels.rows(), dim);
   }
   for (size_t i = 0; i < batch_.size(); ++i) {
-    Pending& pending = pending_[static_cast<size_t>(batch_[i].first)];
+    Pending& pending = pending_[static_cast<size_t>(batch_[i].pending)];
     const auto row = rows.row(static_cast<int64_t>(i));
     if (auto usable = check_unit_row(row); usable) {
       pending.values.assign(row.begin(), row.end());
@@ -228,7 +228,7 @@ Status IngestDecider::encode_late(MatrixView<const float> pixels) {
                 sets.begin.size() - 1, sets.rows.rows(), sets.rows.columns(), pixels.rows(), dim);
   }
   for (size_t i = 0; i < batch_.size(); ++i) {
-    Pending& pending = pending_[static_cast<size_t>(batch_[i].first)];
+    Pending& pending = pending_[static_cast<size_t>(batch_[i].pending)];
     const auto rows = sets.rows.view().slice(sets.begin[i], sets.begin[i + 1] - sets.begin[i]);
     if (auto item = make_late_item(rows, settings); item) {
       pending.values = std::move(item->mean);
@@ -241,15 +241,29 @@ Status IngestDecider::encode_late(MatrixView<const float> pixels) {
   return {};
 }
 
+// The pixels of the batch: mostly those of a whole block, as they lie there.
+MatrixView<const float> IngestDecider::batch_pixels() {
+  const Waiting& first = batch_.front();
+  const auto count = static_cast<int64_t>(batch_.size());
+  bool together = true;
+  for (int64_t i = 0; i < count; ++i) {
+    const Waiting& each = batch_[static_cast<size_t>(i)];
+    together = together && each.block == first.block && each.row == first.row + i;
+  }
+  if (together) return first.block->view().slice(first.row, count);
+  if (gathered_.rows() < count) gathered_ = Matrix<float>(batch_size_, first.block->columns());
+  for (int64_t i = 0; i < count; ++i) {
+    const Waiting& each = batch_[static_cast<size_t>(i)];
+    std::ranges::copy(each.block->row(each.row), gathered_.row(i).begin());
+  }
+  return gathered_.view().slice(0, count);
+}
+
 Status IngestDecider::encode_batch() {
   if (batch_.empty()) return {};
   const auto start = Clock::now();
-  Matrix<float> pixels(static_cast<int64_t>(batch_.size()),
-                       static_cast<int64_t>(batch_.front().second.size()));
-  for (size_t i = 0; i < batch_.size(); ++i) {
-    std::copy(batch_[i].second.begin(), batch_[i].second.end(), pixels.row(static_cast<int64_t>(i)).begin());
-  }
-  SACCADE_TRY(collection_.info().settings.late ? encode_late(pixels.view()) : encode_rows(pixels.view()));
+  const MatrixView<const float> pixels = batch_pixels();
+  SACCADE_TRY(collection_.info().settings.late ? encode_late(pixels) : encode_rows(pixels));
   batch_.clear();
   report_.seconds.encode += seconds_since(start);
   return {};
@@ -295,11 +309,14 @@ Status IngestDecider::flush() {
 
 Status IngestDecider::flush_if_due() {
   const auto items = static_cast<int64_t>(pending_.size() + change_.updates.size() + change_.failures.size());
-  if (items == 0) return {};
-  if (items < options_.items_per_transaction && pending_bytes_ < kPendingBytes &&
-      seconds_since(last_flush_) < options_.seconds_per_transaction) {
-    return {};
-  }
+  if (items == 0 || (items < options_.items_per_transaction && pending_bytes_ < kPendingBytes)) return {};
+  SACCADE_TRY(encode_batch());
+  return flush();
+}
+
+Status IngestDecider::end_block() {
+  const bool nothing = pending_.empty() && change_.updates.empty() && change_.failures.empty();
+  if (nothing || seconds_since(last_flush_) < options_.seconds_per_transaction) return {};
   SACCADE_TRY(encode_batch());
   return flush();
 }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -36,6 +37,9 @@ class IngestDecider {
   Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
   // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
   Result<std::optional<std::string>> take(PreparedFile file);
+  // After the files that were prepared together: commits if it is time to. In the middle of them that would
+  // break up a batch.
+  Status end_block();
   // Encodes what waits for it, then commits; `take` does so itself when enough has come together.
   Status finish();
   // Commits what has been encoded and drops what waits for the encoder.
@@ -61,6 +65,7 @@ class IngestDecider {
   void add_failure(const std::string& path, Error error, std::optional<FileState> state);
   Status encode_rows(MatrixView<const float> pixels);
   Status encode_late(MatrixView<const float> pixels);
+  MatrixView<const float> batch_pixels();
   Status encode_batch();
   Status flush();
   Status flush_if_due();
@@ -73,9 +78,16 @@ class IngestDecider {
 
   std::vector<Pending> pending_;
   std::unordered_map<std::string, int64_t> pending_hashes_;
-  std::vector<std::pair<int64_t, std::vector<float>>> batch_;  // (index into pending_, pixels)
-  CollectionChange change_;                                    // all but the puts
-  int64_t pending_bytes_ = 0;                                  // of late rows
+  // What waits for the encoder: an index into pending_, and where its pixels are.
+  struct Waiting {
+    int64_t pending = 0;
+    std::shared_ptr<const Matrix<float>> block;
+    int64_t row = 0;
+  };
+  std::vector<Waiting> batch_;
+  Matrix<float> gathered_;     // pixels of a batch that are not together
+  CollectionChange change_;    // all but the puts
+  int64_t pending_bytes_ = 0;  // of late rows
   // By hash, for content that items have: the last item looked at for having moved.
   std::unordered_map<std::string, int64_t> examined_;
   int64_t pending_moved_ = 0;

@@ -54,7 +54,17 @@ FilePreparer::FilePreparer(const CollectionWriter& collection, const Encoder& en
                                      with_stop(options.limits, stop_)),
               options.pixels_in_flight, pool.size()) {}
 
-void FilePreparer::prepare_one(PreparedFile& file, Work& work) {
+// New memory for every block would cost a page fault for each 4 KiB of it.
+std::shared_ptr<Matrix<float>> FilePreparer::block_of(int64_t rows) {
+  for (const auto& block : blocks_) {
+    if (block.use_count() == 1 && block->rows() >= rows) return block;
+  }
+  const int64_t columns = int64_t{3} * preprocessing_.output_height() * preprocessing_.output_width();
+  return blocks_.emplace_back(std::make_shared<Matrix<float>>(rows, columns));
+}
+
+void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row,
+                               Work& work) {
   // The file's bytes, unless what the catalog knows of them says that they need not be decoded.
   const auto bytes = [&]() -> Result<std::optional<std::string>> {
     const auto start = Clock::now();
@@ -74,13 +84,12 @@ void FilePreparer::prepare_one(PreparedFile& file, Work& work) {
     if (file.known_content) return std::optional<std::string>();
     return std::optional(std::move(content));
   };
-  const auto use = [&](const DecodedImage& picture) -> Status {
-    file.picture.format = picture.format;
-    file.picture.original_width = picture.original_width;
-    file.picture.original_height = picture.original_height;
-    file.pixels.resize(size_t{3} * static_cast<size_t>(preprocessing_.output_height()) *
-                       static_cast<size_t>(preprocessing_.output_width()));
-    return preprocess_picture(picture.image, preprocessing_, collection_.info().settings, file.pixels);
+  const auto use = [&](const PictureView& picture) -> Status {
+    file.picture = picture;
+    file.picture.image = {};
+    file.block = block;
+    file.row = row;
+    return preprocess_picture(picture.image, preprocessing_, collection_.info().settings, block->row(row));
   };
   PictureReader::Outcome outcome = reader_.read(bytes, file.task.state.size, use);
   file.error = std::move(outcome.error);
@@ -90,13 +99,14 @@ void FilePreparer::prepare_one(PreparedFile& file, Work& work) {
 std::vector<PreparedFile> FilePreparer::prepare(std::vector<FileTask> tasks) {
   std::vector<PreparedFile> files(tasks.size());
   std::vector<uint8_t> begun(tasks.size());
+  const std::shared_ptr<Matrix<float>> block = block_of(static_cast<int64_t>(tasks.size()));
   Work work;
   pool_.parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       if (stop_.stop_requested()) return;
       begun[i] = 1;
       files[i].task = std::move(tasks[i]);
-      prepare_one(files[i], work);
+      prepare_one(files[i], block, static_cast<int64_t>(i), work);
     }
   });
   files.resize(static_cast<size_t>(std::ranges::find(begun, 0) - begun.begin()));

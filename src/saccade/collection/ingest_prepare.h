@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -15,6 +16,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/encoder.h"
@@ -43,8 +45,10 @@ struct PreparedFile {
   std::string hash;
   bool same_content = false;   // as the item of this path has
   bool known_content = false;  // another item has it: not decoded
-  DecodedImage picture;        // format and size; its pixels are dropped
-  std::vector<float> pixels;   // as the encoder reads them; none where it was not decoded
+  PictureView picture;         // format and size; its pixels are gone
+  // As the encoder reads it: row `row` of a block's pixels. None where it was not decoded.
+  std::shared_ptr<const Matrix<float>> block;
+  int64_t row = 0;
   std::optional<Error> error;
   bool of_the_bytes = false;    // the error is a property of the file's bytes
   bool catalog_failed = false;  // the error is the collection's, not this file's
@@ -66,13 +70,16 @@ class FilePreparer {
 
  private:
   struct Work;
-  void prepare_one(PreparedFile& file, Work& work);
+  void prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row, Work& work);
+  std::shared_ptr<Matrix<float>> block_of(int64_t rows);
 
   const CollectionWriter& collection_;
   const Preprocessing& preprocessing_;
   ThreadPool& pool_;
   std::stop_token stop_;
   PictureReader reader_;
+  // Pixels of blocks: memory that nobody holds any more is taken for the next block.
+  std::vector<std::shared_ptr<Matrix<float>>> blocks_;
   double read_seconds_ = 0;
   int64_t bytes_read_ = 0;
 };

@@ -21,7 +21,7 @@ std::array<double, 256> make_linear() {
 
 }  // namespace
 
-std::array<uint8_t, 3> choose_background(const Image& image) {
+std::array<uint8_t, 3> choose_background(const ImageView& image) {
   static const std::array<double, 256> linear = make_linear();
   const bool grey = image.channels == 2;
   if (!grey && image.channels != 4) return kWhite;
@@ -53,7 +53,7 @@ DecodeOptions picture_decode_options(const IngestSettings& settings, const Prepr
   return limits;
 }
 
-Status preprocess_picture(const Image& image, const Preprocessing& preprocessing,
+Status preprocess_picture(const ImageView& image, const Preprocessing& preprocessing,
                           const IngestSettings& settings, std::span<float> out) {
   if (settings.background == BackgroundPolicy::kCheckpoint) return preprocess(image, preprocessing, out);
   Preprocessing seen = preprocessing;

@@ -8,13 +8,14 @@
 #include "saccade/collection/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
 #include "saccade/image/preprocess.h"
 
 namespace saccade {
 
 // What a transparent picture is best seen on: white, or dark grey (32, 32, 32) where the visible pixels' mean
 // luminance is so high that they would vanish on white (WCAG contrast below 1.25). White for opaque pictures.
-std::array<uint8_t, 3> choose_background(const Image& image);
+std::array<uint8_t, 3> choose_background(const ImageView& image);
 
 // `limits` with what the collection's settings and the encoder's input size decide filled in: orientation,
 // the size vector pictures are rendered at, shrinking while decoding.
@@ -22,7 +23,7 @@ DecodeOptions picture_decode_options(const IngestSettings& settings, const Prepr
                                      DecodeOptions limits = {});
 
 // preprocess() with the collection's background. out: [3, height, width]. Thread-safe.
-Status preprocess_picture(const Image& image, const Preprocessing& preprocessing,
+Status preprocess_picture(const ImageView& image, const Preprocessing& preprocessing,
                           const IngestSettings& settings, std::span<float> out);
 
 }  // namespace saccade

@@ -41,8 +41,9 @@ struct AuditOptions {
   // Near-duplicate images by an encoder's rows of length 1: pixels [n, 3 * height * width] -> [n, dim].
   // Empty: by difference hashes.
   std::function<Result<Matrix<float>>(MatrixView<const float>)> encode;
-  Preprocessing preprocessing;  // of that encoder
-  double near_cosine = 0.98;    // rows at least this close are near-duplicates
+  Preprocessing preprocessing;       // of that encoder
+  double near_cosine = 0.98;         // rows at least this close are near-duplicates
+  DecoderPool* processes = nullptr;  // that decode the pictures; nullptr: the threads do (DecodeOptions)
 };
 
 struct AuditReport {

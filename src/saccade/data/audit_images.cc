@@ -20,7 +20,7 @@ constexpr double kMaxGrey = 4;       // mean difference of the thumbnails, of 25
 constexpr int64_t kNeighbours = 32;  // of an image that are counted: blank pages are all alike
 
 // Over white, as pages show transparent pictures.
-Image to_grey(const Image& image) {
+Image to_grey(const ImageView& image) {
   Image out{
       .width = image.width, .height = image.height, .channels = 1, .mode = PixelMode::kGrey, .pixels = {}};
   const auto count = static_cast<size_t>(image.width) * static_cast<size_t>(image.height);
@@ -44,7 +44,7 @@ std::optional<Error> look_at_one(const ImageRef& image, const AuditOptions& opti
     of_the_bytes = sha256_hex(content);
     return std::optional(std::move(content));
   };
-  const auto use = [&](const DecodedImage& picture) -> Status {
+  const auto use = [&](const PictureView& picture) -> Status {
     if (options.encode) SACCADE_TRY(preprocess(picture.image, options.preprocessing, pixels));
     look = look_of(picture.image);
     return {};
@@ -76,7 +76,7 @@ Result<std::vector<Near>> near_rows(const LookedAt& looked, const AuditOptions& 
 
 }  // namespace
 
-Look look_of(const Image& image) {
+Look look_of(const ImageView& image) {
   const Image small = resize(to_grey(image), kThumbWidth, kThumbHeight, ResizeFilter::kBilinear);
   Look look;
   std::copy(small.pixels.begin(), small.pixels.end(), look.grey.begin());
@@ -113,9 +113,10 @@ Result<LookedAt> look_at_images(std::span<const ImageRef> images, const AuditOpt
                                         : 0;
   DecodeOptions decode;
   if (!options.encode) decode.shrink_to_side = 128;
+  decode.processes = options.processes;
+  decode.stop = stop;
   PictureReader reader(decode, kPixelsInFlight, pool.size());
   for (size_t first = 0; first < images.size(); first += kBatch) {
-    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while reading the pictures");
     const auto count = static_cast<int64_t>(std::min(kBatch, images.size() - first));
     Matrix<float> pixels(count, values);
     pool.parallel_for(count, 4, [&](int64_t begin, int64_t end) {
@@ -126,6 +127,7 @@ Result<LookedAt> look_at_images(std::span<const ImageRef> images, const AuditOpt
         if (error) looked.errors[at] = *std::move(error);
       }
     });
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while reading the pictures");
     if (options.encode) {
       SACCADE_ASSIGN(const Matrix<float> rows, options.encode(pixels.view()));
       if (first == 0) looked.rows = Matrix<float>(static_cast<int64_t>(images.size()), rows.columns());

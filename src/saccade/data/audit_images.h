@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "saccade/data/audit.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
 
 namespace saccade::data {
 
@@ -21,7 +21,7 @@ struct Look {
   std::array<uint64_t, 4> bits{};
   std::array<uint8_t, size_t{kThumbWidth} * kThumbHeight> grey{};
 };
-Look look_of(const Image& image);
+Look look_of(const ImageView& image);
 
 // Bits that differ; above the limit, or where the thumbnails are not alike, -1.
 int near_distance(const Look& a, const Look& b);

@@ -147,7 +147,9 @@ class Measurement {
         pool_(pool),
         clock_(clock),
         preprocessing_(with_transparency(encoder.preprocessing(), options.transparency)),
-        decode_({.vector_side = vector_side(preprocessing_)}) {}
+        decode_({.vector_side = vector_side(preprocessing_),
+                 .processes = options.processes,
+                 .stop = options.stop}) {}
 
   Result<SpeedResult> run() {
     result_.batch = options_.batch;

@@ -42,7 +42,8 @@ struct SpeedOptions {
   // Late interaction: the best by the cosine with their
   // rows' mean are scored by all their rows, as in search.
   int64_t candidates = 1000;
-  uint64_t seed = 0;  // of the gallery's random rows
+  uint64_t seed = 0;                 // of the gallery's random rows
+  DecoderPool* processes = nullptr;  // that decode the pictures; nullptr: the threads do (DecodeOptions)
   ProgressCallback progress = {};
   std::string progress_detail = {};
   std::stop_token stop = {};

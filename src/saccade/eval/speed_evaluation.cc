@@ -131,6 +131,7 @@ class SpeedEvaluation {
 
     SpeedOptions speed = options_.speed;
     speed.transparency = options_.evaluation.embed.transparency;
+    speed.processes = options_.evaluation.embed.processes;
     speed.progress_detail = fmt::format("{}, {}", loaded.id.name, word_of(task.precision));
     SACCADE_ASSIGN(const SpeedResult result,
                    measure_speed(*loaded.encoder, inputs_, speed, pool, clock).in(loaded.id.name));

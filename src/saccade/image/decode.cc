@@ -6,7 +6,8 @@
 // memory have none.
 //
 // Pixels are pulled strip by strip on the calling thread: files are decoded in parallel, so a file needs no
-// threads, and the clock can be looked at between strips. A decoder that works on whole pictures (WebP, HEIF,
+// threads, and the clock can be looked at between strips. Those of JPEG come from libjpeg itself (jpeg.h),
+// once libvips has read what the file says of itself. A decoder that works on whole pictures (WebP, HEIF,
 // interlaced PNG, progressive JPEG, librsvg's filters) is not interrupted in the middle: a process of its own
 // is ended by the kernel (decoder_pool.h); without one, pixels, bytes and scans are what bounds those, and for
 // drawings a look at how long small ones take.
@@ -25,6 +26,8 @@
 #include "saccade/image/decode_here.h"
 #include "saccade/image/decoder_pool.h"
 #include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
+#include "saccade/image/jpeg.h"
 #include "saccade/image/jpeg_scans.h"
 #include "saccade/image/svg_content.h"
 #include "saccade/image/svg_size.h"
@@ -204,6 +207,10 @@ class Decoder {
       return open_svg();
     }
     if (g_str_has_prefix(loader, "VipsForeignLoadJpeg") != 0) SACCADE_TRY(check_scans());
+    // libheif ends the process over some that have been cut off (an assertion of version 1.19).
+    if (g_str_has_prefix(loader, "VipsForeignLoadHeif") != 0 && !here_.in_own_process) {
+      return fail(ErrorCode::kIo, "a HEIC or AVIF picture, which is decoded by saccade-decode alone");
+    }
     image_ = load();
     if (!image_) return broken("image header");
     const char* name = "";
@@ -275,7 +282,7 @@ class Decoder {
       return fail(ErrorCode::kLimit, "{}: all together have more than {} pixels", kWithin,
                   options_.max_pixels);
     }
-    const DecodeHere inner{.room = {}, .time_is_enforced = here_.time_is_enforced};
+    const DecodeHere inner{.room = {}, .in_own_process = here_.in_own_process};
     auto decoded = Decoder(picture, options, inner, nested_ + 1).run();
     if (!decoded) return fail(decoded.error().in(kWithin));
     const std::string& format = decoded->format;
@@ -325,8 +332,7 @@ class Decoder {
     const auto in_text = [&](std::string_view word) {
       return svg_text().find(word) != std::string_view::npos;
     };
-    if (here_.time_is_enforced || options_.max_seconds <= 0 || std::ranges::none_of(kSlow, in_text))
-      return {};
+    if (here_.in_own_process || options_.max_seconds <= 0 || std::ranges::none_of(kSlow, in_text)) return {};
     double before = 0;
     for (int shrink = 16; shrink > 1; shrink /= 2) {
       const VipsHandle small = load("scale", scale / shrink);
@@ -373,6 +379,7 @@ class Decoder {
     while (shrink > 1 && side / shrink < options_.shrink_to_side) shrink /= 2;
     if (shrink == 1) return {};
     if (result_.format == "jpeg") {
+      jpeg_shrink_ = shrink;
       image_ = load("shrink", shrink);
     } else if (result_.format == "webp") {
       image_ = load("scale", 1.0 / shrink);
@@ -430,8 +437,6 @@ class Decoder {
     const auto width = static_cast<size_t>(out.width);
     const size_t out_stride = width * static_cast<size_t>(out.channels);
     const size_t size = out_stride * static_cast<size_t>(out.height);
-    const RegionHandle region(vips_region_new(image_.get()));
-    constexpr int kStrip = 64;
     std::vector<uint8_t> stored;  // before they are turned
     uint8_t* to = nullptr;
     if (has_turn) {
@@ -440,6 +445,13 @@ class Decoder {
     } else {
       SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
     }
+    if (result_.format == "jpeg" && !cmyk_) {
+      const JpegShape shape{out.width, out.height, out.channels, jpeg_shrink_};
+      SACCADE_TRY(read_jpeg(bytes_, shape, deadline_, to));
+      return has_turn ? orient(stored) : Status();
+    }
+    const RegionHandle region(vips_region_new(image_.get()));
+    constexpr int kStrip = 64;
     for (int top = 0; top < out.height; top += kStrip) {
       const VipsRect strip = {0, top, out.width, std::min(kStrip, out.height - top)};
       if (vips_region_prepare(region.get(), &strip) != 0) return broken(result_.format);
@@ -537,6 +549,7 @@ class Decoder {
   VipsHandle image_;
   DecodedImage result_;
   int orientation_ = 1;
+  int jpeg_shrink_ = 1;
   int stored_width_ = 0;
   int stored_height_ = 0;
   bool cmyk_ = false;
@@ -591,6 +604,13 @@ Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const Decode
   if (options.processes != nullptr) return options.processes->decode(bytes, options);
   SACCADE_TRY(check_decode_input(bytes, options));
   return decode_here(bytes, options);
+}
+
+Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use) {
+  if (options.processes != nullptr) return options.processes->decode_for(bytes, options, use);
+  SACCADE_TRY(check_decode_input(bytes, options));
+  SACCADE_ASSIGN(DecodedImage decoded, decode_here(bytes, options));
+  return use({decoded.image, std::move(decoded.format), decoded.original_width, decoded.original_height});
 }
 
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {

@@ -16,8 +16,9 @@ struct DecodeHere {
   // Room for so many bytes of pixels; nullptr: there is none. Given, pixels are written there and the image
   // comes back without them.
   std::function<uint8_t*(size_t)> room = {};
-  // The kernel ends this process when its time is over: nothing has to be estimated before it is begun.
-  bool time_is_enforced = false;
+  // This process is there to decode (decoder_process.h): it may die of a picture, and the kernel ends it when
+  // its time is over, so that nothing has to be estimated before it is begun.
+  bool in_own_process = false;
 };
 
 // Errors that need no look at the bytes: of options, kUsage; of an empty file, kBadData; of its size, kLimit.

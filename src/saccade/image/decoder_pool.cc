@@ -99,11 +99,11 @@ class DecoderPool::Process {
   ~Process() { end(); }
 
   struct Answer {
-    Result<DecodedImage> decoded;
+    Status done;               // the decoder's error, or what `use` returned
     bool of_memory = false;    // which earlier pictures may have taken
     bool never_begun = false;  // the process had gone before
   };
-  Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options);
+  Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
   [[nodiscard]] bool usable() const { return pid_ > 0; }
   [[nodiscard]] const DecoderHello& hello() const { return hello_; }
@@ -284,7 +284,8 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
 }
 
 DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::byte> bytes,
-                                                          const DecodeOptions& options) {
+                                                          const DecodeOptions& options,
+                                                          const UsePicture& use) {
   const auto room = input_.map(bytes.size(), true);
   if (!room) return {fail(room.error()), false, false};
   std::memcpy(*room, bytes.data(), bytes.size());
@@ -313,17 +314,19 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
     if (read.error().code == ErrorCode::kInternal) (void)end();
     return {fail(std::move(read).error()), false, false};
   }
+  DecodedImage& picture = read->picture;
+  PictureView view{picture.image, std::move(picture.format), picture.original_width, picture.original_height};
   if (read->pixels > 0) {
     const auto pixels = output_.map(read->pixels, false);
     if (!pixels) {
       (void)end();
       return {fail(pixels.error()), false, false};
     }
-    const auto* first = reinterpret_cast<const uint8_t*>(*pixels);
-    read->picture.image.pixels.assign(first, first + read->pixels);
+    view.image.pixels = {reinterpret_cast<const uint8_t*>(*pixels), read->pixels};
   }
+  Answer answer{use(view)};
   for (SharedBytes* shared : {&input_, &output_}) shared->release(kKeptBytes);
-  return {std::move(read->picture), false, false};
+  return answer;
 }
 
 std::optional<std::filesystem::path> find_decoder_program() {
@@ -365,6 +368,21 @@ void DecoderPool::give_back(std::unique_ptr<Process> process) {
 }
 
 Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  DecodedImage decoded;
+  SACCADE_TRY(decode_for(bytes, options, [&](const PictureView& picture) -> Status {
+    const ImageView& image = picture.image;
+    decoded = {
+        {image.width, image.height, image.channels, image.mode, {image.pixels.begin(), image.pixels.end()}},
+        picture.format,
+        picture.original_width,
+        picture.original_height};
+    return {};
+  }));
+  return decoded;
+}
+
+Status DecoderPool::decode_for(std::span<const std::byte> bytes, const DecodeOptions& options,
+                               const UsePicture& use) {
   SACCADE_TRY(check_decode_input(bytes, options));
   for (;;) {
     if (options.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop before decoding");
@@ -373,11 +391,11 @@ Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const
     if (fresh) {
       SACCADE_ASSIGN(process, Process::start(options_));
     }
-    Process::Answer answer = process->decode(bytes, options);
+    Process::Answer answer = process->decode(bytes, options, use);
     // Each turn of this uses up a process that was free; a fresh one's answer stands.
     if (!fresh && (answer.never_begun || answer.of_memory)) continue;
     give_back(std::move(process));
-    return std::move(answer.decoded);
+    return std::move(answer.done);
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
 
 namespace saccade {
 
@@ -45,6 +46,8 @@ class DecoderPool {
   // answer does not depend on what was decoded before. Thread-safe. Cost over decoding: copying bytes there
   // and pixels back, two wake-ups.
   Result<DecodedImage> decode(std::span<const std::byte> bytes, const DecodeOptions& options);
+  // decode_for() likewise: the pixels are those that the process has written, which waits until `use` returns.
+  Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
   // What the kernel granted: "files: Landlock 7; system calls: seccomp; memory: limited".
   [[nodiscard]] const std::string& isolation() const { return isolation_; }

@@ -90,6 +90,8 @@ TEST(DecoderPool, GivesWhatThisProcessGives) {
       const auto bytes = read_file(entry.path());
       ASSERT_TRUE(bytes);
       ++files;
+      // libheif may end the process that gives it a broken file: such are not decoded here (decode_test.cc).
+      if (bytes->size() > 12 && bytes->compare(4, 4, "ftyp") == 0) continue;
       for (const int64_t only_above : {int64_t{0}, int64_t{500}}) {
         DecodeOptions options;
         options.vector_side = 64;

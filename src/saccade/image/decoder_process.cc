@@ -51,7 +51,7 @@ bool answer(const DecodeRequest& request, SharedBytes& input, SharedBytes& outpu
   limit_processor_time(options.max_seconds);
   bool has_pixels = false;
   DecodeHere here;
-  here.time_is_enforced = true;
+  here.in_own_process = true;
   here.room = [&](size_t bytes) -> uint8_t* {
     const auto room = output.map(bytes, true);
     has_pixels = room.has_value();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <new>
 
+#include "saccade/image/image_view.h"
 #include "saccade/image/resize.h"
 
 namespace saccade {
@@ -17,11 +18,11 @@ uint8_t times_255th(int a, int b) {
   return static_cast<uint8_t>(((product >> 8) + product) >> 8);
 }
 
-bool has_alpha(const Image& image) {
+bool has_alpha(const ImageView& image) {
   return image.channels == 2 || image.channels == 4;
 }
 
-Status check(const Image& image, const Preprocessing& p) {
+Status check(const ImageView& image, const Preprocessing& p) {
   const bool shape = image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4;
   if (!shape || image.pixels.size() != static_cast<size_t>(image.width) * static_cast<size_t>(image.height) *
                                            static_cast<size_t>(image.channels)) {
@@ -48,7 +49,7 @@ struct Size {
   int64_t height = 0;
 };
 
-Size resized(const Image& image, const Preprocessing& p) {
+Size resized(const ImageView& image, const Preprocessing& p) {
   switch (p.resize_mode) {
     case ResizeMode::kSquash:
       return {p.resize_width, p.resize_height};
@@ -81,7 +82,7 @@ int64_t crop_begin(int64_t have, int64_t want, CropRounding rounding) {
 }
 
 // The colours over `background`, without alpha.
-Image composite(const Image& image, const std::array<uint8_t, 3>& background) {
+Image composite(const ImageView& image, const std::array<uint8_t, 3>& background) {
   Image out{image.width, image.height, 3, PixelMode::kRgb, {}};
   const size_t count = static_cast<size_t>(image.width) * static_cast<size_t>(image.height);
   const auto channels = static_cast<size_t>(image.channels);
@@ -100,9 +101,10 @@ Image composite(const Image& image, const std::array<uint8_t, 3>& background) {
 }
 
 // Pillow's own way with transparent pictures: colours are weighted by alpha while resizing.
-Image resize_premultiplied(const Image& image, const ResizeWindow& window, ResizeFilter filter) {
+Image resize_premultiplied(const ImageView& image, const ResizeWindow& window, ResizeFilter filter) {
   const auto channels = static_cast<size_t>(image.channels);
-  Image premultiplied = image;
+  Image premultiplied{
+      image.width, image.height, image.channels, image.mode, {image.pixels.begin(), image.pixels.end()}};
   for (size_t at = 0; at < premultiplied.pixels.size(); at += channels) {
     uint8_t* pixel = premultiplied.pixels.data() + at;
     for (size_t c = 0; c + 1 < channels; ++c) pixel[c] = times_255th(pixel[c], pixel[channels - 1]);
@@ -127,7 +129,7 @@ struct Rendered {
   int top = 0;
 };
 
-Rendered render(const Image& image, const Preprocessing& p) {
+Rendered render(const ImageView& image, const Preprocessing& p) {
   const Size size = resized(image, p);
   ResizeWindow window{size.width,
                       size.height,
@@ -146,7 +148,8 @@ Rendered render(const Image& image, const Preprocessing& p) {
   }
   const bool over_background = has_alpha(image) && p.alpha == AlphaPolicy::kComposite;
   if (p.rgb_order == RgbOrder::kBeforeResize) {
-    result.pixels = resize_window(over_background ? composite(image, p.background) : image, window, p.filter);
+    result.pixels = over_background ? resize_window(composite(image, p.background), window, p.filter)
+                                    : resize_window(image, window, p.filter);
     return result;
   }
   const bool indexed = image.mode == PixelMode::kPalette || image.mode == PixelMode::kBilevel;
@@ -205,6 +208,10 @@ int vector_side(const Preprocessing& preprocessing) {
 }
 
 Status preprocess(const Image& image, const Preprocessing& preprocessing, std::span<float> out) {
+  return preprocess(ImageView(image), preprocessing, out);
+}
+
+Status preprocess(const ImageView& image, const Preprocessing& preprocessing, std::span<float> out) {
   SACCADE_TRY(check(image, preprocessing));
   const auto width = static_cast<size_t>(preprocessing.output_width());
   const auto height = static_cast<size_t>(preprocessing.output_height());

@@ -96,26 +96,27 @@ std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view byt
                                                             const Use& use) {
   DecodeOptions options = options_;
   options.size_only_above = max_pixels;
-  auto start = Clock::now();
-  const auto decoded = decode_image(std::as_bytes(std::span(bytes)), options);
-  const double decoding = seconds_since(start);
+  const auto start = Clock::now();
+  std::optional<double> decoding;  // seconds, once it is done
+  bool too_large = false;
+  const Status done = decode_for(std::as_bytes(std::span(bytes)), options, [&](const PictureView& picture) {
+    decoding = seconds_since(start);
+    too_large = picture.image.pixels.empty();
+    return too_large ? Status() : use(picture);
+  });
+  const double all = seconds_since(start);
   {
     const std::lock_guard lock(state_->mutex);
-    state_->seconds.decode += decoding;
+    state_->seconds.decode += decoding.value_or(all);
+    state_->seconds.use += all - decoding.value_or(all);
   }
-  if (!decoded) {
-    const bool limited = decoded.error().code == ErrorCode::kLimit;
-    const bool out_of_time = limited && options.max_seconds > 0 && decoding >= options.max_seconds;
-    Outcome outcome = failed(decoded.error());
-    outcome.of_the_bytes = outcome.of_the_bytes && !out_of_time;
-    return outcome;
-  }
-  if (decoded->image.pixels.empty()) return std::nullopt;
-  start = Clock::now();
-  if (const Status done = use(*decoded); !done) return failed(done.error());
-  const std::lock_guard lock(state_->mutex);
-  state_->seconds.use += seconds_since(start);
-  return Outcome{};
+  if (too_large) return std::nullopt;
+  if (done) return Outcome{};
+  Outcome outcome = failed(done.error());
+  const bool limited = !decoding && done.error().code == ErrorCode::kLimit;
+  const bool out_of_time = limited && options.max_seconds > 0 && all >= options.max_seconds;
+  outcome.of_the_bytes = outcome.of_the_bytes && !out_of_time;
+  return outcome;
 }
 
 PictureReader::Outcome PictureReader::read_within(const ReadBytes& bytes, int64_t file_bytes,
@@ -164,7 +165,7 @@ PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(in
   pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto content = [&]() -> Result<std::optional<std::string>> { return bytes(i); };
-      const auto use = [&](const DecodedImage& picture) {
+      const auto use = [&](const PictureView& picture) {
         return preprocess(picture.image, preprocessing, batch.pixels.row(i));
       };
       errors[static_cast<size_t>(i)] = reader.read(content, 0, use).error;

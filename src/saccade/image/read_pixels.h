@@ -14,6 +14,7 @@
 #include "saccade/core/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
 #include "saccade/image/preprocess.h"
 
 namespace saccade {
@@ -40,9 +41,9 @@ class PictureReader {
   // twice for one file.
   using ReadBytes = std::function<Result<std::optional<std::string>>()>;
   // What to do with the decoded picture, while its memory is accounted for.
-  using Use = std::function<Status(const DecodedImage& picture)>;
+  using Use = UsePicture;
   struct Outcome {
-    std::optional<Error> error;  // of `bytes`, decode_image or `use`; kIo where memory ran out
+    std::optional<Error> error;  // of `bytes`, decode_for or `use`; kIo where memory ran out
     bool of_the_bytes = false;   // the error is a property of the file's bytes
   };
   // file_bytes: how large the file is, as far as that is known.

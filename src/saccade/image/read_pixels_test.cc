@@ -69,7 +69,7 @@ TEST(PictureReader, NoMorePixelsAreInFlightThanAllowed) {
   std::mutex mutex;
   int64_t now = 0;
   int64_t most = 0;
-  const auto use = [&](const DecodedImage& picture) -> Status {
+  const auto use = [&](const PictureView& picture) -> Status {
     const int64_t pixels = int64_t{picture.image.width} * picture.image.height;
     {
       const std::lock_guard lock(mutex);
@@ -104,7 +104,7 @@ TEST(PictureReader, NoMorePixelsAreInFlightThanAllowed) {
 TEST(PictureReader, TellsWhatIsTheBytesFault) {
   DecodeOptions options;
   options.max_pixels = 5'000;
-  const auto done = [](const DecodedImage&) { return Status(); };
+  const auto done = [](const PictureView&) { return Status(); };
   const auto read = [&](const Result<std::string>& bytes, const PictureReader::Use& use) {
     PictureReader reader(options, kPixelsInFlight, 1);
     return reader.read([&] { return as_optional(bytes); }, 0, use);
@@ -119,7 +119,7 @@ TEST(PictureReader, TellsWhatIsTheBytesFault) {
   EXPECT_EQ(unread.error.value_or(Error{}).code, ErrorCode::kIo);
   EXPECT_FALSE(unread.of_the_bytes);
 
-  const auto out_of_memory = read(picture(1), [](const DecodedImage&) -> Status { throw std::bad_alloc(); });
+  const auto out_of_memory = read(picture(1), [](const PictureView&) -> Status { throw std::bad_alloc(); });
   EXPECT_EQ(out_of_memory.error.value_or(Error{}).message, "not enough memory");
   EXPECT_FALSE(out_of_memory.of_the_bytes);
 
@@ -131,7 +131,7 @@ TEST(PictureReader, TellsWhatIsTheBytesFault) {
   bool used = false;
   PictureReader reader(options, kPixelsInFlight, 1);
   const auto nothing = reader.read([] { return Result<std::optional<std::string>>(std::nullopt); }, 0,
-                                   [&](const DecodedImage&) {
+                                   [&](const PictureView&) {
                                      used = true;
                                      return Status();
                                    });

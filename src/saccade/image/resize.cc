@@ -419,7 +419,7 @@ std::vector<int> nearest_positions(int in_size, int64_t out_size, int64_t begin,
   return positions;
 }
 
-void nearest(const Image& image, const ResizeWindow& window, uint8_t* out) {
+void nearest(const ImageView& image, const ResizeWindow& window, uint8_t* out) {
   const auto channels = static_cast<size_t>(image.channels);
   const std::vector<int> columns =
       nearest_positions(image.width, window.full_width, window.left, window.width);
@@ -455,7 +455,7 @@ std::vector<Between> bilinear_positions(int in_size, int64_t out_size, int64_t b
   return positions;
 }
 
-void bilinear_without_antialiasing(const Image& image, const ResizeWindow& window, uint8_t* out) {
+void bilinear_without_antialiasing(const ImageView& image, const ResizeWindow& window, uint8_t* out) {
   const auto channels = static_cast<size_t>(image.channels);
   const std::vector<Between> columns =
       bilinear_positions(image.width, window.full_width, window.left, window.width);
@@ -482,7 +482,7 @@ void bilinear_without_antialiasing(const Image& image, const ResizeWindow& windo
 // Up to 12.1 Pillow took the horizontal pass first for all pictures. Pillow 13 takes the vertical one first
 // where the height loses more than twice the rows that the width loses columns (python-pillow/Pillow#9549),
 // which moves pixels by a few levels: they are cut off to 8 bits in between.
-bool vertical_first(const Image& image, const ResizeWindow& window) {
+bool vertical_first(const ImageView& image, const ResizeWindow& window) {
   const int64_t rows_lost = image.height - window.full_height;
   const int64_t columns_lost = image.width - window.full_width;
   return rows_lost > 0 && rows_lost > 2 * columns_lost;
@@ -490,7 +490,7 @@ bool vertical_first(const Image& image, const ResizeWindow& window) {
 
 }  // namespace
 
-Image resize_window(const Image& image, const ResizeWindow& window, ResizeFilter filter,
+Image resize_window(const ImageView& image, const ResizeWindow& window, ResizeFilter filter,
                     ResizeKernel kernel) {
   assert(image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4);
   assert(window.width > 0 && window.height > 0 && window.left >= 0 && window.top >= 0);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "saccade/image/image_view.h"
 #include "saccade/image/preprocess.h"
 
 namespace saccade {
@@ -26,7 +27,7 @@ enum class ResizeKernel {
 // Pixel for pixel the rectangle of resize(image, full_width, full_height,
 // filter), at the cost of the rectangle and of the source rows and columns
 // it needs. The window is not empty and lies inside the full size.
-Image resize_window(const Image& image, const ResizeWindow& window, ResizeFilter filter,
+Image resize_window(const ImageView& image, const ResizeWindow& window, ResizeFilter filter,
                     ResizeKernel kernel = ResizeKernel::kFastest);
 
 }  // namespace saccade

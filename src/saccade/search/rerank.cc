@@ -124,7 +124,7 @@ std::optional<Problem> read_picture(const Item& item, const IngestSettings& sett
     }
     return std::optional(*std::move(content));
   };
-  const auto use = [&](const DecodedImage& picture) {
+  const auto use = [&](const PictureView& picture) {
     return preprocess_picture(picture.image, preprocessing, settings, pixels);
   };
   const PictureReader::Outcome outcome = reader.read(bytes, item.size, use);

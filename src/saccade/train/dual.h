@@ -57,6 +57,7 @@ struct DualTrainingOptions : TrainingLoopOptions {
   WeightsFormat weights = WeightsFormat::kFp32;  // of the written checkpoint; training's own are fp32
   TrainingDevice device = TrainingDevice::kCpu;  // kCuda where libtorch has it
   int threads = 0;                               // 0: all processors of the process
+  DecoderPool* processes = nullptr;              // that decode the pictures; nullptr: the threads do
 };
 
 struct DualTrainingReport {

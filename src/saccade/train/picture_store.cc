@@ -35,7 +35,7 @@ std::string cache_name(std::span<const DatasetItem> items, int side) {
   return fmt::format("pictures-{}-{}.bin", side, hash.hex().substr(0, 16));
 }
 
-Image to_premultiplied_rgba(const Image& image) {
+Image to_premultiplied_rgba(const ImageView& image) {
   Image out{
       .width = image.width, .height = image.height, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
   const auto count = static_cast<size_t>(image.width) * static_cast<size_t>(image.height);
@@ -90,8 +90,8 @@ StoredPicture PictureStore::picture(int64_t i) const {
 }
 
 Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int side, const fs::path& cache,
-                                         ThreadPool& pool, const ProgressCallback& progress,
-                                         std::stop_token stop) {
+                                         DecoderPool* processes, ThreadPool& pool,
+                                         const ProgressCallback& progress, std::stop_token stop) {
   PictureStore store;
   store.side_ = side;
   const size_t stride = store.picture_bytes();
@@ -119,6 +119,8 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
   DecodeOptions decode;
   decode.vector_side = 2 * side;  // some detail to sample from, little enough to be quick
   decode.shrink_to_side = 2 * side;
+  decode.processes = processes;
+  decode.stop = stop;
   PictureReader reader(decode, kPixelsInFlight, pool.size());
   pool.parallel_for(static_cast<int64_t>(items.size()), 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
@@ -126,7 +128,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
       const auto bytes = [&]() -> Result<std::optional<std::string>> {
         return read_image_bytes(item.image, decode.max_bytes);
       };
-      const auto use = [&](const DecodedImage& picture) -> Status {
+      const auto use = [&](const PictureView& picture) -> Status {
         const Image small = resize(to_premultiplied_rgba(picture.image), side, side, ResizeFilter::kBicubic);
         uint8_t* out = store.memory_.data() + static_cast<size_t>(i) * stride;
         std::copy(small.pixels.begin(), small.pixels.end(), out);

@@ -12,6 +12,7 @@
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/data/dataset.h"
+#include "saccade/image/image.h"
 
 namespace saccade {
 
@@ -29,11 +30,11 @@ class PictureStore {
  public:
   // Decodes every item's image to side x side (aspect ratio not kept, Pillow's bicubic over premultiplied
   // alpha), or maps the file that keep() has left in the `cache` folder for the same images, by their names,
-  // sizes and times. Writes nothing. An image that cannot be decoded is left out and reported. Memory:
-  // 4 * side^2 bytes an image, mapped where they come from the cache.
+  // sizes and times. Writes nothing. An image that cannot be decoded is left out and reported. `processes`
+  // decode, as in DecodeOptions. Memory: 4 * side^2 bytes an image, mapped where they come from the cache.
   static Result<PictureStore> build(std::span<const DatasetItem> items, int side,
-                                    const std::filesystem::path& cache, ThreadPool& pool,
-                                    const ProgressCallback& progress, std::stop_token stop);
+                                    const std::filesystem::path& cache, DecoderPool* processes,
+                                    ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop);
 
   // Writes what was decoded into build()'s cache folder, one file; nothing where it came from there, or where
   // no folder was given.

@@ -187,8 +187,8 @@ Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options) {
 Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
                      const ProgressCallback& progress, std::stop_token stop) {
   const int side = stored_side(static_cast<int>(setup.config.image_size));
-  SACCADE_ASSIGN(setup.pictures,
-                 PictureStore::build(setup.items, side, picture_cache(options), pool, progress, stop));
+  SACCADE_ASSIGN(setup.pictures, PictureStore::build(setup.items, side, picture_cache(options),
+                                                     options.processes, pool, progress, stop));
   for (size_t i = 0; i < setup.items.size(); ++i) {
     if (setup.pictures.has(static_cast<int64_t>(i)) && !setup.captions[i].empty()) {
       setup.usable.push_back(static_cast<int64_t>(i));
@@ -206,9 +206,10 @@ Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, T
     first += items;
   }
   for (size_t i = 0; i < options.held_out.size(); ++i) {
-    SACCADE_ASSIGN(setup.held_out.emplace_back(),
-                   load_one_caption_set(options.held_out[i], setup.preprocessing, *setup.tokenizer,
-                                        setup.config.positions, pool));
+    SACCADE_ASSIGN(
+        setup.held_out.emplace_back(),
+        load_one_caption_set(options.held_out[i], setup.preprocessing, *setup.tokenizer,
+                             setup.config.positions, pool, {.processes = options.processes, .stop = stop}));
     setup.description["held_out"][i]["pictures_sha256"] = pictures_sha256(setup.held_out.back());
   }
   return {};

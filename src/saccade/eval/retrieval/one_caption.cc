@@ -12,7 +12,8 @@
 namespace saccade {
 
 Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Preprocessing& preprocessing,
-                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool) {
+                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool,
+                                           const DecodeOptions& decode) {
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   const std::string where = source.path.string();
   if (dataset.items.empty()) {
@@ -24,7 +25,7 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
     if (item.captions.empty())
       return fail(ErrorCode::kBadData, "{}: {}: no caption", where, item.image.name());
   }
-  const PixelOptions options = pixel_options(on_white);
+  const PixelOptions options = pixel_options(on_white, decode);
   PixelBatch batch = read_pixels(
       static_cast<int64_t>(dataset.items.size()),
       [&](int64_t i) {

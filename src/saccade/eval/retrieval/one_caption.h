@@ -46,9 +46,11 @@ struct OneCaptionRecall {
 
 // Decodes and preprocesses everything. An image that cannot be read or has no
 // caption is an error that names it: a smaller gallery would be another
-// measurement. Memory: 12 bytes a pixel of the encoder's input, for every image.
+// measurement. Memory: 12 bytes a pixel of the encoder's input, for every image. Of `decode`, the size of
+// vector pictures is set here.
 Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Preprocessing& preprocessing,
-                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool);
+                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool,
+                                           const DecodeOptions& decode = {});
 
 // images, texts: [n, dim], rows of the set's images and texts in its order.
 Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,

@@ -1,0 +1,53 @@
+// Pixels that somebody else keeps: what a picture's readers are given, so that nothing is copied for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/image/image.h"
+#include "saccade/image/preprocess.h"
+
+namespace saccade {
+
+// An Image whose pixels lie elsewhere, for as long as they do.
+//
+// They may lie in memory that a decoder process can write to: what reads them takes them for numbers alone,
+// never for sizes or places, and does not count on reading the same twice.
+struct ImageView {
+  ImageView() = default;
+  ImageView(const Image& image)  // NOLINT(google-explicit-constructor): as a string is a string_view
+      : width(image.width),
+        height(image.height),
+        channels(image.channels),
+        mode(image.mode),
+        pixels(image.pixels) {}
+
+  int width = 0;
+  int height = 0;
+  int channels = 0;
+  PixelMode mode = PixelMode::kRgb;
+  std::span<const uint8_t> pixels;  // as Image::pixels
+};
+
+// A DecodedImage likewise.
+struct PictureView {
+  ImageView image;  // without pixels where they are more than size_only_above
+  std::string format;
+  int original_width = 0;
+  int original_height = 0;
+};
+
+using UsePicture = std::function<Status(const PictureView& picture)>;
+
+// As decode_image, without a copy of the pixels: `use` is called with the picture where it was decoded, in
+// this thread, and not after an error. Returns the decoder's error, or what `use` returns.
+Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
+
+// preprocess() (preprocess.h) of pixels that lie elsewhere.
+Status preprocess(const ImageView& image, const Preprocessing& preprocessing, std::span<float> out);
+
+}  // namespace saccade
