@@ -2,7 +2,11 @@
 //
 //   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
 //   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared pictures,
-//                                    in turns: medians of pictures a second, and the one's share of the other
+//                                    in turns: medians of pictures a second and of milliseconds of processor
+//                                    a picture, and the one's share of the other by both
+//   processes/<JPEGs>/<encoder>      indexing with decoder processes, as the program does, and without, in turns:
+//                                    medians of milliseconds of processor and of the clock a picture, and the
+//                                    median over the turns of what processes cost, as a share of the whole
 //   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000 of them
 //
 // Pictures: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
@@ -24,6 +28,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <sys/resource.h>
 #include <utility>
 #include <vector>
 
@@ -34,6 +39,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
+#include "saccade/image/decoder_pool.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
 
@@ -92,14 +98,14 @@ Status make_pictures(const fs::path& folder, int count) {
   return {};
 }
 
-// 250 KB each: what cameras and photo sites make of 1024 x 768.
-Status make_photographs(const fs::path& folder, int count) {
+// At 1024 x 768 250 KB each, as cameras and photo sites make them.
+Status make_photographs(const fs::path& folder, int count, int width = 1024, int height = 768) {
   constexpr int kGrain = 48;
   ThreadPool pool;
   std::vector<Status> done(static_cast<size_t>(count));
   pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const auto bytes = encode_jpeg(made_picture(static_cast<int>(i), 1024, 768, kGrain));
+      const auto bytes = encode_jpeg(made_picture(static_cast<int>(i), width, height, kGrain));
       done[static_cast<size_t>(i)] =
           bytes ? write_file_atomic(folder / fmt::format("{:05}.jpg", i), *bytes) : fail(bytes.error());
     }
@@ -172,12 +178,49 @@ FolderSource existing(const fs::path& path) {
 
 // --- benchmarks -----------------------------------------------------------------------------------------
 
-Result<IngestReport> index_into(const fs::path& folder, const fs::path& pictures, const std::string& name,
-                                const fs::path& checkpoint, Encoder& encoder) {
-  const CheckpointId id{name, checkpoint.string(), encoder.info().fingerprint, encoder.info().dim};
-  SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open_or_create(folder, id));
-  ThreadPool pool;
-  return ingest(writer, encoder, std::vector<fs::path>{pictures}, {}, pool);
+// Of this process, and of those that it has waited for.
+double processor_seconds() {
+  double seconds = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    ::getrusage(who, &used);
+    for (const timeval& time : {used.ru_utime, used.ru_stime})
+      seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  }
+  return seconds;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Indexed {
+  IngestReport report;
+  // From before the decoder processes are started until they have ended.
+  double seconds = 0;
+  double processor = 0;
+};
+
+Result<Indexed> index_into(const fs::path& folder, const fs::path& pictures, const std::string& name,
+                           const fs::path& checkpoint, Encoder& encoder, bool processes = true) {
+  const auto start = std::chrono::steady_clock::now();
+  const double before = processor_seconds();
+  Indexed indexed;
+  {
+    const CheckpointId id{name, checkpoint.string(), encoder.info().fingerprint, encoder.info().dim};
+    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open_or_create(folder, id));
+    std::unique_ptr<DecoderPool> decoders;
+    if (processes) {
+      SACCADE_ASSIGN(decoders, DecoderPool::start({SACCADE_DECODER}));
+    }
+    ThreadPool pool;
+    IngestOptions options;
+    options.limits.processes = decoders.get();
+    SACCADE_ASSIGN(indexed.report, ingest(writer, encoder, std::vector<fs::path>{pictures}, options, pool));
+  }
+  indexed.seconds = seconds_since(start);
+  indexed.processor = processor_seconds() - before;
+  return indexed;
 }
 
 void index_pictures(benchmark::State& state, Inputs& inputs, const NamedSource& pictures,
@@ -196,8 +239,9 @@ void index_pictures(benchmark::State& state, Inputs& inputs, const NamedSource& 
   IngestReport::Seconds sum;
   for (auto unused : state) {
     const fs::path folder = inputs.fresh();
-    const auto report = index_into(folder, *picture_folder, checkpoint.name, *checkpoint_folder, **encoder);
-    if (!report) return state.SkipWithError(report.error().message.c_str());
+    const auto indexed = index_into(folder, *picture_folder, checkpoint.name, *checkpoint_folder, **encoder);
+    if (!indexed) return state.SkipWithError(indexed.error().message.c_str());
+    const IngestReport* report = &indexed->report;
     state.SetIterationTime(report->seconds.total);
     added += report->added;
     failed += static_cast<int64_t>(report->failed.size());
@@ -261,17 +305,27 @@ void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& c
   for (auto unused : state) {
     std::vector<double> alone;
     std::vector<double> indexing;
+    std::vector<double> shares;
+    std::vector<double> processor_alone;
+    std::vector<double> processor_indexing;
+    std::vector<double> processor_shares;
     // Milliseconds a picture, by stage.
     std::map<std::string, std::vector<double>> stages;
     if (auto warm = encoder_rate(**encoder, 32); !warm) state.SkipWithError(warm.error().message.c_str());
     for (int round = 0; round < kRounds; ++round) {
+      const double before = processor_seconds();
       const auto rate = encoder_rate(**encoder, kPictures);
       if (!rate) return state.SkipWithError(rate.error().message.c_str());
       alone.push_back(*rate);
+      processor_alone.push_back(1e3 * (processor_seconds() - before) / kPictures);
       const fs::path collection = inputs.fresh();
-      const auto report = index_into(collection, *pictures, checkpoint.name, *folder, **encoder);
-      if (!report) return state.SkipWithError(report.error().message.c_str());
+      const auto indexed = index_into(collection, *pictures, checkpoint.name, *folder, **encoder);
+      if (!indexed) return state.SkipWithError(indexed.error().message.c_str());
+      const IngestReport* report = &indexed->report;
       indexing.push_back(static_cast<double>(report->added) / report->seconds.total);
+      shares.push_back(indexing.back() / alone.back());
+      processor_indexing.push_back(1e3 * indexed->processor / kPictures);
+      processor_shares.push_back(processor_alone.back() / processor_indexing.back());
       const IngestReport::Seconds& seconds = report->seconds;
       const std::pair<const char*, double> spent[] = {{"read_ms", seconds.read},
                                                       {"decode_ms", seconds.decode},
@@ -288,8 +342,65 @@ void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& c
     state.SetIterationTime(kPictures / median(indexing));
     state.counters["encoder/s"] = median(alone);
     state.counters["indexed/s"] = median(indexing);
-    state.counters["share"] = median(indexing) / median(alone);
+    state.counters["share"] = median(shares);
+    state.counters["encoder_cpu_ms"] = median(processor_alone);
+    state.counters["indexed_cpu_ms"] = median(processor_indexing);
+    state.counters["share_cpu"] = median(processor_shares);
     for (const auto& [stage, values] : stages) state.counters[stage] = median(values);
+  }
+  state.SetLabel(fmt::format("{} threads", available_processors()));
+}
+
+// JPEGs of one size, so many that a run takes some seconds.
+struct Jpegs {
+  const char* name;
+  int width;
+  int height;
+  int count;         // for the smallest encoder
+  int count_of_b32;  // for ViT-B/32
+};
+constexpr Jpegs kJpegs[] = {
+    {"256x256", 256, 256, 2'000, 160}, {"1024x768", 1024, 768, 192, 160}, {"1632x1224", 1632, 1224, 80, 80}};
+
+void compare_processes(benchmark::State& state, Inputs& inputs, const Jpegs& jpegs,
+                       const NamedSource& checkpoint) {
+  constexpr int kRounds = 5;
+  const int count = checkpoint.name.starts_with("random_ViT-B32") ? jpegs.count_of_b32 : jpegs.count;
+  const auto pictures = inputs.folder(fmt::format("{}-{}", jpegs.name, count), [&](const fs::path& path) {
+    return make_photographs(path, count, jpegs.width, jpegs.height);
+  });
+  if (!pictures) return state.SkipWithError(pictures.error().message.c_str());
+  const auto folder = checkpoint.folder(inputs);
+  if (!folder) return state.SkipWithError(folder.error().message.c_str());
+  const auto encoder = load_encoder(*folder, {.precision = checkpoint.precision, .threads = 0});
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  for (auto unused : state) {
+    std::map<std::string, std::vector<double>> figures;
+    for (int round = 0; round < kRounds; ++round) {
+      std::array<double, 2> processor{};
+      std::array<double, 2> clock{};
+      // Which of them comes first takes turns too.
+      for (int turn = 0; turn < 2; ++turn) {
+        const bool processes = (round + turn) % 2 == 0;
+        const fs::path collection = inputs.fresh();
+        const auto indexed =
+            index_into(collection, *pictures, checkpoint.name, *folder, **encoder, processes);
+        if (!indexed) return state.SkipWithError(indexed.error().message.c_str());
+        processor[processes ? 1 : 0] = 1e3 * indexed->processor / count;
+        clock[processes ? 1 : 0] = 1e3 * indexed->seconds / count;
+        std::error_code ignored;
+        fs::remove_all(collection, ignored);
+      }
+      if (round == 0) continue;  // memory and files come into the caches
+      figures["without_cpu_ms"].push_back(processor[0]);
+      figures["with_cpu_ms"].push_back(processor[1]);
+      figures["cost_cpu"].push_back(processor[1] / processor[0] - 1);
+      figures["without_ms"].push_back(clock[0]);
+      figures["with_ms"].push_back(clock[1]);
+      figures["cost"].push_back(clock[1] / clock[0] - 1);
+    }
+    for (const auto& [name, values] : figures) state.counters[name] = median(values);
+    state.SetIterationTime(median(figures["with_ms"]) * count / 1e3);
   }
   state.SetLabel(fmt::format("{} threads", available_processors()));
 }
@@ -363,6 +474,18 @@ int run(int argc, char** argv) {
         ->Iterations(1)
         ->UseManualTime()
         ->Unit(benchmark::kSecond);
+  }
+  for (const Jpegs& jpegs : kJpegs) {
+    for (const NamedSource& checkpoint : checkpoints()) {
+      if (checkpoint.name != "starter" && checkpoint.name != "random_ViT-B32_fp32") continue;
+      benchmark::RegisterBenchmark(fmt::format("processes/{}/{}", jpegs.name, checkpoint.name).c_str(),
+                                   [&inputs, &jpegs, checkpoint](benchmark::State& state) {
+                                     compare_processes(state, inputs, jpegs, checkpoint);
+                                   })
+          ->Iterations(1)
+          ->UseManualTime()
+          ->Unit(benchmark::kSecond);
+    }
   }
   const NamedSource many{"10000", [](Inputs& made) {
                            return made.folder(
