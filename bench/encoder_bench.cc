@@ -376,7 +376,7 @@ void encode_texts(benchmark::State& state, Bench& bench, Precision precision, in
           [&](Encoder& by) { return by.encode_texts(texts).has_value(); });
 }
 
-// From a folder in the page cache to an encoder that is ready: maps, hashes, packs.
+// From a folder in the page cache to an encoder that takes its first batch: maps and hashes. That batch then packs.
 void load(benchmark::State& state, Bench& bench, Precision precision) {
   bench.close();
   const auto folder = bench.checkpoint();

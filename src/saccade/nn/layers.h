@@ -18,7 +18,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/nn/operations.h"
-#include "saccade/nn/packed_linear.h"
+#include "saccade/nn/packed_on_demand.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade::nn {
@@ -45,7 +45,7 @@ class LinearOf {
   // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
 
-  // Repacks the weights, for inference. Gives back the memory of a mapped checkpoint that it read.
+  // For inference: products from now on are of `dtype`; the weights are repacked at the first (PackedOnDemand).
   void pack(DType dtype);
 
  private:
@@ -53,7 +53,7 @@ class LinearOf {
 
   std::vector<T> weights_;
   std::vector<T> biases_;
-  std::shared_ptr<const PackedLinear> packed_;
+  std::shared_ptr<PackedOnDemand> packed_;
 };
 
 // Normalization over the last dimension with gain and bias.
@@ -151,7 +151,8 @@ LinearOf<T>::LinearOf(T weight, T bias) : weights_{std::move(weight)} {
 template <typename T>
 T LinearOf<T>::forward(const T& x, Activation activation) const {
   if constexpr (kPacks) {
-    return packed_->forward(x.to(packed_->dtype()).contiguous(), activation, x.dtype());
+    const PackedLinear& packed = packed_->get(x.workspace());
+    return packed.forward(x.to(packed.dtype()).contiguous(), activation, x.dtype());
   } else {
     return linear(x, weights_, biases_, activation);
   }
@@ -160,7 +161,8 @@ T LinearOf<T>::forward(const T& x, Activation activation) const {
 template <typename T>
 T LinearOf<T>::add_to(T residual, const T& x) const {
   if constexpr (kPacks) {
-    packed_->add_to(residual, x.to(packed_->dtype()).contiguous());
+    const PackedLinear& packed = packed_->get(x.workspace());
+    packed.add_to(residual, x.to(packed.dtype()).contiguous());
     return residual;
   } else {
     return residual + forward(x);
@@ -170,11 +172,7 @@ T LinearOf<T>::add_to(T residual, const T& x) const {
 template <typename T>
 void LinearOf<T>::pack(DType dtype) {
   if constexpr (kPacks) {
-    const auto joint = [](const std::vector<T>& parts) {
-      return parts.empty() ? T() : parts.size() == 1 ? parts.front() : cat(parts);
-    };
-    packed_ = std::make_shared<PackedLinear>(joint(weights_), joint(biases_), dtype);
-    for (const T& packed : weights_) release_borrowed(packed);
+    packed_ = std::make_shared<PackedOnDemand>(std::move(weights_), std::move(biases_), dtype);
     weights_.clear();
     biases_.clear();
   }

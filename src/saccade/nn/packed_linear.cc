@@ -10,6 +10,7 @@
 #include "saccade/nn/int8_kernels.h"
 #include "saccade/nn/int8_linear.h"
 #include "saccade/nn/onednn.h"
+#include "saccade/nn/repack.h"
 
 namespace saccade::nn {
 namespace {
@@ -200,7 +201,7 @@ struct PackedLinear::State {
   }
 };
 
-PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype)
+PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype, Workspace* workspace)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.out = weight.size(0);
@@ -222,13 +223,7 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
     state.weights = memory(description.weights_desc(), state.engine);
   }
 
-  // weight is [out, in] row-major, which is [in, out] column-major.
-  const Tensor plain = weight.to(state.dtype).contiguous();
-  memory source({{state.in, state.out}, dnnl_type(state.dtype), memory::format_tag::ba}, state.engine,
-                plain.raw());
-  dnnl::stream stream(state.engine);
-  dnnl::reorder(source, state.weights).execute(stream, source, state.weights);
-  stream.wait();
+  repack_weights(weight, state.weights, workspace);
   state.find_panels();
 }
 

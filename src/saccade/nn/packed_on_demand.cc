@@ -1,0 +1,21 @@
+#include "saccade/nn/packed_on_demand.h"
+
+#include "saccade/nn/operations.h"
+#include "saccade/nn/parameters.h"
+
+namespace saccade::nn {
+
+const PackedLinear& PackedOnDemand::get(Workspace* workspace) {
+  std::call_once(once_, [&] {
+    const auto joint = [](const std::vector<Tensor>& parts) {
+      return parts.empty() ? Tensor() : parts.size() == 1 ? parts.front() : cat(parts);
+    };
+    packed_ = std::make_unique<PackedLinear>(joint(weights_), joint(biases_), dtype_, workspace);
+    for (const Tensor& packed : weights_) release_borrowed(packed);
+    weights_.clear();
+    biases_.clear();
+  });
+  return *packed_;
+}
+
+}  // namespace saccade::nn
