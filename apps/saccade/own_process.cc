@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "saccade/core/files.h"
 
 namespace saccade::app {
@@ -40,6 +42,11 @@ std::string read_all(int pipe, pid_t child, const std::stop_token& stop) {
 }  // namespace
 
 Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const std::stop_token& stop) {
+  return run_process("/proc/self/exe", arguments, {}, stop);
+}
+
+Result<OwnProcess> run_process(const std::filesystem::path& program, std::span<const std::string> arguments,
+                               std::span<const std::string> environment, const std::stop_token& stop) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
   const Descriptor read_end(ends[0]);
@@ -50,6 +57,11 @@ Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> added(environment.begin(), environment.end());
+  std::vector<char*> variables;  // of a name given twice, the first counts
+  for (std::string& variable : added) variables.push_back(variable.data());
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  variables.push_back(nullptr);
 
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -60,10 +72,11 @@ Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
   pid_t child = 0;
-  const int error = ::posix_spawn(&child, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+  const int error =
+      ::posix_spawn(&child, program.c_str(), &files, &attributes, argv.data(), variables.data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) return fail_errno(error, "start this program in a process of its own");
+  if (error != 0) return fail_errno(error, fmt::format("start {} in a process of its own", program.string()));
 
   write_end = Descriptor();
   OwnProcess result;

@@ -1,6 +1,7 @@
-// This program once more, in a process of its own.
+// Programs in processes of their own; most of all this one once more.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -17,5 +18,9 @@ struct OwnProcess {
 // Runs the program with these arguments (its name not among them); its stderr is ours. Asked to stop, it is
 // sent SIGTERM, once, and waited for: Ctrl-C does not reach it otherwise. kIo where it cannot be started.
 Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const std::stop_token& stop);
+
+// The same of another program; environment: "NAME=value", beside what this process has.
+Result<OwnProcess> run_process(const std::filesystem::path& program, std::span<const std::string> arguments,
+                               std::span<const std::string> environment, const std::stop_token& stop);
 
 }  // namespace saccade::app

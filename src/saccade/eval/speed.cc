@@ -571,8 +571,8 @@ std::string speed_words(const SpeedOptions& options, int64_t limit) {
       "looking up pictures, folding near-duplicates. With late interaction the {} best by the cosine of "
       "means are scored by MaxSim over all their rows in fp16. Latency: single queries from the words or the "
       "file to the {} best, percentiles over {} a pass; a percentile is given where at least one sample is "
-      "expected beyond it. Rows that the dataset's pictures do not fill are random. Loading: reading, "
-      "hashing and packing the checkpoint's files, from the system's cache. Memory: resident, mapped files "
+      "expected beyond it. Rows that the dataset's pictures do not fill are random. Loading: mapping "
+      "and hashing the checkpoint's files, from the system's cache; layers are packed in the first pass. Memory: resident, mapped files "
       "included, of a process that does nothing else; at its peak with a batch of pictures and the gallery.",
       passes(options.repeats), passes(options.warm_up),
       limit > 0 ? fmt::format("the first {} pictures", limit) : std::string("all pictures"), options.batch,
