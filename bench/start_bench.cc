@@ -1,0 +1,170 @@
+// What a person waits for before the program does anything: from starting it to its end, for commands that
+// take no time of their own, and for one search over a small collection, with the starter and with a
+// ViT-B/32 of random weights.
+//
+// Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine with itself.
+// Times of the clock suffer from whatever else the machine does; the processor's own seconds (user and system,
+// all threads) hardly do. Files are in the page cache. Memory is the most that the process had resident.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/image/image.h"
+
+#include "random_checkpoint.h"
+
+namespace saccade::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPictures = 40;
+
+struct Run {
+  int code = -1;
+  double seconds = 0;
+  double processor_seconds = 0;
+  double megabytes = 0;
+};
+
+// The program's output goes nowhere.
+Run run(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  Run result;
+  pid_t child = 0;
+  const auto start = std::chrono::steady_clock::now();
+  const int error = ::posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) return result;
+  int status = 0;
+  rusage usage{};
+  if (::wait4(child, &status, 0, &usage) != child) return result;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  result.processor_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  result.megabytes = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
+  return result;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void start_and_end(benchmark::State& state, const std::vector<std::string>& words) {
+  std::vector<double> seconds, processor, empty;
+  double megabytes = 0;
+  for (auto unused : state) {
+    empty.push_back(run({"/bin/true"}).seconds);
+    const Run once = run(words);
+    if (once.code != 0) return state.SkipWithError("the program failed");
+    state.SetIterationTime(once.seconds);
+    seconds.push_back(once.seconds);
+    processor.push_back(once.processor_seconds);
+    megabytes = std::max(megabytes, once.megabytes);
+  }
+  state.counters["median_ms"] = 1e3 * median(seconds);
+  state.counters["least_ms"] = 1e3 * *std::min_element(seconds.begin(), seconds.end());
+  state.counters["cpu_ms"] = 1e3 * median(processor);
+  state.counters["least_cpu_ms"] = 1e3 * *std::min_element(processor.begin(), processor.end());
+  state.counters["peak_RSS_MB"] = megabytes;
+  state.counters["empty_ms"] = 1e3 * median(empty);
+  state.counters["of_empty"] = median(seconds) / median(empty);
+}
+
+Status make_pictures(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  for (int i = 0; i < kPictures; ++i) {
+    Image image{96, 96, 3, PixelMode::kRgb, std::vector<uint8_t>(size_t{96} * 96 * 3)};
+    for (size_t at = 0; at < image.pixels.size(); ++at) {
+      image.pixels[at] =
+          static_cast<uint8_t>(at * static_cast<size_t>(i + 3) / 97 + static_cast<size_t>(i) * 5);
+    }
+    SACCADE_ASSIGN(const std::string png, encode_png(image));
+    SACCADE_TRY(write_file_atomic(folder / fmt::format("{}.png", i), png));
+  }
+  return {};
+}
+
+// A B/32 with CLIP's own tokenizer.
+Status make_checkpoint(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  SACCADE_TRY(write_random_clip(folder, kVitB32));
+  for (const char* name : {"vocab.json", "merges.txt"}) {
+    fs::copy_file(fs::path(test::kSourceDir) / "tests/golden/tokenizers/clip" / name, folder / name, error);
+    if (error) return fail(ErrorCode::kIo, "copy {}: {}", name, error.message());
+  }
+  return {};
+}
+
+Status index(const fs::path& pictures, const fs::path& collection, const fs::path& model) {
+  const Run made = run({SACCADE_PROGRAM, "index", pictures, "-c", collection, "-m", model});
+  if (made.code != 0) return fail(ErrorCode::kInternal, "saccade index ended with {}", made.code);
+  return {};
+}
+
+Status prepare(const fs::path& folder) {
+  // What the program remembers of checkpoints stays in the folder.
+  ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
+  SACCADE_TRY(make_pictures(folder / "pictures"));
+  SACCADE_TRY(make_checkpoint(folder / "b32"));
+  SACCADE_TRY(index(folder / "pictures", folder / "starter", fs::path(test::kSourceDir) / "models/starter"));
+  return index(folder / "pictures", folder / "clip", folder / "b32");
+}
+
+int run_all(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  auto scratch = ScratchFolder::make();
+  const Status prepared = scratch ? prepare(scratch->path()) : Status(tl::unexpected(scratch.error()));
+  if (!prepared) {
+    std::fprintf(stderr, "start_bench: %s\n", prepared.error().message.c_str());
+    return 1;
+  }
+  const auto add = [](const char* name, const std::vector<std::string>& words) {
+    benchmark::RegisterBenchmark(name, [words](benchmark::State& state) { start_and_end(state, words); })
+        ->Iterations(30)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  };
+  const std::string program = SACCADE_PROGRAM;
+  add("start/version", {program, "--version"});
+  add("start/help", {program, "--help"});
+  add("start/search/starter", {program, "search", "-c", scratch->path() / "starter", "a", "red", "car"});
+  add("start/search/ViT-B32", {program, "search", "-c", scratch->path() / "clip", "a", "red", "car"});
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace saccade::bench
+
+int main(int argc, char** argv) {
+  return saccade::bench::run_all(argc, argv);
+}
