@@ -57,6 +57,8 @@ std::string stages_text(const Answer& answer) {
 }  // namespace
 
 std::string answer_text(const Answer& answer) {
+  const std::string note = matching_note(answer);
+  if (answer.hits.empty() && answer.matching && answer.matching->cut_hits > 0) return note + "\n";
   if (answer.hits.empty()) {
     return answer.query.filter.empty() ? "no pictures in the collection\n" : "no picture passes the filter\n";
   }
@@ -67,13 +69,17 @@ std::string answer_text(const Answer& answer) {
       text += fmt::format("{:>4}  {}  [{} {:.3f}]  {}", hit.rank, score, hit.retrieval->rank,
                           hit.retrieval->score, one_line(hit.item.path));
     } else {
-      text += fmt::format("{:>4}  {:.3f}  {}", hit.rank, hit.score, one_line(hit.item.path));
+      const std::string likely = !answer.matching || !answer.matching->tells ? std::string()
+                                 : hit.likelihood ? fmt::format("  {:>3.0f}%", 100 * hit.likelihood->right)
+                                                  : "     ";
+      text += fmt::format("{:>4}  {:.3f}{}  {}", hit.rank, hit.score, likely, one_line(hit.item.path));
     }
     if (!hit.item.caption.empty()) text += fmt::format("  ({})", one_line(shortened(hit.item.caption, 80)));
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
     for (const TokenMatch& match : hit.matches) text += match_text(match);
   }
+  if (!note.empty()) text += note + "\n";
   return text + stages_text(answer);
 }
 

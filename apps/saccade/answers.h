@@ -14,7 +14,7 @@
 
 namespace saccade::app {
 
-// A line a hit: rank, score, path, caption.
+// A line a hit: rank, score, how likely it is to be right, path, caption.
 std::string answer_text(const Answer& answer);
 
 // Writes the page of all answers to `file`, whole or not at all. `options` has the page's words; the rest of

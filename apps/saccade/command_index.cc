@@ -18,6 +18,7 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/core/json.h"
 #include "saccade/data/dataset.h"
+#include "saccade/search/background.h"
 
 #include "checkpoint.h"
 #include "choice.h"
@@ -180,6 +181,21 @@ Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& en
   return settings;
 }
 
+// How queries that mean nothing to the collection score, for answers to say how likely a hit is to be right. The
+// pictures are in whatever comes of it: what fails is told, and tried again by the next run.
+void measure(const std::filesystem::path& folder, Encoder& encoder, ThreadPool& pool, Session& session) {
+  const auto refreshed = [&]() -> Status {
+    SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
+    if (collection.item_count() == 0) return {};
+    SACCADE_TRY(refresh_background(collection, encoder, pool, session.interrupts.stop_cleanly()));
+    return {};
+  };
+  if (const Status status = refreshed(); !status) {
+    session.messages.warning(
+        fmt::format("answers will not say how likely their hits are: {}", status.error().message));
+  }
+}
+
 Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::vector<std::filesystem::path> inputs;
   for (const std::string& path : arguments.paths) {
@@ -231,6 +247,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
+  if (!report->cancelled) measure(arguments.collection, *loaded.encoder, pool, session);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");

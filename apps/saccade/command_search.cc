@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/search/background.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 
@@ -72,6 +73,18 @@ void warn(const Answer& answer, Session& session) {
   }
 }
 
+// What was measured of the collection; nothing where it was not. What is damaged is told of: `index` mends it.
+std::shared_ptr<const Background> background_of(const Collection& collection, Session& session) {
+  if (collection.has_late_rows()) return nullptr;
+  auto background = read_background(collection);
+  if (background) return std::make_shared<const Background>(*std::move(background));
+  if (background.error().code != ErrorCode::kNotFound) {
+    session.messages.warning(
+        fmt::format("{}; the next `saccade index` measures it anew", background.error().message));
+  }
+  return nullptr;
+}
+
 Result<int> run_search(SearchArguments& arguments, Session& session) {
   Query& query = arguments.query;
   for (const std::string& word : arguments.words) query.text += (query.text.empty() ? "" : " ") + word;
@@ -90,6 +103,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
   query.measured_length = measured_length_of(loaded, session.messages);
+  query.background = background_of(collection, session);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
   ThreadPool pool(arguments.encoder.threads);
   if (!query.image.empty() || !arguments.rerank.empty()) {
@@ -127,6 +141,13 @@ void add_search_command(CLI::App& app, Command& chosen) {
   add_choice(
       *command, "--long-query", arguments->query.long_text,
       "what to read of a text that is longer than the model reads: its beginning, or all of it in chunks");
+  command
+      ->add_option_function<double>(
+          "--cut", [arguments](const double& cut) { arguments->query.cut = cut; },
+          "show only pictures that are at least this likely to be right, 0 to 1")
+      ->transform(real_number(0, 1));
+  add_choice(*command, "--sort", arguments->query.order,
+             "order of the pictures shown: best first, or newest file first");
   command->add_flag("--all", arguments->all,
                     "show near-duplicates as hits of their own, not folded under the best of them");
   command

@@ -9,6 +9,8 @@
 //                      cache, which may be missing, shorter or damaged, and is written after the commit
 //   late-<n>.rows      all rows, where the encoder gives an item many; stored as settings.late says
 //   late-<n>.ends      where each item's rows end in it (late_file.h); the rows file then holds their means
+//   background.safetensors  how queries that mean nothing to the rows score (search/background.h); measured from all else,
+//                      and may be missing or out of date
 //   lock               held (flock) by the one process that writes; its content is the process id
 //
 // A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
@@ -36,6 +38,8 @@
 #include "saccade/index/late_rows.h"
 
 namespace saccade {
+
+inline constexpr std::string_view kBackgroundName = "background.safetensors";
 
 // True where the folder holds a collection.json (of whatever kind).
 bool is_collection(const std::filesystem::path& folder);

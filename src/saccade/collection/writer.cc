@@ -28,7 +28,8 @@ Result<Descriptor> take_lock(const std::filesystem::path& folder) {
 
 bool is_temporary(std::string_view name) {
   const auto becomes = temporary_of(name);
-  return becomes && (*becomes == store::kInfoName || store::generation_of(*becomes) != 0);
+  return becomes &&
+         (*becomes == store::kInfoName || *becomes == kBackgroundName || store::generation_of(*becomes) != 0);
 }
 
 // Files of a compaction or creation that a crash interrupted. Readers that have one mapped keep it.

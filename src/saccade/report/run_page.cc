@@ -93,6 +93,7 @@ std::string navigation(const std::string& body) {
       Entry{"retrieval", "Retrieval"},
       Entry{"composition", "Composition"},
       Entry{"heads", "Heads"},
+      Entry{"matches", "Nothing matches"},
       Entry{"speed", "Speed"},
       Entry{"length", "Effective length"},
       Entry{"queries", "Best and worst"},
@@ -230,6 +231,7 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   body += composition_section(data, page);
   SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
   body += heads;
+  body += matches_section(data, page);
   body += speed_section(data, page);
   body += length_section(data, page);
   SACCADE_ASSIGN(const std::string examples, examples_section(data, options, pool, progress, stop));

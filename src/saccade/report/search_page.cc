@@ -1,6 +1,7 @@
 #include "saccade/report/search_page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
@@ -108,6 +109,13 @@ struct ScoreRange {
   float high = 1;
 };
 
+// "42%": how likely it is to be right, where that is known.
+std::string likelihood_html(const Hit& hit) {
+  if (!hit.likelihood || !std::isfinite(hit.likelihood->right)) return {};
+  return fmt::format("<span class=\"soft\" title=\"how likely it is to be right\">{:.0f}%</span>",
+                     100 * hit.likelihood->right);
+}
+
 std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange range) {
   const float span = range.high - range.low;
   const bool of_another_kind = hit.retrieval && !hit.reranked;
@@ -115,11 +123,12 @@ std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange ran
   std::string html = fmt::format(
       "<li class=\"card\"><a class=\"thumb {}\" href=\"{}\">{}{}</a>\n<div class=\"words\"><div "
       "class=\"line\"><span class=\"soft\">{}</span><b title=\"{}\">{}</b><span class=\"bar\" "
-      "aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span></div>\n",
+      "aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span>{}</div>\n",
       thumbnail.background, file_url(hit.item.path),
       picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption),
       marks_html(hit), hit.rank, escape_html(score_title(hit)),
-      of_another_kind ? "-" : fmt::format("{:.3f}", hit.score), 100 * std::clamp(share, 0.04F, 1.0F));
+      of_another_kind ? "-" : fmt::format("{:.3f}", hit.score), 100 * std::clamp(share, 0.04F, 1.0F),
+      likelihood_html(hit));
   if (!hit.item.caption.empty()) {
     html += fmt::format("<p class=\"caption\" title=\"{0}\">{0}</p>\n", escape_html(hit.item.caption));
   }
@@ -204,6 +213,9 @@ std::string section_html(const Answer& answer, size_t number, const std::string&
   }
   if (const std::string length = measured_length_note(answer); !length.empty()) {
     html += fmt::format("<p class=\"cut\" role=\"note\">A long text: {}.</p>", escape_html(length));
+  }
+  if (const std::string matching = matching_note(answer); !matching.empty()) {
+    html += fmt::format("<p class=\"cut\" role=\"note\">{}.</p>", escape_html(matching));
   }
   html += "</div></div>\n";
   if (answer.hits.empty()) return html + "<p class=\"none\">No picture to show.</p>\n</section>\n";

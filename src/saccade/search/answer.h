@@ -8,6 +8,7 @@
 
 #include "saccade/collection/catalog.h"
 #include "saccade/core/json.h"
+#include "saccade/index/likelihood.h"
 #include "saccade/search/explain.h"
 #include "saccade/search/query.h"
 
@@ -35,7 +36,8 @@ struct Hit {
   std::vector<Folded> folded;  // best first
   // Late interaction: the cosine with the mean of its rows, by which it became a candidate.
   std::optional<float> pooled_score;
-  std::vector<TokenMatch> matches;  // with Query::explain: one a row of the text
+  std::vector<TokenMatch> matches;          // with Query::explain: one a row of the text
+  std::optional<HitLikelihood> likelihood;  // with Query::background, of the encoder's own score
   // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
   struct Retrieval {
     int64_t rank = 0;
@@ -59,6 +61,20 @@ struct Reranking {
   std::optional<TokenCount> tokens;  // of the text, by its tokenizer
 };
 
+// How the hits stand beside what means nothing to the collection (background.h).
+struct Matching {
+  bool tells = false;  // whether hits have a likelihood
+  std::string reason;  // why not, for people
+  // Probability that the query has an answer here, where hits have a likelihood.
+  double there = HitLikelihood::kUnknown;
+  // Share of queries with nothing to find here whose first hit stands out at least as much; NaN where there are none.
+  double p_value = HitLikelihood::kUnknown;
+  int64_t queries = 0;                    // that it is a share of
+  int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from
+  double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
+  int64_t cut_hits = 0;                   // left out by Query::cut
+};
+
 struct Answer {
   Query query;
   std::optional<TokenCount> tokens;
@@ -71,7 +87,11 @@ struct Answer {
   // in question. The answer is the same either way.
   std::optional<int64_t> rescored;
   std::optional<Reranking> reranking;
+  std::optional<Matching> matching;
 };
+
+// What the answer says of its hits' likelihood, in a line for people; "" where nothing was measured.
+std::string matching_note(const Answer& answer);
 
 // Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
 bool beyond_measured_length(const Answer& answer);

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
@@ -49,6 +51,28 @@ Json match_json(const TokenMatch& match) {
   return json;
 }
 
+// Null for NaN, as JSON has no such number.
+Json known(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+Json matching_json(const Answer& answer) {
+  if (!answer.matching) return {};
+  const Matching& matching = *answer.matching;
+  return {
+      {"tells", matching.tells},        {"reason", matching.reason.empty() ? Json() : Json(matching.reason)},
+      {"there", known(matching.there)}, {"p_value", known(matching.p_value)},
+      {"queries", matching.queries},    {"labelled", matching.labelled},
+      {"best", known(matching.best)},   {"cut_hits", matching.cut_hits}};
+}
+
+Json likelihood_json(const Hit& hit) {
+  if (!hit.likelihood) return {};
+  return {{"right", known(hit.likelihood->right)},
+          {"expected_false", known(hit.likelihood->expected_false)},
+          {"standard_score", known(hit.likelihood->standard)}};
+}
+
 // What only some answers have, behind what all have.
 void add_stages(const Hit& hit, const Query& query, Json& json) {
   if (hit.pooled_score) json["pooled_score"] = shortest(*hit.pooled_score);
@@ -86,7 +110,9 @@ Json answer_json(const Answer& answer) {
                    {"image", answer.query.image.empty() ? Json() : Json(answer.query.image.string())},
                    {"k", answer.query.k},
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
-                   {"fold_duplicates", answer.query.fold_duplicates}};
+                   {"fold_duplicates", answer.query.fold_duplicates},
+                   {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
+                   {"order", word_of(answer.query.order)}};
   json["tokens"] = tokens_json(answer.tokens);
   json["effective_length"] = measured_json(answer);
   json["searched"] = answer.searched;
@@ -96,6 +122,7 @@ Json answer_json(const Answer& answer) {
   }
   json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();
+  json["matching"] = matching_json(answer);
   json["hits"] = Json::array();
   for (const Hit& hit : answer.hits) {
     Json folded = Json::array();
@@ -109,6 +136,8 @@ Json answer_json(const Answer& answer) {
                             {"id", hit.item.id},
                             {"path", hit.item.path},
                             {"score", shortest(hit.score)},
+                            {"likelihood", likelihood_json(hit)},
+                            {"date", hit.item.mtime_ns / 1'000'000'000},
                             {"caption", hit.item.caption},
                             {"width", hit.item.width},
                             {"height", hit.item.height},
@@ -141,6 +170,29 @@ std::string measured_length_note(const Answer& answer) {
       "{} {}: {}, where {:.0f}% of the texts are longer; it was measured with those pictures and texts, and may "
       "be another number with yours",
       part, read, measured_length_text(measured), 100 * measured.longer_texts);
+}
+
+std::string matching_note(const Answer& answer) {
+  if (!answer.matching) return {};
+  const Matching& matching = *answer.matching;
+  std::string note;
+  if (answer.query.cut && answer.hits.empty() && matching.cut_hits > 0) {
+    note = fmt::format(
+        "nothing matches: no picture is at least {:.0f}% likely to be right, the likeliest is {:.0f}%",
+        100 * *answer.query.cut, 100 * matching.best);
+  } else if (matching.cut_hits > 0) {
+    note = fmt::format("{} less than {:.0f}% likely to be right left out", counted(matching.cut_hits, "hit"),
+                       100 * *answer.query.cut);
+  } else if (!matching.tells) {
+    note = "how likely a hit is to be right cannot be told: " + matching.reason;
+  }
+  if (std::isfinite(matching.p_value)) {
+    note += fmt::format("{}of {} queries {}, {:.0f}% have a first hit that stands out as much",
+                        note.empty() ? "" : "; ", count_text(matching.queries),
+                        matching.tells ? "with nothing to find here" : "that were tried at index time",
+                        100 * matching.p_value);
+  }
+  return note;
 }
 
 std::string tokens_text(const TokenCount& tokens) {

@@ -17,6 +17,8 @@
 
 namespace saccade {
 
+struct Background;  // background.h
+
 // Rows at least this close are shown as one picture. Measured with the starter on 1,211 icons, emoji and
 // drawings of 80 x 80 pixels, every hundredth it was trained on: 99.8% stay above it when scaled to 90% and
 // 99.5% when saved as JPEG of quality 75, and none has another picture that close; at 0.99 no copy is missed,
@@ -37,6 +39,17 @@ inline std::span<const EnumWord<LongText>> enum_words(LongText) {
 // How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
+
+// In which order hits are shown.
+enum class HitOrder {
+  kScore,  // best first
+  kDate,   // the file's, newest first
+};
+inline constexpr std::array<EnumWord<HitOrder>, 2> kHitOrderWords{
+    {{HitOrder::kScore, "score"}, {HitOrder::kDate, "date"}}};
+inline std::span<const EnumWord<HitOrder>> enum_words(HitOrder) {
+  return kHitOrderWords;
+}
 
 // How the parts of a query become one row: the sum of each part's row times its weight, made length 1 again.
 // Of late interaction each part's rows are multiplied by its weight too. A part alone is not weighed. A
@@ -66,6 +79,13 @@ struct Query {
   // What the encoder has been shown to read of a text (read_measured_lengths), for the answer to say where
   // the text is longer; it changes no hit.
   std::optional<MeasuredLength> measured_length = {};
+
+  // What was measured of the collection (read_background), for the answer to say how likely each hit is to be right.
+  std::shared_ptr<const Background> background = {};
+  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model tells.
+  std::optional<double> cut = {};
+  // Among the hits shown; ranks stay those by score.
+  HitOrder order = HitOrder::kScore;
 
   [[nodiscard]] bool has_image() const { return !image.empty() || image_bytes != nullptr; }
 };

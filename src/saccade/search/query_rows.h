@@ -14,6 +14,9 @@ namespace saccade {
 
 bool has_words(const Query& query);
 
+// Puts hits that are in the order of their ranks into the one asked for.
+void order_hits(Answer& answer);
+
 // The text as the encoder reads it. kUnsupported where the checkpoint has no tokenizer.
 Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query);
 

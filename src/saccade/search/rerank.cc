@@ -200,6 +200,11 @@ std::span<const EnumWord<RerankMethod>> enum_words(RerankMethod) {
 Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder, Encoder& second,
                                  const Query& query, const RerankOptions& options, ThreadPool& pool,
                                  const ProgressCallback& progress, std::stop_token stop) {
+  if (query.cut) {
+    return fail(ErrorCode::kUsage,
+                "a cut by likelihood and re-ranking do not go together: of the second encoder's "
+                "scores nothing is measured");
+  }
   if (options.depth < 1) return fail(ErrorCode::kUsage, "depth is {}, expected 1 or more", options.depth);
   SACCADE_ASSIGN(const RerankMethod method, choose_method(options.method, second, query).in("re-rank"));
   const IngestSettings& settings = collection.info().settings;
@@ -208,6 +213,8 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
 
   Query deep = query;
   deep.k = std::max(query.k, options.depth);
+  deep.order = HitOrder::kScore;
+  deep.background.reset();
   SACCADE_ASSIGN(Answer answer, search_encoded(collection, encoder, encoded, deep, pool));
   answer.query = query;
   Reranking reranking;
@@ -234,6 +241,7 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
   if (static_cast<int64_t>(answer.hits.size()) > query.k) answer.hits.resize(static_cast<size_t>(query.k));
   for (size_t i = 0; i < answer.hits.size(); ++i) answer.hits[i].rank = static_cast<int64_t>(i) + 1;
   answer.reranking = std::move(reranking);
+  order_hits(answer);
   return answer;
 }
 

@@ -11,6 +11,7 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/core/rows.h"
 #include "saccade/index/max_sim.h"
+#include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/query_rows.h"
 
@@ -112,9 +113,9 @@ Status check(const Query& query) {
 
 // How many candidates to begin with, of `searched` pictures: enough that those with a few copies each need no
 // second pass; never more than there are, and one more, so that `complete` can be seen.
-int64_t first_count(const Query& query, int64_t searched, bool late) {
+int64_t first_count(const Query& query, int64_t searched, bool late, bool judged) {
   if (late && query.candidates == 0) return searched + 1;
-  const int64_t wanted = std::min(query.k, searched);
+  const int64_t wanted = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
   return std::min(late ? std::max(query.candidates, wanted) : wanted * 2 + 32, searched + 1);
 }
 
@@ -136,9 +137,65 @@ Result<std::vector<Hit>> hits_of(const Collection& collection, const std::vector
   return hits;
 }
 
-// `late`: the query's rows of late interaction, or nullptr: by the one row alone.
+// What the hits are judged by, and why not where there is nothing: for this kind of query.
+struct Judge {
+  const Background::Kind* kind = nullptr;
+  std::string reason;
+};
+
+Judge judge_of(const Collection& collection, const Query& query) {
+  if (collection.has_late_rows()) {
+    return {nullptr,
+            "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
+  }
+  if (query.background == nullptr) {
+    return {nullptr, "the collection has not been measured: `saccade index` does that"};
+  }
+  if (has_words(query) && query.has_image()) {
+    return {nullptr, "of a text and a picture together nothing is measured"};
+  }
+  const Background& background = *query.background;
+  const Background::Kind& kind = query.has_image() ? background.picture : background.text;
+  if (kind.surroundings.mean_query.empty()) return {nullptr, kind.model.reason};
+  return {&kind, kind.model.reason};
+}
+
+void judge(const Collection& collection, std::span<const float> row, const Judge& judge,
+           const Candidates& candidates, Answer& answer) {
+  Matching& matching = answer.matching.emplace();
+  matching.reason = judge.reason;
+  if (judge.kind == nullptr) return;
+  const MatchModel& model = judge.kind->model;
+  matching.tells = model.tells;
+  matching.queries = model.queries;
+  matching.labelled = model.labelled;
+  std::vector<RowScore> best;
+  for (const Candidate& candidate : candidates.best) best.push_back({candidate.row, candidate.score});
+  const Judgement judgement =
+      judge_hits(model, judge.kind->surroundings, collection.rows(), row, best, answer.searched);
+  matching.there = judgement.there;
+  matching.p_value = judgement.p_value;
+  std::map<int64_t, const HitLikelihood*> by_row;
+  for (size_t i = 0; i < best.size(); ++i) by_row.emplace(best[i].row, &judgement.hits[i]);
+  for (Hit& hit : answer.hits) {
+    hit.likelihood = *by_row.at(hit.item.row);
+    if (model.tells && !(matching.best >= hit.likelihood->right)) matching.best = hit.likelihood->right;
+  }
+}
+
+// Leaves out what is not likely enough, and puts the rest into the order asked for.
+void cut_and_order(Answer& answer) {
+  if (const auto& cut = answer.query.cut; cut && answer.matching) {
+    answer.matching->cut_hits = static_cast<int64_t>(
+        std::erase_if(answer.hits, [&](const Hit& hit) { return !(hit.likelihood->right >= *cut); }));
+  }
+  order_hits(answer);
+}
+
+// `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged by, or
+// nullptr: they are not.
 Result<Answer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                           const Query& query, ThreadPool& pool) {
+                           const Judge* by, const Query& query, ThreadPool& pool) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -161,9 +218,10 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
   if (answer.searched == 0) return answer;
 
   Folding folding;
-  for (int64_t count = first_count(query, answer.searched, late != nullptr); !folding.settled; count *= 4) {
+  Candidates candidates;
+  for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr); !folding.settled;
+       count *= 4) {
     count = std::min(count, answer.searched + 1);
-    Candidates candidates;
     if (late != nullptr) {
       SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, allowed, pool));
       answer.late_scored = candidates.scored;
@@ -174,6 +232,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     folding = fold(candidates, collection, query);
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
+  if (by != nullptr) judge(collection, row, *by, candidates, answer);
   return answer;
 }
 
@@ -201,6 +260,11 @@ Status explain(const Collection& collection, const Preprocessing& preprocessing,
 
 }  // namespace
 
+void order_hits(Answer& answer) {
+  if (answer.query.order != HitOrder::kDate) return;
+  std::ranges::stable_sort(answer.hits, std::greater<>(), [](const Hit& hit) { return hit.item.mtime_ns; });
+}
+
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query) {
   SACCADE_TRY(check(query));
   SACCADE_TRY(check_same_checkpoint(collection.info(),
@@ -211,11 +275,20 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool) {
-  return search_with(collection, row, nullptr, query, pool);
+  SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool));
+  cut_and_order(answer);
+  return answer;
 }
 
 Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
                               const Query& query, ThreadPool& pool) {
+  if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
+    return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
+  }
+  const Judge judge = judge_of(collection, query);
+  if (query.cut && (judge.kind == nullptr || !judge.kind->model.tells)) {
+    return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
+  }
   Answer answer;
   if (!collection.has_late_rows()) {
     if (query.explain) {
@@ -223,14 +296,16 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
                   "explain: the collection has one row a picture, which is of all of it; an encoder of many "
                   "rows a picture tells which part it was");
     }
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, query, pool));
+    const Judge* by = query.background != nullptr ? &judge : nullptr;
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool));
   } else {
     SACCADE_ASSIGN(const PackedQuery packed,
                    pack_query(encoded.late.view(), collection.info().settings.late->precision));
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, query, pool));
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, nullptr, query, pool));
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;
+  cut_and_order(answer);
   return answer;
 }
 

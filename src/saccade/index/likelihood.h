@@ -1,0 +1,137 @@
+// How likely a hit is to be right, learned from queries whose right answers are known.
+//
+// A score means little by itself: its scale differs from encoder to encoder and from query to query, some rows are near
+// everything, and the best of many rows scores high by chance. So a hit is described by five figures that cost
+// next to nothing:
+//
+//   score     itself
+//   standard  (score - mean) / deviation of the query's scores over a sample of the rows
+//   odds      log odds of the hit in a softmax over the query's kCompetitors best scores, at the temperature that
+//             the encoder was trained with: a hit that stands alone has high odds, one of many alike low ones.
+//             A contrastive loss makes this softmax the posterior of a query that has exactly one right row
+//             (van den Oord et al., "Representation Learning with Contrastive Predictive Coding", 2018, equation 5)
+//   hub       the row's dot product with the mean of background queries, standardized over the sample: how near
+//             the row is to everything (Dinu, Lazaridou and Baroni, "Improving zero-shot learning by mitigating
+//             the hubness problem", 2015)
+//   level     the standard score of the query's kJudgedHits-th hit: where that is high too, many rows answer, and low
+//             odds mean little
+//
+// and a logistic regression turns them into a probability. A second one, over the first hit's figures, says whether
+// the query has an answer at all. It is fitted on labelled queries, each asked twice: of all
+// rows, and with its right rows taken away, so that nothing right is there. Both count the same: the probability is
+// that of a query which has an answer as often as not. It is offered only where, on queries left out of the fit,
+// it beats the constant base rate by two standard errors; otherwise nothing can be told.
+//
+// Without enough labels the queries still give a null: of how many background queries the best hit stands out as
+// much (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005: a conformal p-value).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "saccade/index/exact_search.h"
+
+namespace saccade {
+
+inline constexpr int64_t kCompetitors = 64;     // best scores that a hit's odds are taken among
+inline constexpr int64_t kJudgedHits = 10;      // of each labelled query, the best this many are learned from
+inline constexpr int64_t kMostRight = 128;      // right rows a labelled query may have
+inline constexpr int64_t kFewestRows = 65;      // one more than the competitors: with fewer there is no null
+inline constexpr int64_t kFewestLabelled = 60;  // labelled queries that a fit needs
+inline constexpr int64_t kFewestRightHits = 30;  // right ones among the hits learned from
+inline constexpr int64_t kSampleRows = 256;
+
+// What is known of the rows, and of queries as such, without any labels.
+struct Surroundings {
+  std::vector<float> mean_query;  // [dim]: of background queries
+  Matrix<float> sample;           // [rows, dim]: up to kSampleRows of the rows
+  double hub_mean = 0;            // of the sample's dot products with mean_query, and their deviation
+  double hub_deviation = 1;
+  double temperature = 1;  // what scores are multiplied by in the softmax: the encoder's logit scale
+};
+// `queries`: [n, dim]. The sample is every so-manieth allowed row.
+Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8_t> allowed,
+                             MatrixView<const float> queries, double temperature);
+
+struct LabelledQueries {
+  Matrix<float> rows;                       // [n, dim], each of length 1
+  std::vector<std::vector<int64_t>> right;  // of each: row numbers, ascending; empty: nobody knows
+  std::vector<int64_t> itself;  // of each: a row that is no answer (the query's own picture); -1: none
+};
+
+struct HitFigures {
+  static constexpr size_t kCount = 5;
+  double score = 0;
+  double standard = 0;
+  double odds = 0;
+  double hub = 0;
+  double level = 0;
+};
+
+// Weights of figures that were standardized by `centre` and `spread`; the last one is constant.
+struct HitRegression {
+  std::array<double, HitFigures::kCount> centre = {};
+  std::array<double, HitFigures::kCount> spread = {1, 1, 1, 1, 1};
+  std::array<double, HitFigures::kCount + 1> weight = {};
+
+  // Log odds.
+  [[nodiscard]] double logit(const std::array<double, HitFigures::kCount>& figures) const;
+};
+
+// Everything that a query's hits are judged by; plain numbers, to be stored.
+struct MatchModel {
+  HitRegression hit;    // that a hit is right
+  HitRegression there;  // by the first hit, that the query has an answer
+  bool tells = false;   // whether they may be used
+  std::string reason;   // why not, for people: "..., so that nothing can be told of a hit"
+  int64_t queries = 0;  // that the null below is from
+  int64_t labelled = 0;
+  int64_t right_hits = 0;
+  double gain = 0;        // on queries left out: log loss of the base rate less the model's, in nats a query
+  double gain_error = 0;  // its standard error
+  // The null: queries that have no right row, or, where tells is false for want of labels, all of them. What the
+  // first hit of each stands out by, ascending (the log odds of `there` where `tells`, else the standard score) ...
+  std::vector<float> best;
+  // ... and how many wrong rows a query has at or above a standard score: falls as the score rises.
+  std::vector<float> false_score;  // ascending
+  std::vector<float> false_count;
+  int64_t rows = 0;  // among which that was counted
+};
+
+// The query's hits, best first: the model is fitted to what is asked of `rows` where `allowed` is not 0 (empty:
+// all). Never fails for want of data: a model that cannot tell says why. Errors are those of exact_search. Cost:
+// two passes over the rows for a batch of queries, and milliseconds.
+Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uint8_t> allowed,
+                               const Surroundings& surroundings, const LabelledQueries& queries,
+                               ThreadPool& pool);
+
+struct HitLikelihood {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double right = kUnknown;           // probability, where the model tells
+  double expected_false = kUnknown;  // wrong rows that a query without a right one has at this standard score
+  double standard = 0;
+};
+struct Judgement {
+  std::vector<HitLikelihood> hits;  // one a hit of `best`
+  // Probability that the query has an answer, where the model tells.
+  double there = HitLikelihood::kUnknown;
+  // Share of null queries whose first hit stands out at least as much: (1 + their number) / (1 + all). NaN without a null.
+  double p_value = HitLikelihood::kUnknown;
+};
+// `best`: the query's best rows, best first, kCompetitors of them or all there are; all are judged. `searched`: rows
+// that they are the best of. Cost: kSampleRows + best.size() dot products.
+Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, MatrixView<const float> rows,
+                     std::span<const float> query, std::span<const RowScore> best, int64_t searched);
+
+// The figures themselves, for measurements.
+std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView<const float> rows,
+                                    std::span<const float> query, std::span<const RowScore> best);
+
+}  // namespace saccade

@@ -1,0 +1,236 @@
+// The estimator against scores whose truth is known: what it promises must come true, and where there is nothing to
+// tell it must say so.
+#include "saccade/index/likelihood.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "saccade/core/rows.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kDim = 32;
+
+// Rows at random on the sphere, and queries that lie near their one right row, some nearer than others; `common` is added
+// to all rows, `hubs` of them get it several times over.
+struct World {
+  std::mt19937_64 random;
+  Matrix<float> rows;
+
+  World(uint64_t seed, int64_t count, double common = 0.3, int64_t hubs = 0)
+      : random(seed), rows(count, kDim) {
+    std::normal_distribution<float> normal;
+    for (int64_t r = 0; r < count; ++r) {
+      for (float& value : rows.row(r)) value = normal(random);
+      rows.row(r)[0] += static_cast<float>((r < hubs ? 6 : 1) * common * std::sqrt(kDim));
+      normalize_row(rows.row(r));
+    }
+  }
+
+  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query.
+  LabelledQueries ask(int64_t count, double nearness) {
+    std::normal_distribution<float> normal;
+    LabelledQueries queries;
+    queries.rows = Matrix<float>(count, kDim);
+    for (int64_t q = 0; q < count; ++q) {
+      const auto right = static_cast<int64_t>(random() % static_cast<uint64_t>(rows.rows()));
+      const double share = nearness * static_cast<double>(random() % 1000) / 1000;
+      const std::span<float> row = queries.rows.row(q);
+      for (float& value : row) value = normal(random);
+      normalize_row(row);
+      for (int64_t i = 0; i < kDim; ++i) {
+        row[static_cast<size_t>(i)] += static_cast<float>(share) * rows.row(right)[static_cast<size_t>(i)];
+      }
+      normalize_row(row);
+      queries.right.push_back({right});
+      queries.itself.push_back(-1);
+    }
+    return queries;
+  }
+};
+
+struct Judged {
+  double promise = 0;
+  bool right = false;
+};
+
+class MatchTest : public ::testing::Test {
+ protected:
+  // The first ten hits of each query, asked of all rows and of those without its right one.
+  std::vector<Judged> judge(const World& world, const MatchModel& model, const Surroundings& surroundings,
+                            const LabelledQueries& queries, std::vector<double>* absent_p = nullptr) {
+    std::vector<Judged> judged;
+    const auto found = exact_search(world.rows.view(), queries.rows.view(), kCompetitors + 1, pool_);
+    EXPECT_TRUE(found);
+    for (int64_t q = 0; q < queries.rows.rows(); ++q) {
+      const auto at = static_cast<size_t>(q);
+      for (const bool present : {true, false}) {
+        std::vector<RowScore> best;
+        for (const RowScore& hit : (*found)[at]) {
+          if ((present || hit.row != queries.right[at][0]) && std::ssize(best) < kCompetitors)
+            best.push_back(hit);
+        }
+        const Judgement judgement =
+            judge_hits(model, surroundings, world.rows.view(), queries.rows.row(q), best, world.rows.rows());
+        if (!present && absent_p != nullptr) absent_p->push_back(judgement.p_value);
+        for (size_t h = 0; h < kJudgedHits; ++h) {
+          judged.push_back({judgement.hits[h].right, present && best[h].row == queries.right[at][0]});
+        }
+      }
+    }
+    return judged;
+  }
+
+  ThreadPool pool_{2};
+};
+
+TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
+  int64_t confident = 0;
+  for (const uint64_t seed : {1U, 2U, 3U}) {
+    World world(seed, 1500, 0.3, 15);
+    const LabelledQueries learned = world.ask(400, 4);
+    const LabelledQueries fresh = world.ask(1500, 4);
+    const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
+    const auto model = fit_matches(world.rows.view(), {}, surroundings, learned, pool_);
+    ASSERT_TRUE(model);
+    ASSERT_TRUE(model->tells) << model->reason;
+    std::vector<double> absent;
+    const std::vector<Judged> judged = judge(world, *model, surroundings, fresh, &absent);
+    // Bin by bin, within what chance (three standard errors) and 300 learned queries leave open.
+    for (int bin = 0; bin < 5; ++bin) {
+      double promised = 0;
+      double came = 0;
+      double count = 0;
+      for (const Judged& hit : judged) {
+        if (std::min(4, static_cast<int>(hit.promise * 5)) != bin) continue;
+        promised += hit.promise;
+        came += hit.right ? 1 : 0;
+        ++count;
+      }
+      if (count < 30) continue;
+      promised /= count;
+      came /= count;
+      EXPECT_NEAR(promised, came, 0.05 + 3 * std::sqrt(promised * (1 - promised) / count)) << "bin " << bin;
+      if (bin == 4) confident += static_cast<int64_t>(count);
+    }
+    // Of queries with nothing to find, a tenth stand out as much as the top tenth of the null.
+    const auto rare = std::ranges::count_if(absent, [](double p) { return p <= 0.1; });
+    EXPECT_NEAR(static_cast<double>(rare) / static_cast<double>(absent.size()), 0.1, 0.05);
+  }
+  EXPECT_GT(confident, 300);  // and it does promise something
+}
+
+TEST_F(MatchTest, SaysThatNothingCanBeToldWhereScoresKnowNothing) {
+  int64_t told = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    World world(seed, 300);
+    LabelledQueries queries = world.ask(200, 0);
+    // Labels without any relation to scores, but many of them, so that some are right by chance.
+    for (auto& right : queries.right) {
+      right.clear();
+      for (int64_t r = 0; r < 300; ++r) {
+        if (world.random() % 20 == 0) right.push_back(r);
+      }
+    }
+    const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
+    const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
+    ASSERT_TRUE(model);
+    told += model->tells ? 1 : 0;
+    if (!model->tells) {
+      EXPECT_FALSE(model->reason.empty());
+      EXPECT_FALSE(model->best.empty());  // the null is there all the same
+      const auto found = exact_search(world.rows.view(), queries.rows.view(), kCompetitors, pool_);
+      const Judgement judgement =
+          judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), 300);
+      EXPECT_TRUE(std::isnan(judgement.hits[0].right));
+      EXPECT_GT(judgement.p_value, 0);
+      EXPECT_LE(judgement.p_value, 1);
+    }
+  }
+  EXPECT_LE(told, 3);  // two standard errors: one time in forty by chance
+}
+
+TEST_F(MatchTest, TooFewRowsOrLabelsAreAReasonNotAnError) {
+  for (const int64_t count : {int64_t{1}, int64_t{10}, kFewestRows - 1}) {
+    World world(5, count);
+    const LabelledQueries queries = world.ask(100, 4);
+    const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
+    const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
+    ASSERT_TRUE(model);
+    EXPECT_FALSE(model->tells);
+    EXPECT_NE(model->reason.find("too few"), std::string::npos) << model->reason;
+    const auto found = exact_search(world.rows.view(), queries.rows.view(), kCompetitors, pool_);
+    const Judgement judgement =
+        judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), count);
+    EXPECT_TRUE(std::isnan(judgement.p_value));
+    EXPECT_TRUE(std::isnan(judgement.hits[0].expected_false));
+  }
+  World world(6, 200);
+  LabelledQueries queries = world.ask(kFewestLabelled + 20, 4);
+  for (size_t q = 0; q < 21; ++q) queries.right[q].clear();
+  const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
+  const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
+  ASSERT_TRUE(model);
+  EXPECT_FALSE(model->tells);
+  EXPECT_EQ(model->labelled, kFewestLabelled - 1);
+  EXPECT_EQ(model->queries, queries.rows.rows());  // all of them are the null
+}
+
+TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
+  World world(9, 2000);
+  const LabelledQueries learned = world.ask(300, 4);
+  const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
+  const auto model = fit_matches(world.rows.view(), {}, surroundings, learned, pool_);
+  ASSERT_TRUE(model);
+  // Fresh queries of the same kind, their right rows taken away: at each of some scores as many rows as was expected.
+  const LabelledQueries fresh = world.ask(500, 4);
+  const auto found = exact_search(world.rows.view(), fresh.rows.view(), kCompetitors + 1, pool_);
+  for (const double expected : {0.05, 0.5, 5.0}) {
+    double counted = 0;
+    for (int64_t q = 0; q < fresh.rows.rows(); ++q) {
+      const auto at = static_cast<size_t>(q);
+      std::vector<RowScore> wrong = (*found)[at];
+      std::erase_if(wrong, [&](const RowScore& hit) { return hit.row == fresh.right[at][0]; });
+      const Judgement judgement =
+          judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(q), wrong, 2000);
+      counted += static_cast<double>(std::ranges::count_if(
+          judgement.hits, [&](const HitLikelihood& hit) { return hit.expected_false <= expected; }));
+    }
+    EXPECT_NEAR(counted / static_cast<double>(fresh.rows.rows()), expected, 0.25 * expected + 0.03);
+  }
+  // A filter that leaves half of the rows leaves half of the false ones.
+  const Judgement all =
+      judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 2000);
+  const Judgement half =
+      judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 1000);
+  EXPECT_DOUBLE_EQ(half.hits[3].expected_false, all.hits[3].expected_false / 2);
+}
+
+TEST_F(MatchTest, ARowThatIsNoAnswerIsNeverLearnedFrom) {
+  // Each query is a row itself: without `itself` it would be its own best hit, and a wrong one.
+  World world(11, 300);
+  LabelledQueries queries;
+  queries.rows = Matrix<float>(100, kDim);
+  for (int64_t q = 0; q < 100; ++q) {
+    std::ranges::copy(world.rows.row(q), queries.rows.row(q).begin());
+    queries.right.push_back({});
+    queries.itself.push_back(q);
+  }
+  const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
+  const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
+  ASSERT_TRUE(model);
+  const double own = (1 - 0.0) / 0.3;  // what a cosine of 1 would stand out by, at the least
+  EXPECT_LT(model->best.back(), own + 3);
+  const auto found = exact_search(world.rows.view(), queries.rows.view(), 2, pool_);
+  const Judgement judgement =
+      judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), 300);
+  EXPECT_GT(judgement.hits[0].standard, model->best.back());
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,358 @@
+#include "saccade/search/background.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/counts.h"
+#include "saccade/core/json.h"
+#include "saccade/core/rows.h"
+#include "saccade/core/safetensors.h"
+#include "saccade/text/caption_queries.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kVersion = 1;
+constexpr std::string_view kMetadata = "saccade_background";
+constexpr uint64_t kSeed = 0;
+constexpr int64_t kPictureQueries = 512;
+constexpr int64_t kTextBatch = 64;
+// Of the texts, everyday words are one in three where captions give the rest.
+constexpr int64_t kEverydayShare = 3;
+
+int64_t text_count(int64_t items) {
+  return std::clamp(items / 10, kFewestBackgroundTexts, kMostBackgroundTexts);
+}
+
+// Captions by row; "" where an item has none, and for rows that no item has.
+Result<std::vector<std::string>> captions_by_row(const Collection& collection) {
+  std::vector<std::string> captions(static_cast<size_t>(collection.rows().rows()));
+  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
+    captions[static_cast<size_t>(item.row)] = item.caption;
+    return {};
+  }));
+  return captions;
+}
+
+Result<Matrix<float>> encode_in_batches(Encoder& encoder, const std::vector<std::string>& texts,
+                                        const std::stop_token& stop) {
+  Matrix<float> rows(std::ssize(texts), encoder.info().dim);
+  for (int64_t first = 0; first < rows.rows(); first += kTextBatch) {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
+    std::vector<TokenizedText> batch;
+    const int64_t end = std::min(first + kTextBatch, rows.rows());
+    for (int64_t t = first; t < end; ++t) {
+      batch.push_back(encoder.tokenizer()->encode(texts[static_cast<size_t>(t)], encoder.info().context));
+    }
+    SACCADE_ASSIGN(const Matrix<float> encoded, encoder.encode_texts(batch));
+    for (int64_t r = 0; r < encoded.rows(); ++r) {
+      SACCADE_TRY(check_unit_row(encoded.row(r)).in("the encoder gave"));
+      std::ranges::copy(encoded.row(r), rows.row(first + r).begin());
+    }
+  }
+  return rows;
+}
+
+std::string too_few(const Collection& collection) {
+  if (collection.item_count() >= kFewestRows) return {};
+  return fmt::format("{} are too few to learn from how scores fall, {} are needed",
+                     counted(collection.item_count(), "picture"), kFewestRows);
+}
+
+// Without a shared space, or the words to reach it, texts find nothing.
+std::string why_no_texts(const Encoder& encoder) {
+  if (encoder.tokenizer() == nullptr) return "the checkpoint reads no texts";
+  if (!encoder.info().shared_space)
+    return "the checkpoint has not learned to bring pictures and texts together";
+  return {};
+}
+
+Result<Background::Kind> measure_texts(const Collection& collection, Encoder& encoder,
+                                       const CaptionIndex& captions, ThreadPool& pool,
+                                       const std::stop_token& stop) {
+  Background::Kind kind;
+  kind.model.reason = too_few(collection);
+  if (kind.model.reason.empty()) kind.model.reason = why_no_texts(encoder);
+  if (!kind.model.reason.empty()) return kind;
+  const int64_t count = text_count(collection.item_count());
+  std::vector<std::string> texts;
+  LabelledQueries queries;
+  for (CaptionQuery& query : captions.draw(count - count / kEverydayShare, kMostRight, kSeed)) {
+    texts.push_back(std::move(query.text));
+    queries.right.push_back(std::move(query.right));
+  }
+  for (const std::string_view word : everyday_words()) {
+    if (std::ssize(texts) >= count) break;
+    texts.emplace_back(word);
+    queries.right.emplace_back();
+  }
+  queries.itself.assign(texts.size(), -1);
+  SACCADE_ASSIGN(queries.rows, encode_in_batches(encoder, texts, stop).in("background texts"));
+  kind.surroundings =
+      surroundings_of(collection.rows(), collection.alive(), queries.rows.view(), encoder.info().logit_scale);
+  SACCADE_ASSIGN(kind.model,
+                 fit_matches(collection.rows(), collection.alive(), kind.surroundings, queries, pool));
+  return kind;
+}
+
+// Pictures of the collection as queries. Right is what has all words of one of its caption's parts, by that part.
+Result<Background::Kind> measure_pictures(const Collection& collection, const Encoder& encoder,
+                                          const CaptionIndex& captions, const std::vector<std::string>& texts,
+                                          ThreadPool& pool) {
+  Background::Kind kind;
+  kind.model.reason = too_few(collection);
+  if (!kind.model.reason.empty()) return kind;
+  std::vector<int64_t> there;
+  for (int64_t r = 0; r < collection.rows().rows(); ++r) {
+    if (collection.alive()[static_cast<size_t>(r)] != 0) there.push_back(r);
+  }
+  const int64_t count = std::min(kPictureQueries, std::ssize(there));
+  LabelledQueries queries;
+  queries.rows = Matrix<float>(count, collection.rows().columns());
+  for (int64_t q = 0; q < count; ++q) {
+    const int64_t row = there[static_cast<size_t>(q * std::ssize(there) / count)];
+    std::ranges::copy(collection.rows().row(row), queries.rows.row(q).begin());
+    const auto parts = caption_parts(texts[static_cast<size_t>(row)]);
+    std::vector<int64_t> right =
+        parts.empty() ? std::vector<int64_t>() : captions.with_all_words(parts.front());
+    std::erase(right, row);
+    if (std::ssize(right) > kMostRight) right.clear();
+    queries.right.push_back(std::move(right));
+    queries.itself.push_back(row);
+  }
+  kind.surroundings =
+      surroundings_of(collection.rows(), collection.alive(), queries.rows.view(), encoder.info().logit_scale);
+  SACCADE_ASSIGN(kind.model,
+                 fit_matches(collection.rows(), collection.alive(), kind.surroundings, queries, pool));
+  return kind;
+}
+
+// ---- the file
+
+Json regression_json(const HitRegression& regression) {
+  return {{"centre", regression.centre}, {"spread", regression.spread}, {"weight", regression.weight}};
+}
+
+Json numbers_json(const Background::Kind& kind) {
+  const MatchModel& model = kind.model;
+  return {{"temperature", kind.surroundings.temperature},
+          {"hub_mean", kind.surroundings.hub_mean},
+          {"hub_deviation", kind.surroundings.hub_deviation},
+          {"hit", regression_json(model.hit)},
+          {"there", regression_json(model.there)},
+          {"tells", model.tells},
+          {"reason", model.reason},
+          {"queries", model.queries},
+          {"labelled", model.labelled},
+          {"right_hits", model.right_hits},
+          {"gain", model.gain},
+          {"gain_error", model.gain_error},
+          {"rows", model.rows}};
+}
+
+template <size_t n>
+Status read_numbers(const Json& json, const char* name, std::array<double, n>& to) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_array() || found->size() != n) {
+    return fail(ErrorCode::kBadData, "\"{}\" is no list of {} numbers", name, n);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const Json& number = (*found)[i];
+    if (!number.is_number()) return fail(ErrorCode::kBadData, "\"{}\" is no list of {} numbers", name, n);
+    to[i] = number.get<double>();
+  }
+  return {};
+}
+
+Status parse_regression(const Json& json, HitRegression& regression) {
+  if (!json.is_object()) return fail(ErrorCode::kBadData, "no object");
+  SACCADE_TRY(read_numbers(json, "centre", regression.centre));
+  SACCADE_TRY(read_numbers(json, "spread", regression.spread));
+  SACCADE_TRY(read_numbers(json, "weight", regression.weight));
+  for (const double spread : regression.spread) {
+    if (!(spread > 0)) return fail(ErrorCode::kBadData, "a spread of {}", spread);
+  }
+  return {};
+}
+
+Status parse_numbers(const Json& json, Background::Kind& kind) {
+  MatchModel& model = kind.model;
+  if (!json.is_object()) return fail(ErrorCode::kBadData, "no object");
+  SACCADE_ASSIGN(kind.surroundings.temperature, json_field<double>(json, "temperature"));
+  SACCADE_ASSIGN(kind.surroundings.hub_mean, json_field<double>(json, "hub_mean"));
+  SACCADE_ASSIGN(kind.surroundings.hub_deviation, json_field<double>(json, "hub_deviation"));
+  const std::pair<const char*, HitRegression*> regressions[] = {{"hit", &model.hit}, {"there", &model.there}};
+  for (const auto& [name, regression] : regressions) {
+    if (!json.contains(name)) return fail(ErrorCode::kBadData, "\"{}\" is missing", name);
+    SACCADE_TRY(parse_regression(json[name], *regression).in(name));
+  }
+  if (!(kind.surroundings.hub_deviation > 0))
+    return fail(ErrorCode::kBadData, "\"hub_deviation\" is not above 0");
+  SACCADE_ASSIGN(model.tells, json_field<bool>(json, "tells"));
+  SACCADE_ASSIGN(model.reason, json_field<std::string>(json, "reason"));
+  SACCADE_ASSIGN(model.queries, json_field<int64_t>(json, "queries"));
+  SACCADE_ASSIGN(model.labelled, json_field<int64_t>(json, "labelled"));
+  SACCADE_ASSIGN(model.right_hits, json_field<int64_t>(json, "right_hits"));
+  SACCADE_ASSIGN(model.gain, json_field<double>(json, "gain"));
+  SACCADE_ASSIGN(model.gain_error, json_field<double>(json, "gain_error"));
+  SACCADE_ASSIGN(model.rows, json_field<int64_t>(json, "rows"));
+  return {};
+}
+
+NamedTensor tensor_of(std::string name, std::span<const float> values, std::vector<int64_t> shape) {
+  return {std::move(name), {DType::kF32, std::move(shape), std::as_bytes(values)}};
+}
+
+void add_tensors(const std::string& prefix, const Background::Kind& kind, std::vector<NamedTensor>& tensors) {
+  const auto list = [&](const char* name, const std::vector<float>& values) {
+    tensors.push_back(tensor_of(prefix + name, values, {std::ssize(values)}));
+  };
+  list("mean_query", kind.surroundings.mean_query);
+  list("best", kind.model.best);
+  list("false_score", kind.model.false_score);
+  list("false_count", kind.model.false_count);
+  const Matrix<float>& sample = kind.surroundings.sample;
+  tensors.push_back(tensor_of(prefix + "sample", sample.values(), {sample.rows(), sample.columns()}));
+}
+
+Result<std::vector<float>> read_tensor(const SafeTensors& file, const std::string& name, size_t rank) {
+  const TensorView* tensor = file.find(name);
+  if (tensor == nullptr) return fail(ErrorCode::kBadData, "tensor {} is missing", name);
+  if (tensor->shape.size() != rank) {
+    return fail(ErrorCode::kBadData, "tensor {} has shape {}, expected {} dimensions", name,
+                shape_text(tensor->shape), rank);
+  }
+  SACCADE_ASSIGN(std::vector<float> values, tensor->to_floats().in(name));
+  for (const float value : values) {
+    if (!std::isfinite(value))
+      return fail(ErrorCode::kBadData, "tensor {} has a value that is not finite", name);
+  }
+  return values;
+}
+
+Status read_tensors(const SafeTensors& file, const std::string& prefix, int64_t dim, Background::Kind& kind) {
+  SACCADE_ASSIGN(kind.surroundings.mean_query, read_tensor(file, prefix + "mean_query", 1));
+  SACCADE_ASSIGN(kind.model.best, read_tensor(file, prefix + "best", 1));
+  SACCADE_ASSIGN(kind.model.false_score, read_tensor(file, prefix + "false_score", 1));
+  SACCADE_ASSIGN(kind.model.false_count, read_tensor(file, prefix + "false_count", 1));
+  SACCADE_ASSIGN(const std::vector<float> sample, read_tensor(file, prefix + "sample", 2));
+  const std::vector<int64_t>& shape = file.find(prefix + "sample")->shape;
+  const bool measured = !kind.surroundings.mean_query.empty();
+  if (measured && (std::ssize(kind.surroundings.mean_query) != dim || shape[1] != dim)) {
+    return fail(ErrorCode::kBadData, "{} columns, the collection has {}", shape[1], dim);
+  }
+  if (kind.model.false_score.size() != kind.model.false_count.size()) {
+    return fail(ErrorCode::kBadData, "{} scores with {} counts", kind.model.false_score.size(),
+                kind.model.false_count.size());
+  }
+  if (!std::ranges::is_sorted(kind.model.best) || !std::ranges::is_sorted(kind.model.false_score)) {
+    return fail(ErrorCode::kBadData, "scores out of order");
+  }
+  if (!measured && (kind.model.tells || !kind.model.best.empty())) {
+    return fail(ErrorCode::kBadData, "a null without its queries");
+  }
+  kind.surroundings.sample = Matrix<float>(shape[0], shape[1]);
+  std::ranges::copy(sample, kind.surroundings.sample.values().begin());
+  return {};
+}
+
+bool outgrown(int64_t before, int64_t now) {
+  const double was = std::max(1.0, static_cast<double>(before));
+  const double is = std::max(1.0, static_cast<double>(now));
+  return is >= was * kBackgroundGrowth || was >= is * kBackgroundGrowth;
+}
+
+}  // namespace
+
+Result<Background> measure_background(const Collection& collection, Encoder& encoder, ThreadPool& pool,
+                                      const std::stop_token& stop) {
+  if (collection.has_late_rows()) {
+    return fail(
+        ErrorCode::kUnsupported,
+        "of late interaction no likelihood is measured: its scores grow with the text's number of tokens");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  SACCADE_TRY(check_same_checkpoint(collection.info(),
+                                    {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
+  SACCADE_TRY(collection.check_files().in("collection"));
+  SACCADE_ASSIGN(const std::vector<std::string> texts, captions_by_row(collection));
+  const CaptionIndex captions(texts);
+  Background background;
+  background.fingerprint = encoder.info().fingerprint;
+  background.items = collection.item_count();
+  background.captions = std::ranges::count_if(texts, [](const std::string& text) { return !text.empty(); });
+  SACCADE_ASSIGN(background.text, measure_texts(collection, encoder, captions, pool, stop));
+  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
+  SACCADE_ASSIGN(background.picture, measure_pictures(collection, encoder, captions, texts, pool));
+  background.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return background;
+}
+
+Status write_background(const std::filesystem::path& folder, const Background& background) {
+  const Json json = {{"version", kVersion},
+                     {"fingerprint", background.fingerprint},
+                     {"items", background.items},
+                     {"captions", background.captions},
+                     {"seconds", background.seconds},
+                     {"text", numbers_json(background.text)},
+                     {"picture", numbers_json(background.picture)}};
+  std::vector<NamedTensor> tensors;
+  add_tensors("text.", background.text, tensors);
+  add_tensors("picture.", background.picture, tensors);
+  return write_safetensors(folder / kBackgroundName, tensors, {{std::string(kMetadata), dump_json(json)}})
+      .in("background");
+}
+
+Result<Background> read_background(const Collection& collection) {
+  const std::filesystem::path path = collection.folder() / kBackgroundName;
+  const auto read = [&]() -> Result<Background> {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return fail(ErrorCode::kNotFound, "not measured yet");
+    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+    const auto found = file.metadata().find(kMetadata);
+    if (found == file.metadata().end()) return fail(ErrorCode::kBadData, "metadata {} is missing", kMetadata);
+    SACCADE_ASSIGN(const Json json, parse_json(found->second));
+    SACCADE_ASSIGN(const auto version, json_field<int64_t>(json, "version"));
+    if (version != kVersion)
+      return fail(ErrorCode::kBadData, "version {}, this program reads {}", version, kVersion);
+    Background background;
+    SACCADE_ASSIGN(background.fingerprint, json_field<std::string>(json, "fingerprint"));
+    if (background.fingerprint != collection.info().checkpoint.fingerprint) {
+      return fail(ErrorCode::kBadData, "measured with another checkpoint");
+    }
+    SACCADE_ASSIGN(background.items, json_field<int64_t>(json, "items"));
+    SACCADE_ASSIGN(background.captions, json_field<int64_t>(json, "captions"));
+    SACCADE_ASSIGN(background.seconds, json_field<double>(json, "seconds"));
+    const std::pair<const char*, Background::Kind*> kinds[] = {{"text", &background.text},
+                                                               {"picture", &background.picture}};
+    for (const auto& [name, kind] : kinds) {
+      if (!json.is_object() || !json.contains(name))
+        return fail(ErrorCode::kBadData, "\"{}\" is missing", name);
+      SACCADE_TRY(parse_numbers(json[name], *kind).in(name));
+      SACCADE_TRY(
+          read_tensors(file, std::string(name) + ".", collection.info().checkpoint.dim, *kind).in(name));
+    }
+    return background;
+  };
+  return read().in(path.string());
+}
+
+Result<std::optional<Background>> refresh_background(const Collection& collection, Encoder& encoder,
+                                                     ThreadPool& pool, const std::stop_token& stop) {
+  if (collection.has_late_rows()) return std::optional<Background>();
+  if (const auto there = read_background(collection); there) {
+    SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
+    if (!outgrown(there->items, collection.item_count()) && !outgrown(there->captions, summary.captions)) {
+      return std::optional<Background>();
+    }
+  }
+  SACCADE_ASSIGN(Background background, measure_background(collection, encoder, pool, stop));
+  SACCADE_TRY(write_background(collection.folder(), background));
+  return std::optional<Background>(std::move(background));
+}
+
+}  // namespace saccade
