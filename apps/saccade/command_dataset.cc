@@ -58,6 +58,17 @@ std::string lengths_text(const Lengths& lengths) {
                      lengths.median, lengths.mean, lengths.p95);
 }
 
+std::string size_text(const Dataset& dataset) {
+  if (dataset.rated.empty()) {
+    return counted(dataset.size(), dataset.compositions.empty() ? "image" : "test of composition");
+  }
+  const Json counts = rated_texts_json(dataset);
+  const auto count = [&](const char* key) { return count_text(counts[key].get<int64_t>()); };
+  return fmt::format("{}: {} visual, {} non-visual, {} ambiguous; {} with a picture",
+                     counted(dataset.size(), "rated text"), count("visual"), count("non_visual"),
+                     count("ambiguous"), count("with_picture"));
+}
+
 Result<int> run_info(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   const Dataset& dataset = datasets.front();
@@ -69,9 +80,7 @@ Result<int> run_info(const DatasetArguments& arguments, Session& session) {
   const Lengths characters = caption_characters(dataset);
   std::string text =
       fmt::format("dataset      {}, layout {}, {}\n", one_line(dataset.name), dataset.layout,
-                  dataset.compositions.empty()
-                      ? counted(static_cast<int64_t>(dataset.items.size()), "image")
-                      : counted(static_cast<int64_t>(dataset.compositions.size()), "test of composition"));
+                  size_text(dataset));
   for (const auto& [split, count] : dataset.split_sizes) {
     text += fmt::format("split        {:<12} {:>9}\n", split.empty() ? "(none)" : one_line(split),
                         count_text(count));
@@ -91,18 +100,18 @@ Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::string manifest,
                  format_manifest(dataset, output.parent_path()).in(arguments.datasets[0]));
   SACCADE_TRY(write_file_atomic(output, manifest));
-  const auto count = static_cast<int64_t>(dataset.items.size() + dataset.compositions.size());
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json({{"output", arguments.output},
                                         {"layout", dataset.layout},
                                         {"sha256", dataset.hash},
                                         {"items", dataset.items.size()},
                                         {"compositions", dataset.compositions.size()},
+                                        {"rated_texts", rated_texts_json(dataset)},
                                         {"excluded", exclusions_json(dataset.excluded)}}));
   } else {
-    SACCADE_TRY(
-        session.out.write(fmt::format("{}: {} from layout {}\n{}", one_line(arguments.output),
-                                      counted(count, "item"), dataset.layout, excluded_text(dataset))));
+    SACCADE_TRY(session.out.write(fmt::format("{}: {} from layout {}\n{}", one_line(arguments.output),
+                                              counted(dataset.size(), "item"), dataset.layout,
+                                              excluded_text(dataset))));
   }
   return kDone;
 }
@@ -150,6 +159,10 @@ std::string captions_text(const AuditReport& report) {
   if (report.indistinguishable_compositions > 0) {
     text += fmt::format("undecidable  {} with two equal captions\n",
                         count_text(report.indistinguishable_compositions));
+  }
+  if (report.contradicting_labels > 0) {
+    text += fmt::format("contradicted {} called visual and non-visual\n",
+                        counted(report.contradicting_labels, "text"));
   }
   text += fmt::format("characters   {}\n", lengths_text(report.characters));
   if (report.tokens) {

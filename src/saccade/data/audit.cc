@@ -26,7 +26,7 @@ std::string plain(const std::string& caption) {
   return clean_text(to_valid_utf8(caption), TextCleanup::kSiglip);
 }
 
-// An item of either sort, as the audit sees it.
+// An item of any sort, as the audit sees it.
 struct Entry {
   const std::string* id = nullptr;
   std::span<const ImageRef> images;
@@ -34,6 +34,7 @@ struct Entry {
   std::string part;  // its split, or its dataset among several
   std::string group;
   bool composition = false;
+  std::optional<bool> visual = {};  // of a rated text
 };
 
 std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
@@ -44,11 +45,15 @@ std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
       return split.empty() ? dataset.name : dataset.name + ":" + split;
     };
     for (const DatasetItem& item : dataset.items) {
-      entries.push_back(
-          {&item.id, std::span(&item.image, 1), item.captions, part(item.split), item.group, false});
+      entries.push_back({&item.id, std::span(&item.image, 1), item.captions, part(item.split), item.group});
     }
     for (const CompositionItem& item : dataset.compositions) {
       entries.push_back({&item.id, item.images, item.captions, part(item.split), "", true});
+    }
+    for (const RatedText& item : dataset.rated) {
+      const auto images = item.image ? std::span(&*item.image, 1) : std::span<const ImageRef>();
+      entries.push_back(
+          {&item.id, images, std::span(&item.text, 1), part(item.split), item.group, false, item.visual});
     }
   }
   return entries;
@@ -205,6 +210,8 @@ void audit_captions(const std::vector<Entry>& entries, Leaks& leaks, AuditReport
     std::string shown;
     std::unordered_set<const Entry*> items;
     std::map<std::string, int64_t> parts;  // -> captions there
+    bool visual = false;
+    bool non_visual = false;
   };
   std::unordered_map<std::string, Use> uses;
   std::unordered_set<std::string> exact;
@@ -219,12 +226,14 @@ void audit_captions(const std::vector<Entry>& entries, Leaks& leaks, AuditReport
       if (use.shown.empty()) use.shown = caption;
       use.items.insert(&entry);
       ++use.parts[entry.part];
+      if (entry.visual) (*entry.visual ? use.visual : use.non_visual) = true;
     }
     if (entry.composition && own.size() < 2) ++report.indistinguishable_compositions;
   }
   report.distinct_captions = static_cast<int64_t>(exact.size());
   report.distinct_plain_captions = static_cast<int64_t>(uses.size());
   for (const auto& [text, use] : uses) {
+    if (use.visual && use.non_visual) ++report.contradicting_labels;
     if (use.items.size() > 1) {
       ++report.ambiguous_captions;
       report.most_shared.push_back({use.shown, static_cast<int64_t>(use.items.size())});

@@ -90,6 +90,7 @@ struct AuditReport {
   int64_t ambiguous_captions = 0;          // captions (plain) that several items have: more than one is right
   std::vector<SharedCaption> most_shared;  // the worst of these
   int64_t indistinguishable_compositions = 0;  // items whose two captions are equal (plain)
+  int64_t contradicting_labels = 0;            // rated texts (plain) that are called visual and non-visual
 
   std::vector<Leak> leaks;
 

@@ -96,6 +96,24 @@ TEST_F(Audit, FindsDuplicatesLeaksAndMissingFiles) {
   EXPECT_FALSE(report->tokens);
 }
 
+TEST_F(Audit, LooksAtRatedTexts) {
+  const auto report =
+      audit({R"({"text": "A red barn.", "visual": true, "image": "0.png", "split": "train", "group": "g"}
+{"text": "a red barn", "visual": false, "split": "test", "group": "g"}
+{"text": "no warranty", "visual": false, "split": "test", "image": "copy0.png"}
+{"text": "one day", "visual": null, "split": "test"}
+)"});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->items, 4);
+  EXPECT_EQ(report->images, 2);
+  EXPECT_EQ(report->captions, 4);
+  EXPECT_EQ(report->contradicting_labels, 1);
+  ASSERT_EQ(report->leaks.size(), 1U);
+  EXPECT_EQ(report->leaks[0].groups, 1);
+  EXPECT_EQ(report->leaks[0].captions_a, 1);
+  EXPECT_EQ(report->leaks[0].same_images_a, 1);
+}
+
 TEST_F(Audit, SeveralDatasetsAreSplitsOfOne) {
   const auto report =
       audit({R"({"image": "0.png", "captions": ["x"]})", R"({"image": "0.png", "captions": ["y"]}

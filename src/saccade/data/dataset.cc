@@ -65,13 +65,20 @@ Result<const data::Reader*> choose_reader(data::Candidate& candidate, const Data
               layout_names());
 }
 
-// Calls `visit` with the id, split and images of every item of either sort.
+std::span<const ImageRef> images_of(const RatedText& item) {
+  return item.image ? std::span(&*item.image, 1) : std::span<const ImageRef>();
+}
+
+// Calls `visit` with the id, split and images of every item of any sort.
 template <typename Visit>
 Status visit_items(const Dataset& dataset, Visit visit) {
   for (const DatasetItem& item : dataset.items)
     SACCADE_TRY(visit(item.id, item.split, std::span(&item.image, 1)));
   for (const CompositionItem& item : dataset.compositions) {
     SACCADE_TRY(visit(item.id, item.split, std::span<const ImageRef>(item.images)));
+  }
+  for (const RatedText& item : dataset.rated) {
+    SACCADE_TRY(visit(item.id, item.split, images_of(item)));
   }
   return {};
 }
@@ -109,6 +116,7 @@ Status select_split(Dataset& dataset, const std::string& wanted) {
   }
   std::erase_if(dataset.items, [&](const auto& item) { return !splits.contains(item.split); });
   std::erase_if(dataset.compositions, [&](const auto& item) { return !splits.contains(item.split); });
+  std::erase_if(dataset.rated, [&](const auto& item) { return !splits.contains(item.split); });
   dataset.name += "-" + wanted;
   return {};
 }
@@ -129,6 +137,7 @@ void skip_missing(Dataset& dataset) {
   };
   std::erase_if(dataset.items, [&](const auto& item) { return missing(item, std::span(&item.image, 1)); });
   std::erase_if(dataset.compositions, [&](const auto& item) { return missing(item, item.images); });
+  std::erase_if(dataset.rated, [&](const auto& item) { return missing(item, images_of(item)); });
 }
 
 // Every string with its length before it, so that no two datasets run together to the same bytes.
@@ -147,6 +156,14 @@ std::string content_hash(const Dataset& dataset) {
     hash.update(fmt::format("{};", item.images.size()));
     for (const std::string& caption : item.captions) add(caption);
     hash.update("\n");
+  }
+  for (const RatedText& item : dataset.rated) {
+    add(item.id);
+    add(item.group);
+    add(item.text);
+    add(!item.visual ? "ambiguous" : *item.visual ? "visual" : "non-visual");
+    for (const double rating : item.ratings) add(fmt::format("{}", rating));
+    hash.update(item.image ? "1;\n" : "0;\n");
   }
   return hash.hex();
 }
@@ -215,6 +232,16 @@ void Dataset::exclude(const Exclusion& exclusion) {
   }
 }
 
+int64_t Dataset::size() const {
+  return static_cast<int64_t>(items.size() + compositions.size() + rated.size());
+}
+
+std::string_view Dataset::sort() const {
+  return !rated.empty()          ? "rated texts"
+         : !compositions.empty() ? "tests of composition"
+                                 : "images with captions";
+}
+
 std::vector<DatasetLayout> dataset_layouts() {
   std::vector<DatasetLayout> layouts;
   for (const data::Reader* reader : data::readers()) {
@@ -256,7 +283,7 @@ Result<Dataset> read_dataset(const DatasetSource& source) {
   SACCADE_TRY(check_ids(dataset).in(where));
   SACCADE_TRY(select_split(dataset, source.options.split).in(where));
   if (source.options.skip_missing) skip_missing(dataset);
-  if (dataset.items.empty() && dataset.compositions.empty()) {
+  if (dataset.size() == 0) {
     std::string out;
     for (const Exclusion& exclusion : dataset.excluded) {
       out += fmt::format("{}{} {}", out.empty() ? "; left out: " : ", ", exclusion.count, exclusion.reason);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,20 @@ struct CompositionItem {
   friend bool operator==(const CompositionItem&, const CompositionItem&) = default;
 };
 
+// A text, and whether it pictures anything: what visualness is learned from and measured on.
+struct RatedText {
+  std::string id;
+  std::string text;
+  std::optional<bool> visual;     // nothing: ambiguous
+  std::vector<double> ratings;    // by people, 1 (pictures nothing) to 7; may be empty
+  std::optional<ImageRef> image;  // what it pictures
+  std::string source;
+  std::string licence;
+  std::string group;  // texts of one group belong on one side of a split
+  std::string split;
+  friend bool operator==(const RatedText&, const RatedText&) = default;
+};
+
 // Records that were left out for one reason.
 struct Exclusion {
   std::string reason;  // "images without captions"
@@ -76,11 +91,12 @@ struct RecordFile {
 struct Dataset {
   std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
   std::string layout;  // a name of dataset_layouts()
-  // SHA-256 over ids, groups and captions of what went in, in order: equal for a dataset and its converted
-  // manifest, wherever they lie. Pictures' bytes are not in it.
+  // SHA-256 over ids, groups, captions, texts and labels of what went in, in order: equal for a dataset and its
+  // converted manifest, wherever they lie. Pictures' bytes are not in it.
   std::string hash;
   std::vector<DatasetItem> items;
-  std::vector<CompositionItem> compositions;  // one of the two is empty
+  std::vector<CompositionItem> compositions;
+  std::vector<RatedText> rated;  // of the three sorts, one has items
   std::vector<Exclusion> excluded;
   std::vector<RecordFile> files;
   // Of everything read before a split was chosen, "" for items without one.
@@ -90,6 +106,11 @@ struct Dataset {
   void exclude(std::string_view reason, std::string_view example);
   // Adds those of a part of the dataset.
   void exclude(const Exclusion& exclusion);
+
+  // Of whatever sort.
+  [[nodiscard]] int64_t size() const;
+  // What it is made of, for messages: "images with captions", "tests of composition", "rated texts".
+  [[nodiscard]] std::string_view sort() const;
 };
 
 struct DatasetOptions {

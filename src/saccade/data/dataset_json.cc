@@ -46,6 +46,21 @@ Json exclusions_json(std::span<const Exclusion> excluded) {
   return list;
 }
 
+Json rated_texts_json(const Dataset& dataset) {
+  if (dataset.rated.empty()) return {};
+  int64_t visual = 0;
+  int64_t non_visual = 0;
+  int64_t with_picture = 0;
+  for (const RatedText& item : dataset.rated) {
+    if (item.visual) ++(*item.visual ? visual : non_visual);
+    if (item.image) ++with_picture;
+  }
+  return {{"visual", visual},
+          {"non_visual", non_visual},
+          {"ambiguous", dataset.size() - visual - non_visual},
+          {"with_picture", with_picture}};
+}
+
 Json dataset_info_json(const Dataset& dataset) {
   Json splits = Json::object();
   for (const auto& [split, count] : dataset.split_sizes) splits[split] = count;
@@ -60,6 +75,7 @@ Json dataset_info_json(const Dataset& dataset) {
           {"sha256", dataset.hash},
           {"items", dataset.items.size()},
           {"compositions", dataset.compositions.size()},
+          {"rated_texts", rated_texts_json(dataset)},
           {"splits", std::move(splits)},
           {"captions_per_item", lengths_json(captions_per_item(dataset))},
           {"caption_characters", lengths_json(caption_characters(dataset))},
@@ -95,6 +111,7 @@ Json audit_json(const AuditReport& report) {
             {"ambiguous", report.ambiguous_captions},
             {"most_shared", std::move(shared)}}},
           {"indistinguishable_compositions", report.indistinguishable_compositions},
+          {"contradicting_labels", report.contradicting_labels},
           {"leaks", leaks_json(report.leaks)},
           {"order",
            {{"ids_in_order", report.ids_in_order},

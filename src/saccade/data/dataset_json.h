@@ -13,6 +13,8 @@ namespace saccade {
 Json exclusions_json(std::span<const Exclusion> excluded);
 // Name, layout, hash, numbers of items, splits, lengths of captions, and the files it came from.
 Json dataset_info_json(const Dataset& dataset);
+// {"visual", "non_visual", "ambiguous", "with_picture"}: numbers of rated texts; null where there are none.
+Json rated_texts_json(const Dataset& dataset);
 // All of the report.
 Json audit_json(const AuditReport& report);
 

@@ -106,17 +106,86 @@ Result<DatasetItem> parse_item(const Json& json, const fs::path& folder) {
   return item;
 }
 
-Status add_line(std::string_view line, const fs::path& folder, Dataset& dataset) {
+// The scale of ratings, that of the people who judged texts (Verma et al. 2023, section 3.2).
+constexpr double kLowestRating = 1;
+constexpr double kHighestRating = 7;
+constexpr size_t kMostRatings = 1000;
+constexpr size_t kLongestText = size_t{64} << 10;  // bytes: a sentence, not a book
+
+// A line is a rated text's where it has a text and says whether it is visual, or what people rated it.
+bool is_rated_text(const Json& json) {
+  return json.contains("text") && (json.contains("visual") || json.contains("ratings"));
+}
+
+Status parse_ratings(const Json& json, std::vector<double>& ratings) {
+  const auto found = json.find("ratings");
+  if (found == json.end() || found->is_null()) return {};
+  if (!found->is_array()) {
+    return fail(ErrorCode::kBadData, "\"ratings\" is {}, expected an array of numbers", json_kind(*found));
+  }
+  if (found->size() > kMostRatings) {
+    return fail(ErrorCode::kLimit, "{} ratings, at most {}", found->size(), kMostRatings);
+  }
+  for (const Json& each : *found) {
+    SACCADE_ASSIGN(const double rating, detail::json_as<double>("ratings", each));
+    if (!(rating >= kLowestRating && rating <= kHighestRating)) {
+      return fail(ErrorCode::kBadData, "a rating of {}, expected {} to {}", rating, kLowestRating,
+                  kHighestRating);
+    }
+    ratings.push_back(rating);
+  }
+  return {};
+}
+
+Result<RatedText> parse_rated(const Json& json, const fs::path& folder, std::string_view number) {
+  RatedText item;
+  SACCADE_ASSIGN(item.text, json_field<std::string>(json, "text"));
+  if (data::trim(item.text).empty()) return fail(ErrorCode::kBadData, "\"text\" is empty");
+  if (item.text.size() > kLongestText) {
+    return fail(ErrorCode::kLimit, "\"text\" has {} bytes, at most {}: a text is a sentence or a few",
+                item.text.size(), kLongestText);
+  }
+  const auto visual = json.find("visual");
+  if (visual == json.end()) {
+    return fail(ErrorCode::kBadData, "\"visual\" is missing: true, false, or null for an ambiguous text");
+  }
+  if (!visual->is_null()) {
+    if (!visual->is_boolean()) {
+      return fail(ErrorCode::kBadData, "\"visual\" is {}, expected true, false or null", json_kind(*visual));
+    }
+    item.visual = visual->get<bool>();
+  }
+  SACCADE_TRY(parse_ratings(json, item.ratings));
+  if (const auto image = json.find("image"); image != json.end() && !image->is_null()) {
+    std::string name;
+    SACCADE_ASSIGN(item.image, parse_image(*image, "image", folder, name));
+  }
+  SACCADE_ASSIGN(item.id, json_field_or<std::string>(json, "id", fmt::format("line {}", number)));
+  SACCADE_ASSIGN(item.source, json_field_or<std::string>(json, "source", ""));
+  SACCADE_ASSIGN(item.licence, json_field_or<std::string>(json, "licence", ""));
+  SACCADE_ASSIGN(item.group, json_field_or<std::string>(json, "group", ""));
+  SACCADE_ASSIGN(item.split, json_field_or<std::string>(json, "split", ""));
+  return item;
+}
+
+// `number`: of the line.
+Status add_line(std::string_view line, const fs::path& folder, std::string_view number, Dataset& dataset) {
   SACCADE_ASSIGN(const Json json, parse_json(line));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
-  if (json.contains("images")) {
+  if (is_rated_text(json)) {
+    SACCADE_ASSIGN(dataset.rated.emplace_back(), parse_rated(json, folder, number));
+  } else if (json.contains("images")) {
     SACCADE_ASSIGN(dataset.compositions.emplace_back(), parse_composition(json, folder));
   } else {
     SACCADE_ASSIGN(dataset.items.emplace_back(), parse_item(json, folder));
   }
-  if (!dataset.items.empty() && !dataset.compositions.empty()) {
+  const auto sorts = static_cast<int>(!dataset.items.empty()) +
+                     static_cast<int>(!dataset.compositions.empty()) +
+                     static_cast<int>(!dataset.rated.empty());
+  if (sorts > 1) {
     return fail(ErrorCode::kBadData,
-                "\"image\" on one line and \"images\" on another: a manifest has one sort");
+                "\"image\", \"images\" and \"visual\" belong to different sorts of lines: a "
+                "manifest has one sort");
   }
   return {};
 }
@@ -161,8 +230,11 @@ Result<Dataset> parse_manifest(std::string_view text, const fs::path& folder) {
   Dataset dataset;
   std::set<std::string> ids;
   const Status read = data::for_each_line(text, [&](int64_t number, std::string_view line) -> Status {
-    SACCADE_TRY(add_line(line, folder, dataset).in(fmt::format("line {}", number)));
-    const std::string& id = dataset.items.empty() ? dataset.compositions.back().id : dataset.items.back().id;
+    const std::string at = std::to_string(number);
+    SACCADE_TRY(add_line(line, folder, at, dataset).in("line " + at));
+    const std::string& id = !dataset.rated.empty()  ? dataset.rated.back().id
+                            : dataset.items.empty() ? dataset.compositions.back().id
+                                                    : dataset.items.back().id;
     if (!ids.insert(id).second) {
       return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, id);
     }
@@ -201,6 +273,18 @@ Result<std::string> format_manifest(const Dataset& dataset, const fs::path& fold
     Json line = {{"id", item.id}, {"images", std::move(images)}, {"captions", item.captions}};
     put(line, "kind", item.kind);
     put(line, "split", item.split);
+    SACCADE_TRY(add(item.id, line));
+  }
+  for (const RatedText& item : dataset.rated) {
+    Json line = {{"id", item.id}, {"text", item.text}, {"visual", item.visual ? Json(*item.visual) : Json()}};
+    if (!item.ratings.empty()) line["ratings"] = item.ratings;
+    if (item.image) {
+      SACCADE_ASSIGN(line["image"], image_json(*item.image, base));
+    }
+    put(line, "split", item.split);
+    put(line, "group", item.group);
+    put(line, "source", item.source);
+    put(line, "licence", item.licence);
     SACCADE_TRY(add(item.id, line));
   }
   return text;

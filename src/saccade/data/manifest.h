@@ -8,7 +8,12 @@
 // {"path": "shards/0.tar", "member": "17.jpg", "offset": 1536, "size": 40321}. `captions` is an array of
 // strings (or one string) and may be empty or missing; the rest are strings, empty where missing, `id` being
 // the image's name then. An item of a test of composition has `images` (one or two), two captions and a
-// `kind`. All lines of a manifest are of one sort.
+// `kind`. A rated text has
+//
+//   {"text": "two birds on a branch", "visual": true, "ratings": [7, 6, 7], "image": "birds/1.jpg"}
+//
+// where `visual` is required (null: ambiguous), and all but `text` and it may be missing. All lines of a
+// manifest are of one sort.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +26,7 @@
 namespace saccade {
 
 // A manifest's text; relative images are taken from `folder`. Errors name the line and field. Unknown fields
-// are let pass, a repeated id is not. Only items and compositions are filled in.
+// are let pass, a repeated id is not. Only items of the three sorts are filled in.
 Result<Dataset> parse_manifest(std::string_view text, const std::filesystem::path& folder);
 
 // The manifest of a dataset, for a file in `folder`: pictures below it by their path from there, others by

@@ -45,7 +45,7 @@ TEST(Manifest, ErrorsNameTheLine) {
       {R"({"images": ["1.png"], "captions": ["a"]})", "1 captions"},
       {R"({"images": ["1.png"], "image": "1.png", "captions": ["a", "b"]})", "both"},
       {"{\"image\": \"1.png\"}\n{\"images\": [\"2.png\"], \"captions\": [\"a\", \"b\"]}\n",
-       "line 2: \"image\" on one"},
+       "line 2: \"image\", \"images\""},
   };
   for (const auto& [text, expected] : kCases) {
     const auto dataset = parse_manifest(text, "");
@@ -54,6 +54,65 @@ TEST(Manifest, ErrorsNameTheLine) {
     EXPECT_NE(dataset.error().message.find(expected), std::string::npos) << dataset.error().message;
   }
   EXPECT_EQ(read_dataset("/nonexistent.jsonl").error().code, ErrorCode::kNotFound);
+}
+
+TEST(Manifest, ReadsRatedTexts) {
+  const auto dataset = parse_manifest(
+      "{\"text\": \"two birds\", \"visual\": true, \"ratings\": [7, 6.5], \"image\": \"b.png\", \"split\": \"train\"}\n"
+      "{\"text\": \"no warranty\", \"visual\": false, \"id\": \"n\", \"source\": \"s\", \"group\": \"g\"}\n"
+      "{\"text\": \"one day\", \"visual\": null, \"image\": null}\n",
+      "/data");
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  ASSERT_EQ(dataset->rated.size(), 3U);
+  const RatedText& first = dataset->rated[0];
+  EXPECT_EQ(first.id, "line 1");
+  EXPECT_EQ(first.visual, std::optional(true));
+  EXPECT_EQ(first.ratings, (std::vector<double>{7, 6.5}));
+  ASSERT_TRUE(first.image);
+  EXPECT_EQ(first.image->path, "/data/b.png");
+  EXPECT_EQ(first.split, "train");
+  const RatedText& second = dataset->rated[1];
+  EXPECT_EQ(second.visual, std::optional(false));
+  EXPECT_EQ(second.id + second.source + second.group, "nsg");
+  EXPECT_FALSE(second.image);
+  EXPECT_FALSE(dataset->rated[2].visual);
+  EXPECT_EQ(dataset->sort(), "rated texts");
+  EXPECT_EQ(dataset->size(), 3);
+}
+
+TEST(Manifest, RatedTextsComeBackFromTheirManifest) {
+  const char* text =
+      "{\"text\": \"two birds\", \"visual\": true, \"ratings\": [7, 6.5], \"image\": \"b.png\", \"licence\": \"MIT\"}\n"
+      "{\"text\": \"no warranty\", \"visual\": false, \"group\": \"g\"}\n"
+      "{\"text\": \"one day\", \"visual\": null}\n";
+  const auto dataset = parse_manifest(text, "/data");
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const auto again = parse_manifest(format_manifest(*dataset, "/data").value(), "/data");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->rated, dataset->rated);
+}
+
+TEST(Manifest, ErrorsOfRatedTextsNameTheLine) {
+  const std::pair<std::string, const char*> kCases[] = {
+      {R"({"text": "a", "ratings": [1]})", "line 1: \"visual\" is missing"},
+      {R"({"text": "a", "visual": "yes"})", "\"visual\" is a string (\"yes\"), expected true, false or null"},
+      {R"({"text": "  ", "visual": true})", "\"text\" is empty"},
+      {R"({"text": 3, "visual": true})", "\"text\" is a number"},
+      {R"({"text": "a", "visual": true, "ratings": [7, 8]})", "a rating of 8, expected 1 to 7"},
+      {R"({"text": "a", "visual": true, "ratings": [0.5]})", "a rating of 0.5"},
+      {R"({"text": "a", "visual": true, "ratings": 5})", "\"ratings\" is a number"},
+      {R"({"text": "a", "visual": true, "ratings": ["5"]})", "\"ratings\" is a string"},
+      {R"({"text": "a", "visual": true, "image": 5})", "\"image\" is a number"},
+      {"{\"text\": \"a\", \"visual\": true}\n{\"image\": \"1.png\"}\n", "line 2: "},
+      {"{\"text\": \"a\", \"visual\": true, \"id\": \"x\"}\n{\"text\": \"b\", \"visual\": null, \"id\": \"x\"}\n",
+       "line 2: a second item with id \"x\""},
+      {"{\"text\": \"" + std::string(70'000, 'a') + "\", \"visual\": true}", "70000 bytes"},
+  };
+  for (const auto& [text, expected] : kCases) {
+    const auto dataset = parse_manifest(text, "");
+    ASSERT_FALSE(dataset) << text;
+    EXPECT_NE(dataset.error().message.find(expected), std::string::npos) << dataset.error().message;
+  }
 }
 
 TEST(Manifest, EmptyIsEmpty) {

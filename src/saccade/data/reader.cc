@@ -21,7 +21,8 @@ bool is_manifest(const Candidate& candidate) {
   const std::string extension = candidate.extension();
   if (extension == ".jsonl" || extension == ".ndjson") return true;
   if (!candidate.outline || candidate.outline->array) return false;
-  return !candidate.outline->member("image").empty() || !candidate.outline->member("images").empty();
+  const auto has = [&](const char* key) { return !candidate.outline->member(key).empty(); };
+  return has("image") || has("images") || (has("text") && has("visual"));
 }
 
 Result<Dataset> read_manifest(const Candidate& candidate, const DatasetOptions& options) {
@@ -40,6 +41,9 @@ std::vector<ImageRef*> images_of(Dataset& dataset) {
   }
   for (CompositionItem& item : dataset.compositions) {
     for (ImageRef& image : item.images) images.push_back(&image);
+  }
+  for (RatedText& item : dataset.rated) {
+    if (item.image && !item.image->in_archive()) images.push_back(&*item.image);
   }
   return images;
 }

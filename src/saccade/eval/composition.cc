@@ -97,10 +97,8 @@ CompositionVerdict judge(const CompositionScores& s, bool two_pictures) {
 
 Result<CompositionTask> composition_task(const Dataset& dataset) {
   if (dataset.compositions.empty()) {
-    return fail(
-        ErrorCode::kUsage,
-        "{}: pictures with their captions, not a test of composition: `saccade eval retrieval` takes it",
-        dataset.name);
+    return fail(ErrorCode::kUsage, "{}: {}, not tests of composition: `saccade eval {}` takes it",
+                dataset.name, dataset.sort(), dataset.rated.empty() ? "retrieval" : "visualness");
   }
   CompositionTask task;
   task.items = dataset.compositions;

@@ -17,7 +17,7 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   const std::string where = source.path.string();
   if (dataset.items.empty()) {
-    return fail(ErrorCode::kUsage, "{}: a test of composition, not images with their captions", where);
+    return fail(ErrorCode::kUsage, "{}: {}, not images with their captions", where, dataset.sort());
   }
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;

@@ -88,10 +88,8 @@ std::vector<ImageRef> pictures_of(const RetrievalSource& source) {
 
 Result<RetrievalSource> retrieval_source(const Dataset& dataset) {
   if (dataset.items.empty()) {
-    return fail(
-        ErrorCode::kUsage,
-        "{}: a test of composition, not pictures with their captions: `saccade eval winoground` takes it",
-        dataset.name);
+    return fail(ErrorCode::kUsage, "{}: {}, not pictures with their captions: `saccade eval {}` takes it",
+                dataset.name, dataset.sort(), dataset.rated.empty() ? "winoground" : "visualness");
   }
   RetrievalSource source;
   for (const DatasetItem& item : dataset.items) {
