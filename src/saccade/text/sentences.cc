@@ -1,18 +1,13 @@
 #include "saccade/text/sentences.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 
-#include <unicode/ubrk.h>
-#include <unicode/utext.h>
-
 #include "saccade/core/random.h"
+#include "saccade/text/boundaries.h"
 
 namespace saccade {
 namespace {
-
-constexpr size_t kMaxText = size_t{1} << 30;  // ICU's boundaries are 32-bit
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n\f\v";
@@ -25,27 +20,8 @@ std::string_view trimmed(std::string_view text) {
 
 Result<std::vector<std::string_view>> split_sentences(std::string_view text) {
   std::vector<std::string_view> sentences;
-  if (text.empty()) return sentences;
-  UErrorCode status = U_ZERO_ERROR;
-  const std::unique_ptr<UText, decltype(&utext_close)> reader(
-      utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(std::min(text.size(), kMaxText)), &status),
-      &utext_close);
-  const std::unique_ptr<UBreakIterator, decltype(&ubrk_close)> boundaries(
-      ubrk_open(UBRK_SENTENCE, "", nullptr, 0, &status), &ubrk_close);
-  if (U_SUCCESS(status)) ubrk_setUText(boundaries.get(), reader.get(), &status);
-  if (U_FAILURE(status)) return fail(ErrorCode::kInternal, "sentences: ICU: {}", u_errorName(status));
-  size_t begin = 0;
-  for (int32_t next = ubrk_next(boundaries.get()); next != UBRK_DONE; next = ubrk_next(boundaries.get())) {
-    const auto end = static_cast<size_t>(next);
-    if (end <= begin) continue;
-    sentences.push_back(text.substr(begin, end - begin));
-    begin = end;
-  }
-  if (begin < text.size()) {
-    const size_t from = sentences.empty() ? 0 : begin - sentences.back().size();
-    if (!sentences.empty()) sentences.pop_back();
-    sentences.push_back(text.substr(from));
-  }
+  SACCADE_TRY(for_each_boundary(text, UBRK_SENTENCE, "sentences",
+                                [&](std::string_view sentence, int32_t) { sentences.push_back(sentence); }));
   return sentences;
 }
 
