@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files.h"
+#include "saccade/model/saccade_file.h"
 
 namespace saccade {
 namespace {
@@ -46,15 +47,6 @@ Result<MeasuredLength> parse(const Json& json) {
   SACCADE_ASSIGN(length.longer_texts, json_field<double>(json, "longer_texts"));
   if (length.tokens < 0) return fail(ErrorCode::kBadData, "\"tokens\" is {}", length.tokens);
   return length;
-}
-
-// The file's object, empty without the file.
-Result<Json> read_file_json(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return Json::object();
-  SACCADE_ASSIGN(Json json, read_json(file));
-  if (json.is_object()) return json;
-  return fail(ErrorCode::kBadData, "{}: {}, expected an object", file.string(), json_kind(json));
 }
 
 // All entries of the file, whatever their fingerprint.
@@ -146,8 +138,8 @@ std::string measured_length_text(const MeasuredLength& length) {
 
 Result<std::vector<MeasuredLength>> read_measured_lengths(const fs::path& checkpoint,
                                                           std::string_view fingerprint) {
-  const fs::path file = checkpoint / "saccade.json";
-  SACCADE_ASSIGN(const Json json, read_file_json(file));
+  const fs::path file = saccade_file(checkpoint);
+  SACCADE_ASSIGN(const Json json, read_saccade_file(checkpoint));
   SACCADE_ASSIGN(std::vector<MeasuredLength> entries, entries_of(json).in(file.string()));
   std::erase_if(entries, [&](const MeasuredLength& entry) { return entry.fingerprint != fingerprint; });
   return entries;
@@ -160,8 +152,8 @@ std::optional<MeasuredLength> longest_measured(const std::vector<MeasuredLength>
 
 Status write_measured_lengths(const fs::path& checkpoint, const std::vector<MeasuredLength>& lengths) {
   if (lengths.empty()) return {};
-  const fs::path file = checkpoint / "saccade.json";
-  SACCADE_ASSIGN(Json json, read_file_json(file));
+  const fs::path file = saccade_file(checkpoint);
+  SACCADE_ASSIGN(Json json, read_saccade_file(checkpoint));
   SACCADE_ASSIGN(std::vector<MeasuredLength> entries, entries_of(json).in(file.string()));
   std::erase_if(entries, [&](const MeasuredLength& entry) {
     return entry.fingerprint != lengths.front().fingerprint ||
@@ -172,7 +164,7 @@ Status write_measured_lengths(const fs::path& checkpoint, const std::vector<Meas
   entries.insert(entries.end(), lengths.begin(), lengths.end());
   json[kKey] = Json::array();
   for (const MeasuredLength& entry : entries) json[kKey].push_back(measured_length_json(entry));
-  SACCADE_TRY(write_file_atomic(file, dump_json(json, 2) + "\n"));
+  SACCADE_TRY(write_saccade_file(checkpoint, json));
 
   const fs::path card_file = checkpoint / "README.md";
   std::error_code ignored;

@@ -1,0 +1,155 @@
+#include "saccade/model/visualness.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "saccade/core/hash.h"
+#include "saccade/core/random.h"
+#include "saccade/core/rows.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/image/read_pixels.h"
+#include "saccade/model/saccade_file.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = NullPicture::Kind;
+
+constexpr const char* kKey = "visualness";
+
+constexpr std::array kKinds = {
+    EnumWord<Kind>{Kind::kRandom, "random", "every pixel drawn at random by a seed"},
+    EnumWord<Kind>{Kind::kGrey, "grey", "the mean of random pixels"},
+    EnumWord<Kind>{Kind::kBlack, "black"},
+    EnumWord<Kind>{Kind::kWhite, "white"},
+    EnumWord<Kind>{Kind::kFile, "file", "a picture of one's own"},
+};
+
+Result<KeptVisualness> parse(const Json& json) {
+  KeptVisualness kept;
+  SACCADE_ASSIGN(kept.threshold, json_field<double>(json, "threshold"));
+  const auto row = json.find("null_row");
+  if (row == json.end() || !row->is_array() || row->empty()) {
+    return fail(ErrorCode::kBadData, "\"null_row\" is no list of numbers");
+  }
+  for (const Json& value : *row) {
+    SACCADE_ASSIGN(kept.null_row.emplace_back(), detail::json_as<float>("null_row", value));
+  }
+  SACCADE_TRY(check_unit_row(kept.null_row).in("\"null_row\""));
+  kept.null_picture = json.value("null_picture", Json());
+  kept.measured = json.value("measured", Json());
+  return kept;
+}
+
+}  // namespace
+
+std::span<const EnumWord<Kind>> enum_words(Kind) {
+  return kKinds;
+}
+
+Result<NullPicture> parse_null_picture(std::string_view text) {
+  NullPicture picture;
+  constexpr std::string_view kSeeded = "random:";
+  if (text.starts_with(kSeeded)) {
+    const std::string_view seed = text.substr(kSeeded.size());
+    const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), picture.seed);
+    if (error != std::errc() || end != seed.data() + seed.size()) {
+      return fail(ErrorCode::kUsage, "NULL picture \"{}\": \"{}\" is no seed, a whole number from 0", text,
+                  seed);
+    }
+    return picture;
+  }
+  const std::optional<Kind> kind = from_word<Kind>(text);
+  picture.kind = kind.value_or(Kind::kFile);
+  if (picture.kind != Kind::kFile) return picture;
+  if (text.empty()) return fail(ErrorCode::kUsage, "the NULL picture has no name");
+  picture.file = text;
+  return picture;
+}
+
+Result<Json> describe_null_picture(const NullPicture& picture) {
+  Json json = {{"kind", word_of(picture.kind)}};
+  if (picture.kind == Kind::kRandom) json["seed"] = picture.seed;
+  if (picture.kind == Kind::kFile) {
+    SACCADE_ASSIGN(const std::string hash, sha256_file(picture.file));
+    json["file_sha256"] = hash;
+  }
+  return json;
+}
+
+Result<Image> draw_null_picture(const NullPicture& picture, int width, int height,
+                                const DecodeOptions& decode) {
+  if (picture.kind == Kind::kFile) {
+    SACCADE_ASSIGN(DecodedImage decoded, decode_image_file(picture.file, decode));
+    return std::move(decoded.image);
+  }
+  Image image{.width = width, .height = height, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
+  const auto values = size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height);
+  const auto even = static_cast<uint8_t>(picture.kind == Kind::kWhite  ? 255
+                                         : picture.kind == Kind::kGrey ? 128
+                                                                       : 0);
+  image.pixels.assign(values, even);
+  if (picture.kind == Kind::kRandom) {
+    SplitMix random(picture.seed);
+    for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(random.next() >> 56);
+  }
+  return image;
+}
+
+Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
+                                               const Preprocessing& preprocessing) {
+  const int width = preprocessing.output_width();
+  const int height = preprocessing.output_height();
+  SACCADE_ASSIGN(
+      const Image image,
+      draw_null_picture(picture, width, height, pixel_options(preprocessing).decode).in("NULL picture"));
+  std::vector<float> pixels(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
+  SACCADE_TRY(preprocess(image, preprocessing, pixels).in("NULL picture"));
+  return pixels;
+}
+
+Result<std::vector<float>> null_picture_row(Encoder& encoder, const NullPicture& picture) {
+  SACCADE_ASSIGN(const std::vector<float> pixels, null_picture_pixels(picture, encoder.preprocessing()));
+  SACCADE_ASSIGN(const Matrix<float> rows,
+                 encoder.encode_images({pixels.data(), 1, static_cast<int64_t>(pixels.size())}));
+  return std::vector<float>(rows.row(0).begin(), rows.row(0).end());
+}
+
+std::vector<double> visualness_scores(std::span<const float> null_row, MatrixView<const float> texts) {
+  std::vector<double> scores;
+  for (int64_t i = 0; i < texts.rows(); ++i) {
+    double cosine = 0;
+    for (size_t d = 0; d < null_row.size(); ++d) cosine += static_cast<double>(null_row[d]) * texts.row(i)[d];
+    scores.push_back(1 - cosine);
+  }
+  return scores;
+}
+
+Result<std::optional<KeptVisualness>> read_kept_visualness(const fs::path& checkpoint,
+                                                           std::string_view fingerprint) {
+  SACCADE_ASSIGN(const Json json, read_saccade_file(checkpoint));
+  const auto found = json.find(kKey);
+  if (found == json.end() || found->is_null()) return std::optional<KeptVisualness>();
+  const std::string where = fmt::format("{}: \"{}\"", saccade_file(checkpoint).string(), kKey);
+  SACCADE_ASSIGN(const std::string of, json_field<std::string>(*found, "fingerprint").in(where));
+  if (of != fingerprint) return std::optional<KeptVisualness>();
+  SACCADE_ASSIGN(KeptVisualness kept, parse(*found).in(where));
+  return std::optional(std::move(kept));
+}
+
+Status write_kept_visualness(const fs::path& checkpoint, std::string_view fingerprint,
+                             const KeptVisualness& kept) {
+  SACCADE_ASSIGN(Json json, read_saccade_file(checkpoint));
+  json[kKey] = {{"fingerprint", fingerprint},
+                {"null_picture", kept.null_picture},
+                {"null_row", kept.null_row},
+                {"threshold", kept.threshold},
+                {"measured", kept.measured}};
+  return write_saccade_file(checkpoint, json);
+}
+
+}  // namespace saccade
