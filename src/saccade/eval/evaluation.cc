@@ -117,6 +117,10 @@ class Frame {
     Measured& one = datasets_[dataset];
     EmbedOptions embed = embed_;
     embed.progress_detail = fmt::format("{}, {}", one.described.name, model.name);
+    if (study_.takes_text_models() && encoder.info().image_height == 0) {
+      if (!one.task) SACCADE_TRY(settle(dataset, {}));
+      return study_.measure({context(dataset, model), encoder, EmbeddedRows{}, embed});
+    }
     const std::vector<ImageRef> pictures = study_.pictures(dataset);
     SACCADE_ASSIGN(EmbeddedPictures embedded, embed_pictures(encoder, pictures, embed, pool_));
     SACCADE_TRY(settle(dataset, embedded, pictures));

@@ -128,6 +128,8 @@ Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
 class Study {
  public:
   virtual ~Study() = default;
+  // Whether encoders of texts alone are measured too, which get no pictures.
+  [[nodiscard]] virtual bool takes_text_models() const { return false; }
   // What the run is called: "retrieval".
   [[nodiscard]] virtual std::string_view kind() const = 0;
   // "words", and the fields that tell one protocol from another.

@@ -5,17 +5,18 @@
 #include <numeric>
 
 #include "saccade/core/random.h"
+#include "saccade/eval/figures/resampling.h"
 
 namespace saccade {
-namespace {
 
-// How often each cluster is in resample `number`.
-void draw(uint64_t seed, int64_t number, std::vector<int32_t>& times) {
-  SplitMix random(seed, number);
+void draw_clusters(uint64_t seed, int64_t resample, std::span<int32_t> times) {
+  SplitMix random(seed, resample);
   std::ranges::fill(times, 0);
   const auto clusters = static_cast<uint32_t>(times.size());
   for (uint32_t i = 0; i < clusters; ++i) ++times[random.below(clusters)];
 }
+
+namespace {
 
 // The queries of a figure that is a median, ascending by value.
 struct SortedColumn {
@@ -91,17 +92,6 @@ double normal_below(double z) {
   return std::erfc(-z / std::sqrt(2.0)) / 2;
 }
 
-// The z with normal_below(z) = p, by halving; 0 < p < 1.
-double normal_quantile(double p) {
-  double low = -40;
-  double high = 40;
-  for (int i = 0; i < 100; ++i) {
-    const double middle = (low + high) / 2;
-    (normal_below(middle) < p ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
-
 // Without the resamples that have no such figure, ascending.
 std::vector<double> sorted_column(const Matrix<double>& rows, int64_t column) {
   std::vector<double> values;
@@ -154,6 +144,17 @@ void add_intervals(Figure& figure, std::span<const double> sorted, double accele
 
 }  // namespace
 
+// By halving.
+double normal_quantile(double p) {
+  double low = -40;
+  double high = 40;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (normal_below(middle) < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
 double quantile(std::span<const double> sorted, double share) {
   if (sorted.empty()) return Figure::kNone;
   const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
@@ -182,7 +183,7 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
   pool.parallel_for(several ? options.resamples : 0, 8, [&](int64_t begin, int64_t end) {
     std::vector<int32_t> times(static_cast<size_t>(sample.clusters));
     for (int64_t i = begin; i < end; ++i) {
-      draw(options.seed, i, times);
+      draw_clusters(options.seed, i, times);
       weigh(clusters, medians, times, result.resampled.row(i));
     }
   });
