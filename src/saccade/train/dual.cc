@@ -123,23 +123,8 @@ class DualTask : public TrainingTask {
     const Tensor ids = batch.ids.to(device_);
     const Tensor keep = batch.keep.defined() ? batch.keep.to(device_) : batch.keep;
     const Tensor images = normalize_rows(clip_images(model_, pixels, dtype_, keep));
-    const Tensor texts = normalize_rows(encode_texts(ids, batch.lengths));
+    const Tensor texts = normalize_rows(clip_texts_by_length(model_, ids, batch.lengths, dtype_));
     return info_nce(images, texts, model_.logit_scale().tensor(), batch.positives.to(device_));
-  }
-
-  // In a few parts, each padded to its own longest text; the texts come sorted by length.
-  [[nodiscard]] Tensor encode_texts(const Tensor& ids, const std::vector<int64_t>& lengths) const {
-    constexpr int64_t kParts = 4;
-    const int64_t n = ids.size(0);
-    std::vector<Tensor> rows;
-    for (int64_t part = 0; part < kParts; ++part) {
-      const int64_t first = n * part / kParts;
-      const int64_t last = n * (part + 1) / kParts;
-      if (first == last) continue;
-      const Tensor texts = ids.slice(0, first, last).slice(1, 0, lengths[static_cast<size_t>(last - 1)]);
-      rows.push_back(clip_texts(model_, texts, dtype_));
-    }
-    return torch::cat(rows);
   }
 
   Result<std::vector<OneCaptionRecall>> held_out_recalls() {

@@ -20,4 +20,17 @@ torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
   return (cross_entropy(logits, positives) + cross_entropy(logits.t(), transposed)) / 2;
 }
 
+torch::Tensor null_picture_loss(const torch::Tensor& images, const torch::Tensor& texts,
+                                const torch::Tensor& visual, const torch::Tensor& null_picture,
+                                const torch::Tensor& log_inverse_temperature, const torch::Tensor& pictures) {
+  const torch::Tensor rows =
+      at::where(visual.unsqueeze(1), images, null_picture.unsqueeze(0).expand_as(images));
+  torch::Tensor positives;
+  if (pictures.defined()) {
+    const torch::Tensor numbers = at::where(visual, pictures, at::full_like(pictures, -1));
+    positives = numbers.unsqueeze(0) == numbers.unsqueeze(1);
+  }
+  return info_nce(rows, texts, log_inverse_temperature, positives);
+}
+
 }  // namespace saccade

@@ -103,8 +103,8 @@ Status check_initial(const DualTrainingOptions& options, TrainingSetup& setup) {
 Result<Dataset> read_pictures(const DatasetSource& source) {
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   if (dataset.items.empty()) {
-    return fail(ErrorCode::kUsage, "{}: a test of composition, not images with their captions",
-                source.path.string());
+    return fail(ErrorCode::kUsage, "{}: {}, not images with their captions", source.path.string(),
+                dataset.sort());
   }
   return dataset;
 }

@@ -343,6 +343,21 @@ torch::Tensor clip_texts(const TrainedClip& model, const torch::Tensor& ids, at:
   return model.encode_texts(borrow_torch(places), dtype_of(dtype)).tensor();
 }
 
+torch::Tensor clip_texts_by_length(const TrainedClip& model, const torch::Tensor& ids,
+                                   const std::vector<int64_t>& lengths, at::ScalarType dtype) {
+  constexpr int64_t kParts = 4;
+  const int64_t n = ids.size(0);
+  std::vector<torch::Tensor> rows;
+  for (int64_t part = 0; part < kParts; ++part) {
+    const int64_t first = n * part / kParts;
+    const int64_t last = n * (part + 1) / kParts;
+    if (first == last) continue;
+    const int64_t longest = lengths[static_cast<size_t>(last - 1)];
+    rows.push_back(clip_texts(model, ids.slice(0, first, last).slice(1, 0, longest), dtype));
+  }
+  return torch::cat(rows);
+}
+
 }  // namespace saccade
 
 template class saccade::ClipModelOf<saccade::Variable>;

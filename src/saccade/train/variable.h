@@ -94,6 +94,9 @@ using TrainedClip = ClipModelOf<Variable>;
 torch::Tensor clip_images(const TrainedClip& model, const torch::Tensor& pixels, at::ScalarType dtype,
                           const torch::Tensor& keep = {});
 torch::Tensor clip_texts(const TrainedClip& model, const torch::Tensor& ids, at::ScalarType dtype);
+// The same of texts sorted by their lengths, in a few parts, each padded to its own longest text only.
+torch::Tensor clip_texts_by_length(const TrainedClip& model, const torch::Tensor& ids,
+                                   const std::vector<int64_t>& lengths, at::ScalarType dtype);
 
 }  // namespace saccade
 

@@ -2,10 +2,10 @@
 // that picture something from others (Verma et al. 2023, "Learning the Visualness of Text Using Large Vision-Language
 // Models", tables 2 to 4, A.5 and A.6).
 //
-// Every method gives a text a score and calls it visual above a threshold, which is chosen on validation texts. What a
-// checkpoint does follows from what it is: one that was trained for this (model/visualness.h) by its own NULL picture,
-// a classifier of texts by the probability of its visual class, any other dual encoder by the NULL picture of the
-// options.
+// Every method gives a text a score and calls it visual above a threshold, which is chosen on validation texts.
+// What a checkpoint does follows from what it is: one that was trained for this (model/visualness.h) goes by its own
+// NULL picture, a classifier of texts by the probability of its visual class, any other dual encoder by the NULL
+// picture of the options.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,124 @@
+// Training a dual encoder (CLIP's architecture) to tell texts that picture something from others (TIP-CLIP: Verma et
+// al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models").
+//
+// A visual text is trained towards its picture, any other towards one NULL picture. In one stage or two: many texts
+// with labels that a program gave, then fewer that people gave. A run folder holds
+//   run.json          the options, and hashes of all that is trained on
+//   automatic/        the first stage's training (loop.h), and
+//   human/            the second one's
+//   model/            the result: the last stage's best checkpoint by macro F1 on the validation texts, in the Hugging
+//                     Face layout, with the NULL picture's row and the threshold in saccade.json (model/visualness.h)
+//   lock              held while a process trains into the folder
+// The same command on the same folder goes on where it was. The order of texts is a function of seed and step alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/words.h"
+#include "saccade/data/dataset.h"
+#include "saccade/eval/rows/embed.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/visualness.h"
+
+namespace saccade {
+
+enum class VisualnessObjective {
+  kOwnPictures,  // a visual text's picture is its own
+  kOnePicture,  // all visual texts have one picture: the study's alternative, which tells classes apart and no pictures
+};
+std::span<const EnumWord<VisualnessObjective>> enum_words(VisualnessObjective);
+enum class VisualnessLoss {
+  kMultiPositive,  // every pair of a text with its picture is right, the NULL picture's too
+  kLiteral,        // equation 1 as it is printed: in a batch, a pair alone is right
+};
+std::span<const EnumWord<VisualnessLoss>> enum_words(VisualnessLoss);
+enum class TrainedPart {
+  kBoth,  // both towers, as the study
+  kText,  // the text tower and the temperature; pictures are encoded once, and an index of them stays good
+};
+std::span<const EnumWord<TrainedPart>> enum_words(TrainedPart);
+
+struct VisualnessStage {
+  std::vector<DatasetSource> datasets;  // of rated texts; none: no such stage
+  double epochs = 0;
+};
+
+struct VisualnessTrainingOptions {
+  std::string
+      checkpoint;  // to begin with, as find_checkpoint takes it; CLIP's architecture, Hugging Face's layout
+  VisualnessStage automatic = {.datasets = {}, .epochs = 5};
+  VisualnessStage human = {.datasets = {}, .epochs = 2};
+  std::vector<DatasetSource>
+      validation;  // choose the threshold and the best checkpoint; their texts are not trained on
+  std::filesystem::path run;
+
+  NullPicture null_picture = {};
+  VisualnessObjective objective = VisualnessObjective::kOwnPictures;
+  VisualnessLoss loss = VisualnessLoss::kMultiPositive;
+  TrainedPart part = TrainedPart::kBoth;
+
+  // The study's: Adam from 5e-5 on. It states no batch, no warm-up and no schedule: these are ours.
+  double learning_rate = 5e-5;
+  double warmup = 0;
+  double weight_decay = 0;
+  double max_gradient_norm = 1;
+  int64_t batch = 128;
+  uint64_t seed = 1;
+  Precision precision = Precision::kBf16;  // of the matrix products; evaluations and weights are fp32
+  std::string device = "cpu";
+  int threads = 0;
+  bool dry_run = false;
+  EmbedOptions embed = {};  // cache, decoders and warnings of the pictures' encoding
+  FingerprintMemory fingerprints = {};
+};
+
+// What the validation texts said of a checkpoint.
+struct VisualnessFigures {
+  double f1 = 0;
+  double precision = 0;
+  double recall = 0;
+  double accuracy = 0;
+  double threshold = 0;
+  int64_t texts = 0;
+  double mrr = 0;  // of each visual text's picture among those of all; NaN without pictures
+  int64_t pictures = 0;
+};
+
+struct VisualnessStageReport {
+  std::string name;  // "automatic", "human"
+  int64_t visual = 0;
+  int64_t non_visual = 0;
+  std::vector<Exclusion> excluded;
+  int64_t steps = 0;
+  int64_t best_step = 0;
+  double last_loss = 0;
+  VisualnessFigures best;
+};
+
+struct VisualnessTrainingReport {
+  bool finished = false;
+  VisualnessFigures before;                   // of the checkpoint that it began with
+  std::vector<VisualnessStageReport> stages;  // those begun
+  std::filesystem::path model;
+};
+
+// As `train visualness --json` prints it.
+Json visualness_training_json(const VisualnessTrainingReport& report);
+
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage where a stage or the
+// validation has texts of one class only, or fewer than a batch; where the NULL picture is, for the encoder, one of
+// the training's pictures; and for datasets of other sorts. kUnsupported for checkpoints of other families and layouts.
+// A folder with a training of other options or data is refused (kMismatch, naming what differs). What is refused
+// leaves all as it was. Cost: pictures are read and encoded once; training both towers reads them again each epoch.
+Result<VisualnessTrainingReport> train_visualness(const VisualnessTrainingOptions& options,
+                                                  const ProgressCallback& progress, std::stop_token stop);
+
+}  // namespace saccade

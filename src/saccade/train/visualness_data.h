@@ -1,0 +1,64 @@
+// What a training of visualness reads: the checkpoint it begins with, texts, pictures and their rows.
+// Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/model/locate.h"
+#include "saccade/text/tokenizer.h"
+#include "saccade/train/torch.h"
+#include "saccade/train/visualness.h"
+
+namespace saccade {
+
+inline constexpr const char* kVisualnessKind = "train visualness";
+inline constexpr const char* kVisualnessStageKind = "train visualness, a stage";
+
+struct VisualnessExample {
+  TokenizedText text;
+  bool visual = false;
+  int64_t picture = -1;  // in VisualnessData::pictures; -1: none, or the NULL picture
+};
+
+struct VisualnessExamples {
+  std::string name;
+  std::vector<VisualnessExample> items;
+  std::vector<Exclusion> excluded;
+  Json described;  // datasets and their hashes
+  [[nodiscard]] int64_t count(bool visual) const;
+  void exclude(const std::string& reason, const std::string& example);
+};
+
+struct VisualnessData {
+  std::filesystem::path checkpoint;
+  LoadedEncoder loaded;
+  ClipConfig config;
+  std::map<std::string, std::string> files;  // of the checkpoint, beside the weights: name -> content
+  std::vector<VisualnessExamples> stages;    // those asked for, in order
+  VisualnessExamples validation;
+
+  std::vector<ImageRef> pictures;  // each once
+  Matrix<float> picture_rows;      // [pictures, dim], by the checkpoint
+  std::vector<float> null_pixels;  // [3 * side * side]
+  std::vector<float> null_row;     // [dim], by the checkpoint
+  int64_t common_picture = -1;     // of kOnePicture
+  Json description;                // of run.json, without what the stages alone are
+};
+
+// Reads and checks everything. Writes nothing but the cache of rows.
+Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& options, ThreadPool& pool,
+                                            const ProgressCallback& progress, std::stop_token stop);
+
+}  // namespace saccade
