@@ -96,6 +96,7 @@ std::string navigation(const std::string& body) {
       Entry{"matches", "Nothing matches"},
       Entry{"speed", "Speed"},
       Entry{"length", "Effective length"},
+      Entry{"visualness", "Visualness"},
       Entry{"queries", "Best and worst"},
       Entry{"maps", "Maps"},
       Entry{"training", "Training"},
@@ -234,6 +235,8 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   body += matches_section(data, page);
   body += speed_section(data, page);
   body += length_section(data, page);
+  SACCADE_ASSIGN(const std::string visualness, visualness_section(data, page));
+  body += visualness;
   SACCADE_ASSIGN(const std::string examples, examples_section(data, options, pool, progress, stop));
   body += examples;
   SACCADE_ASSIGN(const std::string maps, maps_section(data, options, page, pool, progress, stop));

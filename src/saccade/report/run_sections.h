@@ -70,6 +70,7 @@ Result<std::string> heads_section(const ReportData& data, const RunPageOptions& 
                                   ThreadPool& pool, const ProgressCallback& progress,
                                   const std::stop_token& stop);
 std::string length_section(const ReportData& data, PageBuilder& page);
+Result<std::string> visualness_section(const ReportData& data, PageBuilder& page);
 Result<std::string> maps_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                  ThreadPool& pool, const ProgressCallback& progress,
                                  const std::stop_token& stop);
