@@ -23,6 +23,7 @@
 #include "command.h"
 #include "npy.h"
 #include "number.h"
+#include "texts.h"
 
 namespace saccade::app {
 namespace {
@@ -122,17 +123,8 @@ Result<Embedded> embed_texts(const EmbedArguments& arguments, Encoder& encoder, 
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files: it cannot read text");
   }
-  SACCADE_ASSIGN(const std::string text, read_file(arguments.texts));
   Embedded result;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    result.names.push_back(std::move(line));
-    begin = end + 1;
-  }
-  if (result.names.empty())
-    return fail(ErrorCode::kBadData, "{} is empty, expected a text a line", arguments.texts);
+  SACCADE_ASSIGN(result.names, read_texts(arguments.texts));
 
   const std::stop_token stop = session.interrupts.stop_cleanly();
   ProgressLine progress(session.quiet);

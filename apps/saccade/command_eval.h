@@ -13,5 +13,6 @@ void add_eval_length_command(CLI::App& eval, Command& chosen);
 void add_eval_matches_command(CLI::App& eval, Command& chosen);
 void add_eval_speed_command(CLI::App& eval, Command& chosen);
 void add_eval_advise_command(CLI::App& eval, Command& chosen);
+void add_eval_visualness_command(CLI::App& eval, Command& chosen);
 
 }  // namespace saccade::app

@@ -210,6 +210,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_train_dual_command(*group, chosen);
   add_train_head_command(*group, chosen);
+  add_train_visualness_command(*group, chosen);
 }
 
 }  // namespace saccade::app

@@ -20,4 +20,6 @@ void add_step_options(CLI::App& command, TrainingLoopOptions& options);
 
 void add_train_head_command(CLI::App& train, Command& chosen);
 
+void add_train_visualness_command(CLI::App& train, Command& chosen);
+
 }  // namespace saccade::app

@@ -1,0 +1,124 @@
+// saccade visualness: a score for each text, of whether it pictures anything.
+#include "command_visualness.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/model/visualness.h"
+
+#include "checkpoint.h"
+#include "texts.h"
+
+namespace saccade::app {
+namespace {
+
+struct VisualnessArguments {
+  std::vector<std::string> words;
+  std::string texts;
+  std::string checkpoint;
+  std::string null_picture;
+  EncoderChoice encoder;
+  bool json = false;
+};
+
+struct Scored {
+  std::vector<std::string> texts;
+  std::vector<double> scores;
+  std::optional<double> threshold;
+  int64_t cut = 0;
+};
+
+Result<Scored> score(const VisualnessArguments& arguments, Session& session) {
+  Scored result;
+  result.texts = arguments.words;
+  if (!arguments.texts.empty()) {
+    SACCADE_ASSIGN(result.texts, read_texts(arguments.texts));
+  }
+  if (result.texts.empty())
+    return fail(ErrorCode::kUsage, "no texts: as arguments, or a file's lines with --texts");
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
+  Encoder& encoder = *loaded.encoder;
+  if (encoder.tokenizer() == nullptr)
+    return fail(ErrorCode::kUsage, "{}: no tokenizer files, so no texts", loaded.id.path);
+  SACCADE_ASSIGN(const auto kept, read_kept_visualness(loaded.id.path, encoder.info().fingerprint));
+  std::vector<float> null_row;
+  if (!arguments.null_picture.empty()) {
+    SACCADE_ASSIGN(const NullPicture picture, parse_null_picture(arguments.null_picture));
+    SACCADE_ASSIGN(null_row, null_picture_row(encoder, picture));
+  } else if (kept) {
+    null_row = kept->null_row;
+    result.threshold = kept->threshold;
+  } else {
+    return fail(
+        ErrorCode::kUsage,
+        "{}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint that is; "
+        "--null random scores by this one as it is, without a threshold",
+        loaded.id.path);
+  }
+  std::vector<TokenizedText> tokenized;
+  for (const std::string& text : result.texts) {
+    tokenized.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
+    if (tokenized.back().dropped > 0) ++result.cut;
+  }
+  SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(tokenized));
+  result.scores = visualness_scores(null_row, rows.view());
+  if (result.cut > 0) {
+    session.messages.warning(fmt::format("{} of {} cut: the model reads {} tokens",
+                                         counted(result.cut, "text"), count_text(std::ssize(result.texts)),
+                                         encoder.info().context));
+  }
+  return result;
+}
+
+Result<int> run(const VisualnessArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const Scored scored, score(arguments, session));
+  if (arguments.json) {
+    Json texts = Json::array();
+    for (size_t i = 0; i < scored.texts.size(); ++i) {
+      Json entry = {{"text", scored.texts[i]}, {"score", scored.scores[i]}};
+      entry["visual"] = scored.threshold ? Json(scored.scores[i] > *scored.threshold) : Json();
+      texts.push_back(std::move(entry));
+    }
+    SACCADE_TRY(session.out.write_json(
+        {{"threshold", scored.threshold ? Json(*scored.threshold) : Json()}, {"texts", std::move(texts)}}));
+    return kDone;
+  }
+  std::string text;
+  for (size_t i = 0; i < scored.texts.size(); ++i) {
+    const std::string_view verdict = !scored.threshold                      ? ""
+                                     : scored.scores[i] > *scored.threshold ? "visual"
+                                                                            : "-";
+    text += fmt::format("{:.4f}  {:<6}  {}\n", scored.scores[i], verdict, one_line(scored.texts[i]));
+  }
+  SACCADE_TRY(session.out.write(text));
+  return kDone;
+}
+
+}  // namespace
+
+void add_visualness_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<VisualnessArguments>();
+  CLI::App* command =
+      app.add_subcommand("visualness", "Score texts by whether they picture anything, and tell which do");
+  command->add_option("TEXT", arguments->words, "texts, one an argument");
+  command->add_option("--texts", arguments->texts, "file with one text a line")->excludes("TEXT");
+  command
+      ->add_option("-m,--model", arguments->checkpoint,
+                   "checkpoint that `saccade train visualness` made: a folder, or OWNER/NAME[@REVISION]")
+      ->required();
+  command->add_option(
+      "--null", arguments->null_picture,
+      "score by this NULL picture, without a threshold: random, random:SEED, grey, black, white, or a "
+      "file (default: the checkpoint's own, with its threshold)");
+  add_encoder_options(*command, arguments->encoder);
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+}
+
+}  // namespace saccade::app
