@@ -50,7 +50,7 @@ TEST_F(InitialWeights, AreTakenBitForBit) {
   EXPECT_EQ(read(report.model / "model.safetensors"), read(checkpoint_ / "model.safetensors"));
   // Weights in 16 bits are widened.
   untouched.run = data_.folder() / "half";
-  untouched.weights = "fp16";
+  untouched.weights = WeightsFormat::kFp16;
   const fs::path half = train(untouched).model;
   untouched.initial = half;
   untouched.run = data_.folder() / "half again";
