@@ -76,7 +76,7 @@ std::string answer_text(const Evaluation& evaluation) {
     }
     text += exclusions_text(dataset);
   }
-  return text + protocol_text(evaluation);
+  return text;
 }
 
 Result<int> run(const MatchesArguments& arguments, Session& session) {

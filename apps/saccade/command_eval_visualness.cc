@@ -92,7 +92,7 @@ std::string answer_text(const Evaluation& evaluation) {
   std::string text;
   for (const RunDataset& dataset : evaluation.info.datasets)
     text += dataset_text(dataset, evaluation.metrics);
-  return text + protocol_text(evaluation);
+  return text;
 }
 
 Result<Evaluation> measure(const VisualnessArguments& arguments, Session& session, ProgressLine& progress) {
