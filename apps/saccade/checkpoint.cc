@@ -1,6 +1,10 @@
 #include "checkpoint.h"
 
+#include <string>
+#include <vector>
+
 #include "saccade/model/precision.h"
+#include "saccade/model/precision_choice.h"
 
 #include "choice.h"
 #include "number.h"
@@ -9,17 +13,43 @@ namespace saccade::app {
 
 EncoderOptions options_of(const EncoderChoice& choice) {
   EncoderOptions options;
-  options.precision = choice.precision;
+  options.precision = choice.precision.value_or(Precision::kFp32);
   options.threads = choice.threads;
   options.fingerprints = user_fingerprint_memory();
   return options;
 }
 
 void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
-  add_choice(command, "--precision", choice.precision, "number format of the encoder's arithmetic");
+  std::vector<std::string> words;
+  for (const EnumWord<Precision>& entry : kPrecisionWords) words.emplace_back(entry.word);
+  words.emplace_back("auto");
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&choice](const std::string& word) {
+            choice.precision = from_word<Precision>(word);
+            choice.fastest = !choice.precision;
+          },
+          "number format of the encoder's arithmetic; auto: the fastest here that keeps fp32's vectors (default: "
+          "fp32, or what the collection was made with)")
+      ->check(CLI::IsMember(std::move(words)));
+  add_threads_option(command, choice);
+}
+
+void add_threads_option(CLI::App& command, EncoderChoice& choice) {
   command.add_option("--threads", choice.threads, "number of threads; 0: one for each processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
+}
+
+Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages) {
+  if (!choice.fastest) return {};
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named.string()));
+  SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options_of(choice)));
+  messages.info(precision_choice_text(chosen));
+  choice.precision = chosen.taken;
+  choice.fastest = false;
+  return {};
 }
 
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,

@@ -21,17 +21,22 @@ inline constexpr const char* kCheckpointHelp =
     "checkpoint: a folder, or OWNER/NAME[@REVISION] of the hub's cache";
 
 struct EncoderChoice {
-  Precision precision = Precision::kFp32;
+  std::optional<Precision> precision;  // nothing: not given
+  bool fastest = false;  // --precision auto: choose_precision (model/precision_choice.h) says which
   int threads = 0;
 };
 
 // With what the user's cache remembers of checkpoints' files.
 EncoderOptions options_of(const EncoderChoice& choice);
 
-// --precision and --threads, for every command that loads an encoder.
+// --threads, and --precision with it, for every command that loads an encoder.
+void add_threads_option(CLI::App& command, EncoderChoice& choice);
 void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 
-// `named` as for find_checkpoint. The fingerprint is taken from what is remembered of files that have not
+// Settles what --precision auto is for a checkpoint, and says so. Whatever was given otherwise stays.
+Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages);
+
+// `named` as for find_checkpoint; in fp32 where no precision was given or settled. The fingerprint is taken from what is remembered of files that have not
 // changed since, or from every byte: where it is what a collection is bound to from then on.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte = false);

@@ -10,6 +10,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/filter.h"
 #include "saccade/collection/verify.h"
+#include "saccade/model/precision.h"
 
 #include "command.h"
 #include "number.h"
@@ -50,7 +51,8 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                   {{"background", word_of(info.settings.background)},
                    {"apply_orientation", info.settings.apply_orientation},
                    {"fast_decode", info.settings.fast_decode},
-                   {"int8_rows", word_of(info.settings.int8_rows)}}},
+                   {"int8_rows", word_of(info.settings.int8_rows)},
+                   {"precision", word_of(info.settings.precision)}}},
                  {"items", summary.items},
                  {"distinct_contents", summary.distinct_contents},
                  {"captions", summary.captions},

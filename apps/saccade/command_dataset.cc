@@ -199,7 +199,9 @@ Result<int> run_audit(const DatasetArguments& arguments, Session& session) {
   AuditOptions options;
   LoadedEncoder loaded;
   if (!arguments.checkpoint.empty()) {
-    SACCADE_ASSIGN(loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
+    EncoderChoice choice = arguments.encoder;
+    SACCADE_TRY(settle_precision(arguments.checkpoint, choice, session.messages));
+    SACCADE_ASSIGN(loaded, load_checkpoint(arguments.checkpoint, choice));
     options.tokenizer = loaded.encoder->tokenizer();
     options.context = loaded.encoder->info().context;
     options.preprocessing = loaded.encoder->preprocessing();

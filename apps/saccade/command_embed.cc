@@ -169,7 +169,7 @@ Status write_rows(const std::filesystem::path& output, const Embedded& embedded,
                             {"names", dump_json(names)}});
 }
 
-Result<int> run_embed(const EmbedArguments& arguments, Session& session) {
+Result<int> run_embed(EmbedArguments& arguments, Session& session) {
   if (arguments.images.empty() == arguments.texts.empty()) {
     return fail(ErrorCode::kUsage, "give either --images or --texts");
   }
@@ -182,6 +182,7 @@ Result<int> run_embed(const EmbedArguments& arguments, Session& session) {
   if (checkpoint.empty()) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
+  SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_ASSIGN(const Embedded embedded, arguments.texts.empty()
                                               ? embed_images(arguments, *loaded.encoder, session)

@@ -16,8 +16,13 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/collection/late_item.h"
+#include "saccade/collection/walk.h"
+#include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/data/dataset.h"
+#include "saccade/image/read_pixels.h"
+#include "saccade/model/precision.h"
+#include "saccade/model/receipt.h"
 #include "saccade/search/background.h"
 
 #include "checkpoint.h"
@@ -196,6 +201,26 @@ void measure(const std::filesystem::path& folder, Encoder& encoder, ThreadPool& 
   }
 }
 
+// How near the rows of the user's own pictures are to fp32's: of the first that can be read. Nothing where there is none.
+Result<std::optional<RowAgreement>> sample_receipt(Encoder& encoder, const std::string& checkpoint,
+                                                   const std::vector<std::filesystem::path>& inputs,
+                                                   const IndexArguments& arguments, ThreadPool& pool) {
+  constexpr size_t kPictures = 16;
+  const IngestOptions& options = arguments.ingest;
+  const auto files =
+      first_pictures(inputs, kPictures, {options.follow_links, options.hidden, arguments.collection});
+  const PixelOptions reading = pixel_options(encoder.preprocessing(), options.limits);
+  const PixelBatch batch = read_pixels(
+      static_cast<int64_t>(files.size()),
+      [&](int64_t number) { return read_file(files[static_cast<size_t>(number)], options.limits.max_bytes); },
+      reading, pool);
+  if (batch.which.empty()) return std::nullopt;
+  EncoderChoice exact = arguments.encoder;
+  exact.precision = Precision::kFp32;
+  SACCADE_ASSIGN(const LoadedEncoder reference, load_checkpoint(checkpoint, exact));
+  return picture_agreement(encoder, *reference.encoder, batch.rows());
+}
+
 Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::vector<std::filesystem::path> inputs;
   for (const std::string& path : arguments.paths) {
@@ -216,6 +241,9 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
     SACCADE_TRY(check_settled(arguments, info.settings));
     SACCADE_ASSIGN(checkpoint, checkpoint_of(info.checkpoint, arguments.checkpoint));
+    // The collection's own precision, or what was asked for: whether that is mixed in, ingest() says.
+    if (!arguments.encoder.precision) arguments.encoder.precision = info.settings.precision;
+    arguments.encoder.fastest = false;
   } else {
     SACCADE_TRY(check_any_input(inputs));  // a mistyped path is no reason to make a collection
     if (checkpoint.empty()) {
@@ -223,12 +251,14 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     }
   }
   const bool fresh = !is_collection(arguments.collection);
+  SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
   warn_of_separate_spaces(loaded, session.messages);
   warn_of_guessed_preprocessing(loaded, session.messages);
   IngestSettings settings;
   if (!is_collection(arguments.collection)) {
     SACCADE_ASSIGN(settings, new_settings(arguments, *loaded.encoder));
+    settings.precision = loaded.encoder->info().precision;
   }
   SACCADE_ASSIGN(CollectionWriter collection,
                  CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));
@@ -236,6 +266,16 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   ThreadPool pool(arguments.encoder.threads);
   DecodeOptions& limits = arguments.ingest.limits;
   limits.processes = session.decoders.start(session.messages, limits.max_pixels);
+  if (loaded.encoder->info().precision != Precision::kFp32) {
+    const auto sample = sample_receipt(*loaded.encoder, loaded.id.path, inputs, arguments, pool);
+    if (!sample) {
+      session.messages.warning("what the precision costs is not known: " + sample.error().message);
+    } else if (*sample) {
+      session.messages.info(fmt::format("{}: cosines of the first pictures' rows to fp32's: {}",
+                                        word_of(loaded.encoder->info().precision),
+                                        agreement_text(**sample, "picture")));
+    }
+  }
   ProgressLine progress(session.quiet);
   auto report = ingest(collection, *loaded.encoder, inputs, arguments.ingest, pool, progress.callback(),
                        session.interrupts.stop_cleanly());
@@ -323,6 +363,8 @@ void add_index_command(CLI::App& app, Command& chosen) {
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);
+  command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
+                    "take pictures in with another --precision than the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_index(*arguments, session); };

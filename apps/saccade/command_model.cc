@@ -14,6 +14,8 @@
 #include "saccade/model/conform_record.h"
 #include "saccade/model/effective_length.h"
 #include "saccade/model/outline.h"
+#include "saccade/model/precision.h"
+#include "saccade/model/receipt.h"
 
 #include "checkpoint.h"
 #include "number.h"
@@ -60,7 +62,21 @@ Json measured_json(const std::vector<MeasuredLength>& measured) {
   return list;
 }
 
-Result<int> run_show(const ModelArguments& arguments, Session& session) {
+// What the precision costs, over pictures and texts that come with the program.
+std::string receipt_text(const PrecisionReceipt& receipt) {
+  std::string text;
+  const auto add = [&](const std::optional<RowAgreement>& agreement, std::string_view what) {
+    if (!agreement) return;
+    text += fmt::format("{:<14} cosines to fp32's rows: {}\n", word_of(receipt.precision),
+                        agreement_text(*agreement, what));
+  };
+  add(receipt.pictures, "picture");
+  add(receipt.texts, "text");
+  return text;
+}
+
+Result<int> run_show(ModelArguments& arguments, Session& session) {
+  SACCADE_TRY(settle_precision(arguments.checkpoint, arguments.encoder, session.messages));
   std::string remembered;
   if (arguments.verify) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(arguments.checkpoint));
@@ -70,6 +86,13 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                  load_checkpoint(arguments.checkpoint, arguments.encoder, arguments.verify));
   if (arguments.verify) warn_of_wrong_memory(remembered, loaded, session);
   const EncoderInfo& info = loaded.encoder->info();
+  std::optional<PrecisionReceipt> receipt;
+  if (info.precision != Precision::kFp32) {
+    EncoderChoice exact = arguments.encoder;
+    exact.precision = Precision::kFp32;
+    SACCADE_ASSIGN(const LoadedEncoder reference, load_checkpoint(arguments.checkpoint, exact));
+    SACCADE_ASSIGN(receipt, bundled_receipt(*loaded.encoder, *reference.encoder));
+  }
   const std::string preprocessing = loaded.encoder->preprocessing().describe();
   const Tokenizer* tokenizer = loaded.encoder->tokenizer();
   SACCADE_ASSIGN(const CheckpointOutline outline, outline_checkpoint(loaded.id.path));
@@ -97,6 +120,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
                        {"vocabulary", tokenizer == nullptr ? Json() : Json(tokenizer->vocabulary_size())},
                        {"reference", reference},
                        {"conforms", conformance_json(conformance)},
+                       {"receipt", receipt ? receipt_json(*receipt) : Json()},
                        {"effective_length", measured_json(measured)}};
     SACCADE_TRY(session.out.write_json(json));
     return kDone;
@@ -124,6 +148,7 @@ Result<int> run_show(const ModelArguments& arguments, Session& session) {
     text += fmt::format("reads          {}\n", one_line(measured_length_text(length)));
   }
   text += conformance_text(conformance, reference, arguments.checkpoint);
+  if (receipt) text += receipt_text(*receipt);
   SACCADE_TRY(session.out.write(text));
   return kDone;
 }
@@ -140,10 +165,11 @@ void remember(const ConformReport& report, const std::filesystem::path& folder,
   if (!remembered) session.messages.warning("not remembered: " + remembered.error().message);
 }
 
-Result<int> run_conform(const ModelArguments& arguments, Session& session) {
+Result<int> run_conform(ModelArguments& arguments, Session& session) {
   ConformOptions options;
   options.io = arguments.io;
-  options.encoder.precision = arguments.encoder.precision;
+  SACCADE_TRY(settle_precision(arguments.checkpoint, arguments.encoder, session.messages));
+  options.encoder.precision = arguments.encoder.precision.value_or(Precision::kFp32);
   options.encoder.threads = arguments.encoder.threads;
   options.tolerance = arguments.tolerance;
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(arguments.checkpoint));
@@ -177,7 +203,7 @@ Result<int> run_conform(const ModelArguments& arguments, Session& session) {
   return report.ok ? kDone : kFailed;
 }
 
-using Run = Result<int> (*)(const ModelArguments&, Session&);
+using Run = Result<int> (*)(ModelArguments&, Session&);
 
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
                    const std::shared_ptr<ModelArguments>& arguments, Command& chosen, Run run) {

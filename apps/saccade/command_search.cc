@@ -100,6 +100,10 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
 
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info().checkpoint, arguments.checkpoint));
+  if (!arguments.encoder.precision && !arguments.encoder.fastest) {
+    arguments.encoder.precision = collection.info().settings.precision;
+  }
+  SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
   query.measured_length = measured_length_of(loaded, session.messages);

@@ -7,6 +7,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/files.h"
 #include "saccade/core/user_folders.h"
+#include "saccade/model/precision.h"
 
 #include "choice.h"
 #include "number.h"
@@ -46,7 +47,9 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
       "-m,--model", options.checkpoints,
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   command.add_option("--dataset", options.datasets, "datasets (docs/datasets.md): PATH or PATH#split=NAME");
-  add_encoder_options(command, arguments.encoder);
+  add_choices(command, "--precision", options.precisions,
+              "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");
+  add_threads_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
              "what to lay transparent pictures on: white, or what the checkpoint says");
   command.add_flag("--as-stored", options.embed.as_stored,
@@ -85,7 +88,9 @@ void add_run_options(CLI::App& command, EvalArguments& arguments) {
 EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,
                                      ProgressLine& progress) {
   EvaluationOptions options = arguments.evaluation;
-  options.embed.precision = arguments.encoder.precision;
+  // One named twice is measured once.
+  std::ranges::sort(options.precisions);
+  options.precisions.erase(std::ranges::unique(options.precisions).begin(), options.precisions.end());
   options.embed.cache = embedding_cache_folder(arguments);
   options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
   options.embed.processes = session.decoders.start(session.messages);

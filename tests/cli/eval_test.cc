@@ -105,6 +105,16 @@ TEST_F(EvalCommand, RetrievalTakesPoliciesAndSeveralModels) {
   EXPECT_FALSE(fs::exists(folder_ / "home/.cache/saccade"));
 }
 
+TEST_F(EvalCommand, RetrievalComparesPrecisions) {
+  const Outcome outcome = run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "set.jsonl",
+                               "--precision", "fp32", "int8", "--resamples", "50", "--no-cache"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("model-fp32 - model-int8, text to image, R@1: [-+]0\\.[0-9]+ \\["));
+  EXPECT_EQ(run({"eval", "retrieval", "-m", "model", "--dataset", "set.jsonl", "--precision", "int4"}).code,
+            2);
+}
+
 TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
   // A picture without captions, which a manifest may hold.
   write("alone.jsonl",

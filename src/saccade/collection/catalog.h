@@ -14,6 +14,7 @@
 #include "saccade/index/late_rows.h"
 #include "saccade/index/patch_pool.h"
 #include "saccade/model/checkpoint_id.h"
+#include "saccade/model/encoder.h"
 
 namespace saccade {
 
@@ -62,6 +63,7 @@ struct IngestSettings {
   bool fast_decode = false;
   std::optional<LateSettings> late;  // nothing: the collection has one row an item
   Int8Policy int8_rows = Int8Policy::kAuto;
+  Precision precision = Precision::kFp32;  // of the encoder's products
 };
 
 // The content of collection.json.

@@ -16,6 +16,7 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/collection/walk.h"
 #include "saccade/core/files.h"
+#include "saccade/model/precision.h"
 
 namespace saccade {
 namespace {
@@ -208,6 +209,15 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   const CheckpointId given{encoder_.info().family, "", encoder_.info().fingerprint, encoder_.info().dim};
   SACCADE_TRY(
       check_same_checkpoint(info, given).in(fmt::format("collection {}", collection_.folder().string())));
+  const Precision precision = encoder_.info().precision;
+  if (precision != info.settings.precision && !options_.mix_precisions) {
+    return fail(
+        ErrorCode::kMismatch,
+        "collection {}: its rows were made in {}, the encoder computes in {}: load it in {}, or ask for "
+        "both to be mixed",
+        collection_.folder().string(), word_of(info.settings.precision), word_of(precision),
+        word_of(info.settings.precision));
+  }
   if (info.settings.late) SACCADE_TRY(check_grid(encoder_, *info.settings.late));
 
   const WalkOptions walking{options_.follow_links, options_.hidden, collection_.folder()};

@@ -33,6 +33,8 @@ struct IngestOptions {
   bool follow_links = false;
   // Take in files and folders whose names begin with a dot, when found in folders.
   bool hidden = false;
+  // Take rows of an encoder of another precision than the collection's; otherwise one is kMismatch.
+  bool mix_precisions = false;
   // Read captions from "picture.txt" or "picture.jpg.txt" beside "picture.jpg", of at most 64 KiB.
   bool sidecar_captions = true;
   // Captions from elsewhere (a manifest), by path, absolute or relative to the working directory; they win

@@ -438,6 +438,33 @@ TEST_F(IngestTest, RefusesAnotherEncoder) {
   EXPECT_EQ(report.error().code, ErrorCode::kMismatch);
 }
 
+TEST_F(IngestTest, RefusesAnotherPrecisionUnlessTold) {
+  add("a.png", 1);
+  ASSERT_OK(run());
+  EXPECT_EQ(read_collection_info(folder_)->settings.precision, Precision::kFp32);
+  add("b.png", 2);
+  encoder_.set_precision(Precision::kInt8);
+  const auto refused = run();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
+  EXPECT_THAT(refused.error().message, HasSubstr("its rows were made in fp32, the encoder computes in int8"));
+  IngestOptions options;
+  options.mix_precisions = true;
+  const auto mixed = run(options);
+  ASSERT_OK(mixed);
+  EXPECT_EQ(mixed->added, 1);
+  // What collection.json says of another program's precision is not guessed at.
+  const fs::path file = folder_ / "collection.json";
+  Json json = read_json(file).value();
+  EXPECT_EQ(json["settings"]["precision"], "fp32");
+  json["settings"]["precision"] = "int4";
+  test::write_text(file, dump_json(json));
+  EXPECT_EQ(read_collection_info(folder_).error().code, ErrorCode::kUnsupported);
+  json["settings"].erase("precision");  // as collections were written before
+  test::write_text(file, dump_json(json));
+  EXPECT_EQ(read_collection_info(folder_)->settings.precision, Precision::kFp32);
+}
+
 TEST_F(IngestTest, LimitsHoldAndLargePicturesPassOneAtATime) {
   add("small.png", 1);
   test::write_text(pictures_ / "large.png", encode_png(test::striped_image(2, 600, 500)).value());

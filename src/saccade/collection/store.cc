@@ -8,6 +8,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/model/precision.h"
 
 namespace saccade::store {
 namespace {
@@ -103,6 +104,14 @@ Result<CollectionInfo> parse_info(const Json& json) {
   if (settings.contains("int8_rows")) {
     SACCADE_ASSIGN(info.settings.int8_rows, word_field<Int8Policy>(settings, "int8_rows"));
   }
+  // Collections from before it was kept say nothing.
+  SACCADE_ASSIGN(const std::string precision, json_field_or<std::string>(settings, "precision", "fp32"));
+  const auto known = from_word<Precision>(precision);
+  if (!known) {
+    return fail(ErrorCode::kUnsupported, "\"precision\" is \"{}\", this program knows fp32, bf16 and int8",
+                precision);
+  }
+  info.settings.precision = *known;
   if (settings.contains("late")) {
     SACCADE_ASSIGN(info.settings.late, parse_late(settings["late"]).in("late"));
   }
@@ -196,7 +205,8 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
                 {{"apply_orientation", info.settings.apply_orientation},
                  {"background", word_of(info.settings.background)},
                  {"fast_decode", info.settings.fast_decode},
-                 {"int8_rows", word_of(info.settings.int8_rows)}}}};
+                 {"int8_rows", word_of(info.settings.int8_rows)},
+                 {"precision", word_of(info.settings.precision)}}}};
   if (const auto& late = info.settings.late) {
     json["settings"]["late"] = {{"precision", word_of(late->precision)},
                                 {"pooling", kGridMean},

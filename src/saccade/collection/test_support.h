@@ -66,6 +66,7 @@ class FakeEncoder : public Encoder {
     preprocessing_.crop_height = preprocessing_.crop_width = 16;
   }
   [[nodiscard]] const EncoderInfo& info() const override { return info_; }
+  void set_precision(Precision precision) { info_.precision = precision; }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
   [[nodiscard]] const Tokenizer* tokenizer() const override { return nullptr; }
 

@@ -113,4 +113,14 @@ WalkResult walk(std::span<const fs::path> inputs, const WalkOptions& options, st
   return walker.result();
 }
 
+std::vector<std::string> first_pictures(std::span<const fs::path> inputs, size_t most,
+                                        const WalkOptions& options) {
+  std::stop_source enough;
+  WalkResult found = walk(inputs, options, enough.get_token(), [&](int64_t count) {
+    if (count >= static_cast<int64_t>(most)) enough.request_stop();
+  });
+  if (found.files.size() > most) found.files.resize(most);
+  return std::move(found.files);
+}
+
 }  // namespace saccade

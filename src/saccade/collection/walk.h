@@ -38,4 +38,8 @@ bool is_missing(const std::filesystem::path& path);
 WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
                 std::stop_token stop, const std::function<void(int64_t found)>& progress);
 
+// The first `most` files that a walk finds, or all where there are fewer.
+std::vector<std::string> first_pictures(std::span<const std::filesystem::path> inputs, size_t most,
+                                        const WalkOptions& options);
+
 }  // namespace saccade

@@ -43,7 +43,9 @@ class Frame {
     SACCADE_TRY(open(checkpoints));
     std::vector<std::string> names;
     for (const std::string& given : options_.checkpoints) {
-      SACCADE_TRY(measure(given, checkpoints, names));
+      for (const Precision precision : options_.precisions) {
+        SACCADE_TRY(measure(given, precision, checkpoints, names));
+      }
     }
     return finish();
   }
@@ -91,17 +93,18 @@ class Frame {
     return {};
   }
 
-  // One checkpoint on all datasets. It is gone again when this returns.
-  Status measure(const std::string& given, const CheckpointSource& checkpoints,
+  // One checkpoint in one precision on all datasets. It is gone again when this returns.
+  Status measure(const std::string& given, Precision precision, const CheckpointSource& checkpoints,
                  std::vector<std::string>& names) {
-    SACCADE_ASSIGN(const LoadedEncoder loaded, checkpoints.load(given));
+    SACCADE_ASSIGN(const LoadedEncoder loaded, checkpoints.load(given, precision));
     if (loaded.encoder->tokenizer() == nullptr) {
       return fail(ErrorCode::kUsage, "checkpoint {}: no tokenizer files, so no texts", loaded.id.path);
     }
     for (const auto& text : {separate_spaces_warning(loaded), guessed_preprocessing_warning(loaded)}) {
       if (text) warn(*text);
     }
-    RunCheckpoint described = describe_checkpoint(loaded, embed_.precision);
+    RunCheckpoint described = describe_checkpoint(loaded);
+    if (options_.precisions.size() > 1) described.name += fmt::format("-{}", described.precision);
     names.push_back(described.name);
     make_unique(names);
     described.name = names.back();
@@ -227,7 +230,11 @@ CheckpointSource located_checkpoints(const EncoderOptions& options) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(given));
     return checkpoint_fingerprint(folder, options.fingerprints);
   };
-  source.load = [options](const std::string& given) { return load_checkpoint(given, options); };
+  source.load = [options](const std::string& given, Precision precision) {
+    EncoderOptions asked = options;
+    asked.precision = precision;
+    return load_checkpoint(given, asked);
+  };
   return source;
 }
 
@@ -283,13 +290,13 @@ RunDataset describe_dataset(const NamedDataset& named) {
           .excluded = named.dataset.excluded};
 }
 
-RunCheckpoint describe_checkpoint(const LoadedEncoder& loaded, Precision precision) {
+RunCheckpoint describe_checkpoint(const LoadedEncoder& loaded) {
   const EncoderInfo& info = loaded.encoder->info();
   return {.name = loaded.id.name,
           .path = loaded.id.path,
           .fingerprint = info.fingerprint,
           .family = info.family,
-          .precision = std::string(word_of(precision)),
+          .precision = std::string(word_of(info.precision)),
           .parameters = info.parameters,
           .dim = info.dim,
           .context = info.context,
@@ -301,10 +308,13 @@ Result<std::vector<RunCheckpoint>> asked_checkpoints(const EvaluationOptions& op
                                                      const CheckpointSource& checkpoints) {
   std::vector<RunCheckpoint> asked;
   for (const std::string& given : options.checkpoints) {
-    RunCheckpoint& one = asked.emplace_back();
-    one.name = given;
-    one.precision = word_of(options.embed.precision);
-    SACCADE_ASSIGN(one.fingerprint, checkpoints.fingerprint(given));
+    SACCADE_ASSIGN(const std::string fingerprint, checkpoints.fingerprint(given));
+    for (const Precision precision : options.precisions) {
+      RunCheckpoint& one = asked.emplace_back();
+      one.name = given;
+      one.precision = word_of(precision);
+      one.fingerprint = fingerprint;
+    }
   }
   return asked;
 }

@@ -35,14 +35,16 @@ struct CheckpointSource {
   std::function<Result<std::filesystem::path>(const std::string& given)> find;
   // The checkpoint's fingerprint from its files alone: enough to tell runs apart before anything is loaded.
   std::function<Result<std::string>(const std::string& given)> fingerprint;
-  std::function<Result<LoadedEncoder>(const std::string& given)> load;
+  std::function<Result<LoadedEncoder>(const std::string& given, Precision precision)> load;
 };
-// Folders, and models of the hub's cache (model/locate.h).
+// Folders, and models of the hub's cache (model/locate.h). Of the options, the precision is not looked at.
 CheckpointSource located_checkpoints(const EncoderOptions& options);
 
 struct EvaluationOptions {
   std::vector<std::string> checkpoints;  // as CheckpointSource takes them
   std::vector<std::string> datasets;     // PATH or PATH#split=NAME (parse_dataset_source)
+  // Each checkpoint is measured in each of them, as a model of its own; of several, the precision ends its name.
+  std::vector<Precision> precisions = {Precision::kFp32};
   // Pictures that cannot be read are left out and counted; otherwise one is an error.
   bool leave_out = false;
   EmbedOptions embed = {};  // its progress_detail is set anew for each dataset and checkpoint
@@ -70,7 +72,7 @@ struct NamedDataset {
 };
 Result<std::vector<NamedDataset>> read_datasets(std::span<const std::string> given);
 RunDataset describe_dataset(const NamedDataset& named);
-RunCheckpoint describe_checkpoint(const LoadedEncoder& loaded, Precision precision);
+RunCheckpoint describe_checkpoint(const LoadedEncoder& loaded);
 // What is known of checkpoints before they are loaded.
 Result<std::vector<RunCheckpoint>> asked_checkpoints(const EvaluationOptions& options,
                                                      const CheckpointSource& checkpoints);

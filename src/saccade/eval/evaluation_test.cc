@@ -49,11 +49,12 @@ class EvaluationTest : public testing::Test {
       if (given == "none") return fail(ErrorCode::kNotFound, "checkpoint none: no such folder");
       return given.substr(0, given.find('/'));
     };
-    source_.load = [this](const std::string& given) -> Result<LoadedEncoder> {
+    source_.load = [this](const std::string& given, Precision precision) -> Result<LoadedEncoder> {
       log_.push_back("load " + given);
       EXPECT_EQ(alive_, 0) << "two checkpoints in memory";
       auto encoder = std::make_unique<Counted>(given.starts_with("late"), *this);
       encoder->without_tokenizer = given == "picture-only";
+      encoder->set_precision(precision);
       if (before_encoding_) before_encoding_(given);
       LoadedEncoder loaded;
       loaded.id.name = given.substr(0, given.find('/'));
@@ -104,6 +105,27 @@ class EvaluationTest : public testing::Test {
   int64_t encoded_ = 0;  // pictures
   int64_t encoded_texts_ = 0;
 };
+
+// Each is a model of its own, and what tells them apart is measured in pairs.
+TEST_F(EvaluationTest, PrecisionsAreComparedLikeCheckpoints) {
+  options_.precisions = {Precision::kFp32, Precision::kInt8};
+  options_.bootstrap.resamples = 100;
+  options_.run = folder_ / "run";
+  const auto result = retrieval();
+  ASSERT_OK(result);
+  EXPECT_THAT(log_, testing::Contains("load single").Times(2));
+  ASSERT_EQ(result->info.checkpoints.size(), 2U);
+  EXPECT_EQ(result->info.checkpoints[0].name, "single-fp32");
+  EXPECT_EQ(result->info.checkpoints[1].name, "single-int8");
+  EXPECT_EQ(result->info.checkpoints[1].precision, "int8");
+  ASSERT_EQ(result->metrics["comparisons"].size(), 1U);
+  const Json& comparison = result->metrics["comparisons"][0];
+  EXPECT_EQ(comparison["t2i"]["r1"]["difference"], 0);
+  EXPECT_TRUE(comparison["t2i"]["r1"]["low"].is_number());
+  // The run's folder holds what it was asked for: another list is another run.
+  options_.precisions = {Precision::kFp32, Precision::kBf16};
+  EXPECT_THAT(refusal(), HasSubstr("precision of single: there int8, asked for bf16"));
+}
 
 TEST_F(EvaluationTest, EveryCheckpointIsLoadedOnceForAllDatasets) {
   options_.checkpoints = {"single", "late", "single/again", "chance"};

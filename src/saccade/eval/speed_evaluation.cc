@@ -138,7 +138,7 @@ class SpeedEvaluation {
     Measured measured;
     measured.dataset = info_.datasets.front();
     measured.dataset.pictures_sha256 = result.pictures_sha256;
-    measured.checkpoint = describe_checkpoint(loaded, task.precision);
+    measured.checkpoint = describe_checkpoint(loaded);
     measured.result = {{"dataset", measured.dataset.name},
                        {"model", measured.checkpoint.name},
                        {"precision", word_of(task.precision)}};

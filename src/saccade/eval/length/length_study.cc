@@ -65,7 +65,7 @@ Result<NamedTokenizer> find_tokenizer(const std::string& given, const Checkpoint
   const bool model =
       fs::exists(folder / "config.json", ignored) || fs::exists(folder / "open_clip_config.json", ignored);
   if (model) {
-    SACCADE_ASSIGN(named.loaded, checkpoints.load(given));
+    SACCADE_ASSIGN(named.loaded, checkpoints.load(given, Precision::kFp32));
     named.name = named.loaded.id.name;
     named.tokenizer = named.loaded.encoder->tokenizer();
     named.context = named.loaded.encoder->info().context;

@@ -23,9 +23,9 @@ constexpr size_t kTextBatch = 256;
 constexpr int kSpaceVersion = 2;
 
 // Everything that decides a row beside its input.
-std::string space_of(Encoder& encoder, const EmbedOptions& options, std::string_view what) {
+std::string space_of(Encoder& encoder, std::string_view what) {
   std::string space = fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
-                                  encoder.info().fingerprint, word_of(options.precision),
+                                  encoder.info().fingerprint, word_of(encoder.info().precision),
                                   encoder.late_interaction() != nullptr ? "late interaction" : "one row");
   for (const auto& [name, version] : library_versions()) space += fmt::format("{} {}\n", name, version);
   return space + fmt::format("computed with {}\n", instruction_set());
@@ -33,7 +33,7 @@ std::string space_of(Encoder& encoder, const EmbedOptions& options, std::string_
 
 std::string space_of_pictures(Encoder& encoder, const EmbedOptions& options,
                               const Preprocessing& preprocessing) {
-  std::string space = space_of(encoder, options, options.as_stored ? "pictures as stored" : "pictures");
+  std::string space = space_of(encoder, options.as_stored ? "pictures as stored" : "pictures");
   for (const auto& [name, version] : decoder_versions()) space += fmt::format("{} {}\n", name, version);
   return space + preprocessing.describe();
 }
@@ -289,7 +289,7 @@ Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageR
 
 Result<EmbeddedRows> embed_texts(Encoder& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options) {
-  Gatherer gatherer(options, space_of(encoder, options, "texts"), encoder.info().dim);
+  Gatherer gatherer(options, space_of(encoder, "texts"), encoder.info().dim);
   std::vector<std::string> keys(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) keys[i] = sha256_hex(std::as_bytes(std::span(texts[i].ids)));
   const auto encode = [&](std::span<const TokenizedText> some) -> Result<RowSets> {

@@ -34,7 +34,6 @@ std::span<const EnumWord<Transparency>> enum_words(Transparency);  // "white", "
 Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency transparency);
 
 struct EmbedOptions {
-  Precision precision = Precision::kFp32;  // that the encoder was loaded with
   Transparency transparency = Transparency::kWhite;
   bool as_stored = false;            // EXIF orientation is ignored, as reference pipelines do
   DecoderPool* processes = nullptr;  // that decode (image/decoder_pool.h); nullptr: the calling threads do

@@ -121,7 +121,7 @@ TEST_F(Embed, WhatIsNewOrChangedIsEncodedAndEqualsOnce) {
 TEST_F(Embed, OtherCheckpointsPrecisionsAndPreprocessingsAreOtherRows) {
   ColourEncoder encoder;
   embed(encoder, options_);
-  options_.precision = Precision::kBf16;
+  encoder.set_precision(Precision::kBf16);
   embed(encoder, options_);
   EXPECT_EQ(encoder.images, 14);
   options_.transparency = Transparency::kCheckpoint;

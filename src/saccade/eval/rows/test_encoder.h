@@ -53,6 +53,7 @@ class ColourEncoder : public Encoder, public LateInteraction {
   }
 
   [[nodiscard]] const EncoderInfo& info() const override { return info_; }
+  void set_precision(Precision precision) { info_.precision = precision; }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
   [[nodiscard]] const Tokenizer* tokenizer() const override { return &tokenizer_; }
   [[nodiscard]] LateInteraction* late_interaction() override { return late_ ? this : nullptr; }
