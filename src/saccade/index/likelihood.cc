@@ -56,7 +56,7 @@ struct Example {
 };
 
 std::array<double, HitFigures::kCount> as_array(const HitFigures& figures) {
-  return {figures.score, figures.standard, figures.odds, figures.hub, figures.level};
+  return {figures.score, figures.standard, figures.odds, figures.hub, figures.level, figures.words};
 }
 
 // Solves a x = b for a symmetric positive a, by Cholesky's decomposition.
@@ -196,9 +196,9 @@ struct Asked {
 };
 
 void add_hits(const Surroundings& surroundings, MatrixView<const float> rows, std::span<const float> query,
-              std::span<const RowScore> hits, std::span<const int64_t> right, int64_t number, bool present,
-              Asked& asked) {
-  const std::vector<HitFigures> figures = hit_figures(surroundings, rows, query, hits);
+              std::span<const RowScore> hits, std::span<const int64_t> right, int64_t words, int64_t number,
+              bool present, Asked& asked) {
+  const std::vector<HitFigures> figures = hit_figures(surroundings, rows, query, hits, words);
   std::vector<Example> examples;
   for (size_t h = 0; h < std::min(hits.size(), static_cast<size_t>(kJudgedHits)); ++h) {
     Example example;
@@ -230,12 +230,12 @@ Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const 
     const std::span<const float> query = queries.rows.row(q);
     const int64_t number = asked.labelled++;
     if (!right.empty()) {
-      add_hits(surroundings, rows, query, remaining(found[at], {}, queries.itself[at]), right, number, true,
-               asked);
+      add_hits(surroundings, rows, query, remaining(found[at], {}, queries.itself[at]), right,
+               queries.words[at], number, true, asked);
     }
     const auto gone = labels ? std::span<const int64_t>(right) : std::span<const int64_t>();
     const std::vector<RowScore> wrong = remaining(found[at], gone, queries.itself[at]);
-    add_hits(surroundings, rows, query, wrong, right, number, false, asked);
+    add_hits(surroundings, rows, query, wrong, right, queries.words[at], number, false, asked);
   }
   return asked;
 }
@@ -292,7 +292,8 @@ Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8
 }
 
 std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView<const float> rows,
-                                    std::span<const float> query, std::span<const RowScore> best) {
+                                    std::span<const float> query, std::span<const RowScore> best,
+                                    int64_t words) {
   std::vector<double> scores;
   for (int64_t s = 0; s < surroundings.sample.rows(); ++s)
     scores.push_back(dot(surroundings.sample.row(s), query));
@@ -310,6 +311,7 @@ std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView
   for (const RowScore& hit : best) {
     HitFigures figure;
     figure.score = double{hit.score};
+    figure.words = std::log1p(static_cast<double>(words));
     figure.level = (double{best[last].score} - moments.mean) / moments.deviation;
     figure.standard = (double{hit.score} - moments.mean) / moments.deviation;
     // Bounded: beyond e^20 a score's rounding decides.
@@ -338,9 +340,9 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
   Asked asked = ask(rows, surroundings, queries, found, true);
   model.labelled = asked.labelled;
   model.right_hits = asked.right_hits;
-  if (asked.labelled < kFewestLabelled) {
+  if (asked.labelled < queries.fewest) {
     model.reason = fmt::format("{} queries have known answers, {} are needed to learn which scores are right",
-                               asked.labelled, kFewestLabelled);
+                               asked.labelled, queries.fewest);
     keep_null(ask(rows, surroundings, queries, found, false), model);
     return model;
   }
@@ -363,9 +365,10 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
 }
 
 Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, MatrixView<const float> rows,
-                     std::span<const float> query, std::span<const RowScore> best, int64_t searched) {
+                     std::span<const float> query, std::span<const RowScore> best, int64_t searched,
+                     int64_t words) {
   Judgement judgement;
-  const std::vector<HitFigures> figures = hit_figures(surroundings, rows, query, best);
+  const std::vector<HitFigures> figures = hit_figures(surroundings, rows, query, best, words);
   for (size_t h = 0; h < figures.size(); ++h) {
     HitLikelihood likelihood;
     likelihood.standard = figures[h].standard;

@@ -49,6 +49,7 @@ struct World {
       normalize_row(row);
       queries.right.push_back({right});
       queries.itself.push_back(-1);
+      queries.words.push_back(1);
     }
     return queries;
   }
@@ -75,8 +76,8 @@ class MatchTest : public ::testing::Test {
           if ((present || hit.row != queries.right[at][0]) && std::ssize(best) < kCompetitors)
             best.push_back(hit);
         }
-        const Judgement judgement =
-            judge_hits(model, surroundings, world.rows.view(), queries.rows.row(q), best, world.rows.rows());
+        const Judgement judgement = judge_hits(model, surroundings, world.rows.view(), queries.rows.row(q),
+                                               best, world.rows.rows(), 1);
         if (!present && absent_p != nullptr) absent_p->push_back(judgement.p_value);
         for (size_t h = 0; h < kJudgedHits; ++h) {
           judged.push_back({judgement.hits[h].right, present && best[h].row == queries.right[at][0]});
@@ -146,7 +147,7 @@ TEST_F(MatchTest, SaysThatNothingCanBeToldWhereScoresKnowNothing) {
       EXPECT_FALSE(model->best.empty());  // the null is there all the same
       const auto found = exact_search(world.rows.view(), queries.rows.view(), kCompetitors, pool_);
       const Judgement judgement =
-          judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), 300);
+          judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), 300, 1);
       EXPECT_TRUE(std::isnan(judgement.hits[0].right));
       EXPECT_GT(judgement.p_value, 0);
       EXPECT_LE(judgement.p_value, 1);
@@ -166,7 +167,7 @@ TEST_F(MatchTest, TooFewRowsOrLabelsAreAReasonNotAnError) {
     EXPECT_NE(model->reason.find("too few"), std::string::npos) << model->reason;
     const auto found = exact_search(world.rows.view(), queries.rows.view(), kCompetitors, pool_);
     const Judgement judgement =
-        judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), count);
+        judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), count, 1);
     EXPECT_TRUE(std::isnan(judgement.p_value));
     EXPECT_TRUE(std::isnan(judgement.hits[0].expected_false));
   }
@@ -197,7 +198,7 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
       std::vector<RowScore> wrong = (*found)[at];
       std::erase_if(wrong, [&](const RowScore& hit) { return hit.row == fresh.right[at][0]; });
       const Judgement judgement =
-          judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(q), wrong, 2000);
+          judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(q), wrong, 2000, 1);
       counted += static_cast<double>(std::ranges::count_if(
           judgement.hits, [&](const HitLikelihood& hit) { return hit.expected_false <= expected; }));
     }
@@ -205,9 +206,9 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
   }
   // A filter that leaves half of the rows leaves half of the false ones.
   const Judgement all =
-      judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 2000);
+      judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 2000, 1);
   const Judgement half =
-      judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 1000);
+      judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 1000, 1);
   EXPECT_DOUBLE_EQ(half.hits[3].expected_false, all.hits[3].expected_false / 2);
 }
 
@@ -220,6 +221,7 @@ TEST_F(MatchTest, ARowThatIsNoAnswerIsNeverLearnedFrom) {
     std::ranges::copy(world.rows.row(q), queries.rows.row(q).begin());
     queries.right.push_back({});
     queries.itself.push_back(q);
+    queries.words.push_back(0);
   }
   const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
   const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
@@ -228,7 +230,7 @@ TEST_F(MatchTest, ARowThatIsNoAnswerIsNeverLearnedFrom) {
   EXPECT_LT(model->best.back(), own + 3);
   const auto found = exact_search(world.rows.view(), queries.rows.view(), 2, pool_);
   const Judgement judgement =
-      judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), 300);
+      judge_hits(*model, surroundings, world.rows.view(), queries.rows.row(0), found->front(), 300, 1);
   EXPECT_GT(judgement.hits[0].standard, model->best.back());
 }
 

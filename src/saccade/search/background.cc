@@ -91,6 +91,7 @@ Result<Background::Kind> measure_texts(const Collection& collection, Encoder& en
     queries.right.emplace_back();
   }
   queries.itself.assign(texts.size(), -1);
+  for (const std::string& text : texts) queries.words.push_back(std::ssize(caption_words(text)));
   SACCADE_ASSIGN(queries.rows, encode_in_batches(encoder, texts, stop).in("background texts"));
   kind.surroundings =
       surroundings_of(collection.rows(), collection.alive(), queries.rows.view(), encoder.info().logit_scale);
@@ -113,6 +114,7 @@ Result<Background::Kind> measure_pictures(const Collection& collection, const En
   const int64_t count = std::min(kPictureQueries, std::ssize(there));
   LabelledQueries queries;
   queries.rows = Matrix<float>(count, collection.rows().columns());
+  queries.fewest = kFewestLabelledPictures;
   for (int64_t q = 0; q < count; ++q) {
     const int64_t row = there[static_cast<size_t>(q * std::ssize(there) / count)];
     std::ranges::copy(collection.rows().row(row), queries.rows.row(q).begin());
@@ -123,6 +125,7 @@ Result<Background::Kind> measure_pictures(const Collection& collection, const En
     if (std::ssize(right) > kMostRight) right.clear();
     queries.right.push_back(std::move(right));
     queries.itself.push_back(row);
+    queries.words.push_back(0);
   }
   kind.surroundings =
       surroundings_of(collection.rows(), collection.alive(), queries.rows.view(), encoder.info().logit_scale);

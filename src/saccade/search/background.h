@@ -2,8 +2,8 @@
 // answers its captions know. From it an answer says how likely each hit is to be right (index/likelihood.h).
 //
 // The queries are words and parts of the collection's captions (text/caption_queries.h) and everyday words; for
-// searches by picture, the collection's own pictures. `saccade index` measures, and keeps what it found in the
-// collection's folder:
+// searches by picture, the pictures of the collection. `saccade index` measures, and keeps what it found in
+// the folder of the collection:
 //
 //   background.safetensors   metadata "saccade_background": JSON of the numbers; tensors: mean queries, a sample of the
 //                            rows, and the nulls, of either kind of query

@@ -231,8 +231,8 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
 TEST_F(BackgroundTest, WithinWhatMatchedTheNewestFileCanComeFirst) {
   add(600);
   ASSERT_TRUE(refresh());
-  const auto best = ask("thing7", 0.1);
-  const auto newest = ask("thing7", 0.1, HitOrder::kDate);
+  const auto best = ask("thing7", 0.02);
+  const auto newest = ask("thing7", 0.02, HitOrder::kDate);
   ASSERT_TRUE(best.has_value() && newest.has_value());
   ASSERT_EQ(best->hits.size(), newest->hits.size());
   ASSERT_GT(newest->hits.size(), 2U);

@@ -14,6 +14,7 @@
 #include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/query_rows.h"
+#include "saccade/text/caption_queries.h"
 
 namespace saccade {
 namespace {
@@ -171,8 +172,8 @@ void judge(const Collection& collection, std::span<const float> row, const Judge
   matching.labelled = model.labelled;
   std::vector<RowScore> best;
   for (const Candidate& candidate : candidates.best) best.push_back({candidate.row, candidate.score});
-  const Judgement judgement =
-      judge_hits(model, judge.kind->surroundings, collection.rows(), row, best, answer.searched);
+  const Judgement judgement = judge_hits(model, judge.kind->surroundings, collection.rows(), row, best,
+                                         answer.searched, std::ssize(caption_words(answer.query.text)));
   matching.there = judgement.there;
   matching.p_value = judgement.p_value;
   std::map<int64_t, const HitLikelihood*> by_row;

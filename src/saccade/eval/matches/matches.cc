@@ -68,6 +68,11 @@ MatchQueries queries_of(const MatchTask& task, const std::vector<int64_t>& numbe
   return queries;
 }
 
+// Of a picture 0.
+int64_t words_of(const MatchQueries& queries, size_t query) {
+  return queries.texts.empty() ? 0 : std::ssize(caption_words(queries.texts[query]));
+}
+
 // One value a hit or query, and the class it belongs to.
 struct Values {
   std::vector<double> values;
@@ -113,8 +118,8 @@ struct Outcome {
 
 void judge_query(const MatchModel& model, const Surroundings& surroundings, MatrixView<const float> rows,
                  std::span<const float> query, std::span<const RowScore> found,
-                 const std::vector<int64_t>& right, int64_t itself, int64_t cluster, bool present,
-                 Outcome& outcome) {
+                 const std::vector<int64_t>& right, int64_t words, int64_t itself, int64_t cluster,
+                 bool present, Outcome& outcome) {
   std::vector<RowScore> best;
   for (const RowScore& hit : found) {
     if (hit.row == itself || (!present && std::ranges::binary_search(right, hit.row))) continue;
@@ -122,7 +127,7 @@ void judge_query(const MatchModel& model, const Surroundings& surroundings, Matr
     if (std::ssize(best) == kCompetitors) break;
   }
   if (best.empty()) return;
-  const Judgement judgement = judge_hits(model, surroundings, rows, query, best, rows.rows());
+  const Judgement judgement = judge_hits(model, surroundings, rows, query, best, rows.rows(), words);
   double likeliest = -std::numeric_limits<double>::infinity();
   for (size_t h = 0; h < std::min(best.size(), static_cast<size_t>(kJudgedHits)); ++h) {
     const bool is_right = std::ranges::binary_search(right, best[h].row);
@@ -277,6 +282,8 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
   labelled.rows = learned_rows.copy();
   labelled.right = learned.right;
   labelled.itself = learned.itself;
+  if (learned.texts.empty()) labelled.fewest = kFewestLabelledPictures;
+  for (size_t q = 0; q < learned.right.size(); ++q) labelled.words.push_back(words_of(learned, q));
   SACCADE_ASSIGN(const MatchModel model, fit_matches(rows, {}, surroundings, labelled, pool));
   MatchFigures figures;
   figures.tells = model.tells;
@@ -299,8 +306,8 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
   for (int64_t q = 0; q < asked_rows.rows(); ++q) {
     const auto at = static_cast<size_t>(q);
     for (const bool present : {true, false}) {
-      judge_query(model, surroundings, rows, asked_rows.row(q), found[at], asked.right[at], asked.itself[at],
-                  numbers.at(asked.cluster[at]), present, outcome);
+      judge_query(model, surroundings, rows, asked_rows.row(q), found[at], asked.right[at],
+                  words_of(asked, at), asked.itself[at], numbers.at(asked.cluster[at]), present, outcome);
     }
   }
 

@@ -37,12 +37,14 @@ Json MatchStudy::protocol() const {
 
 Status MatchStudy::add_dataset(const NamedDataset& dataset) {
   if (dataset.dataset.items.empty()) {
-    return fail(ErrorCode::kUsage, "a test of composition: matches are measured on pictures with captions");
+    return fail(ErrorCode::kUsage,
+                "{}: a test of composition: matches are measured on pictures with captions", dataset.name);
   }
   const bool captions = std::ranges::any_of(dataset.dataset.items, [](const DatasetItem& item) {
     return std::ranges::any_of(item.captions, [](const std::string& text) { return !text.empty(); });
   });
-  if (!captions) return fail(ErrorCode::kUsage, "no captions: nothing says which hits are right");
+  if (!captions)
+    return fail(ErrorCode::kUsage, "{}: no captions: nothing says which hits are right", dataset.name);
   datasets_.push_back({.items = dataset.dataset.items});
   return {};
 }
@@ -64,7 +66,7 @@ Result<SettledTask> MatchStudy::settle(size_t dataset, std::span<const int64_t> 
   settled.texts = match_.texts + std::ssize(asked_texts(one.task).texts);
   settled.clusters =
       one.task.classes - std::accumulate(one.task.learned.begin(), one.task.learned.end(), int64_t{0});
-  settled.cluster = "class";
+  settled.cluster = "group";
   return settled;
 }
 
