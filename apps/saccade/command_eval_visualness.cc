@@ -135,7 +135,7 @@ void add_eval_visualness_command(CLI::App& eval, Command& chosen) {
   command->add_option(
       "--lexicon", arguments->lexicon,
       "ratings of words, the MRC database (mrc2.dct) or Brysbaert's table: their mean is a method, and "
-      "what models attend to is compared with them");
+      "what text classifiers attend to is compared with them");
   command->add_option("--vectors", arguments->vectors,
                       "word vectors, GloVe's text or word2vec's: each expands the lexicon by nearest words");
   command->add_option(

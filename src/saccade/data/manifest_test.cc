@@ -95,7 +95,7 @@ TEST(Manifest, RatedTextsComeBackFromTheirManifest) {
 TEST(Manifest, ErrorsOfRatedTextsNameTheLine) {
   const std::pair<std::string, const char*> kCases[] = {
       {R"({"text": "a", "ratings": [1]})", "line 1: \"visual\" is missing"},
-      {R"({"text": "a", "visual": "yes"})", "\"visual\" is a string (\"yes\"), expected true, false or null"},
+      {R"({"text": "a", "visual": "yes"})", "\"visual\" is a string, expected true, false or null"},
       {R"({"text": "  ", "visual": true})", "\"text\" is empty"},
       {R"({"text": 3, "visual": true})", "\"text\" is a number"},
       {R"({"text": "a", "visual": true, "ratings": [7, 8]})", "a rating of 8, expected 1 to 7"},

@@ -104,11 +104,13 @@ Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
                                                const Preprocessing& preprocessing) {
   const int width = preprocessing.output_width();
   const int height = preprocessing.output_height();
+  Preprocessing on_white = preprocessing;
+  on_white.alpha = AlphaPolicy::kComposite;
   SACCADE_ASSIGN(
       const Image image,
       draw_null_picture(picture, width, height, pixel_options(preprocessing).decode).in("NULL picture"));
   std::vector<float> pixels(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
-  SACCADE_TRY(preprocess(image, preprocessing, pixels).in("NULL picture"));
+  SACCADE_TRY(preprocess(image, on_white, pixels).in("NULL picture"));
   return pixels;
 }
 

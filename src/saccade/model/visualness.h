@@ -43,7 +43,8 @@ Result<Json> describe_null_picture(const NullPicture& picture);
 // width x height, RGB; a file's has its own size. Errors of decode_image_file.
 Result<Image> draw_null_picture(const NullPicture& picture, int width, int height,
                                 const DecodeOptions& decode = {});
-// [3 * height * width] as the encoder takes it.
+// [3 * height * width] as the encoder takes it; what is transparent lies on the preprocessing's background, which
+// is white where the checkpoint says nothing else.
 Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
                                                const Preprocessing& preprocessing);
 // [dim], of length 1. kUnsupported from text models.

@@ -150,7 +150,7 @@ std::string plain_heading(std::string_view text) {
 
 std::optional<Columns> brysbaert_columns(std::string_view text) {
   for (const char separator : {'\t', ','}) {
-    data::CsvReader reader(text.substr(0, text.find('\n')), separator);
+    data::CsvReader reader(strip(text.substr(0, text.find('\n'))), separator);
     std::vector<std::string> headings;
     const Result<bool> read = reader.next(headings);
     if (!read || !*read) continue;

@@ -51,7 +51,7 @@ TEST_F(Lexicons, ReadsBrysbaert) {
   EXPECT_NEAR(lexicon->words.at("dog"), 3.85 / 4, 1e-12);
   EXPECT_NEAR(lexicon->words.at("idea"), 0, 1e-12);
   EXPECT_EQ(lexicon->left_out, 1);
-  const auto csv = read_lexicon(folder_.write("c.csv", "\"Word\",\"Conc.M\"\n\"dog\",4.85\n"));
+  const auto csv = read_lexicon(folder_.write("c.csv", "\"Word\",\"Conc.M\"\r\n\"dog\",4.85\r\n"));
   ASSERT_TRUE(csv) << csv.error().message;
   EXPECT_EQ(csv->words.size(), 1U);
 }
