@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "saccade/core/user_folders.h"
-#include "saccade/model/precision.h"
 #include "saccade/train/visualness.h"
 
 #include "checkpoint.h"
@@ -182,8 +181,15 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
   command->add_option("--seed", options.seed, "seed of the texts' order")
       ->transform(whole_number(0))
       ->capture_default_str();
-  add_choice(*command, "--precision", options.precision,
-             "number format of the matrix products; the weights are trained, and evaluated, in fp32");
+  command
+      ->add_option_function<std::string>(
+          "--precision",
+          [&options](const std::string& word) {
+            options.precision = word == "fp32" ? Precision::kFp32 : Precision::kBf16;
+          },
+          "number format of the matrix products; the weights are trained, and evaluated, in fp32")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->default_str("bf16");
   command->add_option("--device", options.device, "device to train on")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

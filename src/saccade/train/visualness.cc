@@ -383,6 +383,9 @@ Status check_options(const VisualnessTrainingOptions& options) {
       return fail(ErrorCode::kUsage, "{} epochs, expected above 0", stage->epochs);
     }
   }
+  if (options.precision == Precision::kInt8) {
+    return fail(ErrorCode::kUsage, "precision int8 is for encoding: training is in fp32 or bf16");
+  }
   if (options.device != "cpu" && options.device != "cuda") {
     return fail(ErrorCode::kUsage, "device \"{}\", expected cpu or cuda", options.device);
   }

@@ -329,6 +329,9 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   bad.null_picture = {.kind = NullPicture::Kind::kFile, .file = data_.folder() / "red-square-0.png"};
   expect(bad, ErrorCode::kUsage, "the NULL picture is one of the texts' own pictures");
   bad = good;
+  bad.precision = Precision::kInt8;
+  expect(bad, ErrorCode::kUsage, "precision int8");
+  bad = good;
   bad.checkpoint = (fs::path(test::kSourceDir) / "tests/golden/bert").string();
   expect(bad, ErrorCode::kUnsupported, "family bert");
 }
