@@ -73,7 +73,7 @@ class Visualness : public TrainingTest {
 };
 
 TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
-  const Json trained = parsed(run(learn("run", {"--automatic-epochs", "20", "--human-epochs", "10"})));
+  const Json trained = parsed(run(learn("run", {"--automatic-epochs", "60", "--human-epochs", "20"})));
   EXPECT_EQ(trained["finished"], true);
   ASSERT_EQ(trained["stages"].size(), 2U);
   EXPECT_EQ(trained["stages"][1]["name"], "human");
