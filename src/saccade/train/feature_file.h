@@ -28,8 +28,8 @@ namespace saccade {
 class FeatureFile {
  public:
   // kBadData names the tensor that is missing, of another shape or kind, the row that is not finite or all
-  // zeros, and the text whose picture is not there. Cost: reads the file once, whatever its size in less than
-  // 100 MB of memory a million rows.
+  // zeros, and the text whose picture is not there. Cost: reads the file once. Memory: about a hundred bytes
+  // a row while it is read, whatever the rows' width.
   static Result<FeatureFile> open(const std::filesystem::path& path);
 
   [[nodiscard]] int64_t images() const { return images_->shape[0]; }
