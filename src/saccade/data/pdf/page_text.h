@@ -1,0 +1,39 @@
+// From the lines that stand on pages to paragraphs of running text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade::data {
+
+struct PageLine {
+  std::string text;
+  double top = 0;  // from the page's upper edge, in points
+  double bottom = 0;
+};
+
+// Lines that belong together, as pdftotext sees it: a paragraph, or several of one column.
+using TextBlock = std::vector<PageLine>;
+
+struct TextPage {
+  std::vector<TextBlock> blocks;  // in reading order
+};
+
+// What `pdftotext -bbox-layout` writes. Entities are resolved; ill-formed UTF-8 becomes U+FFFD. kBadData where
+// an element that it writes on a line of its own is not as expected. Linear.
+Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text);
+
+// Removes what stands in the two upper or the two lower rows of a page and is a page number, or stands so on
+// three pages or more (of a document of two pages: on both), numbers aside. Says how many lines.
+int64_t drop_edge_lines(std::vector<TextPage>& pages);
+
+// Each page's paragraphs: a block's lines joined by spaces, a block that goes on in the next one (no stop at its
+// end, lower case at the other's beginning) joined with it. A hyphen at a line's end goes, and the word is joined,
+// unless the document has the word with a hyphen elsewhere, or both its parts as words and not the joined word.
+std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage>& pages);
+
+}  // namespace saccade::data
