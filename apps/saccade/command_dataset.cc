@@ -1,5 +1,7 @@
 // saccade dataset info|convert|audit: what is in a dataset, its manifest, and what to know before trusting a
 // figure from it.
+#include "command_dataset.h"
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -266,7 +268,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
 
 void add_dataset_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DatasetArguments>();
-  CLI::App* group = app.add_subcommand("dataset", "Look at, convert and audit datasets");
+  CLI::App* group = app.add_subcommand("dataset", "Look at, convert, audit and make datasets");
   group->require_subcommand(1);
   add_part(group, "info", "Show a dataset's layout, splits, captions and what was left out", arguments,
            chosen, run_info);
@@ -285,6 +287,8 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_encoder_options(*audit, arguments->encoder);
+  add_dataset_from_pdf(*group, chosen);
+  add_dataset_label(*group, chosen);
 }
 
 }  // namespace saccade::app
