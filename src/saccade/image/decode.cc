@@ -379,7 +379,7 @@ class Decoder {
     while (shrink > 1 && side / shrink < options_.shrink_to_side) shrink /= 2;
     if (shrink == 1) return {};
     if (result_.format == "jpeg") {
-      jpeg_shrink_ = shrink;
+      shrunk_ = true;
       image_ = load("shrink", shrink);
     } else if (result_.format == "webp") {
       image_ = load("scale", 1.0 / shrink);
@@ -445,9 +445,9 @@ class Decoder {
     } else {
       SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
     }
-    if (result_.format == "jpeg" && !cmyk_) {
-      const JpegShape shape{out.width, out.height, out.channels, jpeg_shrink_};
-      SACCADE_TRY(read_jpeg(bytes_, shape, deadline_, to));
+    // Of a shrunken one libvips cuts off the last row and column where they stand for less than the others.
+    if (result_.format == "jpeg" && !cmyk_ && !shrunk_) {
+      SACCADE_TRY(read_jpeg(bytes_, {out.width, out.height, out.channels}, deadline_, to));
       return has_turn ? orient(stored) : Status();
     }
     const RegionHandle region(vips_region_new(image_.get()));
@@ -549,7 +549,7 @@ class Decoder {
   VipsHandle image_;
   DecodedImage result_;
   int orientation_ = 1;
-  int jpeg_shrink_ = 1;
+  bool shrunk_ = false;
   int stored_width_ = 0;
   int stored_height_ = 0;
   bool cmyk_ = false;

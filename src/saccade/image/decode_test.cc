@@ -39,14 +39,30 @@ bool is_heif(std::string_view text) {
   return text.size() > 12 && text.substr(4, 4) == "ftyp";
 }
 
-DecoderPool* processes() {
-  static const auto pool = DecoderPool::start({SACCADE_DECODER});
-  EXPECT_TRUE(pool) << pool.error().message;
-  return pool ? pool->get() : nullptr;
-}
+// Made where a test first needs them, and ended with it: other tests count the processes that there are.
+class Processes : public testing::EmptyTestEventListener {
+ public:
+  static DecoderPool* get() {
+    if (!pool_) {
+      static const bool listening = [] {
+        testing::UnitTest::GetInstance()->listeners().Append(new Processes);
+        return true;
+      }();
+      (void)listening;
+      auto pool = DecoderPool::start({SACCADE_DECODER});
+      EXPECT_TRUE(pool) << pool.error().message;
+      if (pool) pool_ = *std::move(pool);
+    }
+    return pool_.get();
+  }
+  void OnTestEnd(const testing::TestInfo&) override { pool_.reset(); }
+
+ private:
+  static inline std::unique_ptr<DecoderPool> pool_;
+};
 
 Result<DecodedImage> decode(std::string_view text, DecodeOptions options = {}) {
-  if (is_heif(text)) options.processes = processes();
+  if (is_heif(text)) options.processes = Processes::get();
   return decode_image(bytes_of(text), options);
 }
 

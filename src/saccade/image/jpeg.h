@@ -16,10 +16,9 @@
 namespace saccade {
 
 struct JpegShape {
-  int width = 0;  // as decoded
+  int width = 0;
   int height = 0;
   int channels = 0;  // 1 grey, 3 RGB
-  int shrink = 1;    // libjpeg's own: 1, 2, 4 or 8
 };
 
 // Writes [height, width, channels] to `out`. kBadData, in libjpeg's words, for a broken or truncated file, and
