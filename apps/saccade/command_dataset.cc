@@ -80,9 +80,8 @@ Result<int> run_info(const DatasetArguments& arguments, Session& session) {
   }
   const Lengths captions = captions_per_item(dataset);
   const Lengths characters = caption_characters(dataset);
-  std::string text =
-      fmt::format("dataset      {}, layout {}, {}\n", one_line(dataset.name), dataset.layout,
-                  size_text(dataset));
+  std::string text = fmt::format("dataset      {}, layout {}, {}\n", one_line(dataset.name), dataset.layout,
+                                 size_text(dataset));
   for (const auto& [split, count] : dataset.split_sizes) {
     text += fmt::format("split        {:<12} {:>9}\n", split.empty() ? "(none)" : one_line(split),
                         count_text(count));

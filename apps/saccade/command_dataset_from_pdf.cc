@@ -51,12 +51,13 @@ Result<int> run_from_pdf(const FromPdfArguments& arguments, Session& session) {
   if (checkpoint.empty()) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
+  EncoderChoice choice = arguments.encoder;
+  SACCADE_TRY(settle_precision(checkpoint, choice, session.messages));
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
   warn_of_guessed_preprocessing(loaded, session.messages);
   PdfCorpusOptions options = arguments.corpus;
   options.inputs.assign(arguments.inputs.begin(), arguments.inputs.end());
   options.output = arguments.output;
-  options.embed.precision = arguments.encoder.precision;
   options.embed.processes = session.decoders.start(session.messages, options.pdf.max_page_pixels);
   options.embed.stop = session.interrupts.stop_cleanly();
   ThreadPool pool(arguments.encoder.threads);

@@ -81,7 +81,6 @@ Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& ses
   options.bootstrap = evaluation.bootstrap;
   options.version = evaluation.version;
   options.command = evaluation.command;
-  options.encoder = app::options_of(arguments.eval.encoder);
   if (arguments.image_option->count() > 0) options.image_states = arguments.image_states;
   if (arguments.text_option->count() > 0) options.text_states = arguments.text_states;
   options.against = {arguments.against.begin(), arguments.against.end()};
@@ -90,6 +89,9 @@ Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& ses
     SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
     options.frozen = starter.string();
   }
+  EncoderChoice choice = arguments.eval.encoder;
+  if (!options.frozen.empty()) SACCADE_TRY(settle_precision(options.frozen, choice, session.messages));
+  options.encoder = app::options_of(choice);
   return options;
 }
 

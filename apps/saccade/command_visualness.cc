@@ -41,7 +41,9 @@ Result<Scored> score(const VisualnessArguments& arguments, Session& session) {
   }
   if (result.texts.empty())
     return fail(ErrorCode::kUsage, "no texts: as arguments, or a file's lines with --texts");
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, arguments.encoder));
+  EncoderChoice choice = arguments.encoder;
+  SACCADE_TRY(settle_precision(arguments.checkpoint, choice, session.messages));
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, choice));
   Encoder& encoder = *loaded.encoder;
   if (encoder.tokenizer() == nullptr)
     return fail(ErrorCode::kUsage, "{}: no tokenizer files, so no texts", loaded.id.path);

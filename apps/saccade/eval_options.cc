@@ -47,8 +47,9 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
       "-m,--model", options.checkpoints,
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   command.add_option("--dataset", options.datasets, "datasets (docs/datasets.md): PATH or PATH#split=NAME");
-  add_choices(command, "--precision", options.precisions,
-              "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");
+  add_choices(
+      command, "--precision", options.precisions,
+      "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");
   add_threads_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
              "what to lay transparent pictures on: white, or what the checkpoint says");

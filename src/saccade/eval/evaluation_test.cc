@@ -112,7 +112,7 @@ TEST_F(EvaluationTest, PrecisionsAreComparedLikeCheckpoints) {
   options_.bootstrap.resamples = 100;
   options_.run = folder_ / "run";
   const auto result = retrieval();
-  ASSERT_OK(result);
+  ASSERT_TRUE(result) << result.error().message;
   EXPECT_THAT(log_, testing::Contains("load single").Times(2));
   ASSERT_EQ(result->info.checkpoints.size(), 2U);
   EXPECT_EQ(result->info.checkpoints[0].name, "single-fp32");

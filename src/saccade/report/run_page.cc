@@ -89,16 +89,11 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"},
-      Entry{"retrieval", "Retrieval"},
-      Entry{"composition", "Composition"},
-      Entry{"heads", "Heads"},
-      Entry{"matches", "Nothing matches"},
-      Entry{"speed", "Speed"},
-      Entry{"length", "Effective length"},
-      Entry{"visualness", "Visualness"},
-      Entry{"queries", "Best and worst"},
-      Entry{"maps", "Maps"},
+      Entry{"protocol", "Protocol"},       Entry{"retrieval", "Retrieval"},
+      Entry{"composition", "Composition"}, Entry{"heads", "Heads"},
+      Entry{"matches", "Nothing matches"}, Entry{"speed", "Speed"},
+      Entry{"length", "Effective length"}, Entry{"visualness", "Visualness"},
+      Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
       Entry{"training", "Training"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";

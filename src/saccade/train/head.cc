@@ -103,7 +103,7 @@ Status load_encoder_of(const HeadTrainingOptions& options, HeadData& data) {
     return fail(ErrorCode::kUsage, "checkpoint {} is a head itself: name the encoder it sits on",
                 loaded.id.path);
   }
-  data.frozen = describe_checkpoint(loaded, options.encoder.precision);
+  data.frozen = describe_checkpoint(loaded);
   data.config.frozen = frozen_id(loaded);
   data.encoder = std::move(loaded.encoder);
   data.config.input = usual_head_input(*data.encoder);
@@ -345,7 +345,6 @@ Result<HeadData> load_head_data(const HeadTrainingOptions& options, std::span<co
                                 const TrainingFolder& folder, ThreadPool& pool,
                                 const ProgressCallback& progress, std::stop_token stop) {
   EmbedOptions embed = options.embed;
-  embed.precision = options.encoder.precision;
   embed.progress = progress;
   embed.stop = std::move(stop);
   HeadData data;

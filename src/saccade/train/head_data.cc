@@ -133,7 +133,7 @@ std::string made_of(Encoder& encoder, const HeadInput& input, const FeatureItems
                     const EmbedOptions& options) {
   Sha256 hash;
   hash.update(fmt::format("features of version {}\n{}\n{}\n{}\n{}\n", kFeaturesVersion,
-                          encoder.info().fingerprint, describe(input), word_of(options.precision),
+                          encoder.info().fingerprint, describe(input), word_of(encoder.info().precision),
                           with_transparency(encoder.preprocessing(), options.transparency).describe()));
   for (const auto& [name, version] : library_versions()) hash.update(fmt::format("{} {}\n", name, version));
   std::string last;

@@ -78,7 +78,7 @@ Result<std::vector<fs::path>> find_documents(const std::vector<fs::path>& inputs
 Json settings_of(const LoadedEncoder& loaded, const PdfCorpusOptions& options) {
   return {{"format", kFormat},
           {"fingerprint", loaded.id.fingerprint},
-          {"precision", word_of(options.embed.precision)},
+          {"precision", word_of(loaded.encoder->info().precision)},
           {"transparency", word_of(options.embed.transparency)},
           {"max_pages", options.pdf.max_pages},
           {"min_side", options.pdf.min_side},

@@ -72,7 +72,7 @@ class VisualnessStudyTest : public testing::Test {
     options_.bootstrap.resamples = 50;
     source_.find = [](const std::string& given) -> Result<fs::path> { return fs::path(given); };
     source_.fingerprint = [](const std::string& given) -> Result<std::string> { return given; };
-    source_.load = [this](const std::string& given) -> Result<LoadedEncoder> {
+    source_.load = [this](const std::string& given, Precision) -> Result<LoadedEncoder> {
       LoadedEncoder loaded;
       loaded.encoder =
           given == "classifier" ? std::make_unique<LetterClassifier>() : std::make_unique<ColourEncoder>();
