@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "saccade/text/normalize.h"
@@ -223,6 +224,42 @@ std::vector<Place> edge_of(const TextPage& page, bool upper, int rows) {
   return edge;
 }
 
+struct Box {
+  size_t block = 0;
+  double left = 0;
+  double top = 0;
+  double right = 0;
+  double bottom = 0;
+};
+
+// Moves what lies before the first white space, along one axis, to the front, in the order it had. Says how many boxes
+// that are; 0 where no white space runs through.
+size_t cut(std::span<Box> boxes, double Box::*begin, double Box::*end) {
+  constexpr double kOverlap = 1;  // points: letters reach out of their lines
+  std::vector<Box> sorted(boxes.begin(), boxes.end());
+  std::ranges::stable_sort(sorted, {}, begin);
+  double reached = sorted.front().*end;
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    const double border = sorted[i].*begin;
+    if (border > reached - kOverlap) {
+      std::ranges::stable_partition(boxes, [&](const Box& box) { return box.*begin < border; });
+      return i;
+    }
+    reached = std::max(reached, sorted[i].*end);
+  }
+  return 0;
+}
+
+void order(std::span<Box> boxes) {
+  while (boxes.size() > 1) {
+    size_t first = cut(boxes, &Box::left, &Box::right);
+    if (first == 0) first = cut(boxes, &Box::top, &Box::bottom);
+    if (first == 0) return;
+    order(boxes.first(first));
+    boxes = boxes.subspan(first);
+  }
+}
+
 }  // namespace
 
 Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
@@ -243,7 +280,9 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
       if (pages.empty() || pages.back().blocks.empty()) return wrong(line);
       SACCADE_ASSIGN(const double top, attribute(line, "yMin"));
       SACCADE_ASSIGN(const double bottom, attribute(line, "yMax"));
-      pages.back().blocks.back().push_back({"", top, bottom});
+      SACCADE_ASSIGN(const double left, attribute(line, "xMin"));
+      SACCADE_ASSIGN(const double right, attribute(line, "xMax"));
+      pages.back().blocks.back().push_back({"", top, bottom, left, right});
     } else if (line.starts_with("<word ")) {
       if (pages.empty() || pages.back().blocks.empty() || pages.back().blocks.back().empty())
         return wrong(line);
@@ -302,6 +341,29 @@ int64_t drop_edge_lines(std::vector<TextPage>& pages) {
     std::erase_if(page.blocks, [](const TextBlock& block) { return block.empty(); });
   }
   return static_cast<int64_t>(dropped.size());
+}
+
+void order_blocks(std::vector<TextPage>& pages) {
+  constexpr size_t kMost = 500;  // blocks: a page of more is a table or a drawing, and cutting is quadratic
+  for (TextPage& page : pages) {
+    if (page.blocks.size() > kMost) continue;
+    std::vector<Box> boxes;
+    for (size_t b = 0; b < page.blocks.size(); ++b) {
+      const PageLine& first = page.blocks[b].front();
+      Box box{b, first.left, first.top, first.right, first.bottom};
+      for (const PageLine& line : page.blocks[b]) {
+        box.left = std::min(box.left, line.left);
+        box.top = std::min(box.top, line.top);
+        box.right = std::max(box.right, line.right);
+        box.bottom = std::max(box.bottom, line.bottom);
+      }
+      boxes.push_back(box);
+    }
+    order(boxes);
+    std::vector<TextBlock> ordered;
+    for (const Box& box : boxes) ordered.push_back(std::move(page.blocks[box.block]));
+    page.blocks = std::move(ordered);
+  }
 }
 
 std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage>& pages) {

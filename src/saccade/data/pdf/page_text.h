@@ -14,13 +14,15 @@ struct PageLine {
   std::string text;
   double top = 0;  // from the page's upper edge, in points
   double bottom = 0;
+  double left = 0;  // from the page's left edge
+  double right = 0;
 };
 
 // Lines that belong together, as pdftotext sees it: a paragraph, or several of one column.
 using TextBlock = std::vector<PageLine>;
 
 struct TextPage {
-  std::vector<TextBlock> blocks;  // in reading order
+  std::vector<TextBlock> blocks;
 };
 
 // What `pdftotext -bbox-layout` writes. Entities are resolved; ill-formed UTF-8 becomes U+FFFD. kBadData where
@@ -30,6 +32,11 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text);
 // Removes what stands in the two upper or the two lower rows of a page and is a page number, or stands so on
 // three pages or more (of a document of two pages: on both), numbers aside. Says how many lines.
 int64_t drop_edge_lines(std::vector<TextPage>& pages);
+
+// Puts each page's blocks into reading order. Where white space runs down between blocks, all that is left of it comes
+// first; else what is above the uppermost white space across comes first, and the rest is looked at anew (recursive
+// XY-cuts). Where there is neither, pdftotext's order stays: it starts with whatever column begins higher.
+void order_blocks(std::vector<TextPage>& pages);
 
 // Each page's paragraphs: a block's lines joined by spaces, a block that goes on in the next one (no stop at its
 // end, lower case at the other's beginning) joined with it. A hyphen at a line's end goes, and the word is joined,

@@ -65,6 +65,25 @@ TEST(PageText, DropsWhatStandsAtTheEdgeOfPageAfterPage) {
   // "Body" repeats as well, but stands inside the page.
 }
 
+TEST(PageText, ColumnsComeOneAfterTheOtherWhereverTheyBegin) {
+  const auto block = [](const std::string& text, double left, double top, double right, double bottom) {
+    return TextBlock{{text, top, bottom, left, right}};
+  };
+  TextPage page;
+  page.blocks = {block("title", 10, 10, 200, 20), block("right", 110, 30, 200, 80),
+                 block("left", 10, 34, 100, 60), block("left below", 10, 70, 100, 90),
+                 block("foot", 10, 100, 200, 110)};
+  std::vector<TextPage> pages = {page};
+  order_blocks(pages);
+  std::vector<std::string> texts;
+  for (const TextBlock& each : pages[0].blocks) texts.push_back(each[0].text);
+  EXPECT_THAT(texts, ElementsAre("title", "left", "left below", "right", "foot"));
+  // Blocks that overlap keep their order.
+  pages[0].blocks = {block("b", 10, 10, 100, 50), block("a", 5, 5, 90, 45)};
+  order_blocks(pages);
+  EXPECT_EQ(pages[0].blocks[0][0].text, "b");
+}
+
 TEST(PageText, OneOfTwoPagesDoesNotRepeat) {
   std::vector<TextPage> pages = {page_of({"Same", "a", "b", "c", "d"}),
                                  page_of({"Other", "e", "f", "g", "12"})};
@@ -113,7 +132,8 @@ TEST(PageText, CutAnywhereItIsRefusedOrShorter) {
   const auto orphan = parse_bbox_layout("<word xMin=\"1\">a</word>");
   ASSERT_FALSE(orphan);
   EXPECT_THAT(orphan.error().message, HasSubstr("<word"));
-  const auto no_number = parse_bbox_layout("<page>\n<page a>\n<block a>\n<line yMin=\"nan\" yMax=\"2\">");
+  const auto no_number =
+      parse_bbox_layout("<page>\n<page a>\n<block a>\n<line xMin=\"1\" yMin=\"nan\" xMax=\"1\" yMax=\"2\">");
   ASSERT_FALSE(no_number);
   EXPECT_THAT(no_number.error().message, HasSubstr("yMin"));
 }

@@ -224,6 +224,7 @@ class PdfReader {
       return fail(ErrorCode::kUnsupported, "no text on {} pages: scanned, perhaps", pages_);
     }
     document_.edge_lines = data::drop_edge_lines(laid_out);
+    data::order_blocks(laid_out);
     std::vector<std::vector<std::string>> paragraphs = data::join_paragraphs(laid_out);
     for (size_t i = 0; i < paragraphs.size(); ++i) {
       document_.pages.push_back({static_cast<int>(i) + 1, std::move(paragraphs[i]), {}});
