@@ -183,7 +183,7 @@ Result<ProcessOutcome> run_limited(const fs::path& program, std::span<const std:
   outcome.seconds = end.seconds;
   if (WIFSIGNALED(end.status)) {
     const int signal = WTERMSIG(end.status);
-    if (signal == SIGXCPU || end.seconds >= limits.seconds) {
+    if (signal == SIGXCPU || end.seconds >= 0.9 * limits.seconds) {
       return fail(ErrorCode::kLimit, "{} did not end within {:.0f} seconds of processor time", name,
                   limits.seconds);
     }
