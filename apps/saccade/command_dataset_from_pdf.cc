@@ -132,7 +132,7 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
       ->add_option_function<int64_t>(
           "--max-memory", [&corpus](const int64_t& mebibytes) { corpus.pdf.max_memory = mebibytes << 20; },
           "MiB of memory that each program that reads a document may take")
-      ->transform(whole_number(16, 1 << 20))
+      ->transform(whole_number(1, 1 << 20))
       ->default_str(std::to_string(corpus.pdf.max_memory >> 20));
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");

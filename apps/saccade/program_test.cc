@@ -93,6 +93,10 @@ TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
       SCOPED_TRACE(command->get_name() + " " + option->get_name());
       for (const char* text : {"", "x", "7x", "7 ", " 7", "+7", "0x10", "-1", "-99999999999999999999",
                                "1e999", "nan", "inf", "7,5"}) {
+        // Cosines alone may be below zero.
+        if (option->check_name("--above") || option->check_name("--below")) {
+          if (text == std::string_view("-1")) continue;
+        }
         EXPECT_TRUE(refuses(*option, text)) << text;
       }
       if (!real) {

@@ -419,27 +419,29 @@ TEST_F(Cli, EmbedWritesRowsForOtherTools) {
 
 // The precision that a collection was made in is its own: for what is added, and for what is searched.
 TEST_F(Cli, PrecisionOfACollection) {
-  const Outcome made = run({"index", "pictures", "-c", "c", "-m", "model", "--precision", "int8"});
+  make_collection();
+  const Outcome made = run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "int8"});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, testing::ContainsRegex(
                             "int8: cosines of the first pictures' rows to fp32's: mean 0\\.99[0-9]+, "
                             "1st percentile 0\\.[0-9]+, worst 0\\.[0-9]+ \\([0-9]+ pictures\\)"));
-  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["settings"]["precision"], "int8");
-  EXPECT_EQ(run({"index", "pictures", "-c", "c", "-m", "model"}).code, 0);
-  expect_failure({"index", "pictures", "-c", "c", "-m", "model", "--precision", "fp32"}, 1,
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "d", "--json"}))["settings"]["precision"], "int8");
+  EXPECT_EQ(run({"index", "pictures", "-c", "d", "-m", "model"}).code, 0);
+  expect_failure({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32"}, 1,
                  {"its rows were made in int8, the encoder computes in fp32"});
   EXPECT_EQ(
-      run({"index", "pictures", "-c", "c", "-m", "model", "--precision", "fp32", "--mix-precisions"}).code,
+      run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32", "--mix-precisions"}).code,
       0);
-  EXPECT_EQ(run({"search", "-c", "c", "-m", "model", "a cat"}).code, 0);
-  EXPECT_EQ(run({"search", "-c", "c", "-m", "model", "--precision", "fp32", "a cat"}).code, 0);
+  EXPECT_EQ(run({"search", "-c", "d", "-m", "model", "a cat"}).code, 0);
+  EXPECT_EQ(run({"search", "-c", "d", "-m", "model", "--precision", "fp32", "a cat"}).code, 0);
 }
 
 TEST_F(Cli, PrecisionAutoSaysWhatItTook) {
-  const Outcome made = run({"index", "pictures", "-c", "c", "-m", "model", "--precision", "auto"});
+  make_collection();
+  const Outcome made = run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "auto"});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, testing::ContainsRegex("precision (fp32|bf16|int8): products here, GFLOP/s: "));
-  const Json info = json_of(run({"collection", "info", "-c", "c", "--json"}));
+  const Json info = json_of(run({"collection", "info", "-c", "d", "--json"}));
   EXPECT_THAT(made.err, HasSubstr("precision " + info["settings"]["precision"].get<std::string>()));
 }
 

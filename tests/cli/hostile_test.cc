@@ -123,7 +123,7 @@ TEST_F(HostilePictures, WithoutADecoderThatIsSaidOnce) {
   const Outcome outcome = run({"index", "p", "-c", "c", "-m", "model"}, alone);
   // HEIC waits for its decoder, and is tried again when there is one.
   EXPECT_EQ(outcome.code, 3) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("decoded by saccade-decode alone"));
+  EXPECT_THAT(outcome.out, HasSubstr("decoded by saccade-decode alone"));
   EXPECT_EQ(run({"index", "p", "-c", "c", "-m", "model"}).code, 0);
   std::filesystem::remove(folder_ / "p/c.heic");
   const std::string_view err = outcome.err;

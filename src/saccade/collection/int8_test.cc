@@ -196,7 +196,7 @@ TEST_F(Int8File, ACollectionMadeBeforeThereWereAnyGetsThem) {
   info["settings"]["int8_rows"] = "sometimes";
   std::ofstream(folder_ / "collection.json") << info.dump();
   EXPECT_THAT(Collection::open(folder_).error().message,
-              testing::HasSubstr("\"int8_rows\" is \"sometimes\", expected auto, on or off"));
+              testing::HasSubstr("\"int8_rows\" is \"sometimes\", expected one of auto, on, off"));
 }
 
 }  // namespace

@@ -233,7 +233,8 @@ TEST_F(LateCollection, SettingsThatMakeNoSenseAreRefused) {
   };
   EXPECT_EQ(with("\"pool\": 1", "\"pool\": 1"), "");
   EXPECT_THAT(with("\"pool\": 1", "\"pool\": 0"), HasSubstr("\"pool\" is 0, expected 1 to 64"));
-  EXPECT_THAT(with("\"precision\": \"fp16\"", "\"precision\": \"fp8\""), HasSubstr("expected fp16 or int8"));
+  EXPECT_THAT(with("\"precision\": \"fp16\"", "\"precision\": \"fp8\""),
+              HasSubstr("expected one of fp16, int8"));
   EXPECT_THAT(with("grid_mean", "clusters"), HasSubstr("\"pooling\" is \"clusters\", this program knows"));
   EXPECT_THAT(with("\"grid_rows\": 2", "\"grid_rows\": -2"), HasSubstr("a grid -2 patches long"));
   EXPECT_THAT(with("\"grid_columns\": 2", "\"grid_columns\": \"2\""), HasSubstr("grid_columns"));

@@ -52,7 +52,7 @@ std::optional<milliseconds> asked_wait(const HttpReply& reply) {
   constexpr int64_t kMost = 1'000'000'000;
   const std::string after(reply.header("retry-after"));
   if (const auto seconds = whole(after)) return milliseconds(1000 * std::min(*seconds, kMost));
-  if (!after.empty()) {
+  if (!after.empty() && load_curl()) {
     const time_t when = curl_getdate(after.c_str(), nullptr);
     if (when != -1) return milliseconds(1000 * std::clamp<int64_t>(when - std::time(nullptr), 0, kMost));
   }

@@ -482,14 +482,15 @@ TEST_F(SearchTest, WrongQueriesAreRefused) {
 TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   add({put("a", axis(0)), put("same", axis(0)), put("b\xff", axis(1))});
   const Json json = answer_json(answer_to(text_query("a", 2)));
-  EXPECT_EQ(dump_json(json["query"]),
-            R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true})");
+  EXPECT_EQ(
+      dump_json(json["query"]),
+      R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true,"cut":null,"order":"score"})");
   EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
-      R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"caption":"picture a","width":10,"height":10,)"
-      R"("format":"png","folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}]})");
+      R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"likelihood":null,"date":0,"caption":"picture a",)"
+      R"("width":10,"height":10,"format":"png","folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}]})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }
