@@ -143,7 +143,8 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       "alternative, which loses retrieval)");
   add_choice(
       *command, "--loss", options.loss,
-      "multi-positive: every pair of a text with its picture is right; literal: equation 1 as printed");
+      "multi-positive: texts of one picture, the NULL picture too, are right together; literal: the study's "
+      "equation 1 as printed, where they are each other's negatives");
   add_choice(
       *command, "--train", options.part,
       "both towers, or the text tower alone: quicker, and pictures that are indexed stay where they are");

@@ -1,5 +1,7 @@
 #include "saccade/train/objective.h"
 
+#include <limits>
+
 namespace saccade {
 namespace {
 
@@ -9,6 +11,13 @@ torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& po
   if (!positives.defined()) return -log_share.diagonal().mean();
   const torch::Tensor target = positives.to(logits.scalar_type());
   return -((log_share * target).sum(1) / target.sum(1)).mean();
+}
+
+// Mean over rows of -log of the share that a row's positives have together.
+torch::Tensor cross_entropy_together(const torch::Tensor& logits, const torch::Tensor& positives) {
+  const torch::Tensor right =
+      at::logsumexp(logits.masked_fill(positives.logical_not(), -std::numeric_limits<double>::infinity()), 1);
+  return (at::logsumexp(logits, 1) - right).mean();
 }
 
 }  // namespace
@@ -25,12 +34,11 @@ torch::Tensor null_picture_loss(const torch::Tensor& images, const torch::Tensor
                                 const torch::Tensor& log_inverse_temperature, const torch::Tensor& pictures) {
   const torch::Tensor rows =
       at::where(visual.unsqueeze(1), images, null_picture.unsqueeze(0).expand_as(images));
-  torch::Tensor positives;
-  if (pictures.defined()) {
-    const torch::Tensor numbers = at::where(visual, pictures, at::full_like(pictures, -1));
-    positives = numbers.unsqueeze(0) == numbers.unsqueeze(1);
-  }
-  return info_nce(rows, texts, log_inverse_temperature, positives);
+  if (!pictures.defined()) return info_nce(rows, texts, log_inverse_temperature);
+  const torch::Tensor numbers = at::where(visual, pictures, at::full_like(pictures, -1));
+  const torch::Tensor positives = numbers.unsqueeze(0) == numbers.unsqueeze(1);  // its own transpose
+  const torch::Tensor logits = at::matmul(rows, texts.t()) * log_inverse_temperature.exp();
+  return (cross_entropy_together(logits, positives) + cross_entropy_together(logits.t(), positives)) / 2;
 }
 
 }  // namespace saccade

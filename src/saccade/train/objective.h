@@ -21,10 +21,17 @@ torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
 //
 // images, texts: [n, d], rows of length 1, as above; what stands in `images` at a non-visual text is not read.
 // visual: [n] bool. null_picture: [d], of length 1.
-// pictures: undefined, or [n] int64: equal numbers for equal pictures, of the visual texts. Undefined is the paper's
-// literal loss: of several non-visual texts in a batch only its own pair is right for each copy of the NULL picture,
-// and they push each other away from it. With numbers, all pairs of a text with a copy of its own picture are right,
-// the NULL picture's among them.
+// pictures: undefined, or [n] int64, not negative: equal numbers for equal pictures, of the visual texts.
+//
+// Undefined is the paper's literal loss. A picture that is in the batch K times is in every sum K times, and each text
+// is right for one copy and wrong for the others: a text nearer to the NULL picture than its like is pushed away from it,
+// and the loss of a picture's rows cannot fall below log K.
+//
+// With numbers, a row's positives are all texts of its picture, and a text's all copies of its picture, summed inside the
+// logarithm: -log(sum over positives exp(logit) / sum over all exp(logit)) (MIL-NCE, Miech et al. 2020, equation 1). No
+// text is pushed away from its own picture, and the loss falls to 0. Without a picture that is there twice it is the
+// literal loss. To spread a target evenly over the positives, as info_nce does, would mend nothing here: copies of
+// a picture are equal rows, so the sum is the literal one again.
 torch::Tensor null_picture_loss(const torch::Tensor& images, const torch::Tensor& texts,
                                 const torch::Tensor& visual, const torch::Tensor& null_picture,
                                 const torch::Tensor& log_inverse_temperature,

@@ -36,8 +36,8 @@ enum class VisualnessObjective {
 };
 std::span<const EnumWord<VisualnessObjective>> enum_words(VisualnessObjective);
 enum class VisualnessLoss {
-  kMultiPositive,  // every pair of a text with its picture is right, the NULL picture's too
-  kLiteral,        // equation 1 as it is printed: in a batch, a pair alone is right
+  kMultiPositive,  // texts of one picture, the NULL picture among them, are right together: none is another's negative
+  kLiteral,  // equation 1 as it is printed: in a batch, a pair alone is right
 };
 std::span<const EnumWord<VisualnessLoss>> enum_words(VisualnessLoss);
 enum class TrainedPart {

@@ -57,7 +57,13 @@ struct Rows {
   Tensor pictures = torch::tensor({4, 0, 9, 0, 4, 0});
 };
 
-// Sum by sum: every pair of a text with a copy of its own picture is right.
+double loss_of(const Rows& rows, bool literal) {
+  return null_picture_loss(rows.images, rows.texts, rows.visual, rows.null_picture, rows.scale,
+                           literal ? Tensor() : rows.pictures)
+      .item<double>();
+}
+
+// Sum by sum: the texts of a picture, and the copies of a text's picture, are right together.
 TEST(NullPictureLoss, MultiPositiveSharesPictures) {
   torch::manual_seed(3);
   Rows rows;
@@ -66,31 +72,76 @@ TEST(NullPictureLoss, MultiPositiveSharesPictures) {
     return rows.visual[i].item<bool>() ? rows.pictures[i].item<int64_t>() : -1;
   };
   const auto picture = [&](int64_t i) { return owner(i) < 0 ? rows.null_picture : rows.images[i]; };
-  const auto logit = [&](int64_t i, int64_t j) {
-    return std::exp(1.7) * picture(i).dot(rows.texts[j]).item<double>();
+  const auto likeness = [&](int64_t i, int64_t j) {
+    return std::exp(std::exp(1.7) * picture(i).dot(rows.texts[j]).item<double>());
   };
   double expected = 0;
+  double literal = 0;
   for (const bool by_text : {false, true}) {
     for (int64_t i = 0; i < 6; ++i) {
       double all = 0;
       double right = 0;
-      int64_t count = 0;
-      for (int64_t j = 0; j < 6; ++j) all += std::exp(by_text ? logit(j, i) : logit(i, j));
       for (int64_t j = 0; j < 6; ++j) {
-        if (owner(i) != owner(j)) continue;
-        right += std::log(all) - (by_text ? logit(j, i) : logit(i, j));
-        ++count;
+        const double each = by_text ? likeness(j, i) : likeness(i, j);
+        all += each;
+        if (owner(i) == owner(j)) right += each;
       }
-      expected += right / static_cast<double>(count) / 12;
+      expected += std::log(all / right) / 12;
+      literal += std::log(all / likeness(i, i)) / 12;
     }
   }
-  const auto loss = [&](const Tensor& pictures) {
-    return null_picture_loss(rows.images, rows.texts, rows.visual, rows.null_picture, rows.scale, pictures)
-        .item<double>();
-  };
-  EXPECT_NEAR(loss(rows.pictures), expected, 1e-9);
-  // Copies of one picture are equal rows: to spread a target evenly over them, and to take one, is the same sum.
-  EXPECT_NEAR(loss({}), expected, 1e-9);
+  EXPECT_NEAR(loss_of(rows, false), expected, 1e-9);
+  EXPECT_NEAR(loss_of(rows, true), literal, 1e-9);
+  EXPECT_GT(literal, expected + 0.5);
+}
+
+TEST(NullPictureLoss, TheLossesAreOneWhereNoPictureStandsTwice) {
+  torch::manual_seed(5);
+  Rows rows;
+  rows.visual = torch::tensor({1, 0, 1, 1, 1, 1}).to(at::kBool);
+  rows.pictures = torch::tensor({4, 0, 9, 0, 5, 1});  // 0 twice: at the NULL picture's text it is not read
+  EXPECT_NEAR(loss_of(rows, false), loss_of(rows, true), 1e-12);
+  rows.pictures[5] = 9;
+  EXPECT_LT(loss_of(rows, false), loss_of(rows, true) - 1e-3);
+}
+
+// Where every text is at its picture nothing is left to lose; the literal loss keeps log 3 of the NULL picture's rows.
+TEST(NullPictureLoss, MultiPositiveFallsToZero) {
+  Rows rows;
+  const Tensor axes = torch::eye(6, at::kDouble);
+  rows.images = axes.slice(1, 0, 5).clone();
+  rows.null_picture = torch::tensor({0, 0, 0, 0, 1}, at::kDouble);
+  rows.visual = torch::tensor({1, 1, 1, 0, 0, 0}).to(at::kBool);
+  rows.pictures = torch::tensor({3, 5, 7, 0, 0, 0});
+  rows.texts = at::where(rows.visual.unsqueeze(1), rows.images, rows.null_picture.unsqueeze(0));
+  rows.scale.fill_(std::log(50.0));
+  EXPECT_NEAR(loss_of(rows, false), 0, 1e-9);
+  EXPECT_NEAR(loss_of(rows, true), std::log(3.0) / 2, 1e-9);
+}
+
+// A text nearer to the NULL picture than its like is drawn on; the literal loss pushes it away.
+TEST(NullPictureLoss, MultiPositivePushesNoTextFromItsPicture) {
+  for (const bool literal : {false, true}) {
+    Rows rows;
+    const Tensor zero = torch::zeros({6, 1}, at::kDouble);
+    torch::manual_seed(6);
+    // The NULL picture has an axis of its own: a text's gradient along it is of the NULL picture's logits alone.
+    rows.images = at::cat({normalize_rows(torch::randn({6, 4}, at::kDouble)), zero}, 1);
+    rows.null_picture = torch::tensor({0, 0, 0, 0, 1}, at::kDouble);
+    rows.texts.index_put_({1}, rows.null_picture);
+    rows.texts.requires_grad_(true);
+    null_picture_loss(rows.images, rows.texts, rows.visual, rows.null_picture, rows.scale,
+                      literal ? Tensor() : rows.pictures)
+        .backward();
+    const Tensor along = rows.texts.grad().matmul(rows.null_picture);
+    for (const int64_t i : {1, 3, 5}) {
+      if (literal && i == 1) {
+        EXPECT_GT(along[i].item<double>(), 0);
+      } else {
+        EXPECT_LT(along[i].item<double>(), 0) << i;
+      }
+    }
+  }
 }
 
 TEST(NullPictureLoss, GradientsAreFiniteDifferences) {
