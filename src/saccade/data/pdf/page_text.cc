@@ -33,6 +33,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   }
   return words;
 }
+std::vector<std::string_view> words_of(std::string&& text) = delete;  // the words would outlive it
 
 // The five entities that pdftotext writes.
 std::string without_entities(std::string_view text) {
@@ -163,14 +164,26 @@ bool goes_on(std::string_view paragraph, const TextBlock& next) {
   return kEnds.find(paragraph.back()) == std::string_view::npos && begins_in_lower_case(next.front().text);
 }
 
+// Up to 399, as numbers are written: "xiv", and not "civil".
 bool is_roman(std::string_view word) {
-  return !word.empty() && word.find_first_not_of("ivxlc") == std::string_view::npos;
+  // Of a decimal place, none behind what it begins with; those left empty stand for a zero.
+  using Signs = std::array<std::string_view, 10>;
+  constexpr std::array<Signs, 3> kPlaces = {{{"ccc", "cc", "c"},
+                                             {"lxxx", "lxx", "lx", "l", "xl", "xc", "xxx", "xx", "x"},
+                                             {"viii", "vii", "vi", "v", "iv", "ix", "iii", "ii", "i"}}};
+  if (word.empty()) return false;
+  for (const Signs& signs : kPlaces) {
+    word.remove_prefix(
+        std::ranges::find_if(signs, [&](std::string_view sign) { return word.starts_with(sign); })->size());
+  }
+  return word.empty();
 }
 
 // What is the same on every page: numbers are "#".
 std::string edge_key(std::string_view text) {
+  const std::string lower = lowercase_each(text);
   std::string key;
-  for (const std::string_view word : words_of(lowercase_each(text))) {
+  for (const std::string_view word : words_of(lower)) {
     if (!key.empty()) key += ' ';
     if (is_roman(word)) {
       key += '#';

@@ -92,6 +92,10 @@ TEST(PageText, OneOfTwoPagesDoesNotRepeat) {
   // Roman numbers are words too, beside others.
   pages = {page_of({"I mix it", "a", "b", "e", "f"})};
   EXPECT_EQ(drop_edge_lines(pages), 0);
+  // Alone they are numbers, where they are written as such.
+  pages = {page_of({"Civil", "Ill", "a", "b", "LXXXIV", "- xiv -"})};
+  EXPECT_EQ(drop_edge_lines(pages), 2);
+  EXPECT_THAT(join_paragraphs(pages)[0], ElementsAre("Civil Ill a b"));
 }
 
 constexpr const char* kLayout = R"(<doc>
