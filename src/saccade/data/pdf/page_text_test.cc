@@ -153,5 +153,19 @@ TEST(Prose, TakesSentencesAndCountsTheRest) {
   EXPECT_EQ(left_out, 3);
 }
 
+TEST(Prose, ATitleBelongsToItsName) {
+  int64_t left_out = 0;
+  const auto sentences = prose_sentences(
+      "Yesterday Mrs. Hale met Dr. Almqvist near St. Mary. Any server (e.g. Apache) can show the page. "
+      "The left part, cf. Figure two, is the lens. The end comes with no title, Prof.",
+      {}, left_out);
+  ASSERT_TRUE(sentences);
+  EXPECT_THAT(*sentences, ElementsAre("Yesterday Mrs. Hale met Dr. Almqvist near St. Mary.",
+                                      "Any server (e.g. Apache) can show the page.",
+                                      "The left part, cf. Figure two, is the lens.",
+                                      "The end comes with no title, Prof."));
+  EXPECT_EQ(left_out, 0);
+}
+
 }  // namespace
 }  // namespace saccade::data

@@ -1,5 +1,8 @@
 #include "saccade/data/pdf/prose.h"
 
+#include <algorithm>
+#include <array>
+
 #include "saccade/text/normalize.h"
 #include "saccade/text/sentences.h"
 #include "saccade/text/utf8.h"
@@ -29,6 +32,17 @@ bool is_prose(std::string_view sentence, const ProseOptions& options) {
   return words >= options.min_words && words <= options.max_words && letters >= options.letters * signs;
 }
 
+// Whether the text's last word is an abbreviation that something follows, which Unicode's rules take for an end.
+bool ends_in_abbreviation(std::string_view text) {
+  constexpr std::array<std::string_view, 24> kAbbreviations = {
+      "approx.", "ca.", "capt.", "cf.",  "col.", "dr.", "e.g.",  "eq.",  "fig.", "figs.", "gen.", "gov.",
+      "i.e.",    "lt.", "mr.",   "mrs.", "ms.",  "mt.", "prof.", "rev.", "sen.", "sgt.",  "st.",  "vs."};
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  std::string_view word = text.substr(text.rfind(' ') + 1);
+  while (word.starts_with('(') || word.starts_with('[')) word.remove_prefix(1);
+  return std::ranges::find(kAbbreviations, lowercase_each(word)) != kAbbreviations.end();
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> prose_sentences(std::string_view paragraph, const ProseOptions& options,
@@ -36,7 +50,11 @@ Result<std::vector<std::string>> prose_sentences(std::string_view paragraph, con
   const std::string text = collapse_white_space(to_valid_utf8(paragraph));
   SACCADE_ASSIGN(const std::vector<std::string_view> parts, split_sentences(text));
   std::vector<std::string> sentences;
-  for (std::string_view part : parts) {
+  std::string_view part;
+  for (const std::string_view& next : parts) {
+    // Parts stand one behind the other in the text.
+    part = part.empty() ? next : std::string_view(part.data(), part.size() + next.size());
+    if (&next != &parts.back() && ends_in_abbreviation(part)) continue;
     while (part.ends_with(' ')) part.remove_suffix(1);
     while (part.starts_with(' ')) part.remove_prefix(1);
     if (is_prose(part, options)) {
@@ -44,6 +62,7 @@ Result<std::vector<std::string>> prose_sentences(std::string_view paragraph, con
     } else if (!part.empty()) {
       ++left_out;
     }
+    part = {};
   }
   return sentences;
 }
