@@ -50,7 +50,7 @@ std::string without_entities(std::string_view text) {
 }
 
 Result<double> attribute(std::string_view element, std::string_view name) {
-  const std::string key = " " + std::string(name) + "=\"";
+  const std::string key = fmt::format(" {}=\"", name);
   const size_t at = element.find(key);
   if (at != std::string_view::npos) {
     const std::string_view rest = element.substr(at + key.size());
@@ -84,7 +84,9 @@ bool is_letter(char c) {
 bool begins_in_lower_case(std::string_view text) {
   if (text.empty() || !is_letter(text.front())) return false;
   size_t end = 0;
-  (void)next_code_point(text, end);
+  const char32_t code = next_code_point(text, end);
+  // Quotes, dashes and bullets have no case.
+  if ((code >= 0x80 && code < 0xc0) || (code >= 0x2000 && code < 0x2e80)) return false;
   const std::string_view first = text.substr(0, end);
   return lowercase_each(first) == first;
 }
@@ -156,6 +158,17 @@ void append_line(std::string& paragraph, std::string_view line, const Vocabulary
     if (keeps) paragraph += '-';
   }
   paragraph += line;
+}
+
+// Takes the sign off that begins an item of a list; says whether there was one.
+bool take_bullet(std::string_view& line) {
+  for (const std::string_view bullet :
+       {"\u2022", "\u2023", "\u25e6", "\u25aa", "\u25cf", "\u25cb", "\u25a0"}) {
+    if (!line.starts_with(bullet)) continue;
+    line = trimmed(line.substr(bullet.size()));
+    return true;
+  }
+  return false;
 }
 
 bool goes_on(std::string_view paragraph, const TextBlock& next) {
@@ -386,8 +399,13 @@ std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage
     std::vector<std::string>& paragraphs = result.emplace_back();
     for (const TextBlock& block : page.blocks) {
       if (paragraphs.empty() || !goes_on(paragraphs.back(), block)) paragraphs.emplace_back();
-      for (const PageLine& line : block) append_line(paragraphs.back(), line.text, words);
+      for (const PageLine& line : block) {
+        std::string_view text = line.text;
+        if (take_bullet(text)) paragraphs.emplace_back();
+        append_line(paragraphs.back(), text, words);
+      }
     }
+    std::erase(paragraphs, "");
   }
   return result;
 }

@@ -39,7 +39,7 @@ int64_t drop_edge_lines(std::vector<TextPage>& pages);
 void order_blocks(std::vector<TextPage>& pages);
 
 // Each page's paragraphs: a block's lines joined by spaces, a block that goes on in the next one (no stop at its
-// end, lower case at the other's beginning) joined with it. A hyphen at a line's end goes, and the word is joined,
+// end, lower case at the other's beginning) joined with it. A bullet goes, and begins a paragraph. A hyphen at a line's end goes, and the word is joined,
 // unless the document has the word with a hyphen elsewhere, or both its parts as words and not the joined word.
 std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage>& pages);
 

@@ -51,6 +51,16 @@ TEST(PageText, ABlockThatGoesOnIsOneParagraph) {
                                                            "a heading in lower case", "The end"));
 }
 
+TEST(PageText, EachItemOfAListIsAParagraph) {
+  TextPage page = page_of({"What you need", "\u2022 a white boat", "with a red sail", "\u2022", "a lamp"});
+  page.blocks.push_back(page_of({"\u25e6 a rope"}).blocks.front());
+  // A quote has no case: nothing goes on in it.
+  page.blocks.push_back(page_of({"\u201cAhoy\u201d is the call"}).blocks.front());
+  EXPECT_THAT(join_paragraphs({page}).front(),
+              ElementsAre("What you need", "a white boat with a red sail", "a lamp", "a rope",
+                          "\u201cAhoy\u201d is the call"));
+}
+
 TEST(PageText, DropsWhatStandsAtTheEdgeOfPageAfterPage) {
   std::vector<TextPage> pages;
   for (int i = 1; i <= 3; ++i) {
