@@ -91,12 +91,6 @@ const CodedRows& million_coded_rows(ThreadPool& pool) {
   return coded;
 }
 
-// The thread that calls works along, so that a pool of n - 1 makes n.
-int pool_threads() {
-  const int threads = available_processors();
-  return threads > 1 ? threads - 1 : 1;
-}
-
 double processor_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -139,7 +133,7 @@ bool agree(const Result<FoundRows>& found, const Result<FoundRows>& expected, in
 }
 
 void one_query_over_a_million_rows(benchmark::State& state) {
-  ThreadPool pool(pool_threads());
+  ThreadPool pool;
   const Matrix<float>& rows = million_rows(pool);
   const CodedRows& coded = million_coded_rows(pool);
   const auto query = rows.view().slice(kRows / 2, 1);
@@ -219,7 +213,7 @@ class Product {
 };
 
 void queries_over_a_million_rows(benchmark::State& state) {
-  ThreadPool pool(pool_threads());
+  ThreadPool pool;
   const Matrix<float>& rows = million_rows(pool);
   const CodedRows& coded = million_coded_rows(pool);
   const auto queries = rows.view().slice(kRows / 2, state.range(0));
