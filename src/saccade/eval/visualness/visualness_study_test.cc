@@ -42,10 +42,10 @@ class LetterClassifier : public ColourEncoder, public TextClassifier {
   }
   TextClassifier* text_classifier() override { return this; }
   const std::vector<std::string>& labels() const override { return labels_; }
-  Result<Matrix<float>> classify_texts(std::span<const TokenizedText> texts) override {
-    Matrix<float> logits(std::ssize(texts), 2);
-    for (size_t i = 0; i < texts.size(); ++i) {
-      const auto has = [&](char c) { return std::ranges::count(texts[i].ids, c + 3) > 0; };
+  Result<Matrix<float>> classify_texts(std::span<const TokenizedText> batch) override {
+    Matrix<float> logits(std::ssize(batch), 2);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const auto has = [&](char c) { return std::ranges::count(batch[i].ids, c + 3) > 0; };
       logits(static_cast<int64_t>(i), 0) = has('r') && !has('g') ? 2.0F : -1.0F;
     }
     return logits;
