@@ -11,6 +11,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/core/mapped_pages.h"
+#include "saccade/eval/rows/given.h"
 
 namespace saccade {
 namespace {
@@ -18,22 +19,8 @@ namespace {
 // Rows are given back after so many bytes of them were read.
 constexpr size_t kBytesAtOnce = size_t{64} << 20;
 
-Result<const TensorView*> tensor(const SafeTensors& file, std::string_view name, size_t dimensions) {
-  const TensorView* found = file.find(name);
-  if (found == nullptr) {
-    std::string there;
-    for (const auto& [other, view] : file.tensors()) there += (there.empty() ? "" : ", ") + other;
-    return fail(ErrorCode::kBadData, "no tensor \"{}\"; there are: {}", name, there.empty() ? "none" : there);
-  }
-  if (found->shape.size() != dimensions) {
-    return fail(ErrorCode::kBadData, "\"{}\" of shape {}, expected {}", name, shape_text(found->shape),
-                dimensions == 1 ? "[texts]" : "[rows, width]");
-  }
-  return found;
-}
-
 Result<const TensorView*> features(const SafeTensors& file, std::string_view name) {
-  SACCADE_ASSIGN(const TensorView* view, tensor(file, name, 2));
+  SACCADE_ASSIGN(const TensorView* view, given_tensor(file, name, 2));
   if (view->dtype != DType::kF32 && view->dtype != DType::kF16 && view->dtype != DType::kBF16) {
     return fail(ErrorCode::kBadData, "\"{}\" of {}, expected F32, F16 or BF16", name,
                 dtype_name(view->dtype));
@@ -101,7 +88,7 @@ Result<FeatureFile> FeatureFile::open(const std::filesystem::path& path) {
 Status FeatureFile::read() {
   SACCADE_ASSIGN(images_, features(file_, "image_features"));
   SACCADE_ASSIGN(texts_, features(file_, "text_features"));
-  SACCADE_ASSIGN(const TensorView* relation, tensor(file_, "text_image", 1));
+  SACCADE_ASSIGN(const TensorView* relation, given_tensor(file_, "text_image", 1));
   SACCADE_ASSIGN(text_image_, relation->to_int64s().in("\"text_image\""));
   if (std::ssize(text_image_) != texts()) {
     return fail(ErrorCode::kBadData, "\"text_image\" for {} texts, there are {}", text_image_.size(),
@@ -113,7 +100,7 @@ Status FeatureFile::read() {
                 text_image_[t], images());
   }
   if (file_.find("text_number") != nullptr) {
-    SACCADE_ASSIGN(const TensorView* numbers, tensor(file_, "text_number", 1));
+    SACCADE_ASSIGN(const TensorView* numbers, given_tensor(file_, "text_number", 1));
     SACCADE_ASSIGN(text_number_, numbers->to_int64s().in("\"text_number\""));
     if (std::ssize(text_number_) != texts() || !std::ranges::is_sorted(text_number_)) {
       return fail(ErrorCode::kBadData, "\"text_number\" does not number {} texts in order", texts());

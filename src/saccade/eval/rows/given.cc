@@ -7,9 +7,8 @@
 #include "saccade/core/rows.h"
 
 namespace saccade {
-namespace {
 
-Result<const TensorView*> tensor(const SafeTensors& file, std::string_view name, size_t dimensions) {
+Result<const TensorView*> given_tensor(const SafeTensors& file, std::string_view name, size_t dimensions) {
   const TensorView* found = file.find(name);
   if (found == nullptr) {
     std::string there;
@@ -23,8 +22,10 @@ Result<const TensorView*> tensor(const SafeTensors& file, std::string_view name,
   return found;
 }
 
+namespace {
+
 Result<Matrix<float>> read_rows(const SafeTensors& file, std::string_view name, Similarity similarity) {
-  SACCADE_ASSIGN(const TensorView* view, tensor(file, name, 2));
+  SACCADE_ASSIGN(const TensorView* view, given_tensor(file, name, 2));
   SACCADE_ASSIGN(const std::vector<float> values, view->to_floats().in(fmt::format("\"{}\"", name)));
   Matrix<float> rows(view->shape[0], view->shape[1]);
   std::ranges::copy(values, rows.data());
@@ -43,7 +44,7 @@ Result<Matrix<float>> read_rows(const SafeTensors& file, std::string_view name, 
 }
 
 Result<std::vector<int64_t>> read_text_image(const SafeTensors& file, int64_t texts, int64_t images) {
-  SACCADE_ASSIGN(const TensorView* view, tensor(file, "text_image", 1));
+  SACCADE_ASSIGN(const TensorView* view, given_tensor(file, "text_image", 1));
   SACCADE_ASSIGN(std::vector<int64_t> values, view->to_int64s().in("\"text_image\""));
   if (static_cast<int64_t>(values.size()) != texts) {
     return fail(ErrorCode::kBadData, "\"text_image\" for {} texts, there are {}", values.size(), texts);
@@ -128,7 +129,7 @@ Result<GivenFile> GivenFile::open_scores(const std::filesystem::path& path) {
     given.path_ = path.string();
     SACCADE_ASSIGN(given.sha256_, sha256_file(path));
     SACCADE_ASSIGN(given.file_, SafeTensors::open(path));
-    SACCADE_ASSIGN(const TensorView* view, tensor(given.file_, "scores", 2));
+    SACCADE_ASSIGN(const TensorView* view, given_tensor(given.file_, "scores", 2));
     SACCADE_ASSIGN(given.scores_, given_scores(*view));
     SACCADE_ASSIGN(given.text_image_,
                    read_text_image(given.file_, given.scores_->texts(), given.scores_->images()));

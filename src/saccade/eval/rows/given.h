@@ -29,6 +29,10 @@ enum class Similarity {
 };
 std::span<const EnumWord<Similarity>> enum_words(Similarity);  // "cosine", "dot"
 
+// The tensor of that name: of one dimension, a number a text, or of two, rows. Borrowed from the file. kBadData says
+// which tensors there are, or the shape found.
+Result<const TensorView*> given_tensor(const SafeTensors& file, std::string_view name, size_t dimensions);
+
 // An open file. Movable; what it gives out is borrowed from it.
 class GivenFile {
  public:
