@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "saccade/core/files.h"
+#include "saccade/core/spawn_settings.h"
 
 namespace saccade {
 namespace {
@@ -94,27 +95,13 @@ Result<pid_t> spawn(std::vector<std::string> command, const Pipe& out, const Pip
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out.write.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, errors.write.get(), STDERR_FILENO);
-  // A process group of its own: a terminal's Ctrl-C comes to us alone, and what it starts is ended with it.
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
+  SpawnSettings settings;
+  posix_spawn_file_actions_addopen(&settings.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&settings.files, out.write.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&settings.files, errors.write.get(), STDERR_FILENO);
   pid_t child = 0;
-  const int error = ::posix_spawn(&child, "/bin/sh", &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
+  const int error =
+      ::posix_spawn(&child, "/bin/sh", &settings.files, &settings.attributes, argv.data(), environ);
   if (error != 0) return fail_errno(error, "start /bin/sh");
   return child;
 }

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/spawn_settings.h"
 #include "saccade/image/decode_here.h"
 #include "saccade/image/decoder_messages.h"
 #include "saccade/image/sandbox.h"
@@ -145,34 +146,19 @@ Result<std::unique_ptr<DecoderPool::Process>> DecoderPool::Process::start(const 
   std::string protocol = std::to_string(kDecoderProtocol);
   std::string memory = std::to_string(options.memory_bytes);
   std::array<char*, 4> argv = {program.data(), protocol.data(), memory.data(), nullptr};
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
+  SpawnSettings settings;
   const auto hand_over = [&](const Descriptor& from, int to) {
-    posix_spawn_file_actions_adddup2(&files, from.get(), to);
+    posix_spawn_file_actions_adddup2(&settings.files, from.get(), to);
   };
   hand_over(socket.its, kDecoderSocket);
   hand_over(its_input, kDecoderInput);
   hand_over(words.its, STDERR_FILENO);
   hand_over(its_output, kDecoderOutput);
   hand_over(lifeline.its, kDecoderLifeline);
-  // A process group of its own: a terminal's Ctrl-C comes to us alone. Signals as a program expects them,
-  // whatever the calling thread blocks or the program ignores.
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
   pid_t child = 0;
   // Never fork without exec: this process has many threads, and pages by the gigabyte.
-  const int error = ::posix_spawn(&child, program.c_str(), &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
+  const int error =
+      ::posix_spawn(&child, program.c_str(), &settings.files, &settings.attributes, argv.data(), environ);
   if (error != 0) return fail_errno(error, fmt::format("start {}", program));
 
   std::unique_ptr<Process> process(new Process(std::move(input), std::move(output)));

@@ -1,0 +1,37 @@
+// What posix_spawn is told of a child process, freed when it goes.
+#pragma once
+
+#include <csignal>
+#include <spawn.h>
+
+namespace saccade {
+
+// A process group of its own: a terminal's Ctrl-C comes to us alone, and what the child starts is ended with it.
+// Signals as a program expects them, whatever the calling thread blocks or this program ignores. `files` is the
+// caller's to fill.
+struct SpawnSettings {
+  SpawnSettings() {
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+  }
+  ~SpawnSettings() {
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+};
+
+}  // namespace saccade
