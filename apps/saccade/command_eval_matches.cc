@@ -79,18 +79,17 @@ std::string answer_text(const Evaluation& evaluation) {
   return text;
 }
 
-Result<int> run(const MatchesArguments& arguments, Session& session) {
-  if (arguments.eval.evaluation.datasets.empty()) {
-    return fail(ErrorCode::kUsage, "name a dataset with --dataset");
-  }
+Result<Evaluation> measure(const MatchesArguments& arguments, Session& session, ProgressLine& progress) {
   ThreadPool pool(arguments.eval.encoder.threads);
-  ProgressLine progress(session.quiet);
   SACCADE_ASSIGN(const EvaluationOptions options, encoding_options(arguments.eval, session, progress));
   MatchStudy study(options, arguments.match);
-  SACCADE_ASSIGN(const Evaluation evaluation,
-                 evaluate(study, options, located_checkpoints(options_of(arguments.eval.encoder)), pool));
-  progress.clear();
-  return answer(evaluation, arguments.eval.json, session, answer_text);
+  return evaluate(study, options, located_checkpoints(options_of(arguments.eval.encoder)), pool);
+}
+
+Result<int> run(const MatchesArguments& arguments, Session& session) {
+  return run_evaluation(
+      arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
+      answer_text);
 }
 
 }  // namespace

@@ -86,10 +86,9 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
 }
 
 Result<int> run(const RetrievalArguments& arguments, Session& session) {
-  ProgressLine progress(session.quiet);
-  SACCADE_ASSIGN(const Evaluation evaluation, measure(arguments, session, progress));
-  progress.clear();
-  return answer(evaluation, arguments.eval.json, session, answer_text);
+  return run_evaluation(
+      arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
+      answer_text);
 }
 
 }  // namespace

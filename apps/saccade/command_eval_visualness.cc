@@ -108,10 +108,9 @@ Result<Evaluation> measure(const VisualnessArguments& arguments, Session& sessio
 }
 
 Result<int> run(const VisualnessArguments& arguments, Session& session) {
-  ProgressLine progress(session.quiet);
-  SACCADE_ASSIGN(const Evaluation evaluation, measure(arguments, session, progress));
-  progress.clear();
-  return answer(evaluation, arguments.eval.json, session, answer_text);
+  return run_evaluation(
+      arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
+      answer_text);
 }
 
 }  // namespace

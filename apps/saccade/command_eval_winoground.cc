@@ -66,10 +66,9 @@ Result<Evaluation> measure(const WinogroundArguments& arguments, Session& sessio
 }
 
 Result<int> run(const WinogroundArguments& arguments, Session& session) {
-  ProgressLine progress(session.quiet);
-  SACCADE_ASSIGN(const Evaluation evaluation, measure(arguments, session, progress));
-  progress.clear();
-  return answer(evaluation, arguments.eval.json, session, answer_text);
+  return run_evaluation(
+      arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
+      answer_text);
 }
 
 }  // namespace

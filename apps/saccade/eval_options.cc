@@ -128,6 +128,15 @@ Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
   return evaluation.some_unreadable ? kSomeFailed : kDone;
 }
 
+Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
+                           const std::function<Result<Evaluation>(ProgressLine&)>& measure,
+                           const std::function<std::string(const Evaluation&)>& text) {
+  ProgressLine progress(session.quiet);
+  SACCADE_ASSIGN(const Evaluation evaluation, measure(progress));
+  progress.clear();
+  return answer(evaluation, arguments.json, session, text);
+}
+
 std::string figure_text(const Json& figure) {
   if (!figure["value"].is_number()) return "-";
   const std::string value = fmt::format("{:.3f}", figure["value"].get<double>());

@@ -45,6 +45,11 @@ Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Sessi
 Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
                    const std::function<std::string(const Evaluation&)>& text);
 
+// The whole of a command that evaluates: `measure` under a line of progress, then answer().
+Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
+                           const std::function<Result<Evaluation>(ProgressLine&)>& measure,
+                           const std::function<std::string(const Evaluation&)>& text);
+
 // "0.123 [0.101, 0.145]"
 std::string figure_text(const Json& figure);
 // A line on `a` - `b` of a comparison; empty where there is no interval.
