@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/collection_json.h"
 #include "saccade/collection/filter.h"
 #include "saccade/collection/verify.h"
 #include "saccade/model/precision.h"
@@ -37,49 +38,13 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   }
   const CollectionInfo& info = collection.info();
   if (arguments.json) {
-    Json formats = Json::object();
-    for (const auto& [format, count] : summary.formats) formats[format] = count;
-    Json json = {{"collection", collection.folder().string()},
-                 {"format_version", info.format_version},
-                 {"created", info.created},
-                 {"checkpoint",
-                  {{"name", info.checkpoint.name},
-                   {"path", info.checkpoint.path},
-                   {"fingerprint", info.checkpoint.fingerprint},
-                   {"dim", info.checkpoint.dim}}},
-                 {"settings",
-                  {{"background", word_of(info.settings.background)},
-                   {"apply_orientation", info.settings.apply_orientation},
-                   {"fast_decode", info.settings.fast_decode},
-                   {"int8_rows", word_of(info.settings.int8_rows)},
-                   {"precision", word_of(info.settings.precision)}}},
-                 {"items", summary.items},
-                 {"distinct_contents", summary.distinct_contents},
-                 {"captions", summary.captions},
-                 {"formats", std::move(formats)},
-                 {"file_bytes", summary.file_bytes},
-                 {"rows", summary.rows},
-                 {"dead_rows", summary.dead_rows},
-                 {"row_bytes", summary.row_bytes},
-                 {"int8_rows", summary.int8_rows},
-                 {"int8_bytes", summary.int8_bytes},
-                 {"late_rows", summary.late_rows},
-                 {"late_bytes", summary.late_bytes},
-                 {"catalog_bytes", summary.catalog_bytes},
-                 {"failures", summary.failures}};
-    if (const auto& late = info.settings.late) {
-      json["settings"]["late"] = {{"precision", word_of(late->precision)},
-                                  {"pool", late->pool},
-                                  {"grid_rows", late->grid.rows},
-                                  {"grid_columns", late->grid.columns}};
-    }
+    Json json = {{"collection", collection.folder().string()}};
+    json.update(collection_json(info, summary));
     if (arguments.failures) {
       json["failed"] = Json::array();
       for (const Failure& failure : failures) {
-        json["failed"].push_back({{"path", failure.path},
-                                  {"code", error_name(failure.code)},
-                                  {"reason", failure.reason},
-                                  {"tries", failure.tries}});
+        json["failed"].push_back(failure_json(failure));
+        json["failed"].back()["tries"] = failure.tries;
       }
     }
     SACCADE_TRY(session.out.write_json(json));
@@ -135,19 +100,8 @@ Result<int> run_verify(const CollectionArguments& arguments, Session& session) {
   progress.clear();
   if (!report) return fail(std::move(report).error());
   if (arguments.json) {
-    Json problems = Json::array();
-    for (const VerifyReport::Problem& problem : report->problems) {
-      problems.push_back(
-          {{"subject", problem.subject}, {"message", problem.message}, {"fatal", problem.fatal}});
-    }
-    const Json json = {{"collection", arguments.collection},
-                       {"items", report->items},
-                       {"rows", report->rows},
-                       {"files_hashed", report->files_hashed},
-                       {"ok", report->ok()},
-                       {"problem_count", report->problem_count},
-                       {"fatal_count", report->fatal_count},
-                       {"problems", std::move(problems)}};
+    Json json = {{"collection", arguments.collection}};
+    json.update(verify_json(*report));
     SACCADE_TRY(session.out.write_json(json));
   } else {
     std::string text;

@@ -1,9 +1,7 @@
 // saccade eval length: how much of a text a model reads, and how long texts are.
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,31 +21,12 @@ namespace {
 struct LengthArguments {
   EvalArguments eval;
   LengthStudyOptions study;
-  std::string lengths;
   bool no_controls = false;
   bool no_chunking = false;
   bool write_card = false;
   bool token_lengths = false;
   int64_t context = 0;
 };
-
-// "2,5,10" as ascending lengths.
-Result<std::vector<int64_t>> parse_lengths(const std::string& text) {
-  std::vector<int64_t> lengths;
-  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    std::string word = text.substr(begin, end - begin);
-    int64_t value = 0;
-    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || rest != word.data() + word.size() || value < 1) {
-      return fail(ErrorCode::kUsage, "--lengths {}: \"{}\" is not a number of tokens, 1 or more", text, word);
-    }
-    lengths.push_back(value);
-    begin = end + 1;
-  }
-  std::ranges::sort(lengths);
-  return lengths;
-}
 
 std::string length_words(const Json& length) {
   return length.is_number() ? std::to_string(length.get<int64_t>()) : "-";
@@ -145,7 +124,7 @@ std::string token_lengths_text(const Json& results) {
 // What is asked for, from all of the options.
 Result<LengthStudyOptions> study_options(const LengthArguments& arguments) {
   LengthStudyOptions study = arguments.study;
-  SACCADE_ASSIGN(study.length.lengths, parse_lengths(arguments.lengths));
+  std::ranges::sort(study.length.lengths);
   study.length.controls = !arguments.no_controls;
   study.length.chunking = !arguments.no_chunking;
   const size_t datasets = arguments.eval.evaluation.datasets.size();
@@ -200,9 +179,13 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
                    "share of the largest R@1 that counts as reaching it, 0 to 1")
       ->transform(real_number(0.01, 1))
       ->capture_default_str();
-  command->add_option(
-      "--lengths", arguments->lengths,
-      "numbers of tokens to cut texts at, such as 5,10,20,40 (default: each from 2 to 20, then wider steps)");
+  command
+      ->add_option("--lengths", study.length.lengths,
+                   "numbers of tokens to cut texts at, such as 5,10,20,40 (default: each from 2 to 20, then "
+                   "wider steps)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(whole_number(1));
   command
       ->add_option("--chunk-tokens", study.length.chunk_tokens,
                    "largest number of tokens of a text or chunk; 0: what the model has room for")

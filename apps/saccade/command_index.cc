@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/collection_json.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/collection/late_item.h"
 #include "saccade/collection/walk.h"
@@ -88,42 +89,6 @@ Result<std::map<std::string, std::string>> read_captions(const std::string& text
     for (const std::string& caption : item.captions) joined += (joined.empty() ? "" : "; ") + caption;
   }
   return captions;
-}
-
-Json failure_json(const Failure& failure) {
-  return {{"path", failure.path}, {"code", error_name(failure.code)}, {"reason", failure.reason}};
-}
-
-Json report_json(const IngestReport& report, const std::string& collection) {
-  const auto list = [](const std::vector<Failure>& failures) {
-    Json all = Json::array();
-    for (const Failure& failure : failures) all.push_back(failure_json(failure));
-    return all;
-  };
-  const IngestReport::Seconds& seconds = report.seconds;
-  return {{"collection", collection},
-          {"seen", report.seen},
-          {"added", report.added},
-          {"updated", report.updated},
-          {"moved", report.moved},
-          {"unchanged", report.unchanged},
-          {"removed", report.removed},
-          {"missing", report.missing},
-          {"duplicates", report.duplicates},
-          {"skipped_failed", report.skipped_failed},
-          {"cancelled", report.cancelled},
-          {"bytes_read", report.bytes_read},
-          {"seconds",
-           {{"total", seconds.total},
-            {"walk", seconds.walk},
-            {"read", seconds.read},
-            {"decode", seconds.decode},
-            {"preprocess", seconds.preprocess},
-            {"encode", seconds.encode},
-            {"write", seconds.write},
-            {"waiting", seconds.waiting}}},
-          {"unread_captions", list(report.unread_captions)},
-          {"failed", list(report.failed)}};
 }
 
 // An option that is settled when a collection is made, and what it came to in one that there is.
@@ -282,7 +247,9 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   progress.clear();
   if (!report) return fail(std::move(report).error());
   if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(report_json(*report, arguments.collection)));
+    Json json = {{"collection", arguments.collection}};
+    json.update(ingest_json(*report));
+    SACCADE_TRY(session.out.write_json(json));
   } else {
     SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
   }

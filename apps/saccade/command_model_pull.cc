@@ -33,21 +33,6 @@ Result<hub::Settings> settings_of(const PullArguments& arguments) {
   return settings;
 }
 
-Json pull_json(const hub::PullReport& report) {
-  Json files = Json::array();
-  for (const hub::PulledFile& file : report.files) {
-    files.push_back(
-        {{"name", file.name}, {"bytes", file.size}, {"hash", file.hash}, {"downloaded", file.downloaded}});
-  }
-  return Json{{"model", report.name.repository()},
-              {"revision", report.name.revision_or_default()},
-              {"commit", report.commit},
-              {"path", report.path.string()},
-              {"files", std::move(files)},
-              {"downloaded_bytes", report.downloaded_bytes},
-              {"resumed_bytes", report.resumed_bytes}};
-}
-
 Result<int> run_pull(const PullArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const hub::ModelName name, hub::parse_model_name(arguments.name));
   hub::PullOptions options;
@@ -60,7 +45,7 @@ Result<int> run_pull(const PullArguments& arguments, Session& session) {
     return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
   }
   if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(pull_json(*report)));
+    SACCADE_TRY(session.out.write_json(hub::pull_json(*report)));
     return kDone;
   }
   std::string text;

@@ -97,6 +97,7 @@ TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
         if (option->check_name("--above") || option->check_name("--below")) {
           if (text == std::string_view("-1")) continue;
         }
+        if (text == std::string_view("7,5") && option->get_delimiter() == ',') continue;  // two numbers
         EXPECT_TRUE(refuses(*option, text)) << text;
       }
       if (!real) {

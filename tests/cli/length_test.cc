@@ -205,7 +205,7 @@ TEST_F(LengthCommand, RefusesWhatMakesNoSense) {
     EXPECT_EQ(outcome.out, "");
   };
   refused({}, 2, "name a dataset with --dataset");
-  refused({"--dataset", "cards.jsonl", "--lengths", "5,x"}, 2, "\"x\" is not a number of tokens");
+  refused({"--dataset", "cards.jsonl", "--lengths", "5,x"}, 2, "\"x\", expected a whole number of 1 or more");
   refused({"--dataset", "cards.jsonl", "--domain", "a", "b"}, 2, "2 of --domain for 1 of --dataset");
   refused({"--dataset", "cards.jsonl", "--share", "0"}, 2, "--share");
   refused({"--dataset", "cards.jsonl", "--chunk-tokens", "17"}, 2, "this model reads 1 to 16");

@@ -120,13 +120,18 @@ void expect_finished(const std::filesystem::path& folder, Kind kind) {
   EXPECT_EQ(found, expected);
 }
 
+std::string name_of(Kind kind) {
+  return kind == Kind::kPlain  ? "OneAnItem"
+         : kind == Kind::kLate ? "OneAnItemAndLate"
+                               : "OneAnItemInEightBitsToo";
+}
+[[maybe_unused]] void PrintTo(Kind kind, std::ostream* out) {
+  *out << name_of(kind);
+}
+
 class Crash : public testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(Rows, Crash, testing::Values(Kind::kPlain, Kind::kLate, Kind::kInt8),
-                         [](const auto& kind) {
-                           return kind.param == Kind::kPlain  ? "OneAnItem"
-                                  : kind.param == Kind::kLate ? "OneAnItemAndLate"
-                                                              : "OneAnItemInEightBitsToo";
-                         });
+                         [](const auto& kind) { return name_of(kind.param); });
 
 TEST_P(Crash, KilledAtEachStepNothingIsLostOrDoubled) {
   const Kind kind = GetParam();

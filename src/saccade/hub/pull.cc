@@ -182,6 +182,21 @@ Result<PullReport> look_offline(const ModelName& name, const Settings& settings)
 
 }  // namespace
 
+Json pull_json(const PullReport& report) {
+  Json files = Json::array();
+  for (const PulledFile& file : report.files) {
+    files.push_back(
+        {{"name", file.name}, {"bytes", file.size}, {"hash", file.hash}, {"downloaded", file.downloaded}});
+  }
+  return Json{{"model", report.name.repository()},
+              {"revision", report.name.revision_or_default()},
+              {"commit", report.commit},
+              {"path", report.path.string()},
+              {"files", std::move(files)},
+              {"downloaded_bytes", report.downloaded_bytes},
+              {"resumed_bytes", report.resumed_bytes}};
+}
+
 Result<PullReport> pull(const ModelName& name, const PullOptions& options, const ProgressCallback& progress,
                         std::stop_token stop) {
   const std::string context = "pull " + name.text();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/core/progress.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/name.h"
@@ -36,6 +37,10 @@ struct PullReport {
   int64_t downloaded_bytes = 0;
   int64_t resumed_bytes = 0;  // of files begun before
 };
+
+// {"model", "revision", "commit", "path", "files": [{"name", "bytes", "hash", "downloaded"}], "downloaded_bytes",
+// "resumed_bytes"}
+Json pull_json(const PullReport& report);
 
 // Downloads what select_files names and is not there yet, checks every file's size and hash, those already
 // there too, and only then lets the revision's ref stand for the snapshot. What was begun is kept: the same

@@ -1,0 +1,23 @@
+// What collections and runs over them are, as JSON: for `--json` and for servers.
+#pragma once
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
+#include "saccade/collection/verify.h"
+#include "saccade/core/json.h"
+
+namespace saccade {
+
+// Of a collection: format, checkpoint, settings, and its counts and bytes.
+Json collection_json(const CollectionInfo& info, const CollectionSummary& summary);
+
+// {"path", "code", "reason"}
+Json failure_json(const Failure& failure);
+
+// Counts, seconds by kind of work, "unread_captions" and "failed" as failure_json.
+Json ingest_json(const IngestReport& report);
+
+// Counts, "ok", and "problems" as {"subject", "message", "fatal"}.
+Json verify_json(const VerifyReport& report);
+
+}  // namespace saccade
