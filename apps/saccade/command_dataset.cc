@@ -15,6 +15,7 @@
 #include "saccade/data/audit.h"
 #include "saccade/data/dataset.h"
 #include "saccade/data/dataset_json.h"
+#include "saccade/data/edits.h"
 #include "saccade/data/manifest.h"
 
 #include "checkpoint.h"
@@ -60,7 +61,33 @@ std::string lengths_text(const Lengths& lengths) {
                      lengths.median, lengths.mean, lengths.p95);
 }
 
+std::string edits_text(const Dataset& dataset) {
+  if (dataset.edits.empty()) return {};
+  const EditCounts counts = count_edits(dataset);
+  std::string text;
+  for (const auto& [gallery, pictures] : counts.galleries) {
+    text += fmt::format("gallery      {:<12} {:>9}\n", gallery.empty() ? "(all)" : one_line(gallery),
+                        count_text(pictures));
+  }
+  const std::pair<const char*, int64_t> notes[] = {{"several targets", counts.several_targets},
+                                                   {"no target", counts.without_target},
+                                                   {"a subset", counts.with_subset},
+                                                   {"explicit negatives", counts.with_negatives},
+                                                   {"a shared concept", counts.with_concept},
+                                                   {"paraphrases", counts.paraphrased},
+                                                   {"empty texts", counts.empty_texts}};
+  for (const auto& [what, count] : notes) {
+    if (count > 0) text += fmt::format("queries      {} with {}\n", count_text(count), what);
+  }
+  return text;
+}
+
 std::string size_text(const Dataset& dataset) {
+  if (!dataset.edits.empty()) {
+    return fmt::format(
+        "{}, {}", dataset.edits.size() == 1 ? "1 edit query" : count_text(dataset.size()) + " edit queries",
+        counted(std::ssize(dataset.gallery), "picture"));
+  }
   if (dataset.rated.empty()) {
     return counted(dataset.size(), dataset.compositions.empty() ? "image" : "test of composition");
   }
@@ -86,6 +113,7 @@ Result<int> run_info(const DatasetArguments& arguments, Session& session) {
     text += fmt::format("split        {:<12} {:>9}\n", split.empty() ? "(none)" : one_line(split),
                         count_text(count));
   }
+  text += edits_text(dataset);
   text += fmt::format("captions     {}; an item: {}\n", count_text(characters.count), lengths_text(captions));
   text += fmt::format("characters   {}\n", lengths_text(characters));
   text += excluded_text(dataset);
@@ -108,6 +136,7 @@ Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
                                         {"items", dataset.items.size()},
                                         {"compositions", dataset.compositions.size()},
                                         {"rated_texts", rated_texts_json(dataset)},
+                                        {"edits", edits_json(dataset)},
                                         {"excluded", exclusions_json(dataset.excluded)}}));
   } else {
     SACCADE_TRY(session.out.write(fmt::format("{}: {} from layout {}\n{}", one_line(arguments.output),
@@ -177,8 +206,19 @@ std::string captions_text(const AuditReport& report) {
   return text;
 }
 
+std::string edit_audit_text(const AuditReport::Edits& edits) {
+  if (edits.queries == 0) return {};
+  return fmt::format(
+             "edit queries {}; reference among the targets {}, target shown in training {}, asked alike with "
+             "other targets {}, without a target {}, with empty texts {}\n",
+             count_text(edits.queries), count_text(edits.reference_is_target), count_text(edits.targets_seen),
+             count_text(edits.same_query_other_targets), count_text(edits.without_target),
+             count_text(edits.empty_texts)) +
+         some(edits.examples, [](const std::string& example) { return example; });
+}
+
 std::string audit_text(const AuditReport& report) {
-  std::string text = images_text(report) + captions_text(report);
+  std::string text = images_text(report) + captions_text(report) + edit_audit_text(report.edits);
   for (const auto& leak : report.leaks) {
     const std::string a = leak.a.empty() ? "(none)" : leak.a;
     const std::string b = leak.b.empty() ? "(none)" : leak.b;

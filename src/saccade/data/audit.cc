@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "saccade/data/audit_images.h"
+#include "saccade/data/edits.h"
 #include "saccade/data/reader.h"
 #include "saccade/text/utf8.h"
 
@@ -37,13 +38,16 @@ struct Entry {
   std::optional<bool> visual = {};  // of a rated text
 };
 
+// What a split is called among several datasets.
+std::string part_of(std::span<const Dataset> datasets, const Dataset& dataset, const std::string& split) {
+  if (datasets.size() == 1) return split;
+  return split.empty() ? dataset.name : dataset.name + ":" + split;
+}
+
 std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
   std::vector<Entry> entries;
   for (const Dataset& dataset : datasets) {
-    const auto part = [&](const std::string& split) {
-      if (datasets.size() == 1) return split;
-      return split.empty() ? dataset.name : dataset.name + ":" + split;
-    };
+    const auto part = [&](const std::string& split) { return part_of(datasets, dataset, split); };
     for (const DatasetItem& item : dataset.items) {
       entries.push_back({&item.id, std::span(&item.image, 1), item.captions, part(item.split), item.group});
     }
@@ -55,8 +59,26 @@ std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
       entries.push_back(
           {&item.id, images, std::span(&item.text, 1), part(item.split), item.group, false, item.visual});
     }
+    for (const EditQuery& query : dataset.edits) {
+      entries.push_back({&query.id, {}, query.texts, part(query.split), query.group});
+    }
   }
   return entries;
+}
+
+// The pictures of edit queries are their galleries', each in the split of the gallery's first query.
+void add_galleries(std::span<const Dataset> datasets, std::vector<Entry>& entries) {
+  for (const Dataset& dataset : datasets) {
+    std::map<std::string, std::string> split_of;
+    for (const EditQuery& query : dataset.edits) split_of.emplace(query.gallery, query.split);
+    for (const GalleryPicture& picture : dataset.gallery) {
+      entries.push_back({&picture.id,
+                         std::span(&picture.image, 1),
+                         {},
+                         part_of(datasets, dataset, split_of[picture.gallery]),
+                         ""});
+    }
+  }
 }
 
 // The different pictures, and who has each.
@@ -171,8 +193,11 @@ void count_image_leaks(const Pictures& pictures, const std::vector<std::vector<s
   }
 }
 
+// What each picture is, whatever it is called: its bytes where they were read, else its name.
+using PictureNames = std::unordered_map<std::string, std::string>;
+
 Status audit_images(const std::vector<Entry>& entries, const AuditOptions& options, ThreadPool& pool,
-                    const ProgressCallback& progress, std::stop_token stop, Leaks& leaks,
+                    const ProgressCallback& progress, std::stop_token stop, Leaks& leaks, PictureNames& names,
                     AuditReport& report) {
   const Pictures pictures = pictures_of(entries);
   report.images = static_cast<int64_t>(pictures.images.size());
@@ -183,6 +208,7 @@ Status audit_images(const std::vector<Entry>& entries, const AuditOptions& optio
   for (size_t i = 0; i < pictures.images.size(); ++i) {
     if (!looked.failed[i]) {
       contents[looked.hashes[i]].push_back(i);
+      names[pictures.images[i].name()] = looked.hashes[i];
       continue;
     }
     const Error& error = looked.errors[i];
@@ -261,6 +287,70 @@ void audit_groups(const std::vector<Entry>& entries, Leaks& leaks) {
     for (auto a = parts.begin(); a != parts.end(); ++a) {
       for (auto b = std::next(a); b != parts.end(); ++b) ++leaks.between(*a, *b).groups;
     }
+  }
+}
+
+// Which pictures a query names, as PictureNames has them.
+std::set<std::string> named(const Dataset& dataset, const GalleryIndex& index, const PictureNames& names,
+                            const EditQuery& query, std::span<const std::string> ids) {
+  std::set<std::string> all;
+  for (const std::string& id : ids) {
+    const auto at = index.find(query.gallery, id);
+    if (!at) continue;
+    const std::string name = dataset.gallery[*at].image.name();
+    const auto known = names.find(name);
+    all.insert(known == names.end() ? name : known->second);
+  }
+  return all;
+}
+
+bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
+  return std::ranges::any_of(a, [&](const std::string& each) { return b.contains(each); });
+}
+
+void audit_edits(std::span<const Dataset> datasets, const PictureNames& names, AuditReport::Edits& report) {
+  constexpr std::string_view kTrain = "train";
+  std::set<std::string> trained;
+  std::vector<GalleryIndex> indexes;
+  for (const Dataset& dataset : datasets) {
+    const GalleryIndex& index = indexes.emplace_back(dataset);
+    for (const EditQuery& query : dataset.edits) {
+      if (query.split != kTrain) continue;
+      trained.merge(named(dataset, index, names, query, std::span(&query.reference, 1)));
+      trained.merge(named(dataset, index, names, query, query.targets));
+    }
+  }
+  const auto note = [&](const EditQuery& query, std::string_view what) {
+    if (report.examples.size() < kExamples) report.examples.push_back(fmt::format("{}: {}", query.id, what));
+  };
+  // Queries by what is asked; those asked alike have to have one answer.
+  std::map<std::pair<std::set<std::string>, std::string>, std::map<std::set<std::string>, int64_t>> asked;
+  for (size_t d = 0; d < datasets.size(); ++d) {
+    for (const EditQuery& query : datasets[d].edits) {
+      ++report.queries;
+      const auto reference = named(datasets[d], indexes[d], names, query, std::span(&query.reference, 1));
+      const auto targets = named(datasets[d], indexes[d], names, query, query.targets);
+      if (targets.empty()) ++report.without_target;
+      if (meet(reference, targets)) {
+        ++report.reference_is_target;
+        note(query, "its reference is among its targets");
+      }
+      if (query.split != kTrain && meet(targets, trained)) {
+        ++report.targets_seen;
+        note(query, "a target is shown in training");
+      }
+      std::string text;
+      for (const std::string& each : query.texts) text += plain(each) + "\n";
+      if (text.find_first_not_of('\n') == std::string::npos) {
+        ++report.empty_texts;
+        note(query, "its texts are empty");
+      }
+      if (!targets.empty()) ++asked[{reference, text}][targets];
+    }
+  }
+  for (const auto& [what, answers] : asked) {
+    if (answers.size() < 2) continue;
+    for (const auto& [targets, count] : answers) report.same_query_other_targets += count;
   }
 }
 
@@ -366,7 +456,11 @@ Result<AuditReport> audit_datasets(std::span<const Dataset> datasets, const Audi
   AuditReport report;
   report.items = static_cast<int64_t>(entries.size());
   Leaks leaks;
-  SACCADE_TRY(audit_images(entries, options, pool, progress, std::move(stop), leaks, report));
+  PictureNames names;
+  std::vector<Entry> with_galleries = entries;
+  add_galleries(datasets, with_galleries);
+  SACCADE_TRY(audit_images(with_galleries, options, pool, progress, std::move(stop), leaks, names, report));
+  audit_edits(datasets, names, report.edits);
   audit_captions(entries, leaks, report);
   audit_groups(entries, leaks);
   audit_order(entries, report);

@@ -75,6 +75,18 @@ struct AuditReport {
     std::vector<std::string> examples;  // "id of a = id of b" of images
   };
 
+  // Of edit queries; all 0 where there are none. Pictures are the same where they have one name or the same bytes.
+  struct Edits {
+    int64_t queries = 0;
+    int64_t reference_is_target = 0;  // queries with their reference, or a copy, among the targets
+    int64_t targets_seen = 0;         // queries of other splits with a target that "train" shows, too
+    int64_t same_query_other_targets =
+        0;  // queries that another has too (reference and plain texts), with other targets
+    int64_t without_target = 0;
+    int64_t empty_texts = 0;            // queries whose texts say nothing
+    std::vector<std::string> examples;  // ids, with what is wrong
+  };
+
   int64_t items = 0;
   int64_t images = 0;  // different files or archive members
   std::vector<Failure> missing;
@@ -93,6 +105,7 @@ struct AuditReport {
   int64_t contradicting_labels = 0;            // rated texts (plain) that are called visual and non-visual
 
   std::vector<Leak> leaks;
+  Edits edits;
 
   bool ids_in_order = false;
   // Mean overlap of the words (Jaccard) of first captions: of items beside each other, and of others.

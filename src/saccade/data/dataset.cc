@@ -6,6 +6,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/data/edits.h"
 #include "saccade/data/parquet.h"
 #include "saccade/data/piece_file.h"
 #include "saccade/data/reader.h"
@@ -80,6 +81,9 @@ Status visit_items(const Dataset& dataset, Visit visit) {
   for (const RatedText& item : dataset.rated) {
     SACCADE_TRY(visit(item.id, item.split, images_of(item)));
   }
+  for (const EditQuery& query : dataset.edits) {
+    SACCADE_TRY(visit(query.id, query.split, std::span<const ImageRef>()));
+  }
   return {};
 }
 
@@ -117,6 +121,8 @@ Status select_split(Dataset& dataset, const std::string& wanted) {
   std::erase_if(dataset.items, [&](const auto& item) { return !splits.contains(item.split); });
   std::erase_if(dataset.compositions, [&](const auto& item) { return !splits.contains(item.split); });
   std::erase_if(dataset.rated, [&](const auto& item) { return !splits.contains(item.split); });
+  std::erase_if(dataset.edits, [&](const auto& query) { return !splits.contains(query.split); });
+  prune_galleries(dataset);
   dataset.name += "-" + wanted;
   return {};
 }
@@ -138,6 +144,7 @@ void skip_missing(Dataset& dataset) {
   std::erase_if(dataset.items, [&](const auto& item) { return missing(item, std::span(&item.image, 1)); });
   std::erase_if(dataset.compositions, [&](const auto& item) { return missing(item, item.images); });
   std::erase_if(dataset.rated, [&](const auto& item) { return missing(item, images_of(item)); });
+  drop_missing_pictures(dataset, [](const ImageRef& image) { return !is_there(image); });
 }
 
 // Every string with its length before it, so that no two datasets run together to the same bytes.
@@ -164,6 +171,22 @@ std::string content_hash(const Dataset& dataset) {
     add(!item.visual ? "ambiguous" : *item.visual ? "visual" : "non-visual");
     for (const double rating : item.ratings) add(fmt::format("{}", rating));
     hash.update(item.image ? "1;\n" : "0;\n");
+  }
+  for (const EditQuery& query : dataset.edits) {
+    for (const std::string* text :
+         {&query.id, &query.group, &query.gallery, &query.reference, &query.shared_concept, &query.kind}) {
+      add(*text);
+    }
+    for (const auto* list :
+         {&query.texts, &query.paraphrases, &query.targets, &query.subset, &query.negatives}) {
+      for (const std::string& text : *list) add(text);
+      hash.update(";");
+    }
+    hash.update("\n");
+  }
+  for (const GalleryPicture& picture : dataset.gallery) {
+    add(picture.gallery);
+    add(picture.id);
   }
   return hash.hex();
 }
@@ -233,13 +256,21 @@ void Dataset::exclude(const Exclusion& exclusion) {
 }
 
 int64_t Dataset::size() const {
-  return static_cast<int64_t>(items.size() + compositions.size() + rated.size());
+  return static_cast<int64_t>(items.size() + compositions.size() + rated.size() + edits.size());
 }
 
 std::string_view Dataset::sort() const {
   return !rated.empty()          ? "rated texts"
+         : !edits.empty()        ? "edit queries"
          : !compositions.empty() ? "tests of composition"
                                  : "images with captions";
+}
+
+std::string_view Dataset::measured_by() const {
+  return !rated.empty()          ? "visualness"
+         : !edits.empty()        ? "composed"
+         : !compositions.empty() ? "winoground"
+                                 : "retrieval";
 }
 
 std::vector<DatasetLayout> dataset_layouts() {
@@ -281,6 +312,7 @@ Result<Dataset> read_dataset(const DatasetSource& source) {
   dataset.layout = reader->name;
   dataset.name = name_of(source.path);
   SACCADE_TRY(check_ids(dataset).in(where));
+  SACCADE_TRY(check_galleries(dataset).in(where));
   SACCADE_TRY(select_split(dataset, source.options.split).in(where));
   if (source.options.skip_missing) skip_missing(dataset);
   if (dataset.size() == 0) {

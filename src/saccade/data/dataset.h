@@ -74,6 +74,33 @@ struct RatedText {
   friend bool operator==(const RatedText&, const RatedText&) = default;
 };
 
+// A picture that edit queries are answered from, or a reference of theirs.
+struct GalleryPicture {
+  std::string id;  // unique in its gallery
+  ImageRef image;
+  std::string gallery;
+  friend bool operator==(const GalleryPicture&, const GalleryPicture&) = default;
+};
+
+// "This picture, but ...": a reference and what is to be different about it. Pictures go by their ids in the
+// query's gallery (data/edits.h finds them).
+struct EditQuery {
+  std::string id;
+  std::string gallery;  // the pictures it is answered from
+  std::string reference;
+  std::vector<std::string> texts;        // the change, in one text or in several that are said together
+  std::vector<std::string> paraphrases;  // other wordings of all of that, each whole
+  // Right answers, the one the texts were written for first; none: the test's makers keep them back.
+  std::vector<std::string> targets;
+  std::vector<std::string> subset;     // a smaller ranking's candidates (CIRR), the reference among them
+  std::vector<std::string> negatives;  // pictures that are explicitly wrong
+  std::string shared_concept;          // what reference and targets have in common, in words (CIRCO)
+  std::string kind;                    // of change, or Fashion-IQ's category
+  std::string group;                   // queries of one group belong on one side of a split
+  std::string split;
+  friend bool operator==(const EditQuery&, const EditQuery&) = default;
+};
+
 // Records that were left out for one reason.
 struct Exclusion {
   std::string reason;  // "images without captions"
@@ -91,12 +118,14 @@ struct RecordFile {
 struct Dataset {
   std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
   std::string layout;  // a name of dataset_layouts()
-  // SHA-256 over ids, groups, captions, texts and labels of what went in, in order: equal for a dataset and its
-  // converted manifest, wherever they lie. Pictures' bytes are not in it.
+  // SHA-256 over ids, groups, captions, texts, labels, edit queries and galleries of what went in, in order: equal for
+  // a dataset and its converted manifest, wherever they lie. Pictures' bytes are not in it.
   std::string hash;
   std::vector<DatasetItem> items;
   std::vector<CompositionItem> compositions;
-  std::vector<RatedText> rated;  // of the three sorts, one has items
+  std::vector<RatedText> rated;
+  std::vector<EditQuery> edits;         // of the four sorts, one has items
+  std::vector<GalleryPicture> gallery;  // of edit queries: all their galleries' pictures
   std::vector<Exclusion> excluded;
   std::vector<RecordFile> files;
   // Of everything read before a split was chosen, "" for items without one.
@@ -109,8 +138,10 @@ struct Dataset {
 
   // Of whatever sort.
   [[nodiscard]] int64_t size() const;
-  // What it is made of, for messages: "images with captions", "tests of composition", "rated texts".
+  // What it is made of, for messages: "images with captions", "tests of composition", "rated texts", "edit queries".
   [[nodiscard]] std::string_view sort() const;
+  // The command of `saccade eval` that measures on it, for messages: "retrieval".
+  [[nodiscard]] std::string_view measured_by() const;
 };
 
 struct DatasetOptions {

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/data/edits.h"
+
 namespace saccade {
 namespace {
 
@@ -61,6 +63,24 @@ Json rated_texts_json(const Dataset& dataset) {
           {"with_picture", with_picture}};
 }
 
+Json edits_json(const Dataset& dataset) {
+  if (dataset.edits.empty()) return {};
+  const EditCounts counts = count_edits(dataset);
+  Json galleries = Json::object();
+  for (const auto& [gallery, pictures] : counts.galleries) galleries[gallery] = pictures;
+  return {{"queries", counts.queries},
+          {"pictures", counts.pictures},
+          {"galleries", std::move(galleries)},
+          {"texts", counts.texts},
+          {"empty_texts", counts.empty_texts},
+          {"paraphrased", counts.paraphrased},
+          {"several_targets", counts.several_targets},
+          {"without_target", counts.without_target},
+          {"with_subset", counts.with_subset},
+          {"with_negatives", counts.with_negatives},
+          {"with_shared_concept", counts.with_concept}};
+}
+
 Json dataset_info_json(const Dataset& dataset) {
   Json splits = Json::object();
   for (const auto& [split, count] : dataset.split_sizes) splits[split] = count;
@@ -76,6 +96,7 @@ Json dataset_info_json(const Dataset& dataset) {
           {"items", dataset.items.size()},
           {"compositions", dataset.compositions.size()},
           {"rated_texts", rated_texts_json(dataset)},
+          {"edits", edits_json(dataset)},
           {"splits", std::move(splits)},
           {"captions_per_item", lengths_json(captions_per_item(dataset))},
           {"caption_characters", lengths_json(caption_characters(dataset))},
@@ -113,6 +134,15 @@ Json audit_json(const AuditReport& report) {
             {"most_shared", std::move(shared)}}},
           {"indistinguishable_compositions", report.indistinguishable_compositions},
           {"leaks", leaks_json(report.leaks)},
+          {"edits", report.edits.queries == 0
+                        ? Json()
+                        : Json{{"queries", report.edits.queries},
+                               {"reference_is_target", report.edits.reference_is_target},
+                               {"targets_seen_in_training", report.edits.targets_seen},
+                               {"same_query_other_targets", report.edits.same_query_other_targets},
+                               {"without_target", report.edits.without_target},
+                               {"empty_texts", report.edits.empty_texts},
+                               {"examples", report.edits.examples}}},
           {"order",
            {{"ids_in_order", report.ids_in_order},
             {"neighbour_overlap", report.neighbour_overlap},

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "saccade/core/json.h"
+#include "saccade/data/edits.h"
 #include "saccade/data/parquet.h"
 #include "saccade/data/reader.h"
 
@@ -54,18 +55,23 @@ Result<ImageRef> parse_image(const Json& json, std::string_view field, const fs:
   return image;
 }
 
-Result<std::vector<std::string>> parse_captions(const Json& json) {
-  std::vector<std::string> captions;
-  const auto found = json.find("captions");
-  if (found == json.end() || found->is_null()) return captions;
+// An array of strings, or one string; none where it is missing or null.
+Result<std::vector<std::string>> parse_strings(const Json& json, const char* field) {
+  std::vector<std::string> strings;
+  const auto found = json.find(field);
+  if (found == json.end() || found->is_null()) return strings;
   const Json list = found->is_string() ? Json::array({*found}) : *found;
   if (!list.is_array()) {
-    return fail(ErrorCode::kBadData, "\"captions\" is {}, expected an array of strings", json_kind(list));
+    return fail(ErrorCode::kBadData, "\"{}\" is {}, expected an array of strings", field, json_kind(list));
   }
-  for (const Json& caption : list) {
-    SACCADE_ASSIGN(captions.emplace_back(), detail::json_as<std::string>("captions", caption));
+  for (const Json& each : list) {
+    SACCADE_ASSIGN(strings.emplace_back(), detail::json_as<std::string>(field, each));
   }
-  return captions;
+  return strings;
+}
+
+Result<std::vector<std::string>> parse_captions(const Json& json) {
+  return parse_strings(json, "captions");
 }
 
 Result<CompositionItem> parse_composition(const Json& json, const fs::path& folder) {
@@ -168,12 +174,75 @@ Result<RatedText> parse_rated(const Json& json, const fs::path& folder, std::str
   return item;
 }
 
+Result<GalleryPicture> parse_gallery_picture(const Json& json, const fs::path& folder) {
+  GalleryPicture picture;
+  std::string name;
+  SACCADE_ASSIGN(picture.image, parse_image(json["picture"], "picture", folder, name));
+  SACCADE_ASSIGN(picture.id, json_field_or<std::string>(json, "id", name));
+  SACCADE_ASSIGN(picture.gallery, json_field_or<std::string>(json, "gallery", ""));
+  return picture;
+}
+
+Result<EditQuery> parse_edit(const Json& json, std::string_view number) {
+  EditQuery query;
+  SACCADE_ASSIGN(query.reference, json_field<std::string>(json, "reference"));
+  SACCADE_TRY(check_path(query.reference, "reference"));
+  SACCADE_ASSIGN(query.texts, parse_strings(json, "texts"));
+  if (query.texts.empty())
+    return fail(ErrorCode::kBadData, "\"texts\" is empty: an edit query has one or more");
+  SACCADE_ASSIGN(query.paraphrases, parse_strings(json, "paraphrases"));
+  SACCADE_ASSIGN(query.targets, parse_strings(json, "targets"));
+  SACCADE_ASSIGN(query.subset, parse_strings(json, "subset"));
+  SACCADE_ASSIGN(query.negatives, parse_strings(json, "negatives"));
+  for (const auto* list : {&query.texts, &query.paraphrases}) {
+    for (const std::string& text : *list) {
+      if (text.size() > kLongestText) {
+        return fail(ErrorCode::kLimit, "a text of {} bytes, at most {}", text.size(), kLongestText);
+      }
+    }
+  }
+  SACCADE_ASSIGN(query.shared_concept, json_field_or<std::string>(json, "shared_concept", ""));
+  SACCADE_ASSIGN(query.kind, json_field_or<std::string>(json, "kind", ""));
+  SACCADE_ASSIGN(query.gallery, json_field_or<std::string>(json, "gallery", ""));
+  SACCADE_ASSIGN(query.id, json_field_or<std::string>(json, "id", fmt::format("line {}", number)));
+  SACCADE_ASSIGN(query.group, json_field_or<std::string>(json, "group", ""));
+  SACCADE_ASSIGN(query.split, json_field_or<std::string>(json, "split", ""));
+  return query;
+}
+
+// Those of galleries without pictures of their own become paths; then every name is looked up.
+Status settle_galleries(const fs::path& folder, const std::vector<int64_t>& lines, Dataset& dataset) {
+  const size_t given = dataset.gallery.size();
+  gather_galleries(dataset);
+  for (size_t i = given; i < dataset.gallery.size(); ++i) {
+    SACCADE_TRY(check_path(dataset.gallery[i].id, "a picture's name"));
+    dataset.gallery[i].image.path = folder / dataset.gallery[i].id;
+  }
+  const GalleryIndex pictures(dataset);
+  for (size_t q = 0; q < dataset.edits.size(); ++q) {
+    SACCADE_TRY(check_edit(dataset.edits[q], pictures).in(fmt::format("line {}", lines[q])));
+  }
+  return {};
+}
+
+// The id of the item that the last line brought.
+const std::string* last_id(const Dataset& dataset) {
+  if (!dataset.edits.empty()) return &dataset.edits.back().id;
+  if (!dataset.rated.empty()) return &dataset.rated.back().id;
+  if (!dataset.items.empty()) return &dataset.items.back().id;
+  return dataset.compositions.empty() ? nullptr : &dataset.compositions.back().id;
+}
+
 // `number`: of the line.
 Status add_line(std::string_view line, const fs::path& folder, std::string_view number, Dataset& dataset) {
   SACCADE_ASSIGN(const Json json, parse_json(line));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
   if (is_rated_text(json)) {
     SACCADE_ASSIGN(dataset.rated.emplace_back(), parse_rated(json, folder, number));
+  } else if (json.contains("reference")) {
+    SACCADE_ASSIGN(dataset.edits.emplace_back(), parse_edit(json, number));
+  } else if (json.contains("picture")) {
+    SACCADE_ASSIGN(dataset.gallery.emplace_back(), parse_gallery_picture(json, folder));
   } else if (json.contains("images")) {
     SACCADE_ASSIGN(dataset.compositions.emplace_back(), parse_composition(json, folder));
   } else {
@@ -181,11 +250,12 @@ Status add_line(std::string_view line, const fs::path& folder, std::string_view 
   }
   const auto sorts = static_cast<int>(!dataset.items.empty()) +
                      static_cast<int>(!dataset.compositions.empty()) +
-                     static_cast<int>(!dataset.rated.empty());
+                     static_cast<int>(!dataset.rated.empty()) +
+                     static_cast<int>(!dataset.edits.empty() || !dataset.gallery.empty());
   if (sorts > 1) {
     return fail(ErrorCode::kBadData,
-                "\"image\", \"images\" and \"visual\" belong to different sorts of lines: a "
-                "manifest has one sort");
+                "\"image\", \"images\", \"visual\" and \"reference\" belong to different sorts of lines: a "
+                "manifest has one sort (lines with \"picture\" go with \"reference\")");
   }
   return {};
 }
@@ -229,18 +299,28 @@ void put(Json& line, const char* key, const std::string& value) {
 Result<Dataset> parse_manifest(std::string_view text, const fs::path& folder) {
   Dataset dataset;
   std::set<std::string> ids;
+  std::set<std::pair<std::string, std::string>> pictures;
+  std::vector<int64_t> edit_lines;
   const Status read = data::for_each_line(text, [&](int64_t number, std::string_view line) -> Status {
     const std::string at = std::to_string(number);
     SACCADE_TRY(add_line(line, folder, at, dataset).in("line " + at));
-    const std::string& id = !dataset.rated.empty()  ? dataset.rated.back().id
-                            : dataset.items.empty() ? dataset.compositions.back().id
-                                                    : dataset.items.back().id;
-    if (!ids.insert(id).second) {
-      return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, id);
+    if (dataset.gallery.size() > pictures.size()) {
+      const GalleryPicture& picture = dataset.gallery.back();
+      if (!pictures.emplace(picture.gallery, picture.id).second) {
+        return fail(ErrorCode::kBadData, "line {}: a second picture with id \"{}\" in its gallery", number,
+                    picture.id);
+      }
+      return {};
+    }
+    if (dataset.edits.size() > edit_lines.size()) edit_lines.push_back(number);
+    const std::string* id = last_id(dataset);
+    if (id != nullptr && !ids.insert(*id).second) {
+      return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, *id);
     }
     return {};
   });
   if (!read) return fail(read.error());
+  SACCADE_TRY(settle_galleries(folder, edit_lines, dataset));
   return dataset;
 }
 
@@ -286,6 +366,26 @@ Result<std::string> format_manifest(const Dataset& dataset, const fs::path& fold
     put(line, "source", item.source);
     put(line, "licence", item.licence);
     SACCADE_TRY(add(item.id, line));
+  }
+  for (const GalleryPicture& picture : dataset.gallery) {
+    SACCADE_ASSIGN(Json image, image_json(picture.image, base));
+    Json line = {{"picture", std::move(image)}, {"id", picture.id}};
+    put(line, "gallery", picture.gallery);
+    SACCADE_TRY(add(picture.id, line));
+  }
+  for (const EditQuery& query : dataset.edits) {
+    Json line = {{"id", query.id}, {"reference", query.reference}, {"texts", query.texts}};
+    for (const auto& [key, list] :
+         {std::pair("paraphrases", &query.paraphrases), std::pair("targets", &query.targets),
+          std::pair("subset", &query.subset), std::pair("negatives", &query.negatives)}) {
+      if (!list->empty()) line[key] = *list;
+    }
+    put(line, "shared_concept", query.shared_concept);
+    put(line, "kind", query.kind);
+    put(line, "gallery", query.gallery);
+    put(line, "group", query.group);
+    put(line, "split", query.split);
+    SACCADE_TRY(add(query.id, line));
   }
   return text;
 }

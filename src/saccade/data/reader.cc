@@ -22,7 +22,8 @@ bool is_manifest(const Candidate& candidate) {
   if (extension == ".jsonl" || extension == ".ndjson") return true;
   if (!candidate.outline || candidate.outline->array) return false;
   const auto has = [&](const char* key) { return !candidate.outline->member(key).empty(); };
-  return has("image") || has("images") || (has("text") && has("visual"));
+  return has("image") || has("images") || (has("text") && has("visual")) ||
+         (has("reference") && has("texts")) || (has("picture") && has("gallery"));
 }
 
 Result<Dataset> read_manifest(const Candidate& candidate, const DatasetOptions& options) {
@@ -45,6 +46,9 @@ std::vector<ImageRef*> images_of(Dataset& dataset) {
   for (RatedText& item : dataset.rated) {
     if (item.image && !item.image->in_archive()) images.push_back(&*item.image);
   }
+  for (GalleryPicture& picture : dataset.gallery) {
+    if (!picture.image.in_archive()) images.push_back(&picture.image);
+  }
   return images;
 }
 
@@ -58,10 +62,10 @@ const Reader kManifest = {"manifest", "JSON Lines, one item a line: Saccade's ow
                           read_manifest};
 
 std::span<const Reader* const> readers() {
-  static constexpr std::array<const Reader*, 15> kReaders = {
-      &kKarpathy,   &kCoco,       &kShareGpt4v,  &kRecords, &kWinoground,
-      &kSugarCrepe, &kManifest,   &kFlickrToken, &kRoco,    &kFactify,
-      &kTable,      &kWebDataset, &kParquet,     &kUrban1k, &kFolder};
+  static constexpr std::array<const Reader*, 19> kReaders = {
+      &kKarpathy, &kCoco,       &kShareGpt4v, &kRecords,  &kWinoground,  &kSugarCrepe, &kFashionIq,
+      &kCirr,     &kCirco,      &kEditPairs,  &kManifest, &kFlickrToken, &kRoco,       &kFactify,
+      &kTable,    &kWebDataset, &kParquet,    &kUrban1k,  &kFolder};
   return kReaders;
 }
 

@@ -40,7 +40,7 @@ struct Reader {
   std::string_view name;
   std::string_view what;
   bool (*recognizes)(const Candidate& candidate);
-  // Fills items or compositions, excluded and files; the rest is read_dataset's.
+  // Fills items, compositions, rated or edits with gallery, excluded and files; the rest is read_dataset's.
   Result<Dataset> (*read)(const Candidate& candidate, const DatasetOptions& options);
 };
 
@@ -50,6 +50,10 @@ extern const Reader kShareGpt4v;
 extern const Reader kRecords;
 extern const Reader kWinoground;
 extern const Reader kSugarCrepe;
+extern const Reader kFashionIq;
+extern const Reader kCirr;
+extern const Reader kCirco;
+extern const Reader kEditPairs;
 extern const Reader kManifest;
 extern const Reader kFlickrToken;
 extern const Reader kRoco;

@@ -98,7 +98,7 @@ CompositionVerdict judge(const CompositionScores& s, bool two_pictures) {
 Result<CompositionTask> composition_task(const Dataset& dataset) {
   if (dataset.compositions.empty()) {
     return fail(ErrorCode::kUsage, "{}: {}, not tests of composition: `saccade eval {}` takes it",
-                dataset.name, dataset.sort(), dataset.rated.empty() ? "retrieval" : "visualness");
+                dataset.name, dataset.sort(), dataset.measured_by());
   }
   CompositionTask task;
   task.items = dataset.compositions;

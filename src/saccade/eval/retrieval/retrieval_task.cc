@@ -89,7 +89,7 @@ std::vector<ImageRef> pictures_of(const RetrievalSource& source) {
 Result<RetrievalSource> retrieval_source(const Dataset& dataset) {
   if (dataset.items.empty()) {
     return fail(ErrorCode::kUsage, "{}: {}, not pictures with their captions: `saccade eval {}` takes it",
-                dataset.name, dataset.sort(), dataset.rated.empty() ? "winoground" : "visualness");
+                dataset.name, dataset.sort(), dataset.measured_by());
   }
   RetrievalSource source;
   for (const DatasetItem& item : dataset.items) {
