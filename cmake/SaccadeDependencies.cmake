@@ -45,6 +45,11 @@ add_library(saccade_dnnl INTERFACE)
 target_include_directories(saccade_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(saccade_dnnl INTERFACE ${DNNL_LIBRARY})
 
+# Headers alone: the server's sockets and HTTP.
+find_package(Boost 1.81 REQUIRED)
+add_library(saccade_asio INTERFACE)
+target_include_directories(saccade_asio SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
+
 # libtorch's own target drags flags into everything that links it; ours is private to train. Without it, all but
 # the training is built.
 find_package(Torch QUIET)

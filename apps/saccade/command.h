@@ -43,6 +43,7 @@ void add_embed_command(CLI::App& app, Command& chosen);
 void add_model_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);
 void add_train_command(CLI::App& app, Command& chosen);
+void add_serve_command(CLI::App& app, Command& chosen);
 void add_report_command(CLI::App& app, Command& chosen);
 void add_demo_command(CLI::App& app, Command& chosen);
 

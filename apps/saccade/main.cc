@@ -36,6 +36,7 @@ int run(int argc, char** argv) {
   add_eval_command(app, chosen);
   add_train_command(app, chosen);
   add_visualness_command(app, chosen);
+  add_serve_command(app, chosen);
   add_report_command(app, chosen);
   add_demo_command(app, chosen);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong use, 3 done with some inputs failed.");

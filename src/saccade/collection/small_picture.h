@@ -1,0 +1,24 @@
+// Small copies of pictures, for pages.
+#pragma once
+
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+
+struct SmallPicture {
+  std::string bytes;       // the file
+  std::string type;        // "image/jpeg" or "image/png"
+  std::string background;  // what it is best seen on: "", or "light" or "dark" where it is transparent
+};
+
+// At most `side` pixels on the longer side: JPEG, or PNG where the picture is transparent or tiny. Errors are those of
+// encoding. Thread-safe.
+Result<SmallPicture> small_picture(Image image, int side);
+
+// `limits` for decoding no more of a picture than that needs.
+DecodeOptions small_picture_decoding(int side, DecodeOptions limits);
+
+}  // namespace saccade

@@ -1,0 +1,30 @@
+// Texts and pictures of clients, encoded in the order they came in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "saccade/serve/service.h"
+
+namespace saccade::serve {
+
+struct Input {
+  std::string text;
+  std::string picture;  // a file's bytes; empty: it is a text
+};
+
+struct EncodedInputs {
+  Matrix<float> rows;          // one an input
+  int64_t tokens = 0;          // read
+  int64_t dropped_tokens = 0;  // of texts too long for the model
+};
+
+// kUsage for none, more than ServiceOptions::most_inputs, and an empty text; kUnsupported where the model reads no
+// texts, or no pictures. Errors about one input name its number, from 0.
+Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
+                                    const std::vector<Input>& inputs);
+
+// What a client sends as text, which may be a picture: "data:image/..." is one.
+Result<Input> input_of(const std::string& text);
+
+}  // namespace saccade::serve

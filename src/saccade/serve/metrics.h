@@ -1,0 +1,41 @@
+// What the server counts, in the text format of Prometheus.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace saccade::serve {
+
+// Thread-safe.
+class Metrics {
+ public:
+  // A request that was answered, by the route that answered it ("other" where none did).
+  void answered(std::string_view route, int status, double seconds);
+  // Seconds of work in a stage: "queue", "decode", "encode", "score", "write".
+  void spent(std::string_view stage, double seconds);
+
+  // With `gauges`, values of now by their whole name, behind the counts.
+  [[nodiscard]] std::string text(const std::map<std::string, double>& gauges) const;
+
+ private:
+  static constexpr std::array<double, 12> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                                     0.1,   0.25,   0.5,   1,    2.5,   10};
+  struct Histogram {
+    std::array<int64_t, kBounds.size()> within = {};
+    int64_t count = 0;
+    double sum = 0;
+    void add(double value);
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, int>, int64_t> requests_;
+  std::map<std::string, Histogram, std::less<>> seconds_;  // by route
+  std::map<std::string, Histogram, std::less<>> stages_;
+};
+
+}  // namespace saccade::serve

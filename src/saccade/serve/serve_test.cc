@@ -1,0 +1,382 @@
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+
+#include "saccade/collection/test_support.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/search/search.h"
+#include "saccade/serve/service.h"
+#include "saccade/serve/shared_encoder.h"
+
+namespace saccade::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::string base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  const int size =
+      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(size));
+  return text;
+}
+
+// A collection of six pictures made with the starter, served.
+class Serving : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 6; ++i) add(i);
+    ServedOptions options;
+    options.collections = {folder_};
+    options.follow_seconds = 0.05;
+    auto served = Served::open(options);
+    ASSERT_TRUE(served) << served.error().message;
+    served_ = *std::move(served);
+    make({});
+  }
+  void make(const ServiceOptions& options) {
+    service_ = std::make_unique<Service>(options, *served_, keys_, pool_, metrics_);
+  }
+  void add(int seed) {
+    test::write_text(pictures_ / ("p" + std::to_string(seed) + ".png"), test::png(seed));
+    const auto checkpoint = (fs::path(test::kSourceDir) / "models" / "starter").string();
+    auto loaded = load_checkpoint(checkpoint);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    auto writer = CollectionWriter::open_or_create(folder_, loaded->id);
+    ASSERT_TRUE(writer) << writer.error().message;
+    const std::vector<fs::path> inputs = {pictures_};
+    const auto report = ingest(*writer, *loaded->encoder, inputs, {}, pool_);
+    ASSERT_TRUE(report) << report.error().message;
+  }
+  HttpResponse ask(HttpRequest request) const {
+    request.headers.emplace_back("host", "localhost:7700");
+    return service_->handle(request);
+  }
+  HttpResponse get(const std::string& target) const {
+    HttpRequest request;
+    request.method = "GET";
+    const size_t question = std::min(target.find('?'), target.size());
+    request.path = target.substr(0, question);
+    request.query = parse_query(std::string_view(target).substr(std::min(question + 1, target.size())));
+    return ask(request);
+  }
+  HttpResponse post(const std::string& path, const std::string& body) const {
+    HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body;
+    return ask(request);
+  }
+  static Json json_of(const HttpResponse& response) {
+    auto json = parse_json(response.body);
+    EXPECT_TRUE(json) << response.status << response.body;
+    return json ? *std::move(json) : Json::object();
+  }
+  static std::string header(const HttpResponse& response, std::string_view name) {
+    for (const auto& [key, value] : response.headers) {
+      if (key == name) return value;
+    }
+    return "";
+  }
+  [[nodiscard]] std::string data_address(int seed) const {
+    return "data:image/png;base64," + base64(test::png(seed));
+  }
+
+  test::TestFolder temporary_;
+  fs::path pictures_ = temporary_.path() / "pictures";
+  fs::path folder_ = temporary_.path() / "my pictures";
+  Keys keys_;
+  ThreadPool pool_{2};
+  Metrics metrics_;
+  std::unique_ptr<Served> served_;
+  std::unique_ptr<Service> service_;
+};
+
+TEST_F(Serving, SearchesAsTheLibraryDoes) {
+  const HttpResponse response = get("/api/search?q=red+stripes&k=3");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json json = json_of(response);
+  const auto snapshot = served_->collections().front()->now();
+  Query query;
+  query.text = "red stripes";
+  query.k = 3;
+  const auto answer = search(snapshot->collection, *served_->models().front()->encoder, query, pool_);
+  ASSERT_TRUE(answer);
+  const Json expected = answer_json(*answer);
+  ASSERT_THAT(json["hits"], SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(json["hits"][i]["id"], expected["hits"][i]["id"]);
+    EXPECT_EQ(json["hits"][i]["score"], expected["hits"][i]["score"]);
+  }
+  EXPECT_EQ(json["hits"][0]["file"],
+            "/api/collections/my%20pictures/pictures/" + json["hits"][0]["id"].dump() + "/file");
+  // The same by a body, and the second page of it.
+  const Json again =
+      json_of(post("/api/collections/my pictures/search", R"({"text": "red stripes", "k": 2, "offset": 1})"));
+  ASSERT_THAT(again["hits"], SizeIs(2));
+  EXPECT_EQ(again["hits"][0]["id"], expected["hits"][1]["id"]);
+  EXPECT_EQ(again["hits"][0]["rank"], 2);
+}
+
+TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
+  const Json by_picture = json_of(post("/api/search", Json{{"image", data_address(4)}, {"k", 2}}.dump()));
+  ASSERT_THAT(by_picture["hits"], SizeIs(2));
+  EXPECT_THAT(by_picture["hits"][0]["path"].get<std::string>(), HasSubstr("p4.png"));
+  const auto id = by_picture["hits"][0]["id"].get<int64_t>();
+  const Json like = json_of(get("/api/search?like=" + std::to_string(id) + "&k=5&fold=false"));
+  ASSERT_THAT(like["hits"], SizeIs(5));
+  for (const Json& hit : like["hits"]) EXPECT_NE(hit["id"], id);
+  EXPECT_EQ(like["hits"][0]["rank"], 1);
+  EXPECT_EQ(get("/api/search?like=99").status, 404);
+}
+
+TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
+  const Json first = json_of(get("/api/collections/my pictures/pictures/1"));
+  EXPECT_EQ(first["format"], "png");
+  EXPECT_EQ(first["width"], 20);
+  HttpRequest request;
+  request.method = "GET";
+  request.path = "/api/collections/my pictures/pictures/1/file";
+  const HttpResponse whole = ask(request);
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  EXPECT_EQ(whole.content_type, "image/png");
+  ASSERT_TRUE(whole.file);
+  EXPECT_EQ(whole.file->bytes, first["bytes"].get<int64_t>());
+  const std::string tag = header(whole, "ETag");
+  EXPECT_THAT(header(whole, "Content-Security-Policy"), HasSubstr("sandbox"));
+  request.headers = {{"range", "bytes=1-3"}};
+  const HttpResponse part = ask(request);
+  EXPECT_EQ(part.status, 206);
+  EXPECT_EQ(part.file->offset, 1);
+  EXPECT_EQ(part.file->bytes, 3);
+  EXPECT_EQ(header(part, "Content-Range"), "bytes 1-3/" + first["bytes"].dump());
+  request.headers = {{"range", "bytes=999999-"}};
+  EXPECT_EQ(ask(request).status, 416);
+  request.headers = {{"if-none-match", tag}};
+  EXPECT_EQ(ask(request).status, 304);
+  request.headers = {{"range", "bytes=1-3"}, {"if-range", "\"another\""}};
+  EXPECT_EQ(ask(request).status, 200);
+
+  const HttpResponse small = get("/api/collections/my pictures/pictures/1/thumbnail?size=16");
+  ASSERT_EQ(small.status, 200) << small.body;
+  const auto decoded = decode_image(std::as_bytes(std::span(small.body)));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->image.width, 16);
+  EXPECT_EQ(get("/api/collections/my pictures/pictures/1/thumbnail?size=15").status, 400);
+  fs::remove(pictures_ / "p0.png");
+  EXPECT_EQ(get("/api/collections/my pictures/pictures/1/file").status, 404);
+  EXPECT_EQ(get("/api/collections/my pictures/pictures/77/file").status, 404);
+  EXPECT_EQ(get("/api/collections/my pictures/pictures/x/file").status, 400);
+}
+
+TEST_F(Serving, FollowsACollectionThatGrows) {
+  EXPECT_EQ(json_of(get("/api/collections"))["collections"][0]["items"], 6);
+  add(6);
+  for (int i = 0; i < 500 && served_->collections().front()->now()->collection.item_count() < 7; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(json_of(get("/api/collections/my pictures"))["items"], 7);
+}
+
+TEST_F(Serving, BadRequestsAreOneSentence) {
+  const auto refused = [](const HttpResponse& response, int status, const char* words) {
+    EXPECT_EQ(response.status, status) << response.body;
+    const Json json = json_of(response);
+    EXPECT_THAT(json["error"]["message"].get<std::string>(), HasSubstr(words));
+  };
+  refused(get("/api/search"), 400, "nothing to search for");
+  refused(get("/api/search?q=a&nonsense=1"), 400, "\"nonsense\" is not known here");
+  refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
+  refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
+  refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
+  refused(get("/api/search?q=a&cut=2"), 400, "expected 0 to 1");
+  refused(get("/api/search?q=a&sort=size"), 400, "expected one of score, date");
+  refused(get("/api/search?q=a&filter=width>"), 400, "filter");
+  refused(get("/api/search?q=a&like=1"), 400, "\"like\" stands alone");
+  refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");
+  refused(post("/api/search", "{\"text\": }"), 422, "body:");
+  refused(post("/api/search", "[]"), 422, "an array, expected an object");
+  refused(post("/api/search", R"({"text": 1})"), 422, "\"text\"");
+  refused(post("/api/search", R"({"image": "http://a/b.png"})"), 415, "addresses are not fetched");
+  refused(post("/api/search", R"({"image": "data:image/png,abc"})"), 422, "data:image/...;base64");
+  refused(post("/api/search", R"({"image": "YWJ*"})"), 422, "base64 is broken");
+  refused(post("/api/search", R"({"image": "YWJj"})"), 415, "");
+  refused(get("/nothing"), 404, "nothing is at /nothing");
+  const HttpResponse method = post("/api/models", "");
+  refused(method, 405, "/api/models takes GET");
+  EXPECT_EQ(header(method, "Allow"), "GET");
+  HttpRequest elsewhere;
+  elsewhere.method = "GET";
+  elsewhere.path = "/api/models";
+  elsewhere.headers = {{"host", "evil.example"}};
+  refused(service_->handle(elsewhere), 403, "evil.example");
+}
+
+TEST_F(Serving, KeysLetInThoseWhoHaveThem) {
+  const fs::path path = temporary_.path() / "keys";
+  ASSERT_TRUE(write_file_atomic(path, "0123456789abcdef\n"));
+  fs::permissions(path, fs::perms::owner_read);
+  keys_ = Keys::read(path).value();
+  EXPECT_EQ(get("/api/models").status, 401);
+  EXPECT_EQ(header(get("/api/models"), "WWW-Authenticate"), "Bearer");
+  EXPECT_EQ(get("/healthz").status, 200);
+  HttpRequest request;
+  request.method = "GET";
+  request.path = "/api/models";
+  request.headers = {{"authorization", "Bearer 0123456789abcdef"}};
+  EXPECT_EQ(ask(request).status, 200);
+  request.headers = {{"x-api-key", "0123456789abcdef"}};
+  EXPECT_EQ(ask(request).status, 200);
+  request.headers = {{"authorization", "Bearer 0123456789abcdee"}};
+  EXPECT_EQ(ask(request).status, 401);
+}
+
+std::vector<float> row_of(const Json& embedding) {
+  return embedding.get<std::vector<float>>();
+}
+
+TEST_F(Serving, EmbedsAsOpenAisClientsAsk) {
+  // What openai-python sends for client.embeddings.create(model="starter", input=["a bell", "a red bell"]).
+  const Json answer = json_of(
+      post("/v1/embeddings",
+           R"({"input": ["a bell", "a red bell"], "model": "starter", "encoding_format": "base64"})"));
+  ASSERT_THAT(answer["data"], SizeIs(2));
+  EXPECT_EQ(answer["object"], "list");
+  EXPECT_GT(answer["usage"]["total_tokens"], 2);
+  SharedEncoder& encoder = *served_->models().front()->encoder;
+  const std::vector<TokenizedText> texts = {
+      encoder.tokenizer()->encode("a bell", encoder.info().context),
+      encoder.tokenizer()->encode("a red bell", encoder.info().context)};
+  const auto rows = encoder.encode_texts(texts).value();
+  for (int64_t i = 0; i < 2; ++i) {
+    const auto text = answer["data"][static_cast<size_t>(i)]["embedding"].get<std::string>();
+    const std::string bytes = picture_bytes(text).value();
+    ASSERT_EQ(bytes.size(), rows.row(i).size_bytes());
+    EXPECT_EQ(std::memcmp(bytes.data(), rows.row(i).data(), bytes.size()), 0);
+  }
+  const Json one = json_of(post("/v1/embeddings", R"({"input": "a bell", "model": "starter"})"));
+  const std::vector<float> row = row_of(one["data"][0]["embedding"]);
+  EXPECT_EQ(row, std::vector<float>(rows.row(0).begin(), rows.row(0).end()));
+  EXPECT_EQ(json_of(get("/v1/models"))["data"][0]["id"], "starter");
+}
+
+TEST_F(Serving, EmbedsPicturesInTheFormsThatClientsSend) {
+  const std::string address = data_address(2);
+  const Json jina = json_of(
+      post("/v1/embeddings",
+           Json{{"model", "starter"}, {"input", {{{"image", base64(test::png(2))}}, {{"text", "a bell"}}}}}
+               .dump()));
+  const Json nim = json_of(post("/v1/embeddings", Json{{"model", "starter"},
+                                                       {"input", {address}},
+                                                       {"modality", {"image"}},
+                                                       {"input_type", "query"},
+                                                       {"truncate", "NONE"}}
+                                                      .dump()));
+  const Json infinity = json_of(
+      post("/v1/embeddings", Json{{"model", "starter"}, {"input", {address}}, {"modality", "image"}}.dump()));
+  const Json parts = json_of(
+      post("/v1/embeddings",
+           Json{{"model", "starter"}, {"input", {{{"type", "image_url"}, {"image_url", {{"url", address}}}}}}}
+               .dump()));
+  const std::vector<float> row = row_of(jina["data"][0]["embedding"]);
+  EXPECT_THAT(row, SizeIs(served_->models().front()->encoder->info().dim));
+  EXPECT_EQ(row, row_of(nim["data"][0]["embedding"]));
+  EXPECT_EQ(row, row_of(infinity["data"][0]["embedding"]));
+  EXPECT_EQ(row, row_of(parts["data"][0]["embedding"]));
+  EXPECT_NE(row, row_of(jina["data"][1]["embedding"]));
+}
+
+TEST_F(Serving, RefusesEmbeddingsInTheShapeThatClientsRead) {
+  const auto refused = [&](const std::string& body, int status, const char* words) {
+    const HttpResponse response = post("/v1/embeddings", body);
+    EXPECT_EQ(response.status, status) << response.body;
+    const Json json = json_of(response);
+    EXPECT_THAT(json["error"]["message"].get<std::string>(), HasSubstr(words));
+    EXPECT_TRUE(json["error"].contains("type"));
+  };
+  refused(R"({"model": "gpt"})", 404, "no model \"gpt\"; there are: starter");
+  refused(R"({"model": "starter"})", 422, "\"input\" is missing");
+  refused(R"({"input": []})", 400, "no input");
+  refused(R"({"input": [""]})", 400, "input 0: an empty text");
+  refused(R"({"input": [[1, 2]]})", 415, "another tokenizer's");
+  refused(R"({"input": "a", "dimensions": 3})", 415, "\"dimensions\": 3");
+  refused(R"({"input": "a", "dimension": 3})", 400, "\"dimension\" is not known here");
+  refused(R"({"input": "a", "encoding_format": "hex"})", 415, "\"float\" or \"base64\"");
+  refused(R"({"input": ["a", "data:image/png;base64,AAAA"]})", 415, "input 1");
+  refused(Json{{"input", std::vector<std::string>(257, "a")}}.dump(), 400, "257 inputs, at most 256");
+  std::string long_text;
+  for (int i = 0; i < 100; ++i) long_text += "bell ";
+  refused(Json{{"input", long_text}, {"truncate", "NONE"}}.dump(), 400, "\"truncate\" is \"NONE\"");
+  const HttpResponse cut = post("/v1/embeddings", Json{{"input", long_text}}.dump());
+  EXPECT_EQ(cut.status, 200);
+  EXPECT_GT(std::stoi(header(cut, "X-Saccade-Dropped-Tokens")), 0);
+}
+
+// Rows that say what a pass was given; it can be held up, and fails for texts of token 13.
+class CountingEncoder : public test::FakeEncoder {
+ public:
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    ++passes;
+    largest = std::max(largest.load(), static_cast<int>(texts.size()));
+    while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Matrix<float> rows(std::ssize(texts), 8);
+    for (int64_t i = 0; i < rows.rows(); ++i) {
+      const auto id = texts[static_cast<size_t>(i)].ids.front();
+      if (id == 13) return fail(ErrorCode::kBadData, "thirteen");
+      rows(i, 0) = static_cast<float>(id);
+    }
+    return rows;
+  }
+  std::atomic<int> passes = 0;
+  std::atomic<int> largest = 0;
+  std::atomic<bool> held = false;
+};
+
+TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
+  auto owned = std::make_unique<CountingEncoder>();
+  CountingEncoder& inner = *owned;
+  SharedEncoder shared(std::move(owned), {.texts = 8, .tokens = 4096, .pictures = 4});
+  inner.held = true;
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  std::atomic<int> failed = 0;
+  for (int i = 0; i < 20; ++i) {
+    threads.emplace_back([&, i] {
+      TokenizedText text;
+      text.ids = {i};
+      const auto rows = shared.encode_texts({&text, 1});
+      if (!rows) {
+        EXPECT_EQ(i, 13);
+        EXPECT_EQ(rows.error().message, "thirteen");
+        ++failed;
+      } else if (rows->rows() == 1 && (*rows)(0, 0) == static_cast<float>(i)) {
+        ++right;
+      }
+    });
+  }
+  while (inner.passes < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  inner.held = false;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 19);
+  EXPECT_EQ(failed, 1);
+  EXPECT_LE(inner.largest, 8);
+  EXPECT_GT(inner.largest, 1);
+  EXPECT_EQ(shared.counts().calls, 20);
+  EXPECT_LT(shared.counts().passes, 20);
+}
+
+}  // namespace
+}  // namespace saccade::serve

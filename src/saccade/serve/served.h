@@ -1,0 +1,97 @@
+// What a server has open: collections, each as it was a moment ago, and the encoders of their checkpoints.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/model/effective_length.h"
+#include "saccade/model/locate.h"
+#include "saccade/search/background.h"
+#include "saccade/serve/shared_encoder.h"
+
+namespace saccade::serve {
+
+struct ServedModel {
+  std::string name;  // what clients call it: the checkpoint's name
+  CheckpointId id;
+  std::unique_ptr<SharedEncoder> encoder;
+  std::optional<MeasuredLength> measured_length;
+};
+
+// A collection at one moment; it stays as it is while anybody holds it.
+struct Snapshot {
+  Collection collection;
+  std::shared_ptr<const Background> background;  // nullptr: nothing was measured
+};
+
+class ServedCollection {
+ public:
+  // Errors are Collection::open's.
+  static Result<std::unique_ptr<ServedCollection>> open(std::string name,
+                                                        const std::filesystem::path& folder);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  // As it was when it was last looked at. Thread-safe.
+  [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
+  // Opens it anew where its files have changed since; where that fails, the error, and the old snapshot stays.
+  Status follow();
+
+  ServedModel* model = nullptr;  // of its checkpoint
+
+ private:
+  ServedCollection(std::string name, std::filesystem::path folder)
+      : name_(std::move(name)), folder_(std::move(folder)) {}
+  Status read();
+
+  const std::string name_;
+  const std::filesystem::path folder_;
+  std::string state_;  // of its files, when it was opened; follow() alone uses it
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Snapshot> snapshot_;
+};
+
+struct ServedOptions {
+  std::vector<std::filesystem::path> collections;
+  std::vector<std::string> checkpoints;  // served beside those of the collections (find_checkpoint)
+  EncoderOptions encoder;
+  BatchLimits batches;
+  double follow_seconds = 1;  // how often collections are looked at
+};
+
+class Served {
+ public:
+  // Loads every checkpoint that is needed, each once. A collection's name is that of its folder, with "-2" and so on
+  // where another has it. Errors name the collection or checkpoint; kUsage where there is nothing to serve.
+  static Result<std::unique_ptr<Served>> open(const ServedOptions& options);
+
+  [[nodiscard]] const std::vector<std::unique_ptr<ServedCollection>>& collections() const {
+    return collections_;
+  }
+  [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
+  // By name, or the only one there is where the name is empty. kNotFound names those that there are.
+  [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
+  // Likewise; the first where the name is empty.
+  [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;
+
+ private:
+  Served() = default;
+  Result<ServedModel*> load(const std::filesystem::path& checkpoint, const EncoderOptions& options,
+                            const BatchLimits& batches);
+
+  std::vector<std::unique_ptr<ServedModel>> models_;
+  std::vector<std::unique_ptr<ServedCollection>> collections_;
+  std::jthread follower_;
+};
+
+}  // namespace saccade::serve

@@ -1,0 +1,92 @@
+// What the server answers: requests to library calls, and their answers to JSON.
+//
+// Its own API lies under /api; formats of other programs' clients have a file each. Every format is a list of routes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/image.h"
+#include "saccade/serve/http.h"
+#include "saccade/serve/keys.h"
+#include "saccade/serve/metrics.h"
+#include "saccade/serve/served.h"
+
+namespace saccade::serve {
+
+struct ServiceOptions {
+  DecodeOptions limits;       // of a client's picture: pixels, bytes, seconds, the processes that decode
+  int64_t most_hits = 1000;   // k and offset together
+  int64_t most_inputs = 256;  // texts and pictures of one request for rows
+  int most_thumbnail_side = 1024;
+  // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here shows from
+  // asking a server without keys, by a name that it has pointed here.
+  bool own_host_only = true;
+};
+
+// What every handler is given.
+struct Context {
+  const ServiceOptions& options;
+  const Served& served;
+  ThreadPool& pool;
+  Metrics& metrics;
+};
+
+// How errors look to the clients of a format.
+using ErrorForm = std::function<Json(int status, std::string_view code, std::string_view message)>;
+
+struct Route {
+  std::string_view method;
+  // "/api/collections/{name}/pictures/{id}": a part in braces is handed over; it holds no slash.
+  std::string_view path;
+  std::function<Result<HttpResponse>(const Context&, const HttpRequest&,
+                                     const std::vector<std::string>& parts)>
+      handle;
+  bool open = false;  // answers without a key
+};
+
+struct Format {
+  std::vector<Route> routes;
+  ErrorForm error;
+};
+Format own_format();     // api.cc
+Format openai_format();  // openai.cc: embeddings, as OpenAI, Jina, NVIDIA NIM and infinity take them
+
+class Service {
+ public:
+  // The references must outlive it.
+  Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics);
+
+  // The answer to a request, errors included. Thread-safe.
+  [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
+  // An error in the form that clients of the request's path expect.
+  [[nodiscard]] HttpResponse refuse(const HttpRequest& request, int status, const std::string& message) const;
+
+ private:
+  [[nodiscard]] const Format& format_of(std::string_view path) const;
+  [[nodiscard]] HttpResponse answer(const HttpRequest& request) const;
+
+  const ServiceOptions options_;
+  const Served& served_;
+  const Keys& keys_;
+  ThreadPool& pool_;
+  Metrics& metrics_;
+  std::vector<Format> formats_;
+};
+
+// For handlers.
+HttpResponse json_response(const Json& json, int status = 200);
+// The body as a JSON object that has no other fields than these: kBadData names the position, or the field and those
+// that are known.
+Result<Json> json_body(const HttpRequest& request, std::span<const std::string_view> fields);
+// What a client sent as a picture: "data:image/png;base64,...", or base64 alone. kBadData; kUnsupported for an address
+// of another kind: nothing is fetched.
+Result<std::string> picture_bytes(std::string_view text);
+
+}  // namespace saccade::serve
