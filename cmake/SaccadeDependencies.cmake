@@ -17,6 +17,12 @@ pkg_check_modules(gobject REQUIRED IMPORTED_TARGET gobject-2.0)
 find_package(JPEG REQUIRED)
 find_package(LibXml2 2.9 REQUIRED)
 find_package(ZLIB REQUIRED)
+# Documents that pictures are found for. The library of cmark-gfm's extensions has no file for pkg-config.
+pkg_check_modules(gumbo REQUIRED IMPORTED_TARGET gumbo)
+pkg_check_modules(cmark_gfm REQUIRED IMPORTED_TARGET libcmark-gfm)
+find_library(CMARK_GFM_EXTENSIONS_LIBRARY cmark-gfm-extensions REQUIRED)
+add_library(saccade_cmark_gfm INTERFACE)
+target_link_libraries(saccade_cmark_gfm INTERFACE PkgConfig::cmark_gfm ${CMARK_GFM_EXTENSIONS_LIBRARY})
 
 # saccade_late_library(NAME FILE HEADERS...): NAME is an interface library with a library's headers, and not the library
 # itself, which is loaded when it is first needed (src/saccade/core/late_library.h). NAME_FILE is how the loader finds it:

@@ -15,6 +15,7 @@
 #include "saccade/core/matrix.h"
 #include "saccade/core/rows.h"
 #include "saccade/data/csv.h"
+#include "saccade/text/caption_queries.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
@@ -351,6 +352,30 @@ Result<ObjectList> read_object_list(const fs::path& path) {
   }));
   if (list.names.empty()) return fail(ErrorCode::kBadData, "object list {}: no words in it", path.string());
   SACCADE_ASSIGN(list.sha256, sha256_file(path));
+  return list;
+}
+
+namespace {
+
+// As most English nouns have it.
+std::string plural_of(std::string word) {
+  const auto ends = [&](std::string_view end) { return word.ends_with(end); };
+  const bool vowel_before_y = ends("ay") || ends("ey") || ends("oy") || ends("uy");
+  if (ends("y") && !vowel_before_y) return word.substr(0, word.size() - 1) + "ies";
+  return word + (ends("s") || ends("x") || ends("ch") || ends("sh") ? "es" : "s");
+}
+
+}  // namespace
+
+Result<ObjectList> everyday_objects() {
+  ObjectList list;
+  for (const std::string_view name : everyday_words()) {
+    SACCADE_ASSIGN(std::vector<std::string> words, words_in_order(name));
+    list.longest = std::max(list.longest, words.size());
+    list.names.insert(words);
+    words.back() = plural_of(words.back());
+    list.names.insert(std::move(words));
+  }
   return list;
 }
 

@@ -43,6 +43,9 @@ struct ObjectList {
   size_t longest = 0;                        // words
 };
 Result<ObjectList> read_object_list(const std::filesystem::path& path);
+// The program's own, everyday_words() (text/caption_queries.h): a thousand things that people look for, and their
+// plurals. No sha256.
+Result<ObjectList> everyday_objects();
 
 // The mean over a text's different words, those that the lexicon lacks as 0; 0 for a text without words.
 double mean_rating(const Lexicon& lexicon, std::span<const std::string> unique_words);

@@ -1,0 +1,600 @@
+// saccade illustrate: a document with pictures of a collection beside the sentences that picture something.
+#include "command_illustrate.h"
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files.h"
+#include "saccade/data/document/document.h"
+#include "saccade/data/pdf/prose.h"
+#include "saccade/eval/visualness/lexicon.h"
+#include "saccade/model/visualness.h"
+#include "saccade/report/illustrated_document.h"
+#include "saccade/report/thumbnail.h"
+#include "saccade/search/background.h"
+#include "saccade/search/illustrate.h"
+#include "saccade/text/phrases.h"
+
+#include "checkpoint.h"
+#include "choice.h"
+#include "command.h"
+#include "number.h"
+
+namespace saccade::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the share of a sentence's words that name things, and their mean rating, have to be above: those of the best F1 on
+// texts of other sources than it was then measured on (docs/illustrate.md).
+constexpr double kObjectsThreshold = 0.15;
+constexpr double kLexiconThreshold = 0.42;
+
+enum class Alternative { kCaption, kSentence };
+std::span<const EnumWord<Alternative>> enum_words(Alternative) {
+  static constexpr std::array<EnumWord<Alternative>, 2> kWords = {
+      {{Alternative::kCaption, "caption"}, {Alternative::kSentence, "sentence"}}};
+  return kWords;
+}
+
+struct IllustrateArguments {
+  std::string document;
+  std::string collection;
+  std::string output;
+  std::string checkpoint;  // the collection's, elsewhere
+  std::string visualness;  // another one
+  std::string lexicon;
+  std::string objects;
+  std::optional<double> threshold;
+  bool phrases = true;
+  std::optional<PageFormat> format;
+  DocumentOptions reading;
+  ProseOptions prose;
+  IllustrateOptions choosing;
+  Alternative alternative = Alternative::kCaption;
+  bool copy = false;
+  bool embed = false;
+  int side = 640;
+  bool force = false;
+  bool json = false;
+  EncoderChoice encoder;
+};
+
+// How sentences are told that picture something.
+struct Judge {
+  std::string method;  // "checkpoint", "null_picture", "lexicon", "objects", "everyday_words"
+  std::string name;    // the checkpoint's or the list's, for people
+  double threshold = 0;
+  bool threshold_given = false;
+  std::optional<LoadedEncoder> other;  // where it is not the collection's
+  std::function<Result<std::vector<double>>(std::span<const std::string>)> scores = {};
+  int64_t cut = 0;  // texts longer than its encoder reads
+};
+
+struct Page {
+  Document document;
+  std::vector<DocumentSentence> sentences;
+  std::vector<double> visualness;  // of each sentence
+  IllustratePlan plan;
+  int64_t no_prose = 0;
+  std::vector<std::string> links;  // of each picture, as the page has it
+};
+
+// ---- before anything is read that takes long
+
+Status check_output(const IllustrateArguments& arguments) {
+  if (arguments.output.empty()) return {};
+  const fs::path output = arguments.output;
+  std::error_code error;
+  const fs::file_status there = fs::status(output, error);
+  if (there.type() == fs::file_type::directory) {
+    return fail(ErrorCode::kUsage, "-o {} is a folder, expected a file", arguments.output);
+  }
+  if (fs::equivalent(output, arguments.document, error)) {
+    return fail(ErrorCode::kUsage, "-o {} is the document itself, which stays as it is", arguments.output);
+  }
+  if (there.type() == fs::file_type::regular && !arguments.force) {
+    return fail(ErrorCode::kUsage, "-o {} is there already; --force replaces it", arguments.output);
+  }
+  const fs::path folder = fs::absolute(output, error).parent_path();
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorCode::kNotFound, "-o {}: no folder {}", arguments.output, folder.string());
+  }
+  return {};
+}
+
+Result<std::optional<PageFormat>> settle_format(const IllustrateArguments& arguments) {
+  std::optional<PageFormat> format = arguments.format;
+  if (arguments.output.empty()) {
+    if (format || arguments.copy || arguments.embed) {
+      return fail(ErrorCode::kUsage,
+                  "--format, --copy and --embed are for a document that is written: -o FILE");
+    }
+    return format;
+  }
+  if (!format) format = page_format(arguments.output);
+  if (!format) {
+    return fail(ErrorCode::kUsage, "-o {} ends neither in .md nor in .html: --format markdown or html",
+                arguments.output);
+  }
+  if (arguments.embed && format == PageFormat::kMarkdown) {
+    return fail(ErrorCode::kUsage,
+                "--embed is for HTML: Markdown names its pictures' files (--copy puts them beside it)");
+  }
+  return format;
+}
+
+// ---- which sentences picture something
+
+template <typename Score>
+void judge_by_words(Judge& judge, Score score) {
+  judge.scores = [score](std::span<const std::string> texts) -> Result<std::vector<double>> {
+    std::vector<double> scores;
+    for (const std::string& text : texts) {
+      SACCADE_ASSIGN(scores.emplace_back(), score(text));
+    }
+    return scores;
+  };
+}
+
+Status judge_by_lists(const IllustrateArguments& arguments, Judge& judge) {
+  if (!arguments.lexicon.empty()) {
+    SACCADE_ASSIGN(Lexicon read, read_lexicon(arguments.lexicon).in("--lexicon"));
+    judge.method = "lexicon";
+    judge.name = read.what;
+    judge.threshold = arguments.threshold.value_or(kLexiconThreshold);
+    auto lexicon = std::make_shared<const Lexicon>(std::move(read));
+    judge_by_words(judge, [lexicon](const std::string& text) -> Result<double> {
+      SACCADE_ASSIGN(const std::vector<std::string> words, unique_words(text));
+      return mean_rating(*lexicon, words);
+    });
+    return {};
+  }
+  judge.method = arguments.objects.empty() ? "everyday_words" : "objects";
+  judge.name = arguments.objects.empty() ? "the program's everyday words" : arguments.objects;
+  judge.threshold = arguments.threshold.value_or(kObjectsThreshold);
+  SACCADE_ASSIGN(ObjectList read, arguments.objects.empty()
+                                      ? everyday_objects()
+                                      : read_object_list(arguments.objects).in("--objects"));
+  auto list = std::make_shared<const ObjectList>(std::move(read));
+  judge_by_words(judge, [list](const std::string& text) { return object_share(*list, text); });
+  return {};
+}
+
+// Fills in place: `scores` keeps to it.
+Status settle_judge(const IllustrateArguments& arguments, const LoadedEncoder& own, Session& session,
+                    const ProgressCallback& progress, const std::stop_token& stop, Judge& judge) {
+  judge.threshold_given = arguments.threshold.has_value();
+  if (!arguments.lexicon.empty() || !arguments.objects.empty()) return judge_by_lists(arguments, judge);
+  if (!arguments.visualness.empty()) {
+    EncoderChoice choice = arguments.encoder;
+    SACCADE_TRY(settle_precision(arguments.visualness, choice, session.messages));
+    SACCADE_ASSIGN(judge.other, load_checkpoint(arguments.visualness, choice).in("--visualness"));
+  }
+  const LoadedEncoder& loaded = judge.other ? *judge.other : own;
+  SACCADE_ASSIGN(const auto kept, read_kept_visualness(loaded.id.path, loaded.encoder->info().fingerprint));
+  std::vector<float> null_row;
+  judge.name = loaded.id.name;
+  if (kept) {
+    judge.method = "checkpoint";
+    judge.threshold = arguments.threshold.value_or(kept->threshold);
+    null_row = kept->null_row;
+  } else if (!judge.other) {
+    return judge_by_lists(arguments, judge);
+  } else if (arguments.threshold) {
+    judge.method = "null_picture";
+    judge.threshold = *arguments.threshold;
+    SACCADE_ASSIGN(null_row, null_picture_row(*loaded.encoder, NullPicture()));
+  } else {
+    return fail(
+        ErrorCode::kUsage,
+        "--visualness {}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint "
+        "that is; with --threshold it is taken as it is",
+        arguments.visualness);
+  }
+  judge.scores = [&judge, encoder = loaded.encoder.get(), null_row = std::move(null_row), progress,
+                  stop](std::span<const std::string> texts) {
+    return visualness_of(*encoder, null_row, texts, judge.cut, progress, stop);
+  };
+  return {};
+}
+
+// Scores the sentences, and of the visual ones the phrases: what is searched for is what pictures something.
+Status judge_sentences(const IllustrateArguments& arguments, const Judge& judge, Page& page) {
+  std::vector<std::string> texts;
+  for (const DocumentSentence& sentence : page.sentences) texts.push_back(sentence.text);
+  SACCADE_ASSIGN(page.visualness, judge.scores(texts));
+  texts.clear();
+  std::vector<size_t> of;
+  for (size_t s = 0; s < page.sentences.size(); ++s) {
+    DocumentSentence& sentence = page.sentences[s];
+    sentence.visual = page.visualness[s] > judge.threshold;
+    if (!sentence.visual || !arguments.phrases) continue;
+    for (std::string& phrase : sentence_phrases(sentence.text)) {
+      texts.push_back(std::move(phrase));
+      of.push_back(s);
+    }
+  }
+  SACCADE_ASSIGN(const std::vector<double> scores, judge.scores(texts));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (scores[i] > judge.threshold) page.sentences[of[i]].phrases.push_back(std::move(texts[i]));
+  }
+  return {};
+}
+
+// ---- pictures' files
+
+Result<std::vector<DocumentPicture>> pictures_of(Page& page, const IllustrateArguments& arguments,
+                                                 PageFormat format, ThreadPool& pool, Session& session) {
+  std::error_code error;
+  const fs::path output = fs::absolute(arguments.output, error);
+  const bool is_file = fs::is_regular_file(output, error) || !fs::exists(output, error);
+  const fs::path folder = fs::weakly_canonical(output.parent_path(), error);
+  std::vector<DocumentPicture> pictures;
+  for (const PlacedPicture& placed : page.plan.pictures) {
+    const std::string& sentence = page.sentences[static_cast<size_t>(placed.sentence)].text;
+    const bool by_caption = arguments.alternative == Alternative::kCaption && !placed.item.caption.empty();
+    DocumentPicture picture;
+    picture.paragraph = static_cast<size_t>(page.sentences[static_cast<size_t>(placed.sentence)].paragraph);
+    picture.alternative = by_caption ? placed.item.caption : sentence;
+    picture.title = by_caption ? sentence : std::string();
+    picture.width = placed.item.width;
+    picture.height = placed.item.height;
+    picture.vector = placed.item.format == "svg";
+    fs::path file = placed.item.path;
+    if (arguments.copy) {
+      SACCADE_ASSIGN(file,
+                     copy_picture(placed.item, folder / (output.stem().string() + "-pictures")).in("--copy"));
+    }
+    picture.url = is_file || arguments.copy ? relative_url(file, folder) : relative_url(file, {});
+    pictures.push_back(std::move(picture));
+  }
+  if (arguments.embed && format == PageFormat::kHtml) {
+    DecodeOptions limits;
+    limits.processes = session.decoders.start(session.messages);
+    pool.parallel_for(std::ssize(pictures), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto number = static_cast<size_t>(i);
+        const Thumbnail small = file_thumbnail(page.plan.pictures[number].item.path, arguments.side, limits);
+        if (!small.url.empty()) pictures[number].url = small.url;
+      }
+    });
+  }
+  for (const DocumentPicture& picture : pictures) {
+    page.links.push_back(picture.url.starts_with("data:") ? std::string() : picture.url);
+  }
+  return pictures;
+}
+
+// ---- what is said
+
+std::string judge_text(const Judge& judge) {
+  const std::string by =
+      judge.method == "checkpoint"     ? one_line(judge.name) + ", which was trained to tell"
+      : judge.method == "null_picture" ? one_line(judge.name) + ", which was not trained to tell"
+      : judge.method == "lexicon"      ? "the words' mean rating (" + judge.name + ")"
+                                       : "the share of words that " + one_line(judge.name) + " name";
+  return fmt::format("by {}: above {:.3f}{}", by, judge.threshold,
+                     judge.threshold_given          ? ", as given"
+                     : judge.method == "checkpoint" ? ", its own threshold"
+                                                    : ", the default");
+}
+
+std::string matching_text(const IllustratePlan& plan, const IllustrateOptions& options) {
+  if (plan.tells) return fmt::format("at least {:.0f}% likely to be right", 100 * options.least);
+  if (plan.null_known) {
+    return fmt::format(
+        "standing out as {} wrong pictures do by chance; how likely they are to be right cannot be told: {}",
+        options.most_false, plan.reason);
+  }
+  return fmt::format("the nearest, however far: how likely they are to be right cannot be told: {}",
+                     plan.reason);
+}
+
+std::string summary_text(const Page& page, const Judge& judge, const IllustrateArguments& arguments) {
+  std::string text;
+  for (const PlacedPicture& placed : page.plan.pictures) {
+    const bool known = placed.likelihood && std::isfinite(placed.likelihood->right);
+    text += fmt::format("{}  {:.3f}  {}\n             ({}) {}\n",
+                        known ? fmt::format("{:>3.0f}%", 100 * placed.likelihood->right) : "   -",
+                        placed.score, one_line(placed.item.path), one_line(placed.query),
+                        one_line(page.sentences[static_cast<size_t>(placed.sentence)].text));
+  }
+  const IllustratePlan& plan = page.plan;
+  const auto sentences = static_cast<int64_t>(page.sentences.size());
+  const int64_t visual = sentences - plan.count(SentenceOutcome::kNotVisual);
+  text +=
+      fmt::format("sentences    {} in {}; {} of no prose left out\n", count_text(sentences),
+                  counted(std::ssize(page.document.paragraphs), "paragraph"), counted(page.no_prose, "part"));
+  text += fmt::format("visual       {}, {}\n", count_text(visual), judge_text(judge));
+  text += fmt::format("pictures     {}, {}\n", count_text(std::ssize(plan.pictures)),
+                      matching_text(plan, arguments.choosing));
+  text += fmt::format(
+      "without one  {} visual sentences: {} without a likely picture, {} whose pictures stand elsewhere, {} in "
+      "paragraphs that have theirs\n",
+      count_text(visual - std::ssize(plan.pictures)), count_text(plan.count(SentenceOutcome::kNothingLikely)),
+      count_text(plan.count(SentenceOutcome::kTaken)), count_text(plan.count(SentenceOutcome::kFull)));
+  if (!arguments.output.empty()) text += fmt::format("written      {}\n", one_line(arguments.output));
+  return text;
+}
+
+Json or_null(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+Json page_json(const Page& page, const Judge& judge, const IllustrateArguments& arguments,
+               std::optional<PageFormat> format) {
+  const IllustratePlan& plan = page.plan;
+  Json pictures = Json::array();
+  std::vector<Json> picture_of(page.sentences.size());
+  for (size_t i = 0; i < plan.pictures.size(); ++i) {
+    const PlacedPicture& placed = plan.pictures[i];
+    picture_of[static_cast<size_t>(placed.sentence)] = i;
+    pictures.push_back(
+        {{"sentence", placed.sentence},
+         {"paragraph", page.sentences[static_cast<size_t>(placed.sentence)].paragraph},
+         {"query", placed.query},
+         {"id", placed.item.id},
+         {"path", placed.item.path},
+         {"caption", placed.item.caption},
+         {"width", placed.item.width},
+         {"height", placed.item.height},
+         {"score", placed.score},
+         {"likelihood", or_null(placed.likelihood ? placed.likelihood->right : HitLikelihood::kUnknown)},
+         {"link", i < page.links.size() && !page.links[i].empty() ? Json(page.links[i]) : Json()}});
+  }
+  Json sentences = Json::array();
+  for (size_t s = 0; s < page.sentences.size(); ++s) {
+    const DocumentSentence& sentence = page.sentences[s];
+    const DocumentParagraph& paragraph = page.document.paragraphs[static_cast<size_t>(sentence.paragraph)];
+    sentences.push_back({{"text", sentence.text},
+                         {"paragraph", sentence.paragraph},
+                         {"page", paragraph.page > 0 ? Json(paragraph.page) : Json()},
+                         {"visualness", page.visualness[s]},
+                         {"visual", sentence.visual},
+                         {"phrases", sentence.phrases},
+                         {"outcome", word_of(plan.outcomes[s])},
+                         {"likeliest", or_null(plan.best[s])},
+                         {"picture", picture_of[s]}});
+  }
+  Json outcomes = Json::object();
+  for (const auto& entry : enum_words(SentenceOutcome()))
+    outcomes[std::string(entry.word)] = plan.count(entry.value);
+  return {{"document", arguments.document},
+          {"format", word_of(page.document.format)},
+          {"encoding",
+           page.document.format == DocumentFormat::kPdf ? Json() : Json(word_of(page.document.encoding))},
+          {"collection", arguments.collection},
+          {"output", arguments.output.empty() ? Json() : Json(arguments.output)},
+          {"output_format", format ? Json(word_of(*format)) : Json()},
+          {"paragraphs", page.document.paragraphs.size()},
+          {"visualness",
+           {{"method", judge.method},
+            {"name", judge.name},
+            {"threshold", judge.threshold},
+            {"threshold_given", judge.threshold_given}}},
+          {"matching",
+           {{"tells", plan.tells},
+            {"null_known", plan.null_known},
+            {"reason", plan.reason},
+            {"cut", plan.tells ? Json(arguments.choosing.least) : Json()}}},
+          {"outcomes", std::move(outcomes)},
+          {"left_out",
+           {{"no_prose", page.no_prose},
+            {"pages", page.document.pages_left_out},
+            {"gone", plan.gone},
+            {"changed", plan.changed}}},
+          {"pictures", std::move(pictures)},
+          {"sentences", std::move(sentences)}};
+}
+
+void warn(const Page& page, const Judge& judge, const LoadedEncoder& loaded, Session& session) {
+  const auto say = [&](std::string text) { session.messages.warning(std::move(text)); };
+  if (page.document.pages_left_out > 0)
+    say(fmt::format("{} behind the limit were not read", counted(page.document.pages_left_out, "page")));
+  if (page.document.encoding == TextEncoding::kUtf16Le || page.document.encoding == TextEncoding::kUtf16Be) {
+    say("the document is in UTF-16; what is written is UTF-8");
+  } else if (page.document.encoding == TextEncoding::kLatin1) {
+    say("the document is not UTF-8: it is read as Windows-1252");
+  }
+  if (page.plan.cut > 0) {
+    say(fmt::format("{} cut for searching: the model reads {} tokens", counted(page.plan.cut, "sentence"),
+                    loaded.encoder->info().context));
+  }
+  if (judge.cut > 0) say(fmt::format("{} cut for judging what they picture", counted(judge.cut, "sentence")));
+  if (page.plan.gone + page.plan.changed > 0) {
+    say(fmt::format(
+        "{} passed over: {} gone, {} changed since they were taken in; `saccade index` takes them in anew",
+        counted(page.plan.gone + page.plan.changed, "picture"), count_text(page.plan.gone),
+        count_text(page.plan.changed)));
+  }
+  if (page.sentences.empty()) say("the document has no sentences of prose");
+}
+
+bool is_standard_output(const std::string& output) {
+  struct stat file = {};
+  struct stat out = {};
+  return !output.empty() && ::stat(output.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &out) == 0 &&
+         file.st_dev == out.st_dev && file.st_ino == out.st_ino;
+}
+
+// ---- the command
+
+Result<Page> read_page(const IllustrateArguments& arguments, const std::stop_token& stop) {
+  Page page;
+  SACCADE_ASSIGN(page.document, read_document(arguments.document, arguments.reading, stop));
+  for (size_t p = 0; p < page.document.paragraphs.size(); ++p) {
+    const DocumentParagraph& paragraph = page.document.paragraphs[p];
+    if (!paragraph.prose) continue;
+    SACCADE_ASSIGN(std::vector<std::string> sentences,
+                   prose_sentences(paragraph.text, arguments.prose, page.no_prose));
+    for (std::string& sentence : sentences)
+      page.sentences.push_back({std::move(sentence), static_cast<int64_t>(p), true});
+  }
+  return page;
+}
+
+Result<LoadedEncoder> load_own(IllustrateArguments& arguments, const Collection& collection,
+                               Session& session) {
+  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info().checkpoint, arguments.checkpoint));
+  EncoderChoice choice = arguments.encoder;
+  if (!choice.precision && !choice.fastest) choice.precision = collection.info().settings.precision;
+  SACCADE_TRY(settle_precision(checkpoint, choice, session.messages));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
+  SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
+  warn_of_separate_spaces(loaded, session.messages);
+  if (!collection.has_late_rows()) {
+    if (auto background = read_background(collection)) {
+      arguments.choosing.background = std::make_shared<const Background>(*std::move(background));
+    } else if (background.error().code != ErrorCode::kNotFound) {
+      session.messages.warning(background.error().message + "; the next `saccade index` measures it anew");
+    }
+  }
+  return loaded;
+}
+
+Result<int> run(IllustrateArguments& arguments, Session& session) {
+  SACCADE_TRY(check_output(arguments));
+  SACCADE_ASSIGN(const std::optional<PageFormat> format, settle_format(arguments));
+  IllustrateOptions& options = arguments.choosing;
+  options.stop = session.interrupts.stop_cleanly();
+  SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
+  if (format) SACCADE_TRY(check_page_format(page.document.format, *format));
+  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_own(arguments, collection, session));
+  ThreadPool pool(arguments.encoder.threads);
+  Judge judge;
+  {
+    ProgressLine progress(session.quiet);
+    options.progress = progress.callback();
+    SACCADE_TRY(settle_judge(arguments, loaded, session, options.progress, options.stop, judge));
+    SACCADE_TRY(judge_sentences(arguments, judge, page));
+    SACCADE_ASSIGN(page.plan, choose_pictures(collection, *loaded.encoder, page.sentences, options, pool));
+  }
+  if (collection.item_count() == 0) session.messages.warning("no pictures in the collection");
+  if (format) {
+    SACCADE_ASSIGN(const std::vector<DocumentPicture> pictures,
+                   pictures_of(page, arguments, *format, pool, session));
+    SACCADE_ASSIGN(
+        const std::string text,
+        illustrated_document(page.document, pictures, *format, fs::path(arguments.document).stem().string()));
+    SACCADE_TRY(write_file_atomic(arguments.output, text).in("-o"));
+  }
+  warn(page, judge, loaded, session);
+  if (is_standard_output(arguments.output)) return kDone;
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(page_json(page, judge, arguments, format)));
+  } else {
+    SACCADE_TRY(session.out.write(summary_text(page, judge, arguments)));
+  }
+  return kDone;
+}
+
+void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
+  IllustrateOptions& choosing = arguments.choosing;
+  CLI::Option* visualness = command.add_option(
+      "--visualness", arguments.visualness,
+      "checkpoint that tells which sentences picture anything, as `saccade train visualness` makes it (default: the "
+      "collection's own, where it does; else the share of words that name everyday things)");
+  CLI::Option* lexicon =
+      command
+          .add_option("--lexicon", arguments.lexicon,
+                      "tell it by ratings of words instead: a file of MRC's or Brysbaert's format")
+          ->excludes(visualness);
+  command
+      .add_option("--objects", arguments.objects,
+                  "tell it by the share of words that name things of this list, one a line")
+      ->excludes(visualness)
+      ->excludes(lexicon);
+  command
+      .add_option_function<double>(
+          "--threshold", [&arguments](const double& threshold) { arguments.threshold = threshold; },
+          "call a sentence visual above this score (default: the checkpoint's own; " +
+              fmt::format("of words {}, of a lexicon {})", kObjectsThreshold, kLexiconThreshold))
+      ->transform(real_number(-2, 2));
+  command.add_flag("!--whole-sentences", arguments.phrases,
+                   "search by each sentence alone, not by its phrases too");
+  command
+      .add_option("--cut", choosing.least,
+                  "place only pictures that are at least this likely to be right, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--most-false", choosing.most_false,
+          "where likelihoods are not known: place only what no more wrong pictures than this would match as well")
+      ->transform(real_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--per-paragraph", choosing.per_paragraph, "number of pictures behind a paragraph at most")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command
+      .add_option_function<int64_t>(
+          "--at-most", [&choosing](const int64_t& count) { choosing.at_most = count; },
+          "number of pictures in the document at most (default: no limit)")
+      ->transform(whole_number(0));
+  command
+      .add_option("--candidates", choosing.candidates,
+                  "number of pictures to look at for each sentence: the first may stand elsewhere")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str();
+  command.add_option("--filter", choosing.filter,
+                     "condition that pictures must meet, as of `saccade search`");
+  command
+      .add_option("--fold-above", choosing.duplicate_cosine,
+                  "cosine from which two pictures count as near-duplicates, 0 to 1: only one is placed")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  command.add_option("--min-words", arguments.prose.min_words, "leave out sentences of fewer words")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_illustrate_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<IllustrateArguments>();
+  CLI::App* command = app.add_subcommand(
+      "illustrate", "Put a collection's pictures behind the sentences of a document that picture something");
+  command->add_option("DOCUMENT", arguments->document, "text, Markdown, HTML or PDF")->required();
+  command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
+  command->add_option("-o,--output", arguments->output,
+                      "document to write, .md or .html (default: only say what it would have)");
+  add_choice(*command, "--format", arguments->format, "of the document to write (default: by its name)");
+  add_choice(*command, "--from", arguments->reading.format,
+             "what DOCUMENT is (default: by content and name)");
+  add_choosing_options(*command, *arguments);
+  add_choice(*command, "--alt", arguments->alternative,
+             "a picture's text: its caption where it has one, or the sentence");
+  CLI::Option* copy = command->add_flag(
+      "--copy", arguments->copy, "copy the pictures into a folder beside the document, and link those");
+  command->add_flag("--embed", arguments->embed, "put small copies of the pictures into the HTML itself")
+      ->excludes(copy);
+  command->add_option("--side", arguments->side, "longer side of pictures inside the HTML, in pixels")
+      ->transform(whole_number(16, 4096))
+      ->capture_default_str();
+  command->add_option("--max-pages", arguments->reading.pdf.max_pages, "read no more pages of a PDF")
+      ->transform(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  command->add_flag("--force", arguments->force, "replace the document to write, where it is there");
+  command->add_option("-m,--model", arguments->checkpoint,
+                      std::string(kCheckpointHelp) + ", if the collection's is no longer where it was");
+  add_encoder_options(*command, arguments->encoder);
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+}
+
+}  // namespace saccade::app

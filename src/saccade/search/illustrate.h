@@ -1,0 +1,126 @@
+// Pictures for a document: which sentences picture something, and which picture of a collection goes to which of them
+// (the use that Verma et al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models", made their models
+// for: section 1).
+//
+// Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to be right, as far as the
+// collection's background tells (search/background.h):
+//
+//   likelihoods are known       its likelihood is at least `least`
+//   only the null is known      no more than `most_false` wrong pictures stand out as much
+//   nothing is known            every hit is one: pictures cannot be told from chance, which the answer says
+//
+// Candidates are given out greedily, the likeliest first, under four rules: a sentence has one picture, a picture (and
+// what looks like it) stands once, a paragraph has `per_paragraph`, the document `at_most`. So no sentence is given a
+// picture that suits another one better; the sum of the likelihoods is at least half of the largest possible, as of
+// greedy matchings in general, and in practice nearly all of it (docs/illustrate.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/core/words.h"
+#include "saccade/index/likelihood.h"
+#include "saccade/model/encoder.h"
+#include "saccade/search/query.h"
+
+namespace saccade {
+
+// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width. kUnsupported for encoders that
+// read no texts, kCancelled. Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads.
+Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
+                                          std::span<const std::string> texts, int64_t& cut,
+                                          const ProgressCallback& progress = {},
+                                          const std::stop_token& stop = {});
+
+struct IllustrateOptions {
+  double least = 0.5;         // likelihood of a picture to be placed, [0, 1]
+  double most_false = 0.05;   // wrong pictures expected where likelihoods are not known
+  int64_t per_paragraph = 1;  // pictures
+  int64_t at_most = std::numeric_limits<int64_t>::max();
+  int64_t candidates =
+      10;  // hits that are looked at of each sentence: where the first go to others, one behind them may do
+  std::string filter;  // parse_filter's language
+  float duplicate_cosine = kDuplicateCosine;
+  std::shared_ptr<const Background> background = {};  // nullptr: nothing is known
+  bool check_files = true;  // pictures that are gone or have changed are passed over
+  ProgressCallback progress = {};
+  std::stop_token stop = {};
+};
+
+struct DocumentSentence {
+  std::string text;
+  int64_t paragraph = 0;
+  bool visual = true;
+  // What it is searched by besides: phrases of it, say (text/phrases.h). Of the hits of all, the likeliest counts.
+  std::vector<std::string> phrases = {};
+};
+
+enum class SentenceOutcome {
+  kPlaced,
+  kNotVisual,
+  kNothingLikely,  // no picture is likely enough
+  kTaken,          // those that are stand at other sentences
+  kFull,           // its paragraph, or the document, has all it may have
+};
+std::span<const EnumWord<SentenceOutcome>> enum_words(
+    SentenceOutcome);  // "placed", "not_visual", "nothing_likely", "taken", "full"
+
+struct PlacedPicture {
+  int64_t sentence = 0;  // number among those given
+  Item item;
+  std::string query;                        // that found it: the sentence, or a phrase of it
+  float score = 0;                          // as Hit::score
+  std::optional<HitLikelihood> likelihood;  // where the background knows anything
+};
+
+struct IllustratePlan {
+  std::vector<PlacedPicture> pictures;    // by sentence, ascending
+  std::vector<SentenceOutcome> outcomes;  // one a sentence
+  std::vector<float> best;  // of each: its likeliest hit's likelihood, NaN where it is not known
+  bool tells = false;       // whether likelihoods were known
+  bool null_known = false;  // or how hits by chance stand out
+  std::string reason;       // why not, for people
+  int64_t cut = 0;          // sentences that were longer than the encoder reads
+  int64_t gone = 0;         // pictures passed over: their file is gone
+  int64_t changed = 0;      // or has changed since it was taken in
+
+  [[nodiscard]] int64_t count(SentenceOutcome outcome) const;
+};
+
+// kUsage for options out of range and a broken filter; kUnsupported where the encoder reads no texts; kMismatch where it
+// is not the collection's; kCancelled; the errors of search. An empty collection is no error. Cost: an encoding and a
+// search for each visual sentence; memory: `candidates` x 40 bytes each. Deterministic.
+Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,
+                                       std::span<const DocumentSentence> sentences,
+                                       const IllustrateOptions& options, ThreadPool& pool);
+
+// ---- the assignment alone
+
+struct PictureCandidate {
+  int64_t sentence = 0;
+  int64_t picture = 0;
+  double weight = 0;  // larger is better
+};
+struct AssignmentRules {
+  int64_t per_paragraph = 1;
+  int64_t at_most = std::numeric_limits<int64_t>::max();
+  // Asked of a candidate that nothing else forbids, before it is taken. May be empty.
+  std::function<bool(const PictureCandidate&)> may_take = {};
+};
+// Candidates taken, by number, in the order they were: by weight, then by sentence, then as they stand.
+// `paragraph`: of each sentence. n log n.
+std::vector<size_t> assign_pictures(std::span<const PictureCandidate> candidates,
+                                    std::span<const int64_t> paragraph, const AssignmentRules& rules);
+
+}  // namespace saccade
