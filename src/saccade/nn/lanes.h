@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #define SACCADE_INLINE __attribute__((always_inline)) inline
+#define SACCADE_UNROLL _Pragma("GCC unroll 8")
 #if defined(__x86_64__)
 #define SACCADE_AVX2 __attribute__((target("avx2,fma")))
 #define SACCADE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
@@ -17,6 +18,7 @@ namespace saccade::nn {
 template <int W>
 struct Lanes {
   using Floats __attribute__((vector_size(W * sizeof(float)))) = float;
+  using Doubles __attribute__((vector_size(W * sizeof(double)))) = double;
   using Ints __attribute__((vector_size(W * sizeof(int32_t)))) = int32_t;
   using Bytes __attribute__((vector_size(W))) = int8_t;
 };
@@ -40,6 +42,14 @@ SACCADE_INLINE auto sum_of(const V& vector) {
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   }
   return lanes[0];
+}
+
+template <int W>
+SACCADE_INLINE void absolute(typename Lanes<W>::Floats& v) {
+  typename Lanes<W>::Ints bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits &= 0x7fffffff;
+  std::memcpy(&v, &bits, sizeof v);
 }
 
 // e^x for x <= 0, to 2 units in the last place; 0 below -87.3, where results would be denormal. NaN stays
