@@ -39,7 +39,7 @@ struct QuantizeTask {
   int64_t width = 0;
   int64_t groups = 0;              // of four inputs: (width + 3) / 4
   const float* x = nullptr;        // [rows, width]
-  const float* factors = nullptr;  // [width], positive: what is quantized is x * factors
+  const float* factors = nullptr;  // [width], 0 or more: what is quantized is x * factors
   int8_t* low = nullptr;           // [rows, groups, 4]
   SecondDigits* high = nullptr;    // [rows, most_second_digits(groups)]
   Int8Row* rows = nullptr;

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <span>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "saccade/nn/int8_kernels.h"
+#include "saccade/nn/int8_packing.h"
 
 namespace saccade::nn {
 namespace {
@@ -21,83 +20,65 @@ void for_items(Workspace* workspace, int64_t count, const Body& body) {
   for (int64_t item = 0; item < count; ++item) body(item, 0);
 }
 
-// An output's weights, each + 128, four by four: between two fours lie those of the panel's other outputs.
-// Returns the scale.
-float quantize_output(const float* weights, std::span<const float> factors, uint8_t* to) {
-  // In double: the inverse of a number that float32 can still hold may be none of its numbers.
-  double largest = 0;
-  bool finite = true;
-  const auto count = static_cast<int64_t>(factors.size());
-  const auto scaled = [&](int64_t i) {
-    return static_cast<double>(weights[i]) / factors[static_cast<size_t>(i)];
-  };
-  for (int64_t i = 0; i < count; ++i) {
-    largest = std::max(largest, std::abs(scaled(i)));
-    finite = finite && std::isfinite(weights[i]);
-  }
-  if (!finite) return std::numeric_limits<float>::quiet_NaN();
-  if (largest == 0) return 0;
-  const double inverse = 127 / largest;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto digit = static_cast<int>(std::nearbyint(inverse * scaled(i)));
-    to[i / 4 * 4 * kPanelOutputs + i % 4] = static_cast<uint8_t>(128 + digit);
-  }
-  return static_cast<float>(largest / 127);
-}
-
 // Of each input: the length of its weights, those of each output as parts of the output's largest; as a part of the
-// largest such length. Outputs that hold what is not finite are left out: all their results are NaN.
-std::vector<float> factors_of(const Tensor& weight) {
-  const int64_t in = weight.size(1);
-  std::vector<float> factors(static_cast<size_t>(in));
-  for (int64_t output = 0; output < weight.size(0); ++output) {
-    const Tensor row = weight.slice(0, output, output + 1).to(DType::kF32).contiguous();
-    const float* values = row.data<float>();
-    float largest = 0;
-    bool finite = true;
-    for (int64_t i = 0; i < in; ++i) {
-      largest = std::max(largest, std::abs(values[i]));
-      finite = finite && std::isfinite(values[i]);
-    }
-    if (!finite || largest == 0) continue;
-    for (int64_t i = 0; i < in; ++i) {
-      const float part = values[i] / largest;
-      factors[static_cast<size_t>(i)] += part * part;
-    }
+// largest such length. 0 for an input that nobody weighs, so that it can be of any size and takes no other's digits.
+// squares: [panels, in], of the panels' outputs.
+std::vector<float> factors_of(const std::vector<double>& squares, int64_t in) {
+  const auto width = static_cast<size_t>(in);
+  std::vector<double> sums(width);
+  for (size_t at = 0; at < squares.size(); ++at) sums[at % width] += squares[at];
+  const double most = sums.empty() ? 0 : *std::max_element(sums.begin(), sums.end());
+  constexpr double kSmallest = 1. / 16384;
+  std::vector<float> factors(width);
+  for (size_t i = 0; i < width; ++i) {
+    if (sums[i] > 0) factors[i] = static_cast<float>(std::max(std::sqrt(sums[i] / most), kSmallest));
   }
-  const float most = factors.empty() ? 0 : *std::max_element(factors.begin(), factors.end());
-  constexpr float kSmallest = 1.F / 16384;
-  for (float& factor : factors) factor = factor == 0 ? 1 : std::max(std::sqrt(factor / most), kSmallest);
   return factors;
 }
 
 }  // namespace
 
-Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias)
+Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* workspace)
     : in_(weight.size(1)),
       out_(weight.size(0)),
       groups_((in_ + 3) / 4),
       panels_((out_ + kPanelOutputs - 1) / kPanelOutputs),
       weights_(Tensor::empty({panels_, groups_, kPanelOutputs, 4}, DType::kU8)),
-      factors_(factors_of(weight)),
       scales_(static_cast<size_t>(panels_ * kPanelOutputs)),
       bias_(static_cast<size_t>(panels_ * kPanelOutputs)) {
   if (in_ > kMostInt8Inputs) throw std::logic_error(fmt::format("a layer of {} inputs in int8", in_));
-  auto* bytes = weights_.data<uint8_t>();
-  std::memset(bytes, 128, static_cast<size_t>(weights_.nbytes()));
-  for (int64_t first = 0; first < out_; first += kPanelOutputs) {
-    const int64_t count = std::min(kPanelOutputs, out_ - first);
-    const Tensor rows = weight.slice(0, first, first + count).to(DType::kF32).contiguous();
-    uint8_t* panel = bytes + first * 4 * groups_;
-    for (int64_t output = 0; output < count; ++output) {
-      scales_[static_cast<size_t>(first + output)] =
-          quantize_output(rows.data<float>() + output * in_, factors_, panel + 4 * output);
-    }
-  }
   if (bias.defined()) {
     const Tensor plain = bias.to(DType::kF32).contiguous();
     std::copy_n(plain.data<float>(), out_, bias_.begin());
   }
+  const Int8Packer& packer = int8_packers().front();
+  // body(output, its weights), for all outputs of a panel.
+  const auto for_outputs = [&](int64_t panel, const auto& body) {
+    const int64_t first = panel * kPanelOutputs;
+    const int64_t count = std::min(kPanelOutputs, out_ - first);
+    const Tensor rows = weight.slice(0, first, first + count).to(DType::kF32).contiguous();
+    for (int64_t row = 0; row < count; ++row) body(first + row, rows.data<float>() + row * in_);
+  };
+  std::vector<float> largest(static_cast<size_t>(out_));
+  std::vector<double> squares(static_cast<size_t>(panels_ * in_));
+  for_items(workspace, panels_, [&](int64_t panel, int) {
+    for_outputs(panel, [&](int64_t output, const float* weights) {
+      largest[static_cast<size_t>(output)] = packer.weigh(weights, in_, squares.data() + panel * in_);
+    });
+  });
+  factors_ = factors_of(squares, in_);
+  std::vector<float> divisors = factors_;
+  std::replace(divisors.begin(), divisors.end(), 0.F, 1.F);
+  for_items(workspace, panels_, [&](int64_t panel, int) {
+    uint8_t* bytes = weights_.data<uint8_t>() + panel * 4 * groups_ * kPanelOutputs;
+    std::memset(bytes, 128, static_cast<size_t>(4 * groups_ * kPanelOutputs));
+    std::vector<float> scratch(static_cast<size_t>(in_));
+    for_outputs(panel, [&](int64_t output, const float* weights) {
+      scales_[static_cast<size_t>(output)] =
+          packer.quantize(weights, divisors.data(), in_, largest[static_cast<size_t>(output)], scratch.data(),
+                          bytes + 4 * (output % kPanelOutputs));
+    });
+  });
 }
 
 void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) const {

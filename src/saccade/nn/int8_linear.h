@@ -17,8 +17,9 @@ namespace saccade::nn {
 class Int8Linear {
  public:
   // weight: [out, in] of any floating type, in <= kMostInt8Inputs; bias: [out] or undefined. Copies the
-  // weights: an output's largest becomes 127. An output of which a weight is not finite is NaN in all results.
-  Int8Linear(const Tensor& weight, const Tensor& bias);
+  // weights, on the workspace's threads (nullptr: on the calling one): an output's largest becomes 127. An output of
+  // which a weight is not finite is NaN in all results. The same bits for any processor and number of threads.
+  Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* workspace = nullptr);
 
   // result = activation(x * weight^T + bias), or is added to. x: [..., in] float32, contiguous; result:
   // [..., out] float32, contiguous. A row's results do not depend on the rows beside it, nor on the threads.

@@ -10,6 +10,7 @@
 
 #include "saccade/nn/int8_kernels.h"
 #include "saccade/nn/int8_linear.h"
+#include "saccade/nn/int8_packing.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/packed_linear.h"
 #include "saccade/nn/test_tensors.h"
@@ -321,6 +322,28 @@ TEST(Int8Linear, LargeInputsOfSmallWeightsAreAsExact) {
   EXPECT_LT(norm_of(difference(ours, expected)), 0.02 * norm_of(expected));
 }
 
+// Channels that are pruned, or dead: of no weight, and sometimes of any size.
+TEST(Int8Linear, InputsOfNoWeightCountNothing) {
+  Tensor x = random_tensor({50, 256}, 41);
+  Tensor weight = random_tensor({96, 256}, 42, 0.1F);
+  const Tensor bias = random_tensor({96}, 43);
+  for (const int64_t input : {0, 100, 101, 102, 103, 255}) {
+    for (int64_t row = 0; row < 50; ++row)
+      x.data<float>()[row * 256 + input] = 1e9F * static_cast<float>(row);
+    for (int64_t output = 0; output < 96; ++output) weight.data<float>()[output * 256 + input] = 0;
+  }
+  const Tensor expected = slow_product(x, weight, bias);
+  const Tensor ours = Tensor::empty({50, 96});
+  Int8Linear(weight, bias).run(x, ours, Activation::kNone, false);
+  EXPECT_LT(norm_of(difference(ours, expected)), 0.02 * norm_of(expected));
+  // Nor do inputs of zeros, or a layer of them.
+  const Tensor nothing = Tensor::zeros({96, 256});
+  Int8Linear(nothing, bias).run(x, ours, Activation::kNone, false);
+  for (int64_t output = 0; output < 96; ++output) EXPECT_EQ(ours.at({49, output}), bias.at({output}));
+  Int8Linear(weight, bias).run(Tensor::zeros({50, 256}), ours, Activation::kNone, false);
+  for (int64_t output = 0; output < 96; ++output) EXPECT_EQ(ours.at({49, output}), bias.at({output}));
+}
+
 TEST(Int8Linear, RowsDependOnNobodyElse) {
   Workspace one(1);
   Workspace four(4);
@@ -335,6 +358,85 @@ TEST(Int8Linear, RowsDependOnNobodyElse) {
       layer.run(x.slice(0, first, last).in(&one), some, Activation::kGelu, false);
       EXPECT_EQ(max_difference(some, all.slice(0, first, last)), 0) << first;
     }
+  }
+}
+
+// Against the definition in double, and all packers against each other, to the bit.
+TEST(Int8Packers, PackTheNearestNumbers) {
+  std::minstd_rand random(5);
+  for (int64_t in = 1; in < 200; in += in < 40 ? 1 : 31) {
+    for (const float size : {1e-44F, 1e-38F, 1e-6F, 1.F, 3e37F}) {
+      const Tensor weights = random_tensor({1, in}, static_cast<uint32_t>(in), size);
+      const float* w = weights.data<float>();
+      std::vector<float> factors(static_cast<size_t>(in));
+      for (float& factor : factors) factor = std::exp2(-14 * static_cast<float>(random() % 1000) / 999);
+      double largest = 0;
+      double far = 0;
+      for (int64_t i = 0; i < in; ++i) {
+        largest = std::max<double>(largest, std::abs(w[i]));
+        far = std::max(far, std::abs(static_cast<double>(w[i])) / factors[static_cast<size_t>(i)]);
+      }
+      const auto groups = static_cast<size_t>((in + 3) / 4);
+      std::vector<uint8_t> before;
+      std::vector<double> squares_before;
+      for (const Int8Packer& packer : int8_packers()) {
+        std::vector<double> squares(static_cast<size_t>(in), 1);
+        ASSERT_EQ(packer.weigh(w, in, squares.data()), static_cast<float>(largest)) << packer.name;
+        std::vector<uint8_t> panel(groups * 4 * kPanelOutputs, 77);
+        std::vector<float> scratch(static_cast<size_t>(in));
+        const float scale = packer.quantize(w, factors.data(), in, static_cast<float>(largest),
+                                            scratch.data(), panel.data() + 4);
+        if (far > 0 && far / 127 < 3e38) {
+          EXPECT_NEAR(scale, far / 127, far / 127 * 1e-6 + 1e-45) << packer.name;
+        }
+        std::vector<uint8_t> expected_beside(panel.size(), 77);
+        for (int64_t i = 0; i < in; ++i) {
+          const auto place = static_cast<size_t>(i / 4 * 4 * kPanelOutputs + 4 + i % 4);
+          expected_beside[place] = panel[place];
+          if (far > 0) {
+            EXPECT_NEAR(panel[place] - 128.,
+                        127 * (static_cast<double>(w[i]) / factors[static_cast<size_t>(i)] / far), 0.501)
+                << packer.name << ", " << in << ", " << size;
+            const double part = w[i] / static_cast<float>(largest);
+            EXPECT_EQ(squares[static_cast<size_t>(i)], 1 + part * part);
+          }
+        }
+        EXPECT_EQ(panel, expected_beside) << "written beside its place";
+        if (!before.empty()) {
+          EXPECT_EQ(panel, before) << packer.name;
+          EXPECT_EQ(squares, squares_before) << packer.name;
+        }
+        before = panel;
+        squares_before = squares;
+      }
+    }
+  }
+}
+
+TEST(Int8Packers, SayWhatIsNotANumber) {
+  for (const Int8Packer& packer : int8_packers()) {
+    for (const int64_t place : {0, 17, 36}) {
+      for (const float bad : {kNaN, kInfinity, -kInfinity}) {
+        Tensor weights = random_tensor({1, 37}, 3);
+        weights.data<float>()[place] = bad;
+        std::vector<double> squares(37, 5);
+        EXPECT_TRUE(std::isnan(packer.weigh(weights.data<float>(), 37, squares.data()))) << packer.name;
+        EXPECT_EQ(squares, std::vector<double>(37, 5)) << "counted among the others";
+      }
+    }
+  }
+}
+
+TEST(Int8Linear, PacksTheSameOnAnyThreads) {
+  Workspace four(4);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const Tensor weight = random_tensor({333, 130}, 7, 0.1F).to(dtype);
+    const Tensor x = with_outliers({20, 130}, 9, 60, 1);
+    const Tensor one = Tensor::empty({20, 333});
+    const Tensor many = Tensor::empty({20, 333});
+    Int8Linear(weight, {}).run(x, one, Activation::kNone, false);
+    Int8Linear(weight, {}, &four).run(x, many, Activation::kNone, false);
+    EXPECT_EQ(max_difference(one, many), 0);
   }
 }
 

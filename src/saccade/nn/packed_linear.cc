@@ -64,6 +64,7 @@ struct PackedLinear::State {
   int64_t out = 0;
   DType dtype = DType::kF32;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  std::shared_ptr<void> storage;  // of `weights`: ours, so that its end is std::bad_alloc
   memory weights;
   Tensor bias;  // [out, filled up to a whole block], float32
 
@@ -207,7 +208,7 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
   state.out = weight.size(0);
   state.in = weight.size(1);
   if (dtype == DType::kI8 && state.in <= kMostInt8Inputs) {
-    state.integers.emplace(weight, bias);
+    state.integers.emplace(weight, bias, workspace);
     return;
   }
   state.dtype = dtype == DType::kI8 ? DType::kF32 : dtype;
@@ -220,7 +221,8 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
   {
     const OneDnnThreads alone(1);
     const auto description = state.describe(256, state.out, any, Activation::kNone, state.dtype, false);
-    state.weights = memory(description.weights_desc(), state.engine);
+    state.storage = allocate_plain(description.weights_desc().get_size());
+    state.weights = memory(description.weights_desc(), state.engine, state.storage.get());
   }
 
   repack_weights(weight, state.weights, workspace);

@@ -13,8 +13,8 @@ namespace saccade::nn {
 class PackedLinear {
  public:
   // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32, kBF16 or kI8, what products
-  // are made of (sums are float32, or whole numbers of 32 bits). Copies the weights, those of products of floats on
-  // the workspace's threads (nullptr: on the calling one).
+  // are made of (sums are float32, or whole numbers of 32 bits). Copies the weights, on the workspace's
+  // threads (nullptr: on the calling one).
   PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype, Workspace* workspace = nullptr);
   PackedLinear(const PackedLinear&) = delete;
   PackedLinear& operator=(const PackedLinear&) = delete;
