@@ -1,0 +1,76 @@
+// A checkpoint larger than the memory there is: it opens, as its weights are mapped; what cannot be packed is one
+// sentence, and the encoder goes on where memory has come back.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <sys/resource.h>
+
+#include <gtest/gtest.h>
+
+#include "saccade/model/model_test_support.h"
+
+namespace saccade {
+namespace {
+
+using namespace test;
+
+constexpr int64_t kWide = 30'000;  // inside the MLPs: 15 MB a layer in float32, 4 in int8
+
+// Bytes of anonymous and writable memory, which RLIMIT_DATA counts.
+rlim_t memory_now() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) << 10;
+  }
+  return 0;
+}
+
+// What encoding a picture says with 5 MiB left, and whether it works without the limit.
+std::string encode_with_little(const fs::path& checkpoint, Precision precision) {
+  const auto encoder = load_encoder(checkpoint, {.precision = precision, .threads = 1});
+  if (!encoder) return "load: " + encoder.error().message;
+  const EncoderInfo& info = (*encoder)->info();
+  Matrix<float> pixels(1, int64_t{3} * info.image_height * info.image_width);
+  std::fill_n(pixels.data(), pixels.columns(), 0.5F);
+  rlimit before{};
+  ::getrlimit(RLIMIT_DATA, &before);
+  const rlimit little{memory_now() + (rlim_t{5} << 20), before.rlim_max};
+  ::setrlimit(RLIMIT_DATA, &little);
+  const auto rows = (*encoder)->encode_images(pixels.view());
+  ::setrlimit(RLIMIT_DATA, &before);
+  const std::string said = rows ? "rows" : rows.error().message;
+  const auto again = (*encoder)->encode_images(pixels.view());
+  return said + (again ? "; then rows" : "; then " + again.error().message);
+}
+
+TEST(Memory, WeightsThatDoNotFitAreOneSentence) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers' shadow memory leaves no room for a limit";
+#endif
+  const GoldenCopy copy("clip-gelu");
+  edit_config(copy.path(), [](Json& config) { config["vision_config"]["intermediate_size"] = kWide; });
+  edit_weights(copy.path(), [](nn::TensorMap& tensors) {
+    for (auto& [name, tensor] : tensors) {
+      if (!name.starts_with("vision_model.encoder") || name.find(".mlp.") == std::string::npos) continue;
+      nn::Shape shape = tensor.sizes();
+      for (int64_t& side : shape) side = side == 128 ? kWide : side;
+      tensor = nn::Tensor::full(shape, 1e-4F);
+    }
+  });
+  // In a process that has done nothing before: what lies about in the heap would be used first.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
+    EXPECT_EXIT(
+        {
+          std::fputs(encode_with_little(copy.path(), precision).c_str(), stderr);
+          std::exit(0);
+        },
+        testing::ExitedWithCode(0), "^encode: out of memory; then rows$")
+        << static_cast<int>(precision);
+  }
+}
+
+}  // namespace
+}  // namespace saccade
