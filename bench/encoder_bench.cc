@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -325,16 +326,21 @@ void compare(benchmark::State& state, Bench& bench, Encoder& encoder, const std:
   state.counters["peak_RSS_MB"] = static_cast<double>(peak_memory()) / 1e6;  // before the products' weights
   BareProducts bare(products, precision);
   std::vector<double> encoding, multiplying, exact;
+  // The threads of one look for work for some milliseconds before they sleep; the other would pay for it.
+  const auto rest = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
   const auto reference = bench.reference();
   if (!reference) return state.SkipWithError(reference.error().message.c_str());
   bare.run();
   for (auto unused : state) {
+    rest();
     const auto start = std::chrono::steady_clock::now();
     if (!encode()) return state.SkipWithError("encoding failed");
     encoding.push_back(seconds_since(start));
     state.SetIterationTime(encoding.back());
+    rest();
     multiplying.push_back(bare.run());
     if (*reference == nullptr) continue;
+    rest();
     const auto begin = std::chrono::steady_clock::now();
     if (!encode_by(**reference)) return state.SkipWithError("encoding in fp32 failed");
     exact.push_back(seconds_since(begin));
