@@ -35,6 +35,7 @@ std::string match_text(const TokenMatch& match) {
 // How the answer was found, where that is more than one look at every picture's row.
 std::string stages_text(const Answer& answer) {
   std::string text;
+  if (const std::string note = composed_note(answer); !note.empty()) text += note + "\n";
   if (answer.late_scored) {
     text += *answer.late_scored == answer.searched
                 ? fmt::format("exact: {} scored by all their rows\n", counted(answer.searched, "picture"))

@@ -31,7 +31,8 @@ struct SearchArguments {
   EncoderChoice encoder;
   bool all = false;
   bool json = false;
-  std::string rerank;  // a checkpoint's folder; empty: none
+  std::optional<double> weight;  // of the text in a composed query
+  std::string rerank;            // a checkpoint's folder; empty: none
   RerankOptions rerank_options;
 };
 
@@ -85,11 +86,26 @@ std::shared_ptr<const Background> background_of(const Collection& collection, Se
   return nullptr;
 }
 
+// --weight as weights of both parts.
+Status settle_composing(SearchArguments& arguments) {
+  Fusion& fusion = arguments.query.fusion;
+  if (!fusion.was.empty() && fusion.method != Compose::kDirection) {
+    return fail(ErrorCode::kUsage, "--was is the starting point of --compose direction, not of {}",
+                word_of(fusion.method));
+  }
+  const ComposeWeights weights =
+      compose_weights(fusion.method, arguments.weight.value_or(default_weight(fusion.method)));
+  fusion.image_weight = static_cast<float>(weights.picture);
+  fusion.text_weight = static_cast<float>(weights.text);
+  return {};
+}
+
 Result<int> run_search(SearchArguments& arguments, Session& session) {
   Query& query = arguments.query;
   for (const std::string& word : arguments.words) query.text += (query.text.empty() ? "" : " ") + word;
   query.image = arguments.image;
   query.fold_duplicates = !arguments.all;
+  SACCADE_TRY(settle_composing(arguments));
   // What can be told without loading weights is told first.
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) {
     if (query.image.empty())
@@ -134,8 +150,21 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("TEXT", arguments->words,
                       "words for what the pictures show; several words need no quotes");
   command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
-  command->add_option("--image", arguments->image,
-                      "picture to search by; together with TEXT, the sum of both is searched by");
+  CLI::Option* image = command->add_option("--image", arguments->image,
+                                           "picture to search by; TEXT then says what is to be different");
+  add_choice(
+      *command, "--compose", arguments->query.fusion.method,
+      "way to make one query of a picture and TEXT: the sum of their rows, a point on the great circle between "
+      "them, or the picture moved by what TEXT changes")
+      ->needs(image);
+  command
+      ->add_option_function<double>(
+          "--weight", [arguments](const double& weight) { arguments->weight = weight; },
+          "TEXT's share beside the picture, 0 to 1 (default: 0.5); of --compose direction its factor (default: 1)")
+      ->transform(real_number(0, 1))
+      ->needs(image);
+  command->add_option("--was", arguments->query.fusion.was,
+                      "of --compose direction: what the picture shows now, in words (default: a picture)");
   command->add_option("-k", arguments->query.k, "number of pictures to show")
       ->transform(whole_number(1))
       ->capture_default_str();

@@ -93,6 +93,9 @@ struct Answer {
 // What the answer says of its hits' likelihood, in a line for people; "" where nothing was measured.
 std::string matching_note(const Answer& answer);
 
+// How text and picture became one query, in a line for people; "" where only one of them was given.
+std::string composed_note(const Answer& answer);
+
 // Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
 bool beyond_measured_length(const Answer& answer);
 // "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen on; ""

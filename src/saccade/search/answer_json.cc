@@ -18,6 +18,20 @@ Json tokens_json(const std::optional<TokenCount>& tokens) {
   return {{"used", tokens->used}, {"dropped", tokens->dropped}, {"chunks", tokens->chunks}};
 }
 
+bool composed(const Query& query) {
+  return query.has_image() && query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos;
+}
+
+Json compose_json(const Query& query) {
+  if (!composed(query)) return {};
+  const Fusion& fusion = query.fusion;
+  Json json = {{"method", word_of(fusion.method)},
+               {"picture_weight", shortest(fusion.image_weight)},
+               {"text_weight", shortest(fusion.text_weight)}};
+  if (fusion.method == Compose::kDirection) json["was"] = fusion.was.empty() ? kAnyPicture : fusion.was;
+  return json;
+}
+
 Json reranking_json(const Reranking& reranking) {
   return {{"checkpoint", reranking.checkpoint},
           {"fingerprint", reranking.fingerprint},
@@ -104,6 +118,26 @@ Json measured_json(const Answer& answer) {
 
 }  // namespace
 
+std::string composed_note(const Answer& answer) {
+  const Fusion& fusion = answer.query.fusion;
+  if (!composed(answer.query)) return {};
+  switch (fusion.method) {
+    case Compose::kSum:
+      return fmt::format(
+          "the query is the sum of the picture's row, {:.2g} times, and the text's, {:.2g} times",
+          fusion.image_weight, fusion.text_weight);
+    case Compose::kSlerp:
+      return fmt::format(
+          "the query lies on the great circle from the picture's row to the text's, {:.2g} of the way",
+          fusion.text_weight / (fusion.text_weight + fusion.image_weight));
+    case Compose::kDirection:
+      break;
+  }
+  return fmt::format(
+      "the query is the picture's row, moved by {:.2g} times what the text's row differs by from that of \"{}\"",
+      fusion.text_weight, fusion.was.empty() ? kAnyPicture : fusion.was);
+}
+
 Json answer_json(const Answer& answer) {
   Json json;
   json["query"] = {{"text", answer.query.text.empty() ? Json() : Json(answer.query.text)},
@@ -112,7 +146,8 @@ Json answer_json(const Answer& answer) {
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
                    {"fold_duplicates", answer.query.fold_duplicates},
                    {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
-                   {"order", word_of(answer.query.order)}};
+                   {"order", word_of(answer.query.order)},
+                   {"compose", compose_json(answer.query)}};
   json["tokens"] = tokens_json(answer.tokens);
   json["effective_length"] = measured_json(answer);
   json["searched"] = answer.searched;

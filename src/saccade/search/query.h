@@ -11,6 +11,7 @@
 
 #include "saccade/core/words.h"
 #include "saccade/image/image.h"
+#include "saccade/model/compose.h"
 #include "saccade/model/effective_length.h"
 #include "saccade/model/long_text.h"
 #include "saccade/text/token_parts.h"
@@ -51,12 +52,14 @@ inline std::span<const EnumWord<HitOrder>> enum_words(HitOrder) {
   return kHitOrderWords;
 }
 
-// How the parts of a query become one row: the sum of each part's row times its weight, made length 1 again.
-// Of late interaction each part's rows are multiplied by its weight too. A part alone is not weighed. A
-// negative weight asks for what is unlike the part.
+// How the parts of a query become one row (model/compose.h), which by default is the sum of each part's row. Of late
+// interaction there is the sum alone, and each part's rows are multiplied by its weight too. A part alone is not weighed.
+// A negative weight asks for what is unlike the part.
 struct Fusion {
+  Compose method = Compose::kSum;
   float text_weight = 1;
   float image_weight = 1;
+  std::string was = {};  // of kDirection: what the picture shows now, in words; empty: kAnyPicture
 };
 
 // What is searched for: a text, a picture, or both.

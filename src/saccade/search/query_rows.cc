@@ -11,9 +11,6 @@
 namespace saccade {
 namespace {
 
-// A sum of unit rows that is this short is of rows in opposite directions: what is left is rounding.
-constexpr double kShortestSum = 1e-4;
-
 // Nothing is found by a row that is no direction: no picture is close to it.
 Status check_rows(MatrixView<const float> rows) {
   if (rows.rows() < 1) return fail(ErrorCode::kBadData, "the encoder gave no rows");
@@ -46,6 +43,15 @@ TokenCount count_tokens(const std::vector<TokenizedText>& texts) {
     count.longest_chunk = std::max(count.longest_chunk, text.used);
   }
   return count;
+}
+
+// The row of the words for what the picture shows now.
+Result<std::vector<float>> was_row(Encoder& encoder, const Fusion& fusion) {
+  const std::string words = fusion.was.empty() ? kAnyPicture : fusion.was;
+  const TokenizedText text = encoder.tokenizer()->encode(words, encoder.info().context);
+  SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(std::span(&text, 1)));
+  SACCADE_TRY(check_rows(rows.view()).in("the picture's words"));
+  return std::vector(rows.row(0).begin(), rows.row(0).end());
 }
 
 // The text's part of the query, and its rows of late interaction.
@@ -106,6 +112,11 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
     return fail(ErrorCode::kUsage, "the parts' weights are {} and {}, expected finite numbers",
                 fusion.text_weight, fusion.image_weight);
   }
+  if (late && fusion.method != Compose::kSum && has_words(query) && query.has_image()) {
+    return fail(ErrorCode::kUnsupported,
+                "late interaction composes text and picture by their sum alone, not by {}",
+                word_of(fusion.method));
+  }
   // One row of each part, and with late interaction many, whose mean that one is.
   EncodedQuery encoded;
   RowSets text_rows;
@@ -127,13 +138,13 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
     if (encoded.row.empty()) {
       encoded.row = std::move(row);
     } else {
-      for (size_t i = 0; i < row.size(); ++i) {
-        encoded.row[i] = fusion.text_weight * encoded.row[i] + fusion.image_weight * row[i];
+      std::vector<float> was;
+      if (fusion.method == Compose::kDirection) {
+        SACCADE_ASSIGN(was, was_row(encoder, fusion));
       }
-      if (const double length = normalize_row(encoded.row, kShortestSum); !(length > kShortestSum)) {
-        return fail(ErrorCode::kBadData,
-                    "the text's row and the picture's row cancel out (sum of length {:.1e})", length);
-      }
+      SACCADE_ASSIGN(encoded.row,
+                     compose_rows(fusion.method, {.picture = fusion.image_weight, .text = fusion.text_weight},
+                                  row, encoded.row, was));
     }
   }
   if (!late) return encoded;

@@ -429,6 +429,33 @@ TEST_F(SearchTest, WeightsSayHowMuchEachPartCounts) {
   EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);
 }
 
+TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
+  add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1})});
+  Query query = text_query("a", 3);  // red
+  query.image = picture("green.png", 0, 255, 0);
+  // A third of the way from green to red: 30 degrees.
+  query.fusion = {.method = Compose::kSlerp, .text_weight = 1, .image_weight = 2};
+  const Answer slerp = answer_to(query);
+  EXPECT_EQ(paths(slerp)[0], "/pictures/redgreen");
+  EXPECT_NEAR(slerp.hits[1].score, std::cos(std::acos(-1.0) / 6), 1e-6);
+  EXPECT_EQ(composed_note(slerp),
+            "the query lies on the great circle from the picture's row to the text's, 0.33 of the way");
+  // Green, moved by what red differs by from green.
+  query.fusion = {.method = Compose::kDirection, .was = "b"};
+  const Answer moved = answer_to(query);
+  EXPECT_EQ(paths(moved)[0], "/pictures/red");
+  EXPECT_NEAR(moved.hits[0].score, 1, 1e-6);
+  EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
+  query.fusion = {.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
+  EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
+  // Of one part there is nothing to compose, and nothing is said of it.
+  query.image.clear();
+  query.fusion = {.method = Compose::kSlerp};
+  EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);
+  EXPECT_EQ(composed_note(answer_to(query)), "");
+  EXPECT_TRUE(answer_json(answer_to(query))["query"]["compose"].is_null());
+}
+
 // "No pictures" would be a wrong answer to a query that nothing can be compared with.
 TEST_F(SearchTest, QueriesThatAreNoNumbersAreErrors) {
   add({put("a", axis(0))});
@@ -484,7 +511,7 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   const Json json = answer_json(answer_to(text_query("a", 2)));
   EXPECT_EQ(
       dump_json(json["query"]),
-      R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true,"cut":null,"order":"score"})");
+      R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true,"cut":null,"order":"score","compose":null})");
   EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
