@@ -89,11 +89,17 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"},       Entry{"retrieval", "Retrieval"},
-      Entry{"composition", "Composition"}, Entry{"heads", "Heads"},
-      Entry{"matches", "Nothing matches"}, Entry{"speed", "Speed"},
-      Entry{"length", "Effective length"}, Entry{"visualness", "Visualness"},
-      Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
+      Entry{"protocol", "Protocol"},
+      Entry{"retrieval", "Retrieval"},
+      Entry{"composition", "Composition"},
+      Entry{"composed", "Composed search"},
+      Entry{"heads", "Heads"},
+      Entry{"matches", "Nothing matches"},
+      Entry{"speed", "Speed"},
+      Entry{"length", "Effective length"},
+      Entry{"visualness", "Visualness"},
+      Entry{"queries", "Best and worst"},
+      Entry{"maps", "Maps"},
       Entry{"training", "Training"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";
@@ -225,6 +231,7 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   std::string body = protocol_section(data);
   body += retrieval_section(data, page);
   body += composition_section(data, page);
+  body += composed_section(data, page);
   SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
   body += heads;
   body += matches_section(data, page);

@@ -63,6 +63,7 @@ std::string protocol_section(const ReportData& data);
 std::string retrieval_section(const ReportData& data, PageBuilder& page);
 Result<std::string> examples_section(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
                                      const ProgressCallback& progress, const std::stop_token& stop);
+std::string composed_section(const ReportData& data, PageBuilder& page);
 std::string composition_section(const ReportData& data, PageBuilder& page);
 std::string matches_section(const ReportData& data, PageBuilder& page);
 std::string speed_section(const ReportData& data, PageBuilder& page);

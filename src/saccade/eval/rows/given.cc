@@ -22,9 +22,7 @@ Result<const TensorView*> given_tensor(const SafeTensors& file, std::string_view
   return found;
 }
 
-namespace {
-
-Result<Matrix<float>> read_rows(const SafeTensors& file, std::string_view name, Similarity similarity) {
+Result<Matrix<float>> given_rows(const SafeTensors& file, std::string_view name, Similarity similarity) {
   SACCADE_ASSIGN(const TensorView* view, given_tensor(file, name, 2));
   SACCADE_ASSIGN(const std::vector<float> values, view->to_floats().in(fmt::format("\"{}\"", name)));
   Matrix<float> rows(view->shape[0], view->shape[1]);
@@ -42,6 +40,8 @@ Result<Matrix<float>> read_rows(const SafeTensors& file, std::string_view name, 
   }
   return rows;
 }
+
+namespace {
 
 Result<std::vector<int64_t>> read_text_image(const SafeTensors& file, int64_t texts, int64_t images) {
   SACCADE_ASSIGN(const TensorView* view, given_tensor(file, "text_image", 1));
@@ -109,8 +109,8 @@ Result<GivenFile> GivenFile::open_embeddings(const std::filesystem::path& path, 
     given.path_ = path.string();
     SACCADE_ASSIGN(given.sha256_, sha256_file(path));
     SACCADE_ASSIGN(given.file_, SafeTensors::open(path));
-    SACCADE_ASSIGN(given.image_rows_, read_rows(given.file_, "image_embeds", similarity));
-    SACCADE_ASSIGN(given.text_rows_, read_rows(given.file_, "text_embeds", similarity));
+    SACCADE_ASSIGN(given.image_rows_, given_rows(given.file_, "image_embeds", similarity));
+    SACCADE_ASSIGN(given.text_rows_, given_rows(given.file_, "text_embeds", similarity));
     if (given.image_rows_.columns() != given.text_rows_.columns()) {
       return fail(ErrorCode::kBadData, "\"image_embeds\" of width {}, \"text_embeds\" of width {}",
                   given.image_rows_.columns(), given.text_rows_.columns());

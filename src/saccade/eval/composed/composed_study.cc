@@ -1,0 +1,466 @@
+#include "saccade/eval/composed/composed_study.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <system_error>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/rows.h"
+#include "saccade/eval/composed/server_file.h"
+
+namespace saccade {
+namespace {
+
+constexpr int64_t kTopKept = 10;  // answers a run keeps of each query
+constexpr double kChosenBy = 10;  // r10
+
+// How a method with a weight makes its row.
+std::optional<Compose> compose_of(ComposeBy method) {
+  switch (method) {
+    case ComposeBy::kSum:
+    case ComposeBy::kWeightedSum:
+      return Compose::kSum;
+    case ComposeBy::kSlerp:
+      return Compose::kSlerp;
+    case ComposeBy::kDirection:
+      return Compose::kDirection;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool has_weight(ComposeBy method) {
+  return compose_of(method).has_value() && method != ComposeBy::kSum;
+}
+
+// The weights that are tried: twentieths of the way; of direction tenths up to twice the difference.
+std::vector<double> tried_weights(ComposeBy method) {
+  std::vector<double> weights;
+  for (int i = 0; i <= 20; ++i) weights.push_back(i * (method == ComposeBy::kDirection ? 0.1 : 0.05));
+  return weights;
+}
+
+// [asked, dim]: the rows of the queries by one method.
+Result<Matrix<float>> query_rows(ComposeBy method, double weight, const Matrix<float>& pictures,
+                                 const Matrix<float>& texts, const Matrix<float>& was, ThreadPool& pool) {
+  Matrix<float> rows(texts.rows(), texts.columns());
+  if (method == ComposeBy::kReference || method == ComposeBy::kText) {
+    std::ranges::copy((method == ComposeBy::kReference ? pictures : texts).values(), rows.data());
+    return rows;
+  }
+  const Compose compose = *compose_of(method);
+  const ComposeWeights weights =
+      method == ComposeBy::kSum ? ComposeWeights() : compose_weights(compose, weight);
+  std::vector<Status> failed(static_cast<size_t>(rows.rows()));
+  pool.parallel_for(rows.rows(), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const auto row = compose_rows(compose, weights, pictures.row(r), texts.row(r), was.row(r));
+      if (row) {
+        std::ranges::copy(*row, rows.row(r).begin());
+      } else {
+        failed[static_cast<size_t>(r)] = fail(row.error());
+      }
+    }
+  });
+  for (size_t r = 0; r < failed.size(); ++r)
+    SACCADE_TRY(std::move(failed[r]).in(fmt::format("asked text {}", r)));
+  return rows;
+}
+
+Matrix<float> select(MatrixView<const float> rows, std::span<const int64_t> which) {
+  Matrix<float> some(std::ssize(which), rows.columns());
+  for (size_t i = 0; i < which.size(); ++i) {
+    std::ranges::copy(rows.row(which[i]), some.row(static_cast<int64_t>(i)).begin());
+  }
+  return some;
+}
+
+}  // namespace
+
+std::span<const EnumWord<ComposeBy>> enum_words(ComposeBy) {
+  static constexpr std::array<EnumWord<ComposeBy>, 6> kWords{
+      {{ComposeBy::kReference, "reference", "the reference's row alone"},
+       {ComposeBy::kText, "text", "the text's row alone"},
+       {ComposeBy::kSum, "sum", "the sum of both rows"},
+       {ComposeBy::kWeightedSum, "weighted-sum", "the weighted sum of both rows"},
+       {ComposeBy::kSlerp, "slerp", "a point on the great circle between both rows"},
+       {ComposeBy::kDirection, "direction",
+        "the reference's row plus what the text's row differs by from that of the shared concept, or of \"a picture\""}}};
+  return kWords;
+}
+
+std::vector<ComposeBy> ComposedStudy::methods() const {
+  if (!options_.methods.empty()) return options_.methods;
+  std::vector<ComposeBy> all;
+  for (const EnumWord<ComposeBy>& entry : enum_words(ComposeBy{})) {
+    // Without a weight of its own, a weighted sum is the sum.
+    const bool same =
+        entry.value == ComposeBy::kWeightedSum && !options_.weight && options_.choose_on.empty();
+    if (!same) all.push_back(entry.value);
+  }
+  return all;
+}
+
+Json ComposedStudy::protocol() const {
+  std::string words = fmt::format(
+      "Each edit query, a reference picture and a text, is one row, and its gallery's pictures are ranked by their cosine "
+      "with it: {}; {}. r@k is the share of queries with a target among the first k, map@k the mean of the precisions at "
+      "the targets among the first k, over the smaller of k and their number. Intervals: {} resamples of the references with "
+      "their queries.",
+      protocol_words(options_.protocol), meaning_of(options_.ties), evaluation_.bootstrap.resamples);
+  if (!options_.choose_on.empty()) {
+    words += fmt::format(" Weights: each checkpoint's best by r@10 on {}, which is not measured.",
+                         options_.choose_on);
+  } else if (options_.weight) {
+    words += fmt::format(" Weights: {}.", *options_.weight);
+  }
+  words += given_ ? " Computed elsewhere: embeddings." : " " + picture_words(evaluation_.embed);
+  Json json = {{"words", std::move(words)},
+               {"ties", word_of(options_.ties)},
+               {"weight", options_.weight ? Json(*options_.weight) : Json()},
+               {"choose_on", options_.choose_on.empty() ? Json() : Json(options_.choose_on)},
+               {"leave_out", evaluation_.leave_out},
+               {"rank_by", given_ ? "embeddings" : "encoder"}};
+  json.update(protocol_fields(options_.protocol));
+  if (given_) return json;
+  json["methods"] = Json::array();
+  for (const ComposeBy method : methods()) json["methods"].push_back(word_of(method));
+  json.update(picture_fields(evaluation_.embed));
+  return json;
+}
+
+Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
+  Measured& one = datasets_.emplace_back();
+  one.dataset = dataset.dataset;
+  const bool first = datasets_.size() == 1 && !options_.choose_on.empty();
+  if (first) chosen_on_ = dataset.name;
+  if (!first && !options_.choose_on.empty() && datasets_.front().dataset.hash == one.dataset.hash) {
+    return fail(ErrorCode::kUsage,
+                "{}: weights are to be chosen on what they are measured on; choose them on another "
+                "split",
+                dataset.name);
+  }
+  if (given_) {
+    for (EditQuery& query : one.dataset.edits) query.paraphrases.clear();
+  }
+  // What cannot be asked at all is told before anything is encoded.
+  SACCADE_ASSIGN(const ComposedTask task, composed_task(one.dataset, options_.protocol, {}));
+  if (!task.has_targets() && (first || options_.server_files.empty())) {
+    return fail(ErrorCode::kUsage, "{}: its targets are kept back, so nothing can be measured{}",
+                dataset.name,
+                first ? " to choose weights by" : "; --server-files FOLDER writes what its server takes");
+  }
+  if (task.empty_texts > 0 && evaluation_.embed.warning) {
+    evaluation_.embed.warning(fmt::format("{}: {} empty: there the reference speaks alone", dataset.name,
+                                          counted(task.empty_texts, "text")));
+  }
+  return {};
+}
+
+std::vector<ImageRef> ComposedStudy::pictures(size_t dataset) const {
+  std::vector<ImageRef> pictures;
+  for (const GalleryPicture& each : datasets_[dataset].dataset.gallery) pictures.push_back(each.image);
+  return pictures;
+}
+
+Result<SettledTask> ComposedStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
+  Measured& one = datasets_[dataset];
+  SACCADE_ASSIGN(one.task, composed_task(one.dataset, options_.protocol, unreadable));
+  return SettledTask{.pictures = one.task->source,
+                     .texts = std::ssize(one.task->asked),
+                     .excluded = one.task->excluded,
+                     .clusters = one.task->clusters,
+                     .cluster = "reference"};
+}
+
+Result<ComposedStudy::Parts> ComposedStudy::encode_parts(const EncodedContext& context,
+                                                         const ComposedTask& task, CutTexts& cut) const {
+  // Every text once, the ones that stand for the reference behind them.
+  std::vector<std::string_view> texts;
+  std::unordered_map<std::string_view, int64_t> numbers;
+  const auto number_of = [&](std::string_view text) {
+    const auto [place, fresh] = numbers.try_emplace(text, std::ssize(texts));
+    if (fresh) texts.push_back(text);
+    return place->second;
+  };
+  for (const ComposedTask::Asked& asked : task.asked) {
+    for (const std::string& text : asked.texts) number_of(text);
+  }
+  std::vector<int64_t> was;
+  for (const ComposedTask::Asked& asked : task.asked) {
+    const std::string& shown = task.edits[static_cast<size_t>(asked.query)].shared_concept;
+    const bool said = options_.protocol.concepts == SharedConcept::kWith && !shown.empty();
+    was.push_back(number_of(said ? std::string_view(shown) : std::string_view(kAnyPicture)));
+  }
+  SACCADE_ASSIGN(const EmbeddedTexts embedded, embed_study_texts(context, texts));
+  cut = embedded.cut;
+  const Matrix<float> rows = mean_rows(embedded.rows);
+  const Matrix<float> pictures = mean_rows(context.pictures);
+  Parts parts;
+  parts.texts = Matrix<float>(std::ssize(task.asked), rows.columns());
+  std::vector<int64_t> references;
+  for (size_t a = 0; a < task.asked.size(); ++a) {
+    const ComposedTask::Asked& asked = task.asked[a];
+    references.push_back(task.queries[static_cast<size_t>(asked.query)].reference);
+    const auto row = parts.texts.row(static_cast<int64_t>(a));
+    std::ranges::copy(rows.row(numbers.at(asked.texts.front())), row.begin());
+    if (asked.texts.size() < 2) continue;
+    for (size_t t = 1; t < asked.texts.size(); ++t) {
+      const auto other = rows.row(numbers.at(asked.texts[t]));
+      for (size_t i = 0; i < row.size(); ++i) row[i] += other[i];
+    }
+    normalize_row(row);
+  }
+  parts.pictures = select(pictures.view(), references);
+  parts.was = select(rows.view(), was);
+  return parts;
+}
+
+Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
+                             MatrixView<const float> pictures, ComposeBy method) {
+  Chosen best{.model = context.model.name, .method = method, .weight = 0, .r10 = -1};
+  for (const double weight : tried_weights(method)) {
+    SACCADE_ASSIGN(const Matrix<float> rows,
+                   query_rows(method, weight, parts.pictures, parts.texts, parts.was, context.pool));
+    SACCADE_ASSIGN(const auto answers,
+                   rank_composed(task, rows.view(), pictures, options_.ties, 1, context.pool));
+    if (const double r10 = recall_at(task, answers, kChosenBy); r10 > best.r10) {
+      best.weight = weight;
+      best.r10 = r10;
+    }
+  }
+  chosen_.push_back(std::move(best));
+  return {};
+}
+
+std::pair<double, std::string> ComposedStudy::weight_of(ComposeBy method, const std::string& model) const {
+  for (const Chosen& chosen : chosen_) {
+    if (chosen.model == model && chosen.method == method) return {chosen.weight, "chosen on " + chosen_on_};
+  }
+  if (options_.weight) return {*options_.weight, "given"};
+  return {default_weight(*compose_of(method)), "default"};
+}
+
+Status ComposedStudy::measure(const EncodedContext& context) {
+  const ComposedTask& task = *datasets_[context.dataset].task;
+  if (context.pictures.late && evaluation_.embed.warning) {
+    evaluation_.embed.warning(fmt::format(
+        "{}: of late interaction the means of its rows are composed and ranked: these are not its own scores",
+        context.model.name));
+  }
+  CutTexts cut;
+  SACCADE_ASSIGN(const Parts parts, encode_parts(context, task, cut));
+  const Matrix<float> pictures = mean_rows(context.pictures);
+  for (const ComposeBy method : methods()) {
+    if (chooses(context.dataset)) {
+      if (has_weight(method)) SACCADE_TRY(choose(context, task, parts, pictures.view(), method));
+      continue;
+    }
+    Outcome outcome;
+    outcome.model = context.model.name;
+    outcome.method = word_of(method);
+    outcome.cut = cut;
+    if (has_weight(method)) {
+      auto [weight, from] = weight_of(method, outcome.model);
+      outcome.weight = weight;
+      outcome.weight_from = std::move(from);
+    }
+    SACCADE_ASSIGN(const Matrix<float> rows, query_rows(method, outcome.weight.value_or(0), parts.pictures,
+                                                        parts.texts, parts.was, context.pool));
+    SACCADE_TRY(add_outcome(context, rows.view(), pictures.view(), std::move(outcome)).in(word_of(method)));
+  }
+  return {};
+}
+
+Status ComposedStudy::measure_file(const StudyContext& context, const std::filesystem::path& path,
+                                   Similarity similarity) {
+  const Measured& one = datasets_[context.dataset];
+  const ComposedTask& task = *one.task;
+  const auto read = [&]() -> Status {
+    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+    SACCADE_ASSIGN(const Matrix<float> queries, given_rows(file, "query_embeds", similarity));
+    SACCADE_ASSIGN(const Matrix<float> gallery, given_rows(file, "gallery_embeds", similarity));
+    if (queries.columns() != gallery.columns()) {
+      return fail(ErrorCode::kBadData, "\"query_embeds\" of width {}, \"gallery_embeds\" of width {}",
+                  queries.columns(), gallery.columns());
+    }
+    if (queries.rows() != std::ssize(one.dataset.edits) ||
+        gallery.rows() != std::ssize(one.dataset.gallery)) {
+      return fail(ErrorCode::kMismatch,
+                  "{} queries and {} pictures, the dataset has {} and {}, in the order of its files",
+                  queries.rows(), gallery.rows(), one.dataset.edits.size(), one.dataset.gallery.size());
+    }
+    std::vector<int64_t> asked;
+    for (const ComposedTask::Asked& each : task.asked) {
+      asked.push_back(task.queries[static_cast<size_t>(each.query)].source);
+    }
+    Outcome outcome;
+    outcome.model = context.model.name;
+    outcome.method = "given";
+    const Matrix<float> rows = select(queries.view(), asked);
+    const Matrix<float> pictures = select(gallery.view(), task.source);
+    return add_outcome(context, rows.view(), pictures.view(), std::move(outcome));
+  };
+  return read().in(path.string());
+}
+
+Status ComposedStudy::add_outcome(const StudyContext& context, MatrixView<const float> asked,
+                                  MatrixView<const float> pictures, Outcome outcome) {
+  Measured& one = datasets_[context.dataset];
+  const ComposedTask& task = *one.task;
+  if (evaluation_.embed.progress) {
+    evaluation_.embed.progress({.what = "ranking",
+                                .done = 0,
+                                .total = 1,
+                                .detail = fmt::format("{}, {}", context.described.name, outcome.method)});
+  }
+  const int64_t depth = options_.server_files.empty() ? kTopKept : kServerDepth;
+  SACCADE_ASSIGN(const auto answers,
+                 rank_composed(task, asked, pictures, options_.ties, depth, context.pool));
+  if (!options_.server_files.empty()) SACCADE_TRY(write_server_files(context, task, answers, outcome.method));
+  outcome.groups = composed_groups(task, answers, evaluation_.bootstrap, context.pool);
+  if (context.run != nullptr) {
+    for (size_t a = 0; a < answers.size(); ++a) {
+      const auto query = static_cast<size_t>(task.asked[a].query);
+      const std::vector<int64_t>& targets = task.queries[query].targets;
+      Json top = Json::array();
+      for (size_t k = 0; k < std::min<size_t>(answers[a].top.size(), kTopKept); ++k) {
+        const int64_t picture = answers[a].top[k];
+        top.push_back({{"picture", task.pictures[static_cast<size_t>(picture)].id},
+                       {"score", answers[a].top_scores[k]},
+                       {"right", std::ranges::find(targets, picture) != targets.end()}});
+      }
+      SACCADE_TRY(context.run->add_line("composed.jsonl", {{"dataset", context.described.name},
+                                                           {"model", outcome.model},
+                                                           {"method", outcome.method},
+                                                           {"query", task.edits[query].id},
+                                                           {"wording", task.asked[a].wording},
+                                                           {"reference", task.edits[query].reference},
+                                                           {"texts", task.asked[a].texts},
+                                                           {"targets", task.edits[query].targets},
+                                                           {"ranks", answers[a].ranks},
+                                                           {"top", std::move(top)}}));
+    }
+  }
+  one.outcomes.push_back(std::move(outcome));
+  return {};
+}
+
+Status ComposedStudy::write_server_files(const StudyContext& context, const ComposedTask& task,
+                                         std::span<const ComposedAnswer> answers,
+                                         const std::string& method) const {
+  SACCADE_ASSIGN(const std::vector<ServerFile> files, server_files(task, answers));
+  std::error_code error;
+  std::filesystem::create_directories(options_.server_files, error);
+  if (error) return fail(ErrorCode::kIo, "{}: {}", options_.server_files.string(), error.message());
+  for (const ServerFile& file : files) {
+    std::string name =
+        fmt::format("{}.{}.{}.{}.json", context.described.name, context.model.name, method, file.metric);
+    std::ranges::replace(name, '/', '_');
+    const std::filesystem::path path = options_.server_files / name;
+    if (std::filesystem::exists(path, error) && !evaluation_.overwrite) {
+      return fail(ErrorCode::kMismatch, "{}: is there already; --overwrite replaces it", path.string());
+    }
+    SACCADE_TRY(write_file_atomic(path, file.text));
+  }
+  return {};
+}
+
+Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const {
+  Json results = Json::array();
+  Json comparisons = Json::array();
+  Json chosen = Json::array();
+  for (const Chosen& one : chosen_) {
+    chosen.push_back({{"dataset", chosen_on_},
+                      {"model", one.model},
+                      {"method", word_of(one.method)},
+                      {"weight", one.weight},
+                      {"r10", one.r10}});
+  }
+  for (size_t d = 0; d < datasets_.size(); ++d) {
+    const std::vector<Outcome>& outcomes = datasets_[d].outcomes;
+    const std::string& name = datasets[d].name;
+    for (const Outcome& outcome : outcomes) {
+      for (const ComposedGroup& group : outcome.groups) {
+        if (group.queries == 0) continue;
+        Json json = {{"dataset", name},
+                     {"model", outcome.model},
+                     {"method", outcome.method},
+                     {"weight", outcome.weight ? Json(*outcome.weight) : Json()},
+                     {"weight_from", outcome.weight_from.empty() ? Json() : Json(outcome.weight_from)},
+                     {"texts_cut", outcome.cut.texts},
+                     {"tokens_dropped", outcome.cut.tokens}};
+        json.update(composed_group_json(group));
+        results.push_back(std::move(json));
+      }
+    }
+    for (size_t a = 0; a < outcomes.size(); ++a) {
+      for (size_t b = a + 1; b < outcomes.size(); ++b) {
+        for (size_t g = 0; g < outcomes[a].groups.size(); ++g) {
+          const ComposedGroup& group = outcomes[a].groups[g];
+          if (group.queries == 0 || group.of == "kind") continue;
+          SACCADE_ASSIGN(Json figures, composed_difference_json(group, outcomes[b].groups[g],
+                                                                evaluation_.bootstrap.confidence));
+          const auto side = [](const Outcome& one) {
+            return Json{{"model", one.model}, {"method", one.method}};
+          };
+          comparisons.push_back({{"dataset", name},
+                                 {"of", group.of},
+                                 {"a", side(outcomes[a])},
+                                 {"b", side(outcomes[b])},
+                                 {"figures", std::move(figures)}});
+        }
+      }
+    }
+  }
+  return Json{{"results", std::move(results)},
+              {"chosen", std::move(chosen)},
+              {"comparisons", std::move(comparisons)}};
+}
+
+Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
+                                     const CheckpointSource& checkpoints, ThreadPool& pool) {
+  if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
+  ComposedStudy study(composed, options);
+  return evaluate(study, options, checkpoints, pool);
+}
+
+Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path> files,
+                                           Similarity similarity, const ComposedOptions& composed,
+                                           const EvaluationOptions& options, ThreadPool& pool) {
+  if (options.datasets.size() != 1) {
+    return fail(ErrorCode::kUsage, "--embeddings files belong to one --dataset, {} are given",
+                options.datasets.size());
+  }
+  if (!composed.choose_on.empty() || composed.weight || !composed.methods.empty()) {
+    return fail(ErrorCode::kUsage,
+                "--embeddings have their queries composed already: no --method, --weight or --choose-on");
+  }
+  if (composed.protocol.join == JoinTexts::kEach || composed.protocol.join == JoinTexts::kBothOrders) {
+    return fail(ErrorCode::kUsage, "--embeddings have one row a query: --join {} asks several texts of it",
+                word_of(composed.protocol.join));
+  }
+  SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
+  ComposedStudy study(composed, options, true);
+  SACCADE_TRY(study.add_dataset(datasets.front()));
+  std::vector<GivenModel> models;
+  for (const std::filesystem::path& path : files) {
+    GivenModel& model = models.emplace_back();
+    model.described.name = path.stem().string();
+    model.described.path = path.string();
+    SACCADE_ASSIGN(model.described.fingerprint, sha256_file(path));
+    model.measure = [&study, &path, similarity](const StudyContext& context) {
+      return study.measure_file(context, path, similarity);
+    };
+  }
+  const RunDataset described = describe_dataset(datasets.front());
+  return evaluate_given(study, std::span(&described, 1), std::move(models), options, pool);
+}
+
+}  // namespace saccade

@@ -1,0 +1,248 @@
+// Composed search from the command line: datasets of edit queries, `eval composed` and `search --image FILE TEXT`.
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+#include "saccade/core/safetensors.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ComposedCli : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    const std::vector<std::string> names = {"red", "green", "blue", "dark", "light", "grey"};
+    for (size_t i = 0; i < names.size(); ++i) {
+      picture("pictures/" + names[i] + ".png", i % 2 == 0 ? 220 : 20, static_cast<int>(40 * i),
+              i % 3 == 0 ? 200 : 10);
+    }
+    write("test.jsonl",
+          queries("test",
+                  {{"red", "in green", "green"}, {"blue", "darker", "dark"}, {"red", "lighter", "light"}}));
+    write("val.jsonl", queries("val", {{"grey", "in blue", "blue"}, {"light", "in red", "red"}}));
+  }
+  static std::string queries(const std::string& split, const std::vector<std::vector<std::string>>& all) {
+    std::string text;
+    for (const char* name : {"red", "green", "blue", "dark", "light", "grey"}) {
+      text += fmt::format(R"({{"picture": "pictures/{}.png", "id": "{}"}})", name, name) + "\n";
+    }
+    for (const auto& each : all) {
+      text +=
+          fmt::format(
+              R"({{"reference": "{}", "texts": ["{}"], "paraphrases": ["make it so"], "targets": ["{}"], "negatives": ["grey"], "shared_concept": "a card", "split": "{}", "id": "{}-{}"}})",
+              each[0], each[1], each[2], split, each[0], each[2]) +
+          "\n";
+    }
+    return text;
+  }
+  Json composed(std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {"-q", "eval", "composed", "--json", "--resamples", "50"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse_json(outcome.out).value_or(Json());
+  }
+  // Fashion-IQ's own files, two queries over three pictures, and rows that rank their targets first and second.
+  void write_fashion_iq() const {
+    write("fiq/captions/cap.dress.val.json",
+          R"([{"target": "B2", "candidate": "B1", "captions": ["is red", "is long"]},
+              {"target": "B3", "candidate": "B1", "captions": ["is blue", "is short"]}])");
+    write("fiq/image_splits/split.dress.val.json", R"(["B1", "B2", "B3"])");
+  }
+  void write_rows(const std::string& name, const std::vector<float>& rows, int64_t count) const {
+    const std::vector<float> gallery = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    const NamedTensor tensors[] = {
+        {"query_embeds", {DType::kF32, {count, 3}, std::as_bytes(std::span(rows))}},
+        {"gallery_embeds", {DType::kF32, {3, 3}, std::as_bytes(std::span(gallery))}},
+    };
+    ASSERT_TRUE(write_safetensors(folder_ / name, tensors));
+  }
+};
+
+TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
+  const Json answer = composed({"-m", "model", "--dataset", "test.jsonl", "-o", "run"});
+  EXPECT_EQ(answer["kind"], "composed");
+  EXPECT_EQ(answer["protocol"]["gallery"], "original");
+  EXPECT_EQ(answer["protocol"]["reference"], "layout");
+  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("50 resamples of the references"));
+  std::vector<std::string> methods;
+  for (const Json& result : answer["results"]) methods.push_back(result["method"].get<std::string>());
+  EXPECT_THAT(methods, ElementsAre("reference", "text", "sum", "slerp", "direction"));
+  for (const Json& result : answer["results"]) {
+    EXPECT_EQ(result["of"], "all");
+    EXPECT_EQ(result["queries"], 3);
+    const Json& figures = result["figures"];
+    for (const char* name : {"r1", "r5", "map5", "reference1", "negative1", "negative_above", "swing_r10"}) {
+      ASSERT_TRUE(figures.contains(name)) << name;
+      EXPECT_TRUE(figures[name]["value"].is_number()) << name;
+      EXPECT_LE(figures[name]["low"], figures[name]["high"]);
+    }
+    EXPECT_TRUE(figures["r10"]["value"].is_null());  // of six pictures
+  }
+  // The reference alone finds itself.
+  EXPECT_EQ(answer["results"][0]["figures"]["reference1"]["value"], 1.0);
+  EXPECT_EQ(answer["results"][0]["figures"]["r1"]["value"], 0.0);
+  EXPECT_EQ(answer["comparisons"].size(), 10U);
+  const auto lines = read_file(folder_ / "run/composed.jsonl");
+  ASSERT_TRUE(lines);
+  EXPECT_EQ(std::ranges::count(*lines, '\n'), 5 * 6);  // methods x asked texts
+
+  const Outcome table =
+      run({"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--resamples", "50"});
+  EXPECT_THAT(table.out, HasSubstr("test: 6 texts asked, 6 pictures")) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("slerp 0.5"));
+}
+
+TEST_F(ComposedCli, WeightsAreChosenOnAnotherDataset) {
+  const Json answer = composed({"-m", "model", "--dataset", "test.jsonl", "--choose-on", "val.jsonl"});
+  ASSERT_EQ(answer["chosen"].size(), 3U);
+  for (const Json& chosen : answer["chosen"]) EXPECT_EQ(chosen["dataset"], "val");
+  for (const Json& result : answer["results"]) {
+    EXPECT_EQ(result["dataset"], "test");
+    const std::string method = result["method"].get<std::string>();
+    const bool weighted = method == "weighted-sum" || method == "slerp" || method == "direction";
+    EXPECT_EQ(result["weight"].is_number(), weighted) << method;
+    EXPECT_EQ(result["weight_from"], weighted ? Json("chosen on val") : Json());
+  }
+  expect_failure(
+      {"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--choose-on", "test.jsonl"}, 2,
+      {"weights are to be chosen on what they are measured on"});
+  expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--choose-on",
+                  "val.jsonl", "--weight", "0.3"},
+                 2, {"--choose-on", "--weight"});
+}
+
+TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
+  write_fashion_iq();
+  write_rows("rows.safetensors", {0, 1, 0, 0, 0.8F, 0.6F}, 2);
+  const std::string captions = "fiq/captions/cap.dress.val.json";
+  const Json answer = composed({"--dataset", captions, "--embeddings", "rows.safetensors"});
+  ASSERT_EQ(answer["results"].size(), 1U);
+  const Json& result = answer["results"][0];
+  EXPECT_EQ(result["method"], "given");
+  EXPECT_EQ(result["queries"], 2);
+  EXPECT_EQ(result["figures"]["r1"]["value"], 0.5);
+  EXPECT_EQ(answer["protocol"]["rank_by"], "embeddings");
+  // Without the reference two pictures are left; the answers stay where they are.
+  EXPECT_EQ(composed({"--dataset", captions, "--embeddings", "rows.safetensors", "--reference",
+                      "remove"})["results"][0]["figures"]["r1"]["value"],
+            0.5);
+
+  write_rows("short.safetensors", {0, 1, 0}, 1);
+  expect_failure({"-q", "eval", "composed", "--dataset", captions, "--embeddings", "short.safetensors"}, 1,
+                 {"short.safetensors", "1 queries and 3 pictures, the dataset has 2 and 3"});
+  write_rows("zero.safetensors", {0, 1, 0, 0, 0, 0}, 2);
+  expect_failure({"-q", "eval", "composed", "--dataset", captions, "--embeddings", "zero.safetensors"}, 1,
+                 {"row 1 of \"query_embeds\" is zero"});
+  expect_failure(
+      {"-q", "eval", "composed", "--dataset", captions, "--embeddings", "rows.safetensors", "--join", "each"},
+      2, {"one row a query"});
+  expect_failure({"-q", "eval", "composed", "--dataset", captions, "--embeddings", "rows.safetensors",
+                  "--shared-concept", "with"},
+                 2, {"no query has a shared concept"});
+  // The pictures themselves are not there.
+  expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", captions}, 1,
+                 {"3 of 3 pictures cannot be read"});
+}
+
+TEST_F(ComposedCli, WritesWhatTheServerTakes) {
+  write(
+      "cirr/captions/cap.rc2.test1.json",
+      R"([{"pairid": 7, "reference": "a", "caption": "more", "img_set": {"id": 1, "members": ["a", "b", "c"]}},
+            {"pairid": 9, "reference": "b", "caption": "", "img_set": {"id": 2, "members": ["a", "b", "c"]}}])");
+  write("cirr/image_splits/split.rc2.test1.json",
+        R"({"a": "./test1/a.png", "b": "./test1/b.png", "c": "./test1/c.png"})");
+  for (const auto& [name, red] : {std::pair("a", 200), std::pair("b", 90), std::pair("c", 10)}) {
+    picture(fmt::format("test1/{}.png", name), red, 30, 30);
+  }
+  expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", "cirr"}, 2,
+                 {"targets are kept back", "--server-files"});
+  const std::vector<std::string> arguments = {"-q",    "eval",           "composed", "-m",
+                                              "model", "--dataset",      "cirr",     "--method",
+                                              "sum",   "--server-files", "out",      "--json"};
+  const Outcome written = run(arguments);
+  ASSERT_EQ(written.code, 0) << written.err;
+  EXPECT_THAT(written.err, HasSubstr("1 text empty"));
+  const Json recall = *read_json(folder_ / "out/cirr.model.sum.recall.json");
+  EXPECT_EQ(recall["version"], "rc2");
+  EXPECT_EQ(recall["metric"], "recall");
+  EXPECT_EQ(recall["7"].size(), 2U);  // all but the reference
+  EXPECT_THAT(recall["7"].dump(), Not(HasSubstr("\"a\"")));
+  EXPECT_EQ((*read_json(folder_ / "out/cirr.model.sum.recall_subset.json"))["metric"], "recall_subset");
+  const Outcome again = run(arguments);
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("is there already"));
+}
+
+TEST_F(ComposedCli, DatasetsOfEditQueries) {
+  write_fashion_iq();
+  const Outcome info = run({"dataset", "info", "fiq"});
+  EXPECT_THAT(info.out, HasSubstr("layout fashion_iq, 2 edit queries, 3 pictures"));
+  EXPECT_THAT(info.out, HasSubstr("gallery      dress.val"));
+  ASSERT_EQ(run({"dataset", "convert", "fiq", "-o", "fiq.jsonl"}).code, 0);
+  const Json one = *parse_json(run({"dataset", "info", "fiq", "--json"}).out);
+  const Json other = *parse_json(run({"dataset", "info", "fiq.jsonl", "--json"}).out);
+  EXPECT_EQ(one["sha256"], other["sha256"]);
+  EXPECT_EQ(one["edits"], other["edits"]);
+  EXPECT_EQ(one["edits"]["galleries"]["dress.val"], 3);
+  const Outcome audit = run({"-q", "dataset", "audit", "fiq"});
+  EXPECT_EQ(audit.code, 3);  // no picture is there
+  EXPECT_THAT(audit.out, HasSubstr("edit queries 2; reference among the targets 0"));
+  expect_failure({"-q", "eval", "retrieval", "-m", "model", "--dataset", "fiq"}, 2,
+                 {"`saccade eval composed` takes it"});
+  expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", "pictures"}, 1, {"pictures"});
+}
+
+TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
+  make_collection();
+  const auto search = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"-q", "search", "-c", "c", "--image", "pictures/red.png", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse_json(outcome.out).value_or(Json());
+  };
+  EXPECT_TRUE(search({})["query"]["compose"].is_null());  // nothing to compose
+  const Json sum = search({"but", "green"});
+  EXPECT_EQ(sum["query"]["compose"],
+            *parse_json(R"({"method": "sum", "picture_weight": 1.0, "text_weight": 1.0})"));
+  // Half of each is the sum; none of the text is the picture.
+  EXPECT_EQ(search({"but", "green", "--weight", "0.5"})["hits"], sum["hits"]);
+  EXPECT_NEAR(search({"but", "green", "--weight", "0"})["hits"][0]["score"].get<double>(), 1, 1e-5);
+  EXPECT_NEAR(
+      search({"but", "green", "--weight", "0", "--compose", "slerp"})["hits"][0]["score"].get<double>(), 1,
+      1e-5);
+  const Json direction = search({"green", "--compose", "direction", "--was", "red", "--weight", "0.8"});
+  EXPECT_EQ(direction["query"]["compose"]["was"], "red");
+  EXPECT_EQ(search({"green", "--compose", "direction"})["query"]["compose"]["was"], "a picture");
+  EXPECT_THAT(
+      run({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "slerp"}).out,
+      HasSubstr("the query lies on the great circle from the picture's row to the text's, 0.5 of the way"));
+
+  expect_failure({"search", "-c", "c", "green", "--compose", "slerp"}, 2, {"--compose", "--image"});
+  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--weight", "1.5"}, 2,
+                 {"--weight", "1.5"});
+  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--was", "red"}, 2,
+                 {"--was", "direction"});
+  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "learned"}, 2,
+                 {"--compose"});
+}
+
+}  // namespace
+}  // namespace saccade::test
