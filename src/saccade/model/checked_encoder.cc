@@ -66,6 +66,8 @@ class CheckedEncoder : public Encoder,
     return checked(encoder_->encode_texts(texts), Input::kText);
   }
 
+  RawRows* raw_rows() override { return encoder_->raw_rows() == nullptr ? nullptr : &raw_; }
+
   LateInteraction* late_interaction() override { return late_ == nullptr ? nullptr : this; }
   Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
     return checked(late_->encode_image_rows(pixels), Input::kPicture);
@@ -110,6 +112,20 @@ class CheckedEncoder : public Encoder,
   }
 
  private:
+  class Raw : public RawRows {
+   public:
+    explicit Raw(CheckedEncoder& owner) : owner_(owner) {}
+    Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) override {
+      return checked(owner_.encoder_->raw_rows()->raw_image_rows(pixels), Input::kPicture);
+    }
+    Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) override {
+      return checked(owner_.encoder_->raw_rows()->raw_text_rows(texts), Input::kText);
+    }
+
+   private:
+    CheckedEncoder& owner_;
+  };
+  Raw raw_{*this};
   std::unique_ptr<Encoder> encoder_;
   // The encoder's own, nullptr where it has none: then nobody is given this object as one.
   LateInteraction* late_;

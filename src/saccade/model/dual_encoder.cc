@@ -5,17 +5,26 @@ namespace saccade {
 using nn::Tensor;
 
 Result<Matrix<float>> DualEncoder::encode_images(MatrixView<const float> pixels) {
+  return picture_rows(pixels, true);
+}
+
+Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> texts) {
+  return sentence_rows(texts, true);
+}
+
+Result<Matrix<float>> DualEncoder::picture_rows(MatrixView<const float> pixels, bool unit) {
   SACCADE_TRY(check_pictures(pixels, parts_.info));
   Matrix<float> rows(pixels.rows(), parts_.info.dim);
   SACCADE_TRY(run_alone(mutex_, [&] {
     for_pictures(pixels, parts_, shape_.image_tokens, [&](int64_t first, const Tensor& piece) {
-      store_rows(nn::normalize_rows(image_rows(piece, nullptr)), first, rows);
+      const Tensor raw = image_rows(piece, nullptr);
+      store_rows(unit ? nn::normalize_rows(raw) : raw, first, rows);
     });
   }));
   return rows;
 }
 
-Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> texts) {
+Result<Matrix<float>> DualEncoder::sentence_rows(std::span<const TokenizedText> texts, bool unit) {
   SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
   Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
   const TextBatching batching{
@@ -23,7 +32,8 @@ Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> t
   SACCADE_TRY(run_alone(mutex_, [&] {
     for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
       const Tensor mask = shape_.masked ? batch.mask : Tensor();
-      store_rows(nn::normalize_rows(text_rows(batch.ids, mask, nullptr)), batch.items, rows);
+      const Tensor raw = text_rows(batch.ids, mask, nullptr);
+      store_rows(unit ? nn::normalize_rows(raw) : raw, batch.items, rows);
     }
   }));
   return rows;

@@ -28,6 +28,7 @@ class DualEncoder : public Architecture {
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
+  RawRows* raw_rows() override { return &raw_; }
   // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs the
   // shortcuts of the last block.
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override;
@@ -50,6 +51,24 @@ class DualEncoder : public Architecture {
   [[nodiscard]] const EncoderParts& parts() const { return parts_; }
 
  private:
+  class Raw : public RawRows {
+   public:
+    explicit Raw(DualEncoder& encoder) : encoder_(encoder) {}
+    Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) override {
+      return encoder_.picture_rows(pixels, false);
+    }
+    Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) override {
+      return encoder_.sentence_rows(texts, false);
+    }
+
+   private:
+    DualEncoder& encoder_;
+  };
+  // `unit`: brought to length 1.
+  Result<Matrix<float>> picture_rows(MatrixView<const float> pixels, bool unit);
+  Result<Matrix<float>> sentence_rows(std::span<const TokenizedText> texts, bool unit);
+
+  Raw raw_{*this};
   EncoderParts parts_;  // destroyed after the family's model, which borrows from the weights
   DualShape shape_;
   std::mutex mutex_;

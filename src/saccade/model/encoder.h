@@ -68,6 +68,16 @@ class LateInteraction {
   [[nodiscard]] virtual int patch_columns() const = 0;
 };
 
+// The capability of encoders whose rows are brought to length 1 in a last step: the rows before it. Some published
+// checkpoints add these, so that the longer of two counts more.
+class RawRows {
+ public:
+  virtual ~RawRows() = default;
+  // [n, dim], of any length: the directions are those of encode_images and encode_texts.
+  [[nodiscard]] virtual Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) = 0;
+  [[nodiscard]] virtual Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) = 0;
+};
+
 // The capability of encoders with a matching head: it judges one picture and one text together. This is
 // slower than the dot product of their rows, and better.
 class PairScorer {
@@ -139,6 +149,7 @@ class Encoder {
   // Capabilities that only some encoders have, nullptr where there is none. They live as long as the encoder
   // and share its lock. With late interaction, encode_images and encode_texts give the mean of an item's
   // rows, brought to length 1: good enough to find candidates, not to rank them.
+  [[nodiscard]] virtual RawRows* raw_rows() { return nullptr; }
   [[nodiscard]] virtual LateInteraction* late_interaction() { return nullptr; }
   [[nodiscard]] virtual PairScorer* pair_scorer() { return nullptr; }
   [[nodiscard]] virtual FrozenFeatures* frozen_features() { return nullptr; }
