@@ -131,6 +131,29 @@ std::vector<double> visualness_scores(std::span<const float> null_row, MatrixVie
   return scores;
 }
 
+Result<std::vector<double>> visual_probabilities(TextClassifier& classifier,
+                                                 std::span<const TokenizedText> texts) {
+  const std::vector<std::string>& labels = classifier.labels();
+  size_t label = 1;
+  if (const auto named = std::ranges::find(labels, "visual"); named != labels.end()) {
+    label = static_cast<size_t>(named - labels.begin());
+  } else if (labels.size() != 2) {
+    return fail(ErrorCode::kUsage, "its {} classes are neither two nor is one called \"visual\"",
+                labels.size());
+  }
+  std::vector<double> probabilities;
+  if (texts.empty()) return probabilities;
+  SACCADE_ASSIGN(const Matrix<float> logits, classifier.classify_texts(texts));
+  for (int64_t i = 0; i < logits.rows(); ++i) {
+    const auto row = logits.row(i);
+    const double most = *std::ranges::max_element(row);
+    double sum = 0;
+    for (const float logit : row) sum += std::exp(logit - most);
+    probabilities.push_back(std::exp(row[label] - most) / sum);
+  }
+  return probabilities;
+}
+
 Result<std::optional<KeptVisualness>> read_kept_visualness(const fs::path& checkpoint,
                                                            std::string_view fingerprint) {
   SACCADE_ASSIGN(const Json json, read_saccade_file(checkpoint));

@@ -53,6 +53,12 @@ Result<std::vector<float>> null_picture_row(Encoder& encoder, const NullPicture&
 // S of each text, by its row of length 1: 0 (at the NULL picture) to 2.
 std::vector<double> visualness_scores(std::span<const float> null_row, MatrixView<const float> texts);
 
+// The probability of its visual class that a classifier gives each text (softmax): the class called "visual", or the
+// second of two. kUsage for other classes. A text is called visual above kVisualProbability.
+Result<std::vector<double>> visual_probabilities(TextClassifier& classifier,
+                                                 std::span<const TokenizedText> texts);
+inline constexpr double kVisualProbability = 0.5;
+
 struct KeptVisualness {
   Json null_picture;            // as describe_null_picture
   std::vector<float> null_row;  // [dim], of length 1

@@ -90,29 +90,6 @@ Json correlation_json(const Correlation& correlation, const WordAttention& atten
           {"unaligned", attention.unaligned}};
 }
 
-// The class that means visual: the one so called, or the second of two.
-Result<int64_t> visual_label(const std::vector<std::string>& labels) {
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] == "visual") return static_cast<int64_t>(i);
-  }
-  if (labels.size() == 2) return 1;
-  return fail(ErrorCode::kUsage, "its {} classes are neither two nor is one called \"visual\"",
-              labels.size());
-}
-
-// The share of the visual class after a softmax.
-std::vector<double> visual_probability(const Matrix<float>& logits, int64_t label) {
-  std::vector<double> scores;
-  for (int64_t i = 0; i < logits.rows(); ++i) {
-    const auto row = logits.row(i);
-    const double most = *std::ranges::max_element(row);
-    double sum = 0;
-    for (const float logit : row) sum += std::exp(logit - most);
-    scores.push_back(std::exp(row[static_cast<size_t>(label)] - most) / sum);
-  }
-  return scores;
-}
-
 std::vector<int64_t> sampled(std::vector<int64_t> items, uint64_t seed) {
   if (std::ssize(items) <= kMapPoints) return items;
   SplitMix random(seed);
@@ -429,19 +406,16 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
   std::vector<float> null_row;
   if (TextClassifier* classifier = encoder.text_classifier()) {
     kind = "classifier";
-    SACCADE_ASSIGN(const int64_t label, visual_label(classifier->labels()));
     const auto classify = [&](const std::vector<std::string_view>& given) -> Result<std::vector<double>> {
       std::vector<TokenizedText> tokenized;
       for (const std::string_view text : given) {
         tokenized.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
       }
-      if (tokenized.empty()) return std::vector<double>();
-      SACCADE_ASSIGN(const Matrix<float> logits, classifier->classify_texts(tokenized));
-      return visual_probability(logits, label);
+      return visual_probabilities(*classifier, tokenized);
     };
     SACCADE_ASSIGN(scores, classify(texts));
     SACCADE_ASSIGN(validation_scores, classify(validation));
-    kept_threshold = 0.5;
+    kept_threshold = kVisualProbability;
   } else if (encoder.info().image_height == 0) {
     return fail(ErrorCode::kUsage, "a text model without a classifier says nothing of what a text pictures");
   } else {
@@ -472,10 +446,14 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
   if (text_rows && has_pictures) {
     SACCADE_ASSIGN(method.retrieval, retrieve(one, text_rows->view(), context.pictures, context.pool));
   }
-  if (lexicon_ && encoder.text_classifier() != nullptr) {
-    SACCADE_ASSIGN(const WordAttention attention, attention_by_words(encoder, texts));
-    method.attention =
-        correlation_json(correlate(attention, *lexicon_, evaluation_.bootstrap.confidence), attention);
+  if (lexicon_) {
+    SACCADE_ASSIGN(const auto reads,
+                   open_text_attention(encoder, context.model.path, static_cast<int>(context.pool.size())));
+    if (reads != nullptr) {
+      SACCADE_ASSIGN(const WordAttention attention, attention_by_words(encoder, *reads, texts));
+      method.attention =
+          correlation_json(correlate(attention, *lexicon_, evaluation_.bootstrap.confidence), attention);
+    }
   }
   if (context.run != nullptr) {
     for (size_t i = 0; i < scores.size(); ++i) {

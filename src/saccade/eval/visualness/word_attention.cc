@@ -19,9 +19,6 @@ struct Unit {
   bool is_word = false;
 };
 
-// The token that classifiers of texts read: their first.
-constexpr int64_t kReadAt = 0;
-
 bool is_space(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v\xC2\xA0") == std::string_view::npos;
 }
@@ -48,27 +45,11 @@ std::span<const int32_t> own_ids(const TokenizedText& text) {
   return std::span(text.ids).subspan(static_cast<size_t>(text.first), static_cast<size_t>(text.used));
 }
 
-// The last block's attention of the token that is read, averaged over heads: one a token.
-std::vector<double> last_attention(const AttentionMaps& maps, int64_t from) {
-  const auto tokens = static_cast<size_t>(maps.tokens);
-  std::vector<double> weights(tokens);
-  const auto last = static_cast<size_t>((maps.layers - 1) * maps.heads);
-  for (size_t head = 0; head < static_cast<size_t>(maps.heads); ++head) {
-    const size_t row = ((last + head) * tokens + static_cast<size_t>(from)) * tokens;
-    for (size_t t = 0; t < tokens; ++t) weights[t] += maps.weights[row + t] / static_cast<double>(maps.heads);
-  }
-  return weights;
-}
-
 }  // namespace
 
-Result<WordAttention> attention_by_words(Encoder& encoder, std::span<const std::string_view> texts) {
-  TextClassifier* attention = encoder.text_classifier();
+Result<WordAttention> attention_by_words(const Encoder& encoder, TextAttention& attention,
+                                         std::span<const std::string_view> texts) {
   const Tokenizer* tokenizer = encoder.tokenizer();
-  if (attention == nullptr || tokenizer == nullptr) {
-    return fail(ErrorCode::kUnsupported, "family {}: what its text model attends to is not known",
-                encoder.info().family);
-  }
   WordAttention result;
   for (const std::string_view text : texts) {
     ++result.texts;
@@ -94,8 +75,7 @@ Result<WordAttention> attention_by_words(Encoder& encoder, std::span<const std::
       ++result.unaligned;
       continue;
     }
-    SACCADE_ASSIGN(const AttentionMaps maps, attention->attention_maps(whole));
-    const std::vector<double> weights = last_attention(maps, kReadAt);
+    SACCADE_ASSIGN(const std::vector<double> weights, attention.attend(whole));
     const auto own = std::span(weights).subspan(static_cast<size_t>(whole.first), ids.size());
     const double all = std::accumulate(own.begin(), own.end(), 0.0);
     if (!(all > 0)) continue;

@@ -17,6 +17,7 @@
 #include "saccade/core/progress.h"
 #include "saccade/eval/visualness/lexicon.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/text_attention.h"
 
 namespace saccade {
 
@@ -31,9 +32,10 @@ struct WordAttention {
   int64_t unaligned = 0;
 };
 
-// Errors of attention_maps. kUnsupported for an encoder without them, or without a tokenizer. Texts longer than the
-// context are read as far as it goes. Cost: a pass a text.
-Result<WordAttention> attention_by_words(Encoder& encoder, std::span<const std::string_view> texts);
+// Errors of TextAttention::attend. `attention`: of the encoder, which has a tokenizer. Texts longer than the context
+// are read as far as it goes. Cost: a pass a text.
+Result<WordAttention> attention_by_words(const Encoder& encoder, TextAttention& attention,
+                                         std::span<const std::string_view> texts);
 
 struct Correlation {
   double r = 0;  // Pearson's

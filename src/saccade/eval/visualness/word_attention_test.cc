@@ -64,10 +64,16 @@ class AttendingEncoder : public ColourEncoder, public TextClassifier {
   std::vector<std::string> labels_;
 };
 
+Result<WordAttention> attention_of(Encoder& encoder, std::span<const std::string_view> texts) {
+  SACCADE_ASSIGN(const auto attention, open_text_attention(encoder, "", 1));
+  if (attention == nullptr) return fail(ErrorCode::kUnsupported, "no attention");
+  return attention_by_words(encoder, *attention, texts);
+}
+
 TEST(WordAttention, JoinsPiecesOfTheLastBlockIntoWords) {
   AttendingEncoder encoder(std::make_unique<LetterTokenizer>());
   const std::vector<std::string_view> texts = {"ab, C", "c"};
-  const auto attention = attention_by_words(encoder, texts);
+  const auto attention = attention_of(encoder, texts);
   ASSERT_TRUE(attention) << attention.error().message;
   EXPECT_EQ(attention->texts, 2);
   EXPECT_EQ(attention->unaligned, 0);
@@ -81,7 +87,7 @@ TEST(WordAttention, JoinsPiecesOfTheLastBlockIntoWords) {
 TEST(WordAttention, CountsTextsWhosePiecesAreNotItsWords) {
   AttendingEncoder encoder(std::make_unique<LetterTokenizer>());
   const std::vector<std::string_view> texts = {"a x b", "a b"};
-  const auto attention = attention_by_words(encoder, texts);
+  const auto attention = attention_of(encoder, texts);
   ASSERT_TRUE(attention) << attention.error().message;
   EXPECT_EQ(attention->unaligned, 1);
   EXPECT_EQ(attention->words.at("a").times, 1);
@@ -91,7 +97,7 @@ TEST(WordAttention, OfACutTextOnlyWholeWordsCount) {
   AttendingEncoder encoder(std::make_unique<LetterTokenizer>());
   encoder.mutable_info().context = 6;  // four letters
   const std::vector<std::string_view> texts = {"ab cde f"};
-  const auto attention = attention_by_words(encoder, texts);
+  const auto attention = attention_of(encoder, texts);
   ASSERT_TRUE(attention) << attention.error().message;
   EXPECT_EQ(attention->unaligned, 0);
   ASSERT_EQ(attention->words.size(), 1U);
@@ -108,7 +114,7 @@ TEST(WordAttention, ClipsPiecesAreWords) {
       "A 3-D photo of the 21st, at 10:30 a.m., costs $5.99; see [12].",
       "it\xE2\x80\x99s   raining\ncats & dogs",
   };
-  const auto attention = attention_by_words(encoder, texts);
+  const auto attention = attention_of(encoder, texts);
   ASSERT_TRUE(attention) << attention.error().message;
   EXPECT_EQ(attention->unaligned, 0);
   for (const char* word : {"dogs", "don't", "slowly", "caf\xC3\xA9", "photo", "raining"}) {
@@ -120,7 +126,7 @@ TEST(WordAttention, ClipsPiecesAreWords) {
 TEST(WordAttention, TakesAModelThatTells) {
   ColourEncoder encoder;
   const std::vector<std::string_view> texts = {"a"};
-  EXPECT_EQ(attention_by_words(encoder, texts).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(attention_of(encoder, texts).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(Correlation, IsPearsonsWithFishersInterval) {

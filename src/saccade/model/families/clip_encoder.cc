@@ -3,6 +3,7 @@
 
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/clip.h"
+#include "saccade/model/families/clip_checkpoint.h"
 
 namespace saccade {
 namespace {
@@ -72,15 +73,6 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
   return load_preprocessing(checkpoint, info, usual);
 }
 
-Result<ClipConfig> load_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors) {
-  if (checkpoint.config.is_null()) return clip_config_from_tensors(tensors);
-  if (checkpoint.layout == Layout::kHuggingFace) return clip_config_from_hugging_face(checkpoint.config);
-  if (!checkpoint.config.is_object() || !checkpoint.config.contains("model_cfg")) {
-    return fail(ErrorCode::kBadData, "no \"model_cfg\" in it");
-  }
-  return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
-}
-
 // OpenAI's and OpenCLIP's programs have one tokenizer within, CLIP's, unless a config names another.
 bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipConfig& config) {
   constexpr int64_t kPublishedVocabulary = 49408;
@@ -116,7 +108,7 @@ void set_shape(const ClipConfig& config, EncoderInfo& info) {
 Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "clip"));
-  SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));
+  SACCADE_ASSIGN(const ClipConfig config, read_clip_config(checkpoint, parts.weights.tensors).in(where));
 
   nn::TensorMap tensors = parts.weights.tensors;
   if (checkpoint.layout != Layout::kHuggingFace) {
@@ -144,7 +136,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const E
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
-  SACCADE_ASSIGN(const ClipConfig config, load_config(checkpoint, tensors));
+  SACCADE_ASSIGN(const ClipConfig config, read_clip_config(checkpoint, tensors));
   EncoderInfo info;
   set_shape(config, info);
   SACCADE_ASSIGN(const Preprocessing preprocessing, clip_preprocessing(checkpoint, info));
@@ -153,6 +145,15 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
 }
 
 }  // namespace
+
+Result<ClipConfig> read_clip_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors) {
+  if (checkpoint.config.is_null()) return clip_config_from_tensors(tensors);
+  if (checkpoint.layout == Layout::kHuggingFace) return clip_config_from_hugging_face(checkpoint.config);
+  if (!checkpoint.config.is_object() || !checkpoint.config.contains("model_cfg")) {
+    return fail(ErrorCode::kBadData, "no \"model_cfg\" in it");
+  }
+  return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
+}
 
 extern const Family clip_family = {{"clip"}, load, outline};
 
