@@ -1,4 +1,4 @@
-// saccade train visualness: a checkpoint that tells texts that picture something from others.
+// saccade train visualness: a CLIP or a classifier that tells texts that picture something from others.
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -26,6 +26,7 @@ struct Arguments {
   std::vector<std::string> automatic;
   std::vector<std::string> human;
   std::vector<std::string> validation;
+  std::string config;
   std::string null_picture = "random";
   std::string run;
   std::string cache;
@@ -80,7 +81,8 @@ Result<int> run(const Arguments& arguments, Session& session) {
   SACCADE_ASSIGN(options.null_picture, parse_null_picture(arguments.null_picture));
   options.run = arguments.run;
   options.checkpoint = arguments.checkpoint;
-  if (options.checkpoint.empty()) {
+  options.config = arguments.config;
+  if (options.checkpoint.empty() && options.config.empty()) {
     SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
     options.checkpoint = starter.string();
   }
@@ -114,10 +116,15 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
   VisualnessTrainingOptions& options = arguments->options;
   CLI::App* command = train.add_subcommand(
       "visualness", "Train a checkpoint to tell texts that picture something from others (TIP-CLIP)");
-  command->add_option(
+  CLI::Option* checkpoint = command->add_option(
       "-m,--model", arguments->checkpoint,
-      "CLIP checkpoint to begin with: a folder, or OWNER/NAME[@REVISION] of the hub's cache (default: "
-      "the starter)");
+      "checkpoint to begin with, a CLIP, or a BERT, which becomes a classifier of texts: a folder, or "
+      "OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  command
+      ->add_option("--config", arguments->config,
+                   "classifier from random weights: JSON file with \"model\" (config.json of BERT) and "
+                   "\"tokenizer\" (a folder)")
+      ->excludes(checkpoint);
   command->add_option(
       "--automatic", arguments->automatic,
       "first stage: datasets of rated texts (docs/datasets.md) with labels that a program gave");
@@ -135,29 +142,29 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
   command
       ->add_option(
           "--null", arguments->null_picture,
-          "picture for texts that picture nothing: random, random:SEED, grey, black, white, or a file")
+          "CLIP's picture for texts that picture nothing: random, random:SEED, grey, black, white, or a file")
       ->capture_default_str();
   add_choice(
       *command, "--objective", options.objective,
-      "what a visual text is trained towards: own-pictures, or one-picture for all of them (the study's "
+      "what CLIP trains a visual text towards: own-pictures, or one-picture for all of them (the study's "
       "alternative, which loses retrieval)");
   add_choice(
       *command, "--loss", options.loss,
-      "multi-positive: texts of one picture, the NULL picture too, are right together; literal: the study's "
-      "equation 1 as printed, where they are each other's negatives");
+      "CLIP's loss: literal, the study's equation 1 as printed, where texts of one picture, the NULL picture "
+      "too, are each other's negatives; multi-positive, where they are right together");
   add_choice(
       *command, "--train", options.part,
-      "both towers, or the text tower alone: quicker, and pictures that are indexed stay where they are");
+      "of CLIP: both towers, or the text tower alone: quicker, and pictures that are indexed stay where they are");
   const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
   command
       ->add_option("--automatic-epochs", options.automatic.epochs,
                    "times the first stage's texts are gone through")
       ->transform(above_zero)
-      ->capture_default_str();
+      ->default_str("5, by a classifier 7");
   command
       ->add_option("--human-epochs", options.human.epochs, "times the second stage's texts are gone through")
       ->transform(above_zero)
-      ->capture_default_str();
+      ->default_str("2, by a classifier 3");
   command
       ->add_option("--learning-rate", options.learning_rate,
                    "learning rate that a stage begins with; it falls to 0")
@@ -178,8 +185,13 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->capture_default_str();
   command->add_option("--batch", options.batch, "texts in a batch, at least 2")
       ->transform(whole_number(2))
+      ->default_str("128, of a classifier 32");
+  command
+      ->add_option("--dropout", options.dropout,
+                   "share of what a classifier reads of a text that is left out in training, 0 to below 1")
+      ->transform(real_number(0, 1))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "seed of the texts' order")
+  command->add_option("--seed", options.seed, "seed of the texts' order, and of random weights")
       ->transform(whole_number(0))
       ->capture_default_str();
   command

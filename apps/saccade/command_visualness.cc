@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,37 @@ struct Scored {
   int64_t cut = 0;
 };
 
+// By the checkpoint's classifier of texts, its own NULL picture, or the given one.
+Result<std::vector<double>> scores_of(const VisualnessArguments& arguments, const LoadedEncoder& loaded,
+                                      std::span<const TokenizedText> texts,
+                                      std::optional<double>& threshold) {
+  Encoder& encoder = *loaded.encoder;
+  if (TextClassifier* classifier = encoder.text_classifier()) {
+    if (!arguments.null_picture.empty()) {
+      return fail(ErrorCode::kUsage, "{}: a classifier of texts knows no NULL picture", loaded.id.path);
+    }
+    threshold = kVisualProbability;
+    return visual_probabilities(*classifier, texts);
+  }
+  SACCADE_ASSIGN(const auto kept, read_kept_visualness(loaded.id.path, encoder.info().fingerprint));
+  std::vector<float> null_row;
+  if (!arguments.null_picture.empty()) {
+    SACCADE_ASSIGN(const NullPicture picture, parse_null_picture(arguments.null_picture));
+    SACCADE_ASSIGN(null_row, null_picture_row(encoder, picture));
+  } else if (kept) {
+    null_row = kept->null_row;
+    threshold = kept->threshold;
+  } else {
+    return fail(
+        ErrorCode::kUsage,
+        "{}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint that is; "
+        "--null random scores by this one as it is, without a threshold",
+        loaded.id.path);
+  }
+  SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(texts));
+  return visualness_scores(null_row, rows.view());
+}
+
 Result<Scored> score(const VisualnessArguments& arguments, Session& session) {
   Scored result;
   result.texts = arguments.words;
@@ -47,28 +79,12 @@ Result<Scored> score(const VisualnessArguments& arguments, Session& session) {
   Encoder& encoder = *loaded.encoder;
   if (encoder.tokenizer() == nullptr)
     return fail(ErrorCode::kUsage, "{}: no tokenizer files, so no texts", loaded.id.path);
-  SACCADE_ASSIGN(const auto kept, read_kept_visualness(loaded.id.path, encoder.info().fingerprint));
-  std::vector<float> null_row;
-  if (!arguments.null_picture.empty()) {
-    SACCADE_ASSIGN(const NullPicture picture, parse_null_picture(arguments.null_picture));
-    SACCADE_ASSIGN(null_row, null_picture_row(encoder, picture));
-  } else if (kept) {
-    null_row = kept->null_row;
-    result.threshold = kept->threshold;
-  } else {
-    return fail(
-        ErrorCode::kUsage,
-        "{}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint that is; "
-        "--null random scores by this one as it is, without a threshold",
-        loaded.id.path);
-  }
   std::vector<TokenizedText> tokenized;
   for (const std::string& text : result.texts) {
     tokenized.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
     if (tokenized.back().dropped > 0) ++result.cut;
   }
-  SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(tokenized));
-  result.scores = visualness_scores(null_row, rows.view());
+  SACCADE_ASSIGN(result.scores, scores_of(arguments, loaded, tokenized, result.threshold));
   if (result.cut > 0) {
     session.messages.warning(fmt::format("{} of {} cut: the model reads {} tokens",
                                          counted(result.cut, "text"), count_text(std::ssize(result.texts)),

@@ -131,6 +131,63 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
   }
 }
 
+// BERT fine-tuned in two stages, from random weights: what it becomes is measured beside the others, and scores.
+TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
+  write("words/vocab.txt",
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nno\nuse\nway\nhere\ncard\nred\ngreen\nblue\nwhite\n");
+  write(
+      "bert.json",
+      R"({"model": {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "max_position_embeddings": 12}, "tokenizer": "words"})");
+  std::vector<std::string> command =
+      learn("classifier", {"--automatic-epochs", "60", "--human-epochs", "20"});
+  command.erase(std::ranges::find(command, "-m"), std::ranges::find(command, "--automatic"));
+  command.insert(command.end(), {"--config", "bert.json"});
+  const Json trained = parsed(run(command));
+  ASSERT_EQ(trained["stages"].size(), 2U);
+  EXPECT_GT(trained["stages"][1]["validation"]["f1"], 0.7);
+  EXPECT_TRUE(trained["stages"][1]["validation"]["mrr"].is_null());
+
+  const Json scored =
+      parsed(run({"visualness", "-m", "classifier/model", "a red card", "no use red", "--json"}));
+  EXPECT_EQ(scored["threshold"], 0.5);
+  EXPECT_EQ(scored["texts"][0]["visual"], true);
+  EXPECT_EQ(scored["texts"][1]["visual"], false);
+  expect_failure({"visualness", "-m", "classifier/model", "--null", "random", "a card"}, 2,
+                 {"no NULL picture"});
+
+  write("lexicon.txt", "Word\tBigram\tConc.M\ncard\t0\t4.9\nred\t0\t4\nway\t0\t2\na\t0\t1.5\nno\t0\t1.7\n");
+  write("data/unclear.jsonl", read_file(folder_ / "data/test.jsonl").value() +
+                                  "{\"text\": \"a way here\", \"visual\": null}\n"
+                                  "{\"text\": \"red use\", \"visual\": null}\n");
+  const Json measured = parsed(run({"eval", "visualness", "--dataset", "data/unclear.jsonl", "--validation",
+                                    "data/train.jsonl", "-m", "base/model", "classifier/model", "--lexicon",
+                                    "lexicon.txt", "--resamples", "20", "-o", "measured", "--json"}));
+  int64_t models = 0;
+  for (const Json& result : measured["results"]) {
+    if (result["method"] != "classifier" && result["method"] != "null picture") continue;
+    ++models;
+    EXPECT_TRUE(result["f1"]["value"].is_number());
+    // What each attends to: words that stand twice and are rated.
+    EXPECT_GE(result["attention"]["words"], 4) << dump_json(result, 1);
+    EXPECT_EQ(result["attention"]["texts"], 11);
+    EXPECT_EQ(result["ambiguous"]["texts"], 3);
+    EXPECT_EQ(result["attention"]["unaligned"], 0);
+  }
+  EXPECT_EQ(models, 2);
+  const Outcome page = run({"report", "measured", "-o", "page.html", "--no-charts"});
+  ASSERT_EQ(page.code, 0) << page.err;
+  const std::string html = read_file(folder_ / "page.html").value();
+  for (const char* part : {"unclear: attention to words", "unclear: where the scores of ambiguous texts lie",
+                           "t-SNE: unclear", "NULL picture"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+  expect_failure(learn("no", {"--config", "bert.json"}), 2, {"--config"});
+  *std::ranges::find(command, "classifier") = "other";
+  command.insert(command.end(), {"--loss", "multi-positive"});
+  expect_failure(command, 2, {"a loss is for CLIP"});
+}
+
 TEST_F(Visualness, WhatTheyRefuse) {
   write("data/one.jsonl", "{\"text\": \"a red card\", \"visual\": true, \"image\": \"red0.png\"}\n");
   std::vector<std::string> one_class = learn("no");

@@ -2,11 +2,13 @@
 // which BERT and what was made from it kept: each part's result is added to its input and the sum is
 // normalized. The two parts stand alone too, for models that put something between them.
 //
-// Precision and packing are those of layers.h: states between
-// the parts are float32, products are made in `dtype`.
+// Precision and packing are those of layers.h, and so is that one definition serves inference and training: states
+// between the parts are float32, products are made in `dtype`.
 #pragma once
 
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "saccade/core/error.h"
 #include "saccade/nn/layers.h"
@@ -14,25 +16,27 @@
 
 namespace saccade::nn {
 
+constexpr double kPostNormInitStd = 0.02;  // BERT's "initializer_range"
+
 // norm1(x + output(attention(x))).
-class PostNormAttention {
+template <typename T>
+class PostNormAttentionOf {
  public:
   // Of `names`: query, key, value, output, norm1.
-  static Result<PostNormAttention> make(ParameterSource& source, const std::string& prefix,
-                                        const BlockNames& names, const TransformerShape& shape);
+  static Result<PostNormAttentionOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                          const BlockNames& names, const TransformerShape& shape);
   // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
   // attention scores, broadcast to [batch, heads, tokens, tokens]. Where `weights` is given it gets the
-  // attention's weights, [batch, heads, tokens, tokens] float32, at the cost of computing them twice.
-  [[nodiscard]] Tensor forward(Tensor x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
+  // attention's weights, [batch, heads, tokens, tokens] float32, at the cost of computing them twice: of inference.
+  [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
   // The rows of forward(x) at one position an entry. positions: [batch] int64; result [batch, width] float32.
-  [[nodiscard]] Tensor forward_at(const Tensor& x, const Tensor& mask, DType dtype,
-                                  const Tensor& positions) const;
+  [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
   void pack(DType dtype);
 
  private:
   int64_t heads_ = 0;
-  Linear query_key_value_, output_;
-  LayerNorm norm_;
+  LinearOf<T> query_key_value_, output_;
+  LayerNormOf<T> norm_;
 };
 
 // norm1(x + output(attention of x over a memory)): queries
@@ -55,34 +59,126 @@ class PostNormCrossAttention {
 };
 
 // norm2(x + mlp_out(activation(mlp_in(x)))).
-class PostNormMlp {
+template <typename T>
+class PostNormMlpOf {
  public:
   // Of `names`: mlp_in, mlp_out, norm2.
-  static Result<PostNormMlp> make(ParameterSource& source, const std::string& prefix, const BlockNames& names,
-                                  const TransformerShape& shape);
+  static Result<PostNormMlpOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                    const BlockNames& names, const TransformerShape& shape);
   // x: [..., width] float32 (consumed when packed).
-  [[nodiscard]] Tensor forward(Tensor x, DType dtype) const;
+  [[nodiscard]] T forward(T x, DType dtype) const;
   void pack(DType dtype);
 
  private:
   Activation activation_ = Activation::kGelu;
-  Linear in_, out_;
-  LayerNorm norm_;
+  LinearOf<T> in_, out_;
+  LayerNormOf<T> norm_;
 };
 
 // Attention, then MLP. Arguments and results are those of TransformerBlock.
-class PostNormBlock {
+template <typename T>
+class PostNormBlockOf {
  public:
-  static Result<PostNormBlock> make(ParameterSource& source, const std::string& prefix,
-                                    const BlockNames& names, const TransformerShape& shape);
-  [[nodiscard]] Tensor forward(Tensor x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
-  [[nodiscard]] Tensor forward_at(const Tensor& x, const Tensor& mask, DType dtype,
-                                  const Tensor& positions) const;
-  void pack(DType dtype);
+  static Result<PostNormBlockOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                      const BlockNames& names, const TransformerShape& shape);
+  [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const {
+    return mlp_.forward(attention_.forward(std::move(x), mask, dtype, weights), dtype);
+  }
+  [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const {
+    return mlp_.forward(attention_.forward_at(x, mask, dtype, positions), dtype);
+  }
+  void pack(DType dtype) {
+    attention_.pack(dtype);
+    mlp_.pack(dtype);
+  }
 
  private:
-  PostNormAttention attention_;
-  PostNormMlp mlp_;
+  PostNormAttentionOf<T> attention_;
+  PostNormMlpOf<T> mlp_;
 };
+
+using PostNormAttention = PostNormAttentionOf<Tensor>;
+using PostNormMlp = PostNormMlpOf<Tensor>;
+using PostNormBlock = PostNormBlockOf<Tensor>;
+
+// --- definitions ----------------------------------------------------------------------------------------
+
+template <typename T>
+Result<PostNormAttentionOf<T>> PostNormAttentionOf<T>::make(ParameterSourceOf<T>& source,
+                                                            const std::string& prefix,
+                                                            const BlockNames& names,
+                                                            const TransformerShape& shape) {
+  PostNormAttentionOf part;
+  part.heads_ = shape.heads;
+  SACCADE_ASSIGN(
+      part.query_key_value_,
+      LinearOf<T>::make_joint(source, {prefix + names.query, prefix + names.key, prefix + names.value},
+                              shape.width, shape.width, kPostNormInitStd));
+  SACCADE_ASSIGN(part.output_, LinearOf<T>::make(source, prefix + names.output, shape.width, shape.width,
+                                                 kPostNormInitStd));
+  SACCADE_ASSIGN(part.norm_, LayerNormOf<T>::make(source, prefix + names.norm1, shape.width, shape.eps));
+  return part;
+}
+
+template <typename T>
+T PostNormAttentionOf<T>::forward(T x, const Tensor& mask, DType dtype, Tensor* weights) const {
+  const T qkv = query_key_value_.forward(x.to(dtype));
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (weights != nullptr) *weights = attention_weights(qkv, heads_, mask);
+  }
+  const T mixed = attention(qkv, heads_, mask);
+  return norm_.forward(output_.add_to(std::move(x), mixed), DType::kF32);
+}
+
+template <typename T>
+T PostNormAttentionOf<T>::forward_at(const T& x, const Tensor& mask, DType dtype,
+                                     const Tensor& positions) const {
+  const T mixed = attention(query_key_value_.forward(x.to(dtype)), heads_, mask);
+  return norm_.forward(output_.add_to(take_rows(x, positions), take_rows(mixed, positions)), DType::kF32);
+}
+
+template <typename T>
+void PostNormAttentionOf<T>::pack(DType dtype) {
+  query_key_value_.pack(dtype);
+  output_.pack(dtype);
+}
+
+template <typename T>
+Result<PostNormMlpOf<T>> PostNormMlpOf<T>::make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                                const BlockNames& names, const TransformerShape& shape) {
+  PostNormMlpOf part;
+  part.activation_ = shape.activation;
+  SACCADE_ASSIGN(part.in_, LinearOf<T>::make(source, prefix + names.mlp_in, shape.width, shape.mlp_width,
+                                             kPostNormInitStd));
+  SACCADE_ASSIGN(part.out_, LinearOf<T>::make(source, prefix + names.mlp_out, shape.mlp_width, shape.width,
+                                              kPostNormInitStd));
+  SACCADE_ASSIGN(part.norm_, LayerNormOf<T>::make(source, prefix + names.norm2, shape.width, shape.eps));
+  return part;
+}
+
+template <typename T>
+T PostNormMlpOf<T>::forward(T x, DType dtype) const {
+  const T hidden = in_.forward(x.to(dtype), activation_);
+  return norm_.forward(out_.add_to(std::move(x), hidden), DType::kF32);
+}
+
+template <typename T>
+void PostNormMlpOf<T>::pack(DType dtype) {
+  in_.pack(dtype);
+  out_.pack(dtype);
+}
+
+template <typename T>
+Result<PostNormBlockOf<T>> PostNormBlockOf<T>::make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                                    const BlockNames& names, const TransformerShape& shape) {
+  PostNormBlockOf block;
+  SACCADE_ASSIGN(block.attention_, PostNormAttentionOf<T>::make(source, prefix, names, shape));
+  SACCADE_ASSIGN(block.mlp_, PostNormMlpOf<T>::make(source, prefix, names, shape));
+  return block;
+}
+
+extern template class PostNormAttentionOf<Tensor>;
+extern template class PostNormMlpOf<Tensor>;
+extern template class PostNormBlockOf<Tensor>;
 
 }  // namespace saccade::nn

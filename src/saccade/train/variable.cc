@@ -215,6 +215,10 @@ Variable operator+(const Variable& a, const Variable& b) {
   return Variable(a.tensor() + b.tensor());
 }
 
+Variable tanh(const Variable& x) {
+  return Variable(at::tanh(x.tensor()));
+}
+
 Variable cat(const std::vector<Variable>& variables, int64_t dimension) {
   std::vector<Tensor> tensors;
   tensors.reserve(variables.size());

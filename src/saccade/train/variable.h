@@ -46,6 +46,7 @@ class Variable {
 
 bool wants_gradients(const Variable& x);
 Variable operator+(const Variable& a, const Variable& b);
+Variable tanh(const Variable& x);
 Variable cat(const std::vector<Variable>& variables, int64_t dimension = 0);
 Variable embedding(const Variable& table, const nn::Tensor& ids);
 Variable take_rows(const Variable& x, const nn::Tensor& positions);

@@ -1,8 +1,10 @@
-// Training a dual encoder (CLIP's architecture) to tell texts that picture something from others (TIP-CLIP: Verma et
-// al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models").
+// Training a model to tell texts that picture something from others (Verma et al. 2023, "Learning the Visualness of
+// Text Using Large Vision-Language Models").
 //
-// A visual text is trained towards its picture, any other towards one NULL picture. In one stage or two: many texts
-// with labels that a program gave, then fewer that people gave. A run folder holds
+// What it begins with decides what is trained. A CLIP becomes the study's model, TIP-CLIP: a visual text is trained
+// towards its picture, any other towards one NULL picture. A BERT becomes the study's baseline: a classifier of two
+// classes over the first token's state, which sees no picture. In one stage or two: many texts with labels that
+// a program gave, then fewer that people gave. A run folder holds
 //   run.json          the options, and hashes of all that is trained on
 //   automatic/        the first stage's training (loop.h), and
 //   human/            the second one's
@@ -36,8 +38,8 @@ enum class VisualnessObjective {
 };
 std::span<const EnumWord<VisualnessObjective>> enum_words(VisualnessObjective);
 enum class VisualnessLoss {
-  kMultiPositive,  // texts of one picture, the NULL picture among them, are right together: none is another's negative
   kLiteral,  // equation 1 as it is printed: in a batch, a pair alone is right
+  kMultiPositive,  // texts of one picture, the NULL picture among them, are right together: none is another's negative
 };
 std::span<const EnumWord<VisualnessLoss>> enum_words(VisualnessLoss);
 enum class TrainedPart {
@@ -48,29 +50,37 @@ std::span<const EnumWord<TrainedPart>> enum_words(TrainedPart);
 
 struct VisualnessStage {
   std::vector<DatasetSource> datasets;  // of rated texts; none: no such stage
-  double epochs = 0;
+  double epochs = 0;                    // 0: the study's, 5 and then 2; of a classifier 7 and then 3
 };
 
 struct VisualnessTrainingOptions {
-  std::string
-      checkpoint;  // to begin with, as find_checkpoint takes it; CLIP's architecture, Hugging Face's layout
-  VisualnessStage automatic = {.datasets = {}, .epochs = 5};
-  VisualnessStage human = {.datasets = {}, .epochs = 2};
+  // To begin with, as find_checkpoint takes it: CLIP's architecture or BERT's, in Hugging Face's layout.
+  std::string checkpoint;
+  // In its place, for a classifier from random weights: {"model": config.json of BERT, "tokenizer": folder}; the
+  // folder is relative to the file, and the vocabulary's size in "model" is the tokenizer's.
+  std::filesystem::path config;
+  VisualnessStage automatic;
+  VisualnessStage human;
   std::vector<DatasetSource>
       validation;  // choose the threshold and the best checkpoint; their texts are not trained on
   std::filesystem::path run;
 
+  // Of TIP-CLIP: a classifier takes none of the four.
   NullPicture null_picture = {};
   VisualnessObjective objective = VisualnessObjective::kOwnPictures;
-  VisualnessLoss loss = VisualnessLoss::kMultiPositive;
+  // The study's, which did better on validation texts wherever both were measured (docs/studies.md).
+  VisualnessLoss loss = VisualnessLoss::kLiteral;
   TrainedPart part = TrainedPart::kBoth;
 
-  // The study's: Adam from 5e-5 on. It states no batch, no warm-up and no schedule: these are ours.
+  // The study's: Adam from 5e-5 on, and a classifier's batch of 32. It states no other batch, no warm-up and no
+  // schedule: these are ours.
   double learning_rate = 5e-5;
   double warmup = 0;
   double weight_decay = 0;
   double max_gradient_norm = 1;
-  int64_t batch = 128;
+  int64_t batch = 0;  // 0: 128; of a classifier 32
+  // Share of what a classifier reads of the first token that is left out in training; its blocks drop nothing.
+  double dropout = 0.1;
   uint64_t seed = 1;
   Precision precision = Precision::kBf16;  // of the matrix products; evaluations and weights are fp32
   std::string device = "cpu";
@@ -86,7 +96,7 @@ struct VisualnessFigures {
   double precision = 0;
   double recall = 0;
   double accuracy = 0;
-  double threshold = 0;
+  double threshold = 0;  // chosen on these texts; a classifier's is 0.5
   int64_t texts = 0;
   double mrr = 0;  // of each visual text's picture among those of all; NaN without pictures
   int64_t pictures = 0;
@@ -115,7 +125,8 @@ Json visualness_training_json(const VisualnessTrainingReport& report);
 
 // Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage where a stage or the
 // validation has texts of one class only, or fewer than a batch; where the NULL picture is, for the encoder, one of
-// the training's pictures; and for datasets of other sorts. kUnsupported for checkpoints of other families and layouts.
+// the training's pictures; for datasets of other sorts; and for TIP-CLIP's options with a classifier. kUnsupported for
+// checkpoints of other families and layouts.
 // A folder with a training of other options or data is refused (kMismatch, naming what differs). What is refused
 // leaves all as it was. Cost: pictures are read and encoded once; training both towers reads them again each epoch.
 Result<VisualnessTrainingReport> train_visualness(const VisualnessTrainingOptions& options,

@@ -10,6 +10,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/precision.h"
+#include "saccade/train/visualness_task.h"
 
 namespace saccade {
 namespace {
@@ -26,27 +27,125 @@ constexpr const char* kUnreadable = "visual texts whose picture cannot be read";
 // copy in another format.
 constexpr double kSamePicture = 0.9999;
 
-Status load_base(const VisualnessTrainingOptions& options, VisualnessData& data) {
-  SACCADE_ASSIGN(data.checkpoint, find_checkpoint(options.checkpoint));
-  const std::string where = fmt::format("checkpoint {}", data.checkpoint.string());
-  SACCADE_ASSIGN(data.loaded, load_checkpoint(options.checkpoint, {.threads = options.threads,
-                                                                   .fingerprints = options.fingerprints}));
-  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(data.checkpoint));
-  const EncoderInfo& info = data.loaded.encoder->info();
-  if (info.family != "clip" || checkpoint.layout != Layout::kHuggingFace) {
-    return fail(ErrorCode::kUnsupported,
-                "{}: family {}, layout {}; visualness is trained into CLIP's, Hugging Face's", where,
-                info.family, layout_name(checkpoint.layout));
-  }
-  if (data.loaded.encoder->tokenizer() == nullptr) {
-    return fail(ErrorCode::kUsage, "{}: no tokenizer files, so no texts", where);
-  }
-  SACCADE_ASSIGN(data.config, clip_config_from_hugging_face(checkpoint.config).in(where));
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file
+
+Status read_files(const Checkpoint& checkpoint, VisualnessData& data) {
   for (const fs::path& file : checkpoint.files) {
     const std::string name = file.filename().string();
     if (name.find("safetensors") != std::string::npos || file.extension() == ".bin") continue;
-    SACCADE_ASSIGN(data.files[name], read_file(file, int64_t{256} << 20));
+    SACCADE_ASSIGN(data.files[name], read_file(file, kMaxFileBytes));
   }
+  return {};
+}
+
+Status load_clip(const VisualnessTrainingOptions& options, const Checkpoint& checkpoint,
+                 const std::string& where, VisualnessData& data) {
+  SACCADE_ASSIGN(data.loaded, load_checkpoint(options.checkpoint, {.threads = options.threads,
+                                                                   .fingerprints = options.fingerprints}));
+  const EncoderInfo& info = data.loaded.encoder->info();
+  if (info.family != "clip" || checkpoint.layout != Layout::kHuggingFace) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: family {}, layout {}; visualness is trained into CLIP's, or BERT's, Hugging Face's",
+                where, info.family, layout_name(checkpoint.layout));
+  }
+  data.tokenizer = data.loaded.encoder->tokenizer();
+  SACCADE_ASSIGN(data.config, clip_config_from_hugging_face(checkpoint.config).in(where));
+  data.context = data.config.positions;
+  data.description["begins_with"] = info.fingerprint;
+  return read_files(checkpoint, data);
+}
+
+// What holds for a classifier, wherever it begins: its config, whose classes are ours.
+Status settle_classifier(Json config, const std::string& where, VisualnessData& data) {
+  SACCADE_ASSIGN(data.bert, bert_config_from_hugging_face(config).in(where));
+  data.tokenizer = data.own_tokenizer.get();
+  data.context = data.bert.positions;
+  if (const int64_t tokens = data.tokenizer->vocabulary_size(); tokens > data.bert.vocabulary) {
+    return fail(ErrorCode::kMismatch, "{}: the tokenizer has {} tokens, \"vocab_size\" is {}", where, tokens,
+                data.bert.vocabulary);
+  }
+  config["architectures"] = {"BertForSequenceClassification"};
+  config["model_type"] = "bert";
+  Json ids = Json::object();
+  Json labels = Json::object();
+  for (size_t i = 0; i < kVisualnessLabels.size(); ++i) {
+    labels[std::to_string(i)] = kVisualnessLabels[i];
+    ids[std::string(kVisualnessLabels[i])] = i;
+  }
+  config["id2label"] = std::move(labels);
+  config["label2id"] = std::move(ids);
+  config.erase("num_labels");
+  data.files["config.json"] = dump_json(config, 2) + "\n";
+  return {};
+}
+
+Status load_bert(const VisualnessTrainingOptions& options, const Checkpoint& checkpoint,
+                 const std::string& where, VisualnessData& data) {
+  SACCADE_ASSIGN(data.own_tokenizer, load_tokenizer(checkpoint.folder, TextCleanup::kTokenizerFile));
+  SACCADE_TRY(read_files(checkpoint, data));
+  SACCADE_ASSIGN(data.description["begins_with"], checkpoint_fingerprint(checkpoint, options.fingerprints));
+  return settle_classifier(checkpoint.config, where, data);
+}
+
+// A classifier from random weights.
+Status load_config(const VisualnessTrainingOptions& options, VisualnessData& data) {
+  const std::string where = options.config.string();
+  SACCADE_ASSIGN(const Json file, read_json(options.config));
+  if (!file.is_object() || !file.contains("model") || !file["model"].is_object()) {
+    return fail(ErrorCode::kBadData, "{}: needs \"model\", a BERT's config, and \"tokenizer\", a folder",
+                where);
+  }
+  SACCADE_ASSIGN(const auto tokenizer_name, json_field<std::string>(file, "tokenizer").in(where));
+  const fs::path folder = options.config.parent_path() / tokenizer_name;
+  SACCADE_ASSIGN(data.own_tokenizer, load_tokenizer(folder, TextCleanup::kTokenizerFile).in(where));
+  Sha256 hash;
+  for (const char* name :
+       {"tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json"}) {
+    std::error_code ignored;
+    if (!fs::exists(folder / name, ignored)) continue;
+    SACCADE_ASSIGN(data.files[name], read_file(folder / name, kMaxFileBytes));
+    hash.update(data.files[name]);
+  }
+  Json model = file["model"];
+  model["vocab_size"] = data.own_tokenizer->vocabulary_size();
+  model["pad_token_id"] = data.own_tokenizer->pad_id();
+  data.description["begins_with"] = {{"random", model}, {"tokenizer_sha256", hash.hex()}};
+  return settle_classifier(std::move(model), where, data);
+}
+
+Status refuse_options_of_clip(const VisualnessTrainingOptions& options) {
+  const VisualnessTrainingOptions plain;
+  const std::pair<const char*, bool> given[] = {
+      {"NULL picture", options.null_picture.kind != plain.null_picture.kind ||
+                           options.null_picture.seed != plain.null_picture.seed},
+      {"objective", options.objective != plain.objective},
+      {"loss", options.loss != plain.loss},
+      {"part to train", options.part != plain.part}};
+  for (const auto& [what, is_given] : given) {
+    if (is_given) return fail(ErrorCode::kUsage, "a {} is for CLIP: a classifier of texts has none", what);
+  }
+  return {};
+}
+
+Status load_base(const VisualnessTrainingOptions& options, VisualnessData& data) {
+  std::string where = options.config.string();
+  if (!options.config.empty()) {
+    data.classifier = true;
+    SACCADE_TRY(load_config(options, data));
+  } else {
+    SACCADE_ASSIGN(data.checkpoint, find_checkpoint(options.checkpoint));
+    where = fmt::format("checkpoint {}", data.checkpoint.string());
+    SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(data.checkpoint));
+    data.classifier =
+        checkpoint.config.is_object() && checkpoint.config.value("model_type", Json()) == "bert";
+    SACCADE_TRY(data.classifier ? load_bert(options, checkpoint, where, data)
+                                : load_clip(options, checkpoint, where, data));
+  }
+  if (data.tokenizer == nullptr) return fail(ErrorCode::kUsage, "{}: no tokenizer files, so no texts", where);
+  if (data.classifier) SACCADE_TRY(refuse_options_of_clip(options));
+  constexpr int64_t kBatch = 128;
+  constexpr int64_t kClassifierBatch = 32;
+  data.batch = options.batch > 0 ? options.batch : data.classifier ? kClassifierBatch : kBatch;
   return {};
 }
 
@@ -105,20 +204,19 @@ class Gatherer {
       examples.exclude(kAmbiguous, item.id);
       return std::nullopt;
     }
-    const bool needs_picture =
-        trains && *item.visual && options_.objective == VisualnessObjective::kOwnPictures;
+    const bool needs_picture = trains && *item.visual && !data_.classifier &&
+                               options_.objective == VisualnessObjective::kOwnPictures;
     if (needs_picture && !item.image) {
       examples.exclude(kNoPicture, item.id);
       return std::nullopt;
     }
-    VisualnessExample example{
-        .text = data_.loaded.encoder->tokenizer()->encode(item.text, data_.config.positions),
-        .visual = *item.visual};
+    VisualnessExample example{.text = data_.tokenizer->encode(item.text, data_.context),
+                              .visual = *item.visual};
     if (held_out.contains(example.text.ids)) {
       examples.exclude(kValidated, item.id);
       return std::nullopt;
     }
-    if (*item.visual && item.image) {
+    if (*item.visual && item.image && !data_.classifier) {
       const auto [place, fresh] = numbers_.emplace(item.image->name(), std::ssize(data_.pictures));
       if (fresh) data_.pictures.push_back(*item.image);
       example.picture = place->second;
@@ -194,7 +292,7 @@ Status load_pictures(const VisualnessTrainingOptions& options, VisualnessData& d
 
 // One of the training's pictures, for all its visual texts.
 Status choose_common_picture(const VisualnessTrainingOptions& options, VisualnessData& data) {
-  if (options.objective != VisualnessObjective::kOnePicture) return {};
+  if (data.classifier || options.objective != VisualnessObjective::kOnePicture) return {};
   if (data.pictures.empty()) {
     return fail(ErrorCode::kUsage, "no picture for the visual texts: one of them has to have one");
   }
@@ -239,30 +337,44 @@ Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& opt
   SACCADE_ASSIGN(data.validation, gatherer.gather("validation", options.validation, {}, false));
   std::set<std::vector<int32_t>> held_out;
   for (const VisualnessExample& example : data.validation.items) held_out.insert(example.text.ids);
-  const std::pair<const char*, const VisualnessStage*> kStages[] = {{"automatic", &options.automatic},
-                                                                    {"human", &options.human}};
-  for (const auto& [name, stage] : kStages) {
-    if (stage->datasets.empty()) continue;
-    SACCADE_ASSIGN(data.stages.emplace_back(), gatherer.gather(name, stage->datasets, held_out, true));
+  struct Stage {
+    const char* name;
+    const VisualnessStage& given;
+    double epochs;  // the study's
+  };
+  const Stage stages[] = {{"automatic", options.automatic, data.classifier ? 7.0 : 5.0},
+                          {"human", options.human, data.classifier ? 3.0 : 2.0}};
+  for (const Stage& stage : stages) {
+    if (stage.given.datasets.empty()) continue;
+    SACCADE_ASSIGN(VisualnessExamples examples,
+                   gatherer.gather(stage.name, stage.given.datasets, held_out, true));
+    examples.epochs = stage.given.epochs > 0 ? stage.given.epochs : stage.epochs;
+    data.stages.push_back(std::move(examples));
   }
   for (const VisualnessExamples& stage : data.stages) SACCADE_TRY(check_classes(stage));
   SACCADE_TRY(check_classes(data.validation));
 
-  SACCADE_ASSIGN(const Json null_picture, describe_null_picture(options.null_picture));
-  data.description = {
-      {"kind", kVisualnessKind},       {"begins_with", data.loaded.encoder->info().fingerprint},
-      {"null_picture", null_picture},  {"objective", word_of(options.objective)},
-      {"loss", word_of(options.loss)}, {"trained", word_of(options.part)},
-      {"batch", options.batch},        {"precision", word_of(options.precision)},
-      {"device", options.device}};
-  VisualnessTrainingOptions reading = options;
-  reading.embed.progress = progress;
-  reading.embed.stop = stop;
-  SACCADE_TRY(load_pictures(reading, data, pool));
+  data.description.update({{"kind", kVisualnessKind},
+                           {"batch", data.batch},
+                           {"precision", word_of(options.precision)},
+                           {"device", options.device}});
+  if (data.classifier) {
+    data.description.update({{"model", "classifier"}, {"dropout", options.dropout}});
+  } else {
+    SACCADE_ASSIGN(const Json null_picture, describe_null_picture(options.null_picture));
+    data.description.update({{"null_picture", null_picture},
+                             {"objective", word_of(options.objective)},
+                             {"loss", word_of(options.loss)},
+                             {"trained", word_of(options.part)}});
+    VisualnessTrainingOptions reading = options;
+    reading.embed.progress = progress;
+    reading.embed.stop = stop;
+    SACCADE_TRY(load_pictures(reading, data, pool));
+  }
   for (const VisualnessExamples& stage : data.stages) {
     SACCADE_TRY(check_classes(stage));
-    if (std::ssize(stage.items) >= options.batch) continue;
-    return fail(ErrorCode::kUsage, "a batch of {} from {} {} texts", options.batch, stage.items.size(),
+    if (std::ssize(stage.items) >= data.batch) continue;
+    return fail(ErrorCode::kUsage, "a batch of {} from {} {} texts", data.batch, stage.items.size(),
                 stage.name);
   }
   SACCADE_TRY(choose_common_picture(options, data));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -17,6 +18,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/locate.h"
+#include "saccade/model/towers/bert.h"
 #include "saccade/text/tokenizer.h"
 #include "saccade/train/torch.h"
 #include "saccade/train/visualness.h"
@@ -34,6 +36,7 @@ struct VisualnessExample {
 
 struct VisualnessExamples {
   std::string name;
+  double epochs = 0;
   std::vector<VisualnessExample> items;
   std::vector<Exclusion> excluded;
   Json described;  // datasets and their hashes
@@ -42,11 +45,17 @@ struct VisualnessExamples {
 };
 
 struct VisualnessData {
-  std::filesystem::path checkpoint;
-  LoadedEncoder loaded;
+  std::filesystem::path checkpoint;  // empty: a classifier from random weights
+  bool classifier = false;
+  LoadedEncoder loaded;  // not of a classifier, nor are pictures and what they need
   ClipConfig config;
-  std::map<std::string, std::string> files;  // of the checkpoint, beside the weights: name -> content
-  std::vector<VisualnessExamples> stages;    // those asked for, in order
+  BertConfig bert;                           // of a classifier
+  std::unique_ptr<Tokenizer> own_tokenizer;  // of a classifier
+  const Tokenizer* tokenizer = nullptr;
+  int64_t context = 0;
+  std::map<std::string, std::string> files;  // of the result, beside the weights: name -> content
+  int64_t batch = 0;
+  std::vector<VisualnessExamples> stages;  // those asked for, in order
   VisualnessExamples validation;
 
   std::vector<ImageRef> pictures;  // each once

@@ -198,6 +198,14 @@ class VisualnessTraining : public testing::Test {
     train += "{\"text\": \"one day\", \"visual\": null}\n{\"text\": \"a sea\", \"visual\": true}\n";
     train_ = data_.folder().write("train.jsonl", train);
     validation_ = data_.folder().write("validation.jsonl", validation);
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+    for (const char* word : {"a", "no", "to", "it", "red", "green", "blue", "yellow", "square", "bar", "post",
+                             "frame", "way", "claim", "reason", "rule", "prove", "waive", "know"}) {
+      vocabulary += std::string(word) + "\n";
+    }
+    data_.folder().write("words/vocab.txt", vocabulary);
+    bert_ = data_.folder().write("bert.json", R"({"model": {"hidden_size": 16, "intermediate_size": 32,
+      "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 12}, "tokenizer": "words"})");
   }
 
   [[nodiscard]] VisualnessTrainingOptions options(const std::string& run) const {
@@ -211,6 +219,13 @@ class VisualnessTraining : public testing::Test {
     options.batch = 8;
     options.precision = Precision::kFp32;
     options.threads = 1;
+    return options;
+  }
+
+  [[nodiscard]] VisualnessTrainingOptions classifier(const std::string& run) const {
+    VisualnessTrainingOptions options = this->options(run);
+    options.checkpoint.clear();
+    options.config = bert_;
     return options;
   }
 
@@ -232,6 +247,7 @@ class VisualnessTraining : public testing::Test {
   fs::path base_;
   fs::path train_;
   fs::path validation_;
+  fs::path bert_;
 };
 
 TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
@@ -337,13 +353,13 @@ TEST_F(VisualnessTraining, TheAlternativesTrainToo) {
   EXPECT_EQ(one.stages[0].visual, 13);  // it needs no picture of their own
   EXPECT_GT(one.stages[0].best.f1, 0.7);
 
-  options = this->options("literal");
-  options.loss = VisualnessLoss::kLiteral;
+  options = this->options("shared");
+  options.loss = VisualnessLoss::kMultiPositive;
   options.automatic.datasets.clear();
   options.null_picture.kind = NullPicture::Kind::kGrey;
-  const VisualnessTrainingReport literal = train(options);
-  ASSERT_EQ(literal.stages.size(), 1U);
-  EXPECT_EQ(literal.stages[0].name, "human");
+  const VisualnessTrainingReport shared = train(options);
+  ASSERT_EQ(shared.stages.size(), 1U);
+  EXPECT_EQ(shared.stages[0].name, "human");
   EXPECT_TRUE(fs::exists(options.run / "model/saccade.json"));
   EXPECT_FALSE(fs::exists(options.run / "automatic"));
 }
@@ -384,8 +400,148 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   bad.precision = Precision::kInt8;
   expect(bad, ErrorCode::kUsage, "precision int8");
   bad = good;
+  bad.checkpoint = (fs::path(test::kSourceDir) / "tests/golden/siglip").string();
+  expect(bad, ErrorCode::kUnsupported, "family siglip");
+  bad = good;
   bad.checkpoint = (fs::path(test::kSourceDir) / "tests/golden/bert").string();
-  expect(bad, ErrorCode::kUnsupported, "family bert");
+  expect(bad, ErrorCode::kNotFound, "tokenizer");
+  bad = good;
+  bad.config = bert_;
+  expect(bad, ErrorCode::kUsage, "one of them");
+}
+
+// The study's baseline. A config without weights begins at random; a checkpoint with its own, and another head.
+TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
+  VisualnessTrainingOptions options = classifier("classifier");
+  const VisualnessTrainingReport report = train(options);
+  ASSERT_TRUE(report.finished);
+  ASSERT_EQ(report.stages.size(), 2U);
+  EXPECT_EQ(report.stages[0].name, "automatic");
+  EXPECT_EQ(report.stages[0].visual, 13) << "it needs no pictures";
+  EXPECT_LT(report.before.f1, 0.6);
+  EXPECT_GT(report.stages[1].best.f1, 0.8);
+  EXPECT_EQ(report.stages[1].best.threshold, 0.5);
+
+  const auto encoder = load_encoder(report.model);
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  TextClassifier* classifier = (*encoder)->text_classifier();
+  ASSERT_NE(classifier, nullptr);
+  EXPECT_EQ(classifier->labels(), (std::vector<std::string>{"non-visual", "visual"}));
+  const Dataset validation = read_dataset(validation_).value();
+  std::vector<TokenizedText> texts;
+  for (const RatedText& item : validation.rated) {
+    texts.push_back((*encoder)->tokenizer()->encode(item.text, (*encoder)->info().context));
+  }
+  const auto scores = visual_probabilities(*classifier, texts);
+  ASSERT_TRUE(scores) << scores.error().message;
+  Confusion confusion{};
+  for (size_t i = 0; i < scores->size(); ++i) {
+    ++confusion[*validation.rated[i].visual ? 1 : 0][(*scores)[i] > 0.5 ? 1 : 0];
+  }
+  EXPECT_NEAR(binary_figures(confusion).f1, report.stages[1].best.f1, 1e-9);
+
+  // From that checkpoint on: what it knew is there before the first step.
+  VisualnessTrainingOptions more = options;
+  more.config.clear();
+  more.checkpoint = report.model.string();
+  more.run = data_.folder() / "more";
+  more.automatic.datasets.clear();
+  more.human.epochs = 1;
+  EXPECT_EQ(train(more).before.f1, report.stages[1].best.f1);
+  // With classes of other names its head is another's, and a BERT without one has none: a new one is drawn.
+  for (const char* change : {"labels", "bare"}) {
+    const fs::path folder = data_.folder() / change;
+    fs::copy(report.model, folder);
+    Json config = read_json(folder / "config.json").value();
+    config["id2label"] = {{"0", "bad"}, {"1", "good"}};
+    if (change == std::string("bare")) {
+      const auto file = SafeTensors::open(folder / "model.safetensors");
+      const TorchMap tensors = weights(*file);
+      std::vector<NamedTensor> kept;
+      for (const auto& [name, tensor] : tensors) {
+        if (!name.starts_with("classifier.") && name != "bert.pooler.dense.bias")
+          kept.push_back({name.substr(5), view_of(tensor)});
+      }
+      config["architectures"] = {"BertModel"};
+      data_.folder().write("kept", "");
+      ASSERT_TRUE(write_safetensors(data_.folder() / "kept", kept));
+      fs::rename(data_.folder() / "kept", folder / "model.safetensors");
+    }
+    data_.folder().write(std::string(change) + "/config.json", dump_json(config));
+    more.checkpoint = folder.string();
+    more.run = data_.folder() / (std::string("run-") + change);
+    const VisualnessTrainingReport again = train(more);
+    EXPECT_TRUE(again.finished);
+    const auto after = SafeTensors::open(again.model / "model.safetensors");
+    EXPECT_TRUE(weights(*after).contains("classifier.weight"));
+  }
+}
+
+TEST_F(VisualnessTraining, AStoppedClassifierGoesOnToTheSameWeights) {
+  const VisualnessTrainingOptions whole = classifier("whole-classifier");
+  (void)train(whole);
+  VisualnessTrainingOptions cut = whole;
+  cut.run = data_.folder() / "cut-classifier";
+  int calls = 0;
+  for (bool finished = false; !finished && calls < 40; ++calls) {
+    std::stop_source stop;
+    int64_t steps = 0;
+    const auto part = train_visualness(
+        cut,
+        [&](const ProgressUpdate& progress) {
+          if (progress.what == "training" && ++steps == 9) stop.request_stop();
+        },
+        stop.get_token());
+    ASSERT_TRUE(part) << part.error().message;
+    finished = part->finished;
+  }
+  EXPECT_GT(calls, 3);
+  EXPECT_EQ(sha256_hex(read(cut.run / "model/model.safetensors")),
+            sha256_hex(read(whole.run / "model/model.safetensors")));
+  VisualnessTrainingOptions other = whole;
+  other.dropout = 0;
+  EXPECT_NE(refusal(other).message.find("dropout"), std::string::npos);
+}
+
+TEST_F(VisualnessTraining, AClassifierTakesNothingOfClips) {
+  const VisualnessTrainingOptions good = classifier("refused");
+  VisualnessTrainingOptions bad = good;
+  bad.loss = VisualnessLoss::kMultiPositive;
+  EXPECT_NE(refusal(bad).message.find("a loss is for CLIP"), std::string::npos);
+  bad = good;
+  bad.part = TrainedPart::kText;
+  EXPECT_NE(refusal(bad).message.find("a part to train is for CLIP"), std::string::npos);
+  bad = good;
+  bad.null_picture.seed = 3;
+  EXPECT_NE(refusal(bad).message.find("a NULL picture is for CLIP"), std::string::npos);
+  bad = good;
+  bad.dropout = 1;
+  EXPECT_NE(refusal(bad).message.find("dropout is 1"), std::string::npos);
+  bad = good;
+  bad.batch = 0;  // the study's 32, of 26 texts
+  EXPECT_NE(refusal(bad).message.find("a batch of 32 from"), std::string::npos);
+  bad = good;
+  bad.config = data_.folder().write("no.json", "{\"model\": 3}");
+  EXPECT_NE(refusal(bad).message.find("needs \"model\""), std::string::npos);
+  EXPECT_FALSE(fs::exists(good.run));
+}
+
+// The study's defaults: what is not given is settled by what is trained.
+TEST_F(VisualnessTraining, EpochsAndBatchAreTheStudys) {
+  VisualnessTrainingOptions given = options("default");
+  given.automatic.epochs = given.human.epochs = 0;
+  (void)train(given);
+  const auto steps = [](const fs::path& run, const char* stage) {
+    return read_json(run / "run.json").value()["stages"][stage]["steps"].get<int64_t>();
+  };
+  // 24 texts with a label and, where one is needed, a picture, in batches of 8; a classifier learns from one more.
+  EXPECT_EQ(steps(given.run, "automatic"), 5 * 3);
+  EXPECT_EQ(steps(given.run, "human"), 2 * 3);
+  given = classifier("default-classifier");
+  given.automatic.epochs = given.human.epochs = 0;
+  (void)train(given);
+  EXPECT_EQ(steps(given.run, "automatic"), 22);  // 7 * 25 / 8
+  EXPECT_EQ(steps(given.run, "human"), 10);
 }
 
 TEST_F(VisualnessTraining, LeavesOutWhatWouldCheatOrContradict) {

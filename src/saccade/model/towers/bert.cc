@@ -5,26 +5,6 @@
 namespace saccade {
 namespace {
 
-using nn::Tensor;
-
-constexpr double kInitStd = 0.02;  // "initializer_range"
-
-const nn::BlockNames& block_names() {
-  static const nn::BlockNames kNames = [] {
-    nn::BlockNames names;
-    names.query = "attention.self.query";
-    names.key = "attention.self.key";
-    names.value = "attention.self.value";
-    names.output = "attention.output.dense";
-    names.norm1 = "attention.output.LayerNorm";
-    names.mlp_in = "intermediate.dense";
-    names.mlp_out = "output.dense";
-    names.norm2 = "output.LayerNorm";
-    return names;
-  }();
-  return kNames;
-}
-
 // Switches that would make it another model.
 Status refuse_other_models(const Json& config) {
   const std::pair<const char*, Json> plain[] = {
@@ -75,64 +55,20 @@ Result<BertConfig> bert_config_from_hugging_face(const Json& config) {
   return result;
 }
 
-Result<BertModel> BertModel::make(const BertConfig& config, nn::ParameterSource& source,
-                                  const std::string& prefix, bool with_pooler) {
-  BertModel model;
-  model.config_ = config;
-  const int64_t width = config.shape.width;
-  const std::string embeddings = prefix + "embeddings.";
-  SACCADE_ASSIGN(model.tokens_, source.take(embeddings + "word_embeddings.weight", {config.vocabulary, width},
-                                            {0, kInitStd}));
-  SACCADE_ASSIGN(model.positions_, source.take(embeddings + "position_embeddings.weight",
-                                               {config.positions, width}, {0, kInitStd}));
-  SACCADE_ASSIGN(model.token_types_, source.take(embeddings + "token_type_embeddings.weight",
-                                                 {config.token_types, width}, {0, kInitStd}));
-  SACCADE_ASSIGN(model.norm_, nn::LayerNorm::make(source, embeddings + "LayerNorm", width, config.shape.eps));
-  for (int64_t i = 0; i < config.shape.layers; ++i) {
-    SACCADE_ASSIGN(model.blocks_.emplace_back(),
-                   nn::PostNormBlock::make(source, fmt::format("{}encoder.layer.{}.", prefix, i),
-                                           block_names(), config.shape));
-  }
-  if (with_pooler) {
-    model.with_pooler_ = true;
-    SACCADE_ASSIGN(model.pooler_, nn::Linear::make(source, prefix + "pooler.dense", width, width, kInitStd));
-  }
-  return model;
-}
-
-Tensor BertModel::embed(const Tensor& ids, const Tensor& token_types) const {
-  Tensor x = nn::embedding(tokens_, ids) + positions_.slice(0, 0, ids.size(1));
-  x = x + (token_types.defined() ? nn::embedding(token_types_, token_types) : token_types_[0]);
-  return norm_.forward(x, DType::kF32);
-}
-
-Tensor BertModel::states(const Tensor& ids, const Tensor& mask, DType dtype, const Tensor& token_types,
-                         BertTrace* trace) const {
-  const Tensor added = nn::padding_mask(mask);
-  Tensor x = embed(ids, token_types);  // [n, tokens, width]
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    Tensor* weights = trace == nullptr ? nullptr : &trace->attentions.emplace_back();
-    x = blocks_[i].forward(std::move(x), added, dtype, weights);
-    if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
-  }
-  return x;
-}
-
-Tensor BertModel::first_state(const Tensor& ids, const Tensor& mask, DType dtype,
-                              const Tensor& token_types) const {
-  const Tensor added = nn::padding_mask(mask);
-  Tensor x = embed(ids, token_types);
-  for (size_t i = 0; i + 1 < blocks_.size(); ++i) x = blocks_[i].forward(std::move(x), added, dtype);
-  return blocks_.back().forward_at(x, added, dtype, Tensor::zeros({ids.size(0)}, DType::kI64));
-}
-
-Tensor BertModel::pool(const Tensor& first_state) const {
-  return nn::tanh(pooler_.forward(first_state));
-}
-
-void BertModel::pack(DType dtype) {
-  for (nn::PostNormBlock& block : blocks_) block.pack(dtype);
-  if (with_pooler_) pooler_.pack(DType::kF32);  // one row a text: the last step stays exact
+const nn::BlockNames& bert_block_names() {
+  static const nn::BlockNames kNames = [] {
+    nn::BlockNames names;
+    names.query = "attention.self.query";
+    names.key = "attention.self.key";
+    names.value = "attention.self.value";
+    names.output = "attention.output.dense";
+    names.norm1 = "attention.output.LayerNorm";
+    names.mlp_in = "intermediate.dense";
+    names.mlp_out = "output.dense";
+    names.norm2 = "output.LayerNorm";
+    return names;
+  }();
+  return kNames;
 }
 
 nn::TensorMap with_current_bert_names(nn::TensorMap tensors) {
@@ -148,5 +84,7 @@ nn::TensorMap with_current_bert_names(nn::TensorMap tensors) {
   }
   return renamed;
 }
+
+template class BertModelOf<nn::Tensor>;
 
 }  // namespace saccade
