@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files.h"
+#include "saccade/data/manifest.h"
 #include "saccade/data/ratings.h"
 
 #include "command_dataset.h"
@@ -25,7 +26,9 @@ struct LabelArguments {
 Result<int> run_label(const LabelArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::string table, read_file(arguments.table));
   SACCADE_ASSIGN(const Ratings ratings, read_ratings(table, arguments.min_ratings).in(arguments.table));
-  SACCADE_TRY(write_file_atomic(arguments.output, ratings_manifest(ratings)));
+  const std::filesystem::path folder = std::filesystem::path(arguments.output).parent_path();
+  SACCADE_ASSIGN(const std::string manifest, format_manifest(ratings_dataset(ratings, folder), folder));
+  SACCADE_TRY(write_file_atomic(arguments.output, manifest));
   Json json = ratings_json(ratings);
   if (arguments.json) {
     json["output"] = arguments.output;

@@ -45,6 +45,64 @@ TEST_F(DatasetCommand, TellsConvertsAndAudits) {
   EXPECT_NE(model.out.find("tokens       "), std::string::npos) << model.out;
 }
 
+TEST_F(DatasetCommand, LabelsWhatPeopleRated) {
+  write("ratings.csv",
+        "text,image,check,anna,ben,carla\nA red square.,images/1.png,,7,6,5\nIt is so.,,,1,2,3\n"
+        "Perhaps.,,,1,6,4\nUnread.,,,1,,\nChoose 5.,,5,5,5,5\n");
+  const Outcome labelled = run({"dataset", "label", "ratings.csv", "-o", "rated.jsonl", "--json"});
+  ASSERT_EQ(labelled.code, 0) << labelled.err;
+  const Json told = parse_json(labelled.out).value();
+  EXPECT_EQ(told["output"], "rated.jsonl");
+  EXPECT_EQ(told["visual"], 1);
+  EXPECT_EQ(told["non_visual"], 1);
+  EXPECT_EQ(told["ambiguous"], 1);
+  EXPECT_EQ(told["too_few"], 1);
+  EXPECT_TRUE(told["alpha"]["ordinal"].is_number());
+  const Json info = parse_json(run({"dataset", "info", "rated.jsonl", "--json"}).out).value();
+  EXPECT_EQ(info["rated_texts"]["visual"], 1);
+  EXPECT_EQ(info["rated_texts"]["with_picture"], 1);
+  EXPECT_NE(run({"dataset", "label", "ratings.csv", "-o", "rated.jsonl"}).out.find("Krippendorff's alpha: "),
+            std::string::npos);
+  write("wrong.csv", "text,anna,ben\nA red square.,7,9\n");
+  expect_failure({"dataset", "label", "wrong.csv", "-o", "none.jsonl"}, 1, {"wrong.csv", "line 2", "\"9\""});
+  expect_failure({"dataset", "label", "ratings.csv", "-o", "none.jsonl", "--min-ratings", "4"}, 2,
+                 {"no text with 4 ratings"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none.jsonl"));
+}
+
+// The written manifest is one that training and evaluation read; a document that cannot be read is a line, and a code.
+TEST_F(DatasetCommand, MakesRatedTextsOfDocuments) {
+  const std::string pages = (golden("pdf") / "pages.pdf").string();
+  const std::string encrypted = (golden("pdf") / "encrypted.pdf").string();
+  write("documents/broken.pdf", "%PDF-1.4\nnot really");
+  const std::vector<std::string> command = {
+      "-q",     "dataset", "from-pdf", pages,      encrypted, "documents", "-m", "model", "-o",
+      "corpus", "--top",   "25",       "--bottom", "50",      "--threads", "1",  "--json"};
+  const Outcome made = run(command);
+  ASSERT_EQ(made.code, 3) << made.err;
+  const Json told = parse_json(made.out).value();
+  EXPECT_EQ(told["documents"], 1);
+  EXPECT_EQ(told["resumed"], 0);
+  ASSERT_EQ(told["failed"].size(), 2U);
+  EXPECT_NE(told["failed"][0]["path"].get<std::string>().find("encrypted.pdf"), std::string::npos);
+  EXPECT_NE(told["failed"][1]["path"].get<std::string>().find("broken.pdf"), std::string::npos);
+  EXPECT_GT(told["visual"], 0);
+  EXPECT_GT(told["non_visual"], 0);
+  const Json info = parse_json(run({"dataset", "info", "corpus/manifest.jsonl", "--json"}).out).value();
+  EXPECT_EQ(info["rated_texts"]["visual"], told["visual"]);
+  EXPECT_EQ(info["rated_texts"]["non_visual"], told["non_visual"]);
+  EXPECT_EQ(info["rated_texts"]["with_picture"], told["visual"]);
+  const Outcome again = run(command);
+  EXPECT_EQ(again.code, 3) << again.err;
+  EXPECT_EQ(parse_json(again.out).value()["resumed"], 1);
+  const Outcome scanned = run({"-q", "dataset", "from-pdf", (golden("pdf") / "scanned.pdf").string(), "-m",
+                               "model", "-o", "scanned"});
+  EXPECT_EQ(scanned.code, 1);
+  EXPECT_NE(scanned.err.find("none of 1 documents could be read"), std::string::npos) << scanned.err;
+  expect_failure({"dataset", "from-pdf", "nothing.pdf", "-m", "model", "-o", "none"}, 1, {"nothing.pdf"});
+  expect_failure({"dataset", "from-pdf", pages, "-m", "model", "-o", "images"}, 2, {"has other files"});
+}
+
 TEST_F(DatasetCommand, WhatItRefuses) {
   expect_failure({"dataset", "info", "captions.csv", "--split", "dev"}, 2, {"captions.csv", "\"dev\""});
   expect_failure({"dataset", "info", "captions.csv#colour=red"}, 2, {"captions.csv#colour=red", "colour"});

@@ -324,11 +324,14 @@ Result<Dataset> parse_manifest(std::string_view text, const fs::path& folder) {
   return dataset;
 }
 
-Result<std::string> format_manifest(const Dataset& dataset, const fs::path& folder) {
+Result<std::string> format_manifest(const Dataset& dataset, const fs::path& folder,
+                                    std::span<const Json> more) {
   SACCADE_ASSIGN(fs::path base, plain_path(folder));
   if (!base.has_filename()) base = base.parent_path();  // "a/" is "a"
   std::string text;
-  const auto add = [&](const std::string& id, const Json& line) -> Status {
+  size_t number = 0;
+  const auto add = [&](const std::string& id, Json& line) -> Status {
+    if (!more.empty()) line.update(more[number++]);
     try {
       text += line.dump() + "\n";
     } catch (const nlohmann::json::exception&) {

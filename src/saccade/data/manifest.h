@@ -17,10 +17,12 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/data/dataset.h"
 
 namespace saccade {
@@ -30,8 +32,9 @@ namespace saccade {
 Result<Dataset> parse_manifest(std::string_view text, const std::filesystem::path& folder);
 
 // The manifest of a dataset, for a file in `folder`: pictures below it by their path from there, others by
-// absolute paths. Reading it gives the same items. kBadData for a name or caption that is not UTF-8, which
-// JSON cannot hold.
-Result<std::string> format_manifest(const Dataset& dataset, const std::filesystem::path& folder);
+// absolute paths. Reading it gives the same items. `more`: nothing, or an object an item, whose fields its line gets too.
+// kBadData for a name or caption that is not UTF-8, which JSON cannot hold.
+Result<std::string> format_manifest(const Dataset& dataset, const std::filesystem::path& folder,
+                                    std::span<const Json> more = {});
 
 }  // namespace saccade

@@ -297,20 +297,23 @@ Json ratings_json(const Ratings& ratings) {
           {"alpha", std::move(alpha)}};
 }
 
-std::string ratings_manifest(const Ratings& ratings) {
-  std::string manifest;
+Dataset ratings_dataset(const Ratings& ratings, const std::filesystem::path& folder) {
+  Dataset dataset;
   for (const RatedSentence& sentence : ratings.texts) {
-    Json line = {{"text", sentence.text}, {"visual", sentence.visual ? Json(*sentence.visual) : Json()}};
-    Json given = Json::array();
-    for (const double rating : sentence.ratings) given.push_back(static_cast<int>(rating));
-    line["ratings"] = std::move(given);
-    for (const Passed& passed : kPassed) {
-      const std::string& value = sentence.*passed.field;
-      if (!value.empty()) line[std::string(passed.column)] = value;
+    RatedText& item = dataset.rated.emplace_back();
+    // What a reader of the manifest calls a line without an id.
+    item.id = sentence.id.empty() ? fmt::format("line {}", dataset.rated.size()) : sentence.id;
+    item.text = sentence.text;
+    item.visual = sentence.visual;
+    item.ratings = sentence.ratings;
+    item.source = sentence.source;
+    item.group = sentence.group;
+    item.split = sentence.split;
+    if (!sentence.image.empty()) {
+      item.image = ImageRef{.path = folder / sentence.image, .member = "", .offset = 0, .size = 0};
     }
-    manifest += dump_json(line) + "\n";
   }
-  return manifest;
+  return dataset;
 }
 
 }  // namespace saccade

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/words.h"
+#include "saccade/data/dataset.h"
 
 namespace saccade {
 
@@ -64,7 +66,7 @@ Result<Ratings> read_ratings(std::string_view table, int min_ratings);
 
 // {"raters", ..., "alpha": {"nominal", "ordinal", "interval"}}; an alpha that does not exist is null.
 Json ratings_json(const Ratings& ratings);
-// A manifest of rated texts (docs/datasets.md), a line each.
-std::string ratings_manifest(const Ratings& ratings);
+// The texts as a dataset of rated texts (docs/datasets.md); relative images are taken from `folder`.
+Dataset ratings_dataset(const Ratings& ratings, const std::filesystem::path& folder);
 
 }  // namespace saccade

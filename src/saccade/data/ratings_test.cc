@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/data/manifest.h"
+
 namespace saccade {
 namespace {
 
@@ -56,11 +58,13 @@ TEST(Ratings, MajorityMakesLabels) {
   EXPECT_EQ(ratings->checks, 1);
   EXPECT_EQ(ratings->clear, 2);
   EXPECT_EQ(ratings->ratings, 16);
-  EXPECT_EQ(ratings_manifest(*ratings),
-            "{\"text\":\"A red boat.\",\"visual\":true,\"ratings\":[7,6,5,1],\"image\":\"boat.png\"}\n"
-            "{\"text\":\"It is so.\",\"visual\":false,\"ratings\":[1,2,3,3]}\n"
-            "{\"text\":\"Perhaps, then.\",\"visual\":null,\"ratings\":[1,2,6,7]}\n"
-            "{\"text\":\"Neutral.\",\"visual\":null,\"ratings\":[4,4,4,1]}\n");
+  const Dataset dataset = ratings_dataset(*ratings, "/data");
+  const std::string manifest = format_manifest(dataset, "/data").value();
+  EXPECT_EQ(manifest.substr(0, manifest.find('\n')),
+            "{\"id\":\"line 1\",\"text\":\"A red boat.\",\"visual\":true,\"ratings\":[7.0,6.0,5.0,1.0],"
+            "\"image\":\"boat.png\"}");
+  EXPECT_EQ(parse_manifest(manifest, "/data")->rated, dataset.rated);
+  EXPECT_THAT(dataset.rated[2].ratings, ElementsAre(1, 2, 6, 7));
   const Json json = ratings_json(*ratings);
   EXPECT_EQ(json["visual"], 1);
   EXPECT_EQ(json["non_visual"], 1);

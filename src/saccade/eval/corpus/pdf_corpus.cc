@@ -10,6 +10,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/data/manifest.h"
 #include "saccade/eval/rows/pair_scores.h"
 #include "saccade/model/precision.h"
 
@@ -377,7 +378,7 @@ class Corpus {
   struct Best {
     float similarity = 0;
     size_t place = 0;  // where its text came first among all
-    Json line;
+    RatedText item;
   };
 
   // A text that stands in several places counts once, with the picture that is nearest to it anywhere: so no text is
@@ -399,13 +400,14 @@ class Corpus {
         if (is_new) best.place = texts.size();
         if (!is_new && sentence.similarity <= best.similarity) continue;
         best.similarity = sentence.similarity;
-        best.line = {{"id", fmt::format("{}-{}", input.sha256.substr(0, 16), number)},
-                     {"text", sentence.text},
-                     {"visual", nullptr},
-                     {"image", "pictures/" + document.pictures[sentence.picture]},
-                     {"group", input.sha256.substr(0, 16)},
-                     {"source", fmt::format("{}, page {}", input.path.filename().string(), sentence.page)},
-                     {"similarity", sentence.similarity}};
+        best.item.id = fmt::format("{}-{}", input.sha256.substr(0, 16), number);
+        best.item.text = sentence.text;
+        best.item.image = ImageRef{.path = options_.output / "pictures" / document.pictures[sentence.picture],
+                                   .member = "",
+                                   .offset = 0,
+                                   .size = 0};
+        best.item.group = input.sha256.substr(0, 16);
+        best.item.source = fmt::format("{}, page {}", input.path.filename().string(), sentence.page);
       }
     }
     report_.distinct = static_cast<int64_t>(texts.size());
@@ -423,15 +425,18 @@ class Corpus {
     SACCADE_ASSIGN(const CorpusThresholds thresholds, corpus_thresholds(std::move(scores), options_));
     report_.positive = thresholds.positive;
     report_.negative = thresholds.negative;
-    std::string manifest;
+    Dataset dataset;
+    std::vector<Json> more;
     for (Best* best : order) {
       const bool visual = best->similarity > thresholds.positive;
       if (!visual && !(best->similarity < thresholds.negative)) continue;
-      best->line["visual"] = visual;
-      if (!visual) best->line.erase("image");
+      best->item.visual = visual;
+      if (!visual) best->item.image.reset();
       ++(visual ? report_.visual : report_.non_visual);
-      manifest += dump_json(best->line) + "\n";
+      dataset.rated.push_back(std::move(best->item));
+      more.push_back({{"similarity", best->similarity}});
     }
+    SACCADE_ASSIGN(const std::string manifest, format_manifest(dataset, options_.output, more));
     SACCADE_TRY(write_file_atomic(options_.output / "manifest.jsonl", manifest));
     Json result = pdf_corpus_json(report_);
     result.erase("resumed");  // of this run, not of the corpus
