@@ -14,6 +14,7 @@ namespace {
 struct Entry {
   Series series;
   const Json* result = nullptr;
+  bool is_checkpoint = false;
 };
 
 struct FigureName {
@@ -23,35 +24,47 @@ struct FigureName {
 constexpr std::array kFigures = {FigureName{"f1", "F1, %"}, FigureName{"precision", "precision, %"},
                                  FigureName{"recall", "recall, %"}, FigureName{"accuracy", "accuracy, %"}};
 
+bool is_checkpoint(const LoadedRun& run, const std::string& name) {
+  const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
+  return std::ranges::any_of(run.run->info.checkpoints, named);
+}
+
 // A method that is no checkpoint of the run has its own name in grey.
 Series series_of(const ReportData& data, const LoadedRun& run, const std::string& name) {
-  const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
-  if (std::ranges::any_of(run.run->info.checkpoints, named)) return data.series_of(run, name);
+  if (is_checkpoint(run, name)) return data.series_of(run, name);
   Series series = data.series_of(run, "chance");
   series.name = name;
   return series;
 }
 
+// How many pictures MRR is among: all methods of a dataset have the same.
+double pictures_of(const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    if (const Json& mrr = json_member(*entry.result, "mrr"); mrr.is_object())
+      return json_number(mrr, "pictures");
+  }
+  return 0;
+}
+
 Table methods_table(const std::string& dataset, const std::vector<Entry>& entries) {
   Table table;
   table.name = "visualness-" + dataset;
+  const double pictures = pictures_of(entries);
   table.caption = dataset + ": texts told apart, macro-averaged over visual and non-visual";
+  if (pictures > 0) table.caption += fmt::format("; MRR of a text's own picture among {:.0f}", pictures);
   table.columns = {text_column("method", "method"), text_column("kind", "kind")};
   for (const FigureName& figure : kFigures) {
     table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
   }
   table.columns.push_back(number_column("threshold", "threshold"));
-  table.columns.push_back(figure_column("MRR", "mrr"));
-  table.columns.push_back(number_column("pictures", "pictures"));
+  if (pictures > 0) table.columns.push_back(figure_column("MRR", "mrr"));
   for (const Entry& entry : entries) {
     std::vector<Cell> row = {text_cell(entry.series.name), text_cell(json_text(*entry.result, "method"))};
     for (const FigureName& figure : kFigures) {
       row.push_back(figure_cell(json_member(*entry.result, figure.key), Unit::kPercent));
     }
-    const Json& mrr = json_member(*entry.result, "mrr");
     row.push_back(number_cell(json_number(*entry.result, "threshold")));
-    row.push_back(figure_cell(mrr, Unit::kNumber));
-    row.push_back(number_cell(json_number(mrr, "pictures")));
+    if (pictures > 0) row.push_back(figure_cell(json_member(*entry.result, "mrr"), Unit::kNumber));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -60,7 +73,7 @@ Table methods_table(const std::string& dataset, const std::vector<Entry>& entrie
 Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entries) {
   Chart chart;
   chart.title = dataset + ": F1";
-  chart.words = "Macro F1 with its interval; grey: rules without a model.";
+  chart.words = "Macro F1 with its interval.";
   chart.table = false;
   chart.data.name = "visualness-f1-" + dataset;
   chart.data.columns = {text_column("method", "group"), text_column("colour", "series"),
@@ -72,9 +85,12 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
                                text_cell(entry.series.name),
                                figure_cell(json_member(*entry.result, "f1"), Unit::kPercent)});
     const auto same = [&](const Series& series) { return series_key(series) == series_key(entry.series); };
-    if (std::ranges::none_of(chart.legend, same)) chart.legend.push_back(entry.series);
+    if (std::ranges::any_of(chart.legend, same)) continue;
+    chart.legend.push_back(entry.series);
+    if (!entry.is_checkpoint) chart.legend.back().name = "rules without a model";
   }
   chart.spec = interval_spec(groups, chart.legend, "F1");
+  chart.spec["encoding"]["y"]["axis"] = {{"labelLimit", 190}};  // pixels: the names of the rules
   return chart;
 }
 
@@ -183,6 +199,14 @@ Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   }
   const double border = 0.04 * (high - low) + 1e-9;
   chart.spec = map_spec(chart.legend, low - border, high + border);
+  // One point among many that would not be seen.
+  const auto null_picture = [](const Json& value, const Json& otherwise) {
+    return Json{{"condition", {{"test", "datum.kind === 'NULL picture'"}, {"value", value}}},
+                {"value", otherwise}};
+  };
+  chart.spec["encoding"]["size"] = null_picture(240, 22);
+  chart.spec["encoding"]["shape"] = null_picture("diamond", "circle");
+  chart.spec["encoding"]["opacity"] = null_picture(1, 0.65);
   return chart;
 }
 
@@ -216,7 +240,8 @@ Result<std::string> visualness_section(const ReportData& data, PageBuilder& page
       std::vector<Entry> entries;
       for (const Json& result : results) {
         if (json_text(result, "dataset") != dataset.name) continue;
-        entries.push_back({series_of(data, run, json_text(result, "model")), &result});
+        const std::string model = json_text(result, "model");
+        entries.push_back({series_of(data, run, model), &result, is_checkpoint(run, model)});
       }
       if (entries.empty()) continue;
       html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),
