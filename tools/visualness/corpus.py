@@ -15,7 +15,9 @@ two of the sets:
     validation.jsonl        UCM-Captions; a quarter
     test.jsonl              Flickr8k; a quarter
     adapt.jsonl             100 texts of test.jsonl's sources that are not in it: to choose a threshold there
-    words.txt               all texts of train.jsonl, a line each, for word vectors
+    words.txt               the texts of train.jsonl and those left over from its sources, a line each, for word vectors
+    bert.json               for `train visualness --config`: the shape of the smallest BERT (2 blocks, 128 wide), and
+                            bert/vocab.txt, the words that words.txt has twice and all its letters
 
 Texts are written alike, so that spelling does not tell the classes apart: white space is one space, none before a
 sign, the first letter a capital, a full stop at the end. A text that two sets or both classes have is in none.
@@ -143,6 +145,22 @@ def ucm(folder):
             yield sentence["raw"], folder / "images" / image["filename"], "ucm " + image["filename"]
 
 
+def write_bert(out, texts):
+    """A vocabulary of whole words, and of letters for the others; the shape is BERT-tiny's (Turc et al. 2019)."""
+    counts = {}
+    for text in texts:
+        for word in re.findall(r"[a-z0-9]+|[^\sa-z0-9]", text.lower()):
+            counts[word] = counts.get(word, 0) + 1
+    letters = sorted({letter for word in counts for letter in word})
+    words = sorted(word for word, count in counts.items() if count >= 2 and len(word) > 1)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *("##" + letter for letter in letters), *words]
+    (out / "bert").mkdir(exist_ok=True)
+    (out / "bert" / "vocab.txt").write_text("".join(piece + "\n" for piece in pieces))
+    model = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 2,
+             "max_position_embeddings": 128}
+    (out / "bert.json").write_text(json.dumps({"model": model, "tokenizer": "bert"}, indent=2) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -227,7 +245,9 @@ def main():
             print(f"{name}: " + ", ".join(f"{kind} {count} of {len(of)}" for kind, (count, of) in sorted(by_source.items())),
                   file=sys.stderr)
         if part == "train":
-            (options.out / "words.txt").write_text("".join(entry["text"] + "\n" for entry in sets[part] + pools[part]))
+            texts = [entry["text"] for entry in sets[part] + pools[part]]
+            (options.out / "words.txt").write_text("".join(text + "\n" for text in texts))
+            write_bert(options.out, texts)
 
 
 if __name__ == "__main__":
