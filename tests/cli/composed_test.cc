@@ -83,7 +83,7 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
   EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("50 resamples of the references"));
   std::vector<std::string> methods;
   for (const Json& result : answer["results"]) methods.push_back(result["method"].get<std::string>());
-  EXPECT_THAT(methods, ElementsAre("reference", "text", "sum", "slerp", "direction"));
+  EXPECT_THAT(methods, ElementsAre("reference", "text", "sum", "raw-sum", "slerp", "direction"));
   for (const Json& result : answer["results"]) {
     EXPECT_EQ(result["of"], "all");
     EXPECT_EQ(result["queries"], 3);
@@ -98,10 +98,10 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
   // The reference alone finds itself.
   EXPECT_EQ(answer["results"][0]["figures"]["reference1"]["value"], 1.0);
   EXPECT_EQ(answer["results"][0]["figures"]["r1"]["value"], 0.0);
-  EXPECT_EQ(answer["comparisons"].size(), 10U);
+  EXPECT_EQ(answer["comparisons"].size(), 15U);
   const auto lines = read_file(folder_ / "run/composed.jsonl");
   ASSERT_TRUE(lines);
-  EXPECT_EQ(std::ranges::count(*lines, '\n'), 5 * 6);  // methods x asked texts
+  EXPECT_EQ(std::ranges::count(*lines, '\n'), 6 * 6);  // methods x asked texts
 
   const Outcome table =
       run({"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--resamples", "50"});

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/conform.h"
@@ -229,6 +230,13 @@ TEST(Encoder, RowsDoNotDependOnBatchOrPadding) {
     }
     EXPECT_NEAR(length, 1, 1e-5);
   }
+  // Raw rows point where the others do, and are not of length 1.
+  ASSERT_NE((*encoder)->raw_rows(), nullptr);
+  Matrix<float> raw = (*encoder)->raw_rows()->raw_image_rows(pictures).value();
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_GT(std::abs(normalize_row(raw.row(i)) - 1), 0.01);
+    for (int64_t c = 0; c < together.columns(); ++c) EXPECT_NEAR(raw(i, c), together(i, c), 1e-5);
+  }
   // Texts cut to their end tokens give what the padded ones gave the reference.
   const std::vector<float> expected = io->find("text_embeds")->to_floats().value();
   std::vector<TokenizedText> texts(4);
@@ -241,6 +249,11 @@ TEST(Encoder, RowsDoNotDependOnBatchOrPadding) {
   const Matrix<float> rows = (*encoder)->encode_texts(texts).value();
   for (int64_t i = 0; i < 4; ++i) {
     for (int64_t c = 0; c < rows.columns(); ++c) EXPECT_NEAR(rows(i, c), expected[i * 24 + c], 1e-4);
+  }
+  Matrix<float> raw_texts = (*encoder)->raw_rows()->raw_text_rows(texts).value();
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_GT(std::abs(normalize_row(raw_texts.row(i)) - 1), 0.01);
+    for (int64_t c = 0; c < rows.columns(); ++c) EXPECT_NEAR(raw_texts(i, c), rows(i, c), 1e-5);
   }
 }
 

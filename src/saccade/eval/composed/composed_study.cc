@@ -46,33 +46,6 @@ std::vector<double> tried_weights(ComposeBy method) {
   return weights;
 }
 
-// [asked, dim]: the rows of the queries by one method.
-Result<Matrix<float>> query_rows(ComposeBy method, double weight, const Matrix<float>& pictures,
-                                 const Matrix<float>& texts, const Matrix<float>& was, ThreadPool& pool) {
-  Matrix<float> rows(texts.rows(), texts.columns());
-  if (method == ComposeBy::kReference || method == ComposeBy::kText) {
-    std::ranges::copy((method == ComposeBy::kReference ? pictures : texts).values(), rows.data());
-    return rows;
-  }
-  const Compose compose = *compose_of(method);
-  const ComposeWeights weights =
-      method == ComposeBy::kSum ? ComposeWeights() : compose_weights(compose, weight);
-  std::vector<Status> failed(static_cast<size_t>(rows.rows()));
-  pool.parallel_for(rows.rows(), 64, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const auto row = compose_rows(compose, weights, pictures.row(r), texts.row(r), was.row(r));
-      if (row) {
-        std::ranges::copy(*row, rows.row(r).begin());
-      } else {
-        failed[static_cast<size_t>(r)] = fail(row.error());
-      }
-    }
-  });
-  for (size_t r = 0; r < failed.size(); ++r)
-    SACCADE_TRY(std::move(failed[r]).in(fmt::format("asked text {}", r)));
-  return rows;
-}
-
 Matrix<float> select(MatrixView<const float> rows, std::span<const int64_t> which) {
   Matrix<float> some(std::ssize(which), rows.columns());
   for (size_t i = 0; i < which.size(); ++i) {
@@ -81,13 +54,56 @@ Matrix<float> select(MatrixView<const float> rows, std::span<const int64_t> whic
   return some;
 }
 
+// [asked, dim]: of each the sum of its texts' rows, of length 1 where `unit`.
+Matrix<float> asked_rows(const ComposedTask& task,
+                         const std::unordered_map<std::string_view, int64_t>& numbers,
+                         MatrixView<const float> rows, bool unit) {
+  Matrix<float> all(std::ssize(task.asked), rows.columns());
+  for (size_t a = 0; a < task.asked.size(); ++a) {
+    const std::vector<std::string>& texts = task.asked[a].texts;
+    const auto row = all.row(static_cast<int64_t>(a));
+    std::ranges::copy(rows.row(numbers.at(texts.front())), row.begin());
+    if (texts.size() < 2) continue;
+    for (size_t t = 1; t < texts.size(); ++t) {
+      const auto other = rows.row(numbers.at(texts[t]));
+      for (size_t i = 0; i < row.size(); ++i) row[i] += other[i];
+    }
+    for (float& value : row) value /= static_cast<float>(texts.size());
+    if (unit) normalize_row(row);
+  }
+  return all;
+}
+
+// An encoder whose rows are those before they are brought to length 1, under a fingerprint of their own.
+class RawEncoder : public Encoder {
+ public:
+  RawEncoder(Encoder& encoder, RawRows& raw) : encoder_(encoder), raw_(raw), info_(encoder.info()) {
+    info_.fingerprint += " raw";
+  }
+  const EncoderInfo& info() const override { return info_; }
+  const Preprocessing& preprocessing() const override { return encoder_.preprocessing(); }
+  const Tokenizer* tokenizer() const override { return encoder_.tokenizer(); }
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    return raw_.raw_image_rows(pixels);
+  }
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    return raw_.raw_text_rows(texts);
+  }
+
+ private:
+  Encoder& encoder_;
+  RawRows& raw_;
+  EncoderInfo info_;
+};
+
 }  // namespace
 
 std::span<const EnumWord<ComposeBy>> enum_words(ComposeBy) {
-  static constexpr std::array<EnumWord<ComposeBy>, 6> kWords{
+  static constexpr std::array<EnumWord<ComposeBy>, 7> kWords{
       {{ComposeBy::kReference, "reference", "the reference's row alone"},
        {ComposeBy::kText, "text", "the text's row alone"},
        {ComposeBy::kSum, "sum", "the sum of both rows"},
+       {ComposeBy::kRawSum, "raw-sum", "the sum of both rows before they are brought to length 1"},
        {ComposeBy::kWeightedSum, "weighted-sum", "the weighted sum of both rows"},
        {ComposeBy::kSlerp, "slerp", "a point on the great circle between both rows"},
        {ComposeBy::kDirection, "direction",
@@ -203,31 +219,83 @@ Result<ComposedStudy::Parts> ComposedStudy::encode_parts(const EncodedContext& c
   const Matrix<float> rows = mean_rows(embedded.rows);
   const Matrix<float> pictures = mean_rows(context.pictures);
   Parts parts;
-  parts.texts = Matrix<float>(std::ssize(task.asked), rows.columns());
+  parts.texts = asked_rows(task, numbers, rows.view(), true);
   std::vector<int64_t> references;
-  for (size_t a = 0; a < task.asked.size(); ++a) {
-    const ComposedTask::Asked& asked = task.asked[a];
+  for (const ComposedTask::Asked& asked : task.asked) {
     references.push_back(task.queries[static_cast<size_t>(asked.query)].reference);
-    const auto row = parts.texts.row(static_cast<int64_t>(a));
-    std::ranges::copy(rows.row(numbers.at(asked.texts.front())), row.begin());
-    if (asked.texts.size() < 2) continue;
-    for (size_t t = 1; t < asked.texts.size(); ++t) {
-      const auto other = rows.row(numbers.at(asked.texts[t]));
-      for (size_t i = 0; i < row.size(); ++i) row[i] += other[i];
-    }
-    normalize_row(row);
   }
   parts.pictures = select(pictures.view(), references);
   parts.was = select(rows.view(), was);
+  SACCADE_TRY(encode_raw_parts(context, task, parts).in("raw rows"));
   return parts;
+}
+
+Status ComposedStudy::encode_raw_parts(const EncodedContext& context, const ComposedTask& task,
+                                       Parts& parts) const {
+  const std::vector<ComposeBy> asked_for = methods();
+  if (std::ranges::find(asked_for, ComposeBy::kRawSum) == asked_for.end()) return {};
+  RawRows* raw_rows = context.encoder.raw_rows();
+  if (raw_rows == nullptr) {
+    if (options_.methods.empty()) return {};
+    return fail(ErrorCode::kUnsupported, "this checkpoint's rows have no length but 1: no --method raw-sum");
+  }
+  RawEncoder raw(context.encoder, *raw_rows);
+  // Each reference once.
+  std::vector<ImageRef> pictures;
+  std::unordered_map<int64_t, int64_t> places;
+  std::vector<int64_t> references;
+  std::vector<std::string_view> texts;
+  std::unordered_map<std::string_view, int64_t> numbers;
+  for (const ComposedTask::Asked& asked : task.asked) {
+    const int64_t reference = task.queries[static_cast<size_t>(asked.query)].reference;
+    const auto [place, fresh] = places.try_emplace(reference, std::ssize(pictures));
+    if (fresh) pictures.push_back(task.pictures[static_cast<size_t>(reference)].image);
+    references.push_back(place->second);
+    for (const std::string& text : asked.texts) {
+      if (numbers.try_emplace(text, std::ssize(texts)).second) texts.push_back(text);
+    }
+  }
+  SACCADE_ASSIGN(const EmbeddedPictures embedded, embed_pictures(raw, pictures, context.embed, context.pool));
+  if (!embedded.failed.empty()) return fail(embedded.failed.front().second);
+  const EncodedContext as_raw{context, raw, context.pictures, context.embed};
+  SACCADE_ASSIGN(const EmbeddedTexts said, embed_study_texts(as_raw, texts));
+  parts.raw_pictures = select(embedded.rows.sets.rows.view(), references);
+  parts.raw_texts = asked_rows(task, numbers, said.rows.sets.rows.view(), false);
+  return {};
+}
+
+Result<Matrix<float>> ComposedStudy::query_rows(ComposeBy method, double weight, const Parts& parts,
+                                                ThreadPool& pool) {
+  if (method == ComposeBy::kReference) return parts.pictures.copy();
+  if (method == ComposeBy::kText) return parts.texts.copy();
+  const bool raw = method == ComposeBy::kRawSum;
+  const Matrix<float>& pictures = raw ? parts.raw_pictures : parts.pictures;
+  const Matrix<float>& texts = raw ? parts.raw_texts : parts.texts;
+  const Compose compose = compose_of(method).value_or(Compose::kSum);
+  const ComposeWeights weights = has_weight(method) ? compose_weights(compose, weight) : ComposeWeights();
+  Matrix<float> rows(texts.rows(), texts.columns());
+  std::vector<Status> failed(static_cast<size_t>(rows.rows()));
+  pool.parallel_for(rows.rows(), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const auto row = compose_rows(compose, weights, pictures.row(r), texts.row(r), parts.was.row(r));
+      if (row) {
+        std::ranges::copy(*row, rows.row(r).begin());
+      } else {
+        failed[static_cast<size_t>(r)] = fail(row.error());
+      }
+    }
+  });
+  for (size_t r = 0; r < failed.size(); ++r) {
+    SACCADE_TRY(std::move(failed[r]).in(fmt::format("asked text {}", r)));
+  }
+  return rows;
 }
 
 Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
                              MatrixView<const float> pictures, ComposeBy method) {
   Chosen best{.model = context.model.name, .method = method, .weight = 0, .r10 = -1};
   for (const double weight : tried_weights(method)) {
-    SACCADE_ASSIGN(const Matrix<float> rows,
-                   query_rows(method, weight, parts.pictures, parts.texts, parts.was, context.pool));
+    SACCADE_ASSIGN(const Matrix<float> rows, query_rows(method, weight, parts, context.pool));
     SACCADE_ASSIGN(const auto answers,
                    rank_composed(task, rows.view(), pictures, options_.ties, 1, context.pool));
     if (const double r10 = recall_at(task, answers, kChosenBy); r10 > best.r10) {
@@ -258,6 +326,7 @@ Status ComposedStudy::measure(const EncodedContext& context) {
   SACCADE_ASSIGN(const Parts parts, encode_parts(context, task, cut));
   const Matrix<float> pictures = mean_rows(context.pictures);
   for (const ComposeBy method : methods()) {
+    if (method == ComposeBy::kRawSum && parts.raw_texts.rows() == 0) continue;
     if (chooses(context.dataset)) {
       if (has_weight(method)) SACCADE_TRY(choose(context, task, parts, pictures.view(), method));
       continue;
@@ -271,8 +340,8 @@ Status ComposedStudy::measure(const EncodedContext& context) {
       outcome.weight = weight;
       outcome.weight_from = std::move(from);
     }
-    SACCADE_ASSIGN(const Matrix<float> rows, query_rows(method, outcome.weight.value_or(0), parts.pictures,
-                                                        parts.texts, parts.was, context.pool));
+    SACCADE_ASSIGN(const Matrix<float> rows,
+                   query_rows(method, outcome.weight.value_or(0), parts, context.pool));
     SACCADE_TRY(add_outcome(context, rows.view(), pictures.view(), std::move(outcome)).in(word_of(method)));
   }
   return {};

@@ -21,8 +21,9 @@
 
 namespace saccade {
 
-// How a query's row is made. The first three have nothing to choose.
-enum class ComposeBy { kReference, kText, kSum, kWeightedSum, kSlerp, kDirection };
+// How a query's row is made. The first four have nothing to choose. kRawSum adds the rows before they are brought to length
+// 1 (RawRows), as BGE-VL's published CLIP checkpoints do.
+enum class ComposeBy { kReference, kText, kSum, kRawSum, kWeightedSum, kSlerp, kDirection };
 std::span<const EnumWord<ComposeBy>> enum_words(ComposeBy);
 
 struct ComposedOptions {
@@ -67,11 +68,14 @@ class ComposedStudy : public Study {
     std::optional<ComposedTask> task;
     std::vector<Outcome> outcomes;
   };
-  // What a query's row is made of: [asked, dim] each; `was` of direction.
+  // What a query's row is made of: [asked, dim] each; `was` of direction; the raw ones, of raw-sum, are empty where the
+  // encoder has none.
   struct Parts {
     Matrix<float> pictures;
     Matrix<float> texts;
     Matrix<float> was;
+    Matrix<float> raw_pictures;
+    Matrix<float> raw_texts;
   };
   struct Chosen {
     std::string model;
@@ -84,6 +88,10 @@ class ComposedStudy : public Study {
   [[nodiscard]] std::vector<ComposeBy> methods() const;
   [[nodiscard]] std::pair<double, std::string> weight_of(ComposeBy method, const std::string& model) const;
   Result<Parts> encode_parts(const EncodedContext& context, const ComposedTask& task, CutTexts& cut) const;
+  // Fills the raw rows, where they are asked for and there are such.
+  Status encode_raw_parts(const EncodedContext& context, const ComposedTask& task, Parts& parts) const;
+  [[nodiscard]] static Result<Matrix<float>> query_rows(ComposeBy method, double weight, const Parts& parts,
+                                                        ThreadPool& pool);
   Status choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
                 MatrixView<const float> pictures, ComposeBy method);
   Status add_outcome(const StudyContext& context, MatrixView<const float> asked,
