@@ -49,6 +49,7 @@ using Parser = http::request_parser<http::string_body>;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr int kReadingThreads = 2;  // they wait for sockets and parse headers
 constexpr size_t kSlice = size_t{64} << 10;
+// In what follows nothing but names and numbers stands beside a co_await: g++ 12 destroys temporaries there twice.
 // How long, and for how much, a connection is read after a refusal: closed at once, it would be reset, and the client
 // might never see the answer.
 constexpr double kLingerSeconds = 2;
@@ -138,9 +139,8 @@ std::string head_of(const HttpResponse& response, int64_t bytes, bool keep_alive
   return head;
 }
 
-// What a request that cannot be read is answered with; 0: nothing, the client has gone.
+// What a request that cannot be read is answered with; 0: nothing, the client has gone, or was too slow and is closed.
 int status_of(const boost::system::error_code& error) {
-  if (error == beast::error::timeout) return 408;
   if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
   if (error == http::error::body_limit) return 413;
   if (error == http::error::bad_transfer_encoding) return 501;
@@ -168,7 +168,7 @@ struct HttpServer::State {
   awaitable<bool> write(Connection& connection, const HttpResponse& response, bool keep_alive, bool head_only,
                         const std::string& id);
   awaitable<void> refuse_and_close(Connection& connection, const HttpRequest& request, int status,
-                                   std::string message);
+                                   const std::string& message);
   HttpResponse work(const HttpRequest& request, Clock::time_point arrived);
   void stop();
 
@@ -263,29 +263,27 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   stream.expires_after(duration(options.header_seconds));
   const auto [header_error, header_read] = co_await http::async_read_header(stream, buffer, parser, kAwait);
   if (header_error) {
-    if (const int status = status_of(header_error); status != 0) {
-      co_await refuse_and_close(connection, request, status,
-                                status == 408 ? "no whole header in time"
-                                : status == 431
-                                    ? fmt::format("a header of more than {} bytes", options.header_bytes)
-                                    : "no HTTP request: " + header_error.message());
-    }
+    const int status = status_of(header_error);
+    std::string message = "no HTTP request: " + header_error.message();
+    if (status == 431) message = fmt::format("a header of more than {} bytes", options.header_bytes);
+    if (status != 0) co_await refuse_and_close(connection, request, status, message);
     co_return false;
   }
   const auto arrived = Clock::now();
-  const auto& message = parser.get();
-  request.method = std::string(message.method_string());
-  for (const auto& field : message) {
+  const auto& head = parser.get();
+  request.method = std::string(head.method_string());
+  for (const auto& field : head) {
     std::string name(field.name_string());
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
     request.headers.emplace_back(std::move(name), std::string(field.value()));
   }
   if (const auto id = request.header("x-request-id"); id && usable_id(*id)) request.id = std::string(*id);
-  const std::string target(message.target());
+  const std::string target(head.target());
   const size_t question = std::min(target.find('?'), target.size());
   const auto path = decode_path(std::string_view(target).substr(0, question));
   if (!path || !path->starts_with('/')) {
-    co_await refuse_and_close(connection, request, 400, "the request's target is no path");
+    const std::string message = "the request's target is no path";
+    co_await refuse_and_close(connection, request, 400, message);
     co_return false;
   }
   request.path = *path;
@@ -294,9 +292,9 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   // Room for it, before its body is read.
   const auto length = parser.content_length();
   if (length && *length > static_cast<uint64_t>(options.body_bytes)) {
-    co_await refuse_and_close(
-        connection, request, 413,
-        fmt::format("a body of {} bytes, at most {} are taken", *length, options.body_bytes));
+    const std::string message =
+        fmt::format("a body of {} bytes, at most {} are taken", *length, options.body_bytes);
+    co_await refuse_and_close(connection, request, 413, message);
     co_return false;
   }
   const int64_t body_bytes = length             ? static_cast<int64_t>(*length)
@@ -306,7 +304,8 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   Held bytes_held;
   if (!Held::take(requests, 1, options.requests, request_held) ||
       !Held::take(bytes, body_bytes, options.bytes, bytes_held)) {
-    co_await refuse_and_close(connection, request, 429, "too much is asked at once: try again in a second");
+    const std::string message = "too much is asked at once: try again in a second";
+    co_await refuse_and_close(connection, request, 429, message);
     co_return false;
   }
   if (!co_await read_body(connection, buffer, parser, request)) co_return false;
@@ -319,9 +318,9 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   HttpResponse response;
   double queued = 0;
   co_await handle(request, response, arrived, queued);
-  bool written = false;
   const bool again = keep_alive && !stopping;
-  written = co_await write(connection, response, again, request.method == "HEAD", request.id);
+  const bool head_only = request.method == "HEAD";
+  const bool written = co_await write(connection, response, again, head_only, request.id);
   if (observe) {
     const int64_t sent = response.file ? response.file->bytes : static_cast<int64_t>(response.body.size());
     observe({request.method, request.path, request.id, request.peer, response.status, sent,
@@ -341,13 +340,10 @@ awaitable<bool> HttpServer::State::read_body(Connection& connection, beast::flat
   }
   const auto [error, got] = co_await http::async_read(stream, buffer, parser, kAwait);
   if (!error) co_return true;
-  if (const int status = status_of(error); status != 0) {
-    co_await refuse_and_close(connection, request, status,
-                              status == 408 ? "no whole body in time"
-                              : status == 413
-                                  ? fmt::format("a body of more than {} bytes", options.body_bytes)
-                                  : "no HTTP body: " + error.message());
-  }
+  const int status = status_of(error);
+  std::string message = "no HTTP body: " + error.message();
+  if (status == 413) message = fmt::format("a body of more than {} bytes", options.body_bytes);
+  if (status != 0) co_await refuse_and_close(connection, request, status, message);
   co_return false;
 }
 
@@ -424,12 +420,14 @@ awaitable<bool> HttpServer::State::write(Connection& connection, const HttpRespo
 }
 
 awaitable<void> HttpServer::State::refuse_and_close(Connection& connection, const HttpRequest& request,
-                                                    int status, std::string message) {
+                                                    int status, const std::string& message) {
   beast::tcp_stream& stream = connection.stream;
   HttpResponse response = refuse(request, status, message);
   if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", "1");
   const auto started = Clock::now();
-  if (!co_await write(connection, response, false, request.method == "HEAD", request.id)) co_return;
+  const bool head_only = request.method == "HEAD";
+  const bool written = co_await write(connection, response, false, head_only, request.id);
+  if (!written) co_return;
   if (observe) {
     observe({request.method, request.path, request.id, request.peer, response.status,
              static_cast<int64_t>(response.body.size()), seconds_since(started), 0});

@@ -267,8 +267,8 @@ TEST_F(Server, SlowClientsAreEndedAndHoldNothingUp) {
   reader.send(request("GET", "/large"));
   Client good(port());
   EXPECT_EQ(good.exchange(request("GET", "/good")).status, 200);
-  EXPECT_EQ(header.read().status, 408);
-  EXPECT_EQ(body.read().status, 408);
+  EXPECT_TRUE(header.closed(5000));
+  EXPECT_TRUE(body.closed(5000));
   EXPECT_TRUE(idle.closed(5000));
   for (int i = 0; i < 500 && server_->connections() > 1; ++i) std::this_thread::sleep_for(10ms);
   EXPECT_LE(server_->connections(), 1);  // the good one may still be within its idle time

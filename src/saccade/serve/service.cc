@@ -75,8 +75,6 @@ std::string_view code_of(int status) {
       return "not_found";
     case 405:
       return "method_not_allowed";
-    case 408:
-      return "timeout";
     case 413:
       return "limit";
     case 429:
