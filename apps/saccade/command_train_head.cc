@@ -207,13 +207,22 @@ void add_data_options(CLI::App& command, HeadArguments& arguments) {
   arguments.image_option =
       add_choice(
           command, "--image-states", arguments.image_states,
-          "what heads read of pictures: the encoder's rows, a Q-Former's queries, or these as projected by "
-          "the checkpoint")
-          ->default_str("queries where there are any");
+          "what heads read of pictures: the encoder's rows, what the checkpoint projects into them, a Q-Former's "
+          "queries, or these as projected by the checkpoint; the vision tower's states are for --train-qformer")
+          ->default_str("rows; of BLIP-2 beside a T5 queries");
   arguments.text_option =
-      add_choice(command, "--text-states", arguments.text_states,
-                 "what heads read of texts: the encoder's rows, or the states of their tokens")
-          ->default_str("tokens where there are any");
+      add_choice(
+          command, "--text-states", arguments.text_states,
+          "what heads read of texts: the encoder's rows, what the checkpoint projects into them, or the "
+          "states of their tokens")
+          ->default_str("rows; of BLIP-2 beside a T5 tokens");
+  CLI::Option* qformer = command.add_flag("--train-qformer", options.train_qformer,
+                                          "train a copy of BLIP-2's Q-Former with the head, which keeps it");
+  command
+      .add_option("--qformer-rate", options.qformer_rate, "highest learning rate of a Q-Former's own weights")
+      ->transform(real_number(1e-9, 1))
+      ->needs(qformer)
+      ->capture_default_str();
   add_choice(command, "--pooling", options.pooling,
              "how several states become one: their mean, the largest of each column, the first or the last");
   auto* cache = command.add_option(
@@ -277,7 +286,8 @@ void add_sweep_options(CLI::App& command, HeadArguments& arguments) {
   list(command.add_option("--seeds", options.seeds, "seeds to sweep over"))
       ->transform(whole_number(0))
       ->default_str("1 2 3");
-  for (const char* single : {"--kind", "--pairs", "--width", "--hidden-width", "--seed", "--against"}) {
+  for (const char* single :
+       {"--train-qformer", "--kind", "--pairs", "--width", "--hidden-width", "--seed", "--against"}) {
     command.get_option(single)->excludes(sweep);
   }
 }

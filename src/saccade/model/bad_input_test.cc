@@ -375,7 +375,10 @@ std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_ans
     answers.emplace_back([=](auto texts) { return error(late->encode_text_rows(texts)); });
   }
   if (FrozenFeatures* frozen = encoder.frozen_features()) {
-    answers.emplace_back([=](auto texts) { return error(frozen->text_features(texts)); });
+    for (const auto state : {FrozenFeatures::TextState::kPooled, FrozenFeatures::TextState::kTokens}) {
+      if (frozen->text_width(state) == 0) continue;
+      answers.emplace_back([=](auto texts) { return error(frozen->text_features(texts, state)); });
+    }
   }
   if (TextClassifier* classifier = encoder.text_classifier()) {
     answers.emplace_back([=](auto texts) { return error(classifier->classify_texts(texts)); });
@@ -441,8 +444,10 @@ TEST_P(EveryFamily, NamesAPictureWhoseAnswerIsNotANumber) {
     is_named(late->encode_image_rows(pixels.view()), "picture");
   }
   if (FrozenFeatures* frozen = (*encoder)->frozen_features()) {
-    is_named(frozen->image_features(pixels.view(), FrozenFeatures::ImageState::kQueries), "picture");
-    is_named(frozen->image_features(pixels.view(), FrozenFeatures::ImageState::kProjected), "picture");
+    using State = FrozenFeatures::ImageState;
+    for (const State state : {State::kPooled, State::kQueries, State::kProjected, State::kVision}) {
+      if (frozen->image_width(state) > 0) is_named(frozen->image_features(pixels.view(), state), "picture");
+    }
   }
   if (PairScorer* scorer = (*encoder)->pair_scorer()) {
     const std::vector<TokenizedText> texts(2, (*encoder)->tokenizer()->encode("a photo", info.context));

@@ -91,13 +91,13 @@ class CheckedEncoder : public Encoder,
 
   FrozenFeatures* frozen_features() override { return frozen_ == nullptr ? nullptr : this; }
   int64_t image_width(ImageState state) const override { return frozen_->image_width(state); }
-  int64_t image_rows() const override { return frozen_->image_rows(); }
-  int64_t text_width() const override { return frozen_->text_width(); }
+  int64_t image_rows(ImageState state) const override { return frozen_->image_rows(state); }
+  int64_t text_width(TextState state) const override { return frozen_->text_width(state); }
   Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
     return checked(frozen_->image_features(pixels, state), Input::kPicture);
   }
-  Result<RowSets> text_features(std::span<const TokenizedText> texts) override {
-    return checked(frozen_->text_features(texts), Input::kText);
+  Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override {
+    return checked(frozen_->text_features(texts, state), Input::kText);
   }
 
   TextClassifier* text_classifier() override { return classifier_ == nullptr ? nullptr : this; }

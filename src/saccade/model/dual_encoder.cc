@@ -4,6 +4,28 @@ namespace saccade {
 
 using nn::Tensor;
 
+template <typename Body>
+Status DualEncoder::for_image_states(MatrixView<const float> pixels, const Body& body) {
+  SACCADE_TRY(check_pictures(pixels, parts_.info));
+  return run_alone(mutex_, [&] {
+    for_pictures(pixels, parts_, shape_.image_tokens,
+                 [&](int64_t first, const Tensor& piece) { body(first, image_states(piece, nullptr)); });
+  });
+}
+
+template <typename Body>
+Status DualEncoder::for_text_states(std::span<const TokenizedText> texts, const Body& body) {
+  SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
+  const TextBatching batching{
+      .workspace = parts_.workspace.get(), .at_once = parts_.tokens_at_once, .padded_to = shape_.padded_to};
+  return run_alone(mutex_, [&] {
+    for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
+      const Tensor mask = shape_.masked ? batch.mask : Tensor();
+      body(batch, text_states(batch.ids, mask, nullptr));
+    }
+  });
+}
+
 Result<Matrix<float>> DualEncoder::encode_images(MatrixView<const float> pixels) {
   return picture_rows(pixels, true);
 }
@@ -13,30 +35,38 @@ Result<Matrix<float>> DualEncoder::encode_texts(std::span<const TokenizedText> t
 }
 
 Result<Matrix<float>> DualEncoder::picture_rows(MatrixView<const float> pixels, bool unit) {
-  SACCADE_TRY(check_pictures(pixels, parts_.info));
   Matrix<float> rows(pixels.rows(), parts_.info.dim);
-  SACCADE_TRY(run_alone(mutex_, [&] {
-    for_pictures(pixels, parts_, shape_.image_tokens, [&](int64_t first, const Tensor& piece) {
-      const Tensor raw = image_rows(piece, nullptr);
-      store_rows(unit ? nn::normalize_rows(raw) : raw, first, rows);
-    });
+  SACCADE_TRY(for_image_states(pixels, [&](int64_t first, const Tensor& states) {
+    const Tensor raw = project_images(states);
+    store_rows(unit ? nn::normalize_rows(raw) : raw, first, rows);
   }));
   return rows;
 }
 
 Result<Matrix<float>> DualEncoder::sentence_rows(std::span<const TokenizedText> texts, bool unit) {
-  SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
   Matrix<float> rows(static_cast<int64_t>(texts.size()), parts_.info.dim);
-  const TextBatching batching{
-      .workspace = parts_.workspace.get(), .at_once = parts_.tokens_at_once, .padded_to = shape_.padded_to};
-  SACCADE_TRY(run_alone(mutex_, [&] {
-    for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
-      const Tensor mask = shape_.masked ? batch.mask : Tensor();
-      const Tensor raw = text_rows(batch.ids, mask, nullptr);
-      store_rows(unit ? nn::normalize_rows(raw) : raw, batch.items, rows);
-    }
+  SACCADE_TRY(for_text_states(texts, [&](const TextBatch& batch, const Tensor& states) {
+    const Tensor raw = project_texts(states);
+    store_rows(unit ? nn::normalize_rows(raw) : raw, batch.items, rows);
   }));
   return rows;
+}
+
+Result<RowSets> DualEncoder::image_features(MatrixView<const float> pixels, ImageState state) {
+  SACCADE_TRY(check_state(image_width(state), parts_.info));
+  RowSets sets = equal_row_sets(pixels.rows(), 1, shape_.image_states);
+  SACCADE_TRY(for_image_states(
+      pixels, [&](int64_t first, const Tensor& states) { store_rows(states, first, sets.rows); }));
+  return sets;
+}
+
+Result<RowSets> DualEncoder::text_features(std::span<const TokenizedText> texts, TextState state) {
+  SACCADE_TRY(check_state(text_width(state), parts_.info));
+  RowSets sets = equal_row_sets(static_cast<int64_t>(texts.size()), 1, shape_.text_states);
+  SACCADE_TRY(for_text_states(texts, [&](const TextBatch& batch, const Tensor& states) {
+    store_rows(states, batch.items, sets.rows);
+  }));
+  return sets;
 }
 
 Result<nn::TensorMap> DualEncoder::answers(const nn::TensorMap& inputs) {
@@ -47,15 +77,15 @@ Result<nn::TensorMap> DualEncoder::answers(const nn::TensorMap& inputs) {
   nn::TensorMap result;
   TowerTrace trace;
   if (pixels.defined()) {
-    result["image_embeds"] = nn::normalize_rows(image_rows(pixels, nullptr));
-    (void)image_rows(pixels, &trace);
+    result["image_embeds"] = nn::normalize_rows(project_images(image_states(pixels, nullptr)));
+    (void)image_states(pixels, &trace);
     result["vision_hidden_1"] = trace.hidden_1;
     result["vision_last_hidden_state"] = trace.last_hidden_state;
   }
   if (texts.ids.defined()) {
     SACCADE_TRY(check_reference_texts(texts));
-    result["text_embeds"] = nn::normalize_rows(text_rows(texts.ids, texts.mask, nullptr));
-    (void)text_rows(texts.ids, texts.mask, &trace);
+    result["text_embeds"] = nn::normalize_rows(project_texts(text_states(texts.ids, texts.mask, nullptr)));
+    (void)text_states(texts.ids, texts.mask, &trace);
     result["text_hidden_1"] = trace.hidden_1;
     result["text_last_hidden_state"] = trace.last_hidden_state;
   }

@@ -1,6 +1,6 @@
 // The encoder of every family that gives a picture one row and a text one row: batching, lengths, conformance
-// answers. A family adds its two towers and how its
-// logits follow from cosines. For the module's own files.
+// answers, features for heads. A family adds its two towers, the projections behind them, and how its logits
+// follow from cosines. For the module's own files.
 #pragma once
 
 #include <mutex>
@@ -16,11 +16,13 @@ struct DualShape {
   int64_t image_tokens = 1;  // what one picture costs, in tokens of a tower of transformer blocks
   int64_t vocabulary = 0;
   int64_t pad_id = 0;
-  int64_t padded_to = 0;  // every text is filled up to this length; 0: to the longest of its batch
-  bool masked = true;     // false: what follows a text's end is never looked at, so that no mask is needed
+  int64_t padded_to = 0;     // every text is filled up to this length; 0: to the longest of its batch
+  bool masked = true;        // false: what follows a text's end is never looked at, so that no mask is needed
+  int64_t image_states = 0;  // widths of what the towers give
+  int64_t text_states = 0;
 };
 
-class DualEncoder : public Architecture {
+class DualEncoder : public Architecture, public FrozenFeatures {
  public:
   const EncoderInfo& info() const override { return parts_.info; }
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
@@ -33,14 +35,28 @@ class DualEncoder : public Architecture {
   // shortcuts of the last block.
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override;
 
+  FrozenFeatures* frozen_features() override { return this; }
+  int64_t image_width(ImageState state) const override {
+    return state == ImageState::kPooled ? shape_.image_states : 0;
+  }
+  int64_t image_rows(ImageState state) const override { return state == ImageState::kPooled ? 1 : 0; }
+  int64_t text_width(TextState state) const override {
+    return state == TextState::kPooled ? shape_.text_states : 0;
+  }
+  Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override;
+  Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override;
+
  protected:
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
-  // pixels: [n, 3, height, width] float32 -> [n, dim], not normalized. Fills `trace` where it is given.
-  virtual nn::Tensor image_rows(const nn::Tensor& pixels, TowerTrace* trace) const = 0;
-  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves
-  // a token out, or undefined -> [n, dim], not normalized.
-  virtual nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& mask, TowerTrace* trace) const = 0;
+  // pixels: [n, 3, height, width] float32 -> [n, image_states], what is projected. Fills `trace` where it is
+  // given.
+  virtual nn::Tensor image_states(const nn::Tensor& pixels, TowerTrace* trace) const = 0;
+  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves a token out, or undefined -> [n, text_states].
+  virtual nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, TowerTrace* trace) const = 0;
+  // States to [n, dim], not normalized; a tower that ends in that width needs none.
+  virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
+  virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
   // cosines: of any shape.
   virtual nn::Tensor logits(const nn::Tensor& cosines) const = 0;
   // The pixels of a reference's inputs, undefined without any; what a family asks of its texts.
@@ -51,6 +67,11 @@ class DualEncoder : public Architecture {
   [[nodiscard]] const EncoderParts& parts() const { return parts_; }
 
  private:
+  // body(first, states) over pieces of the pictures; body(batch, states) over batches of the texts.
+  template <typename Body>
+  Status for_image_states(MatrixView<const float> pixels, const Body& body);
+  template <typename Body>
+  Status for_text_states(std::span<const TokenizedText> texts, const Body& body);
   class Raw : public RawRows {
    public:
     explicit Raw(DualEncoder& encoder) : encoder_(encoder) {}

@@ -90,23 +90,30 @@ class PairScorer {
                                                                std::span<const TokenizedText> texts) = 0;
 };
 
-// The capability of checkpoints with frozen towers: heads are trained on the towers' states. Their length is
-// left as it is.
+// The capability of encoders whose towers can be read before their last step: heads are trained on the towers'
+// states. Their length is left as it is. Which states there are differs: a width of 0 says that one is not.
 class FrozenFeatures {
  public:
   enum class ImageState {
+    kPooled,     // one row: what the checkpoint projects into its shared space
     kQueries,    // the states of a Q-Former's queries
     kProjected,  // the same, through the checkpoint's own projection into its language model's width
+    kVision,     // the states of the vision tower that the Q-Former asks
+  };
+  enum class TextState {
+    kPooled,  // one row: what the checkpoint projects into its shared space
+    kTokens,  // one row a token of the text, its end token included
   };
   virtual ~FrozenFeatures() = default;
   [[nodiscard]] virtual int64_t image_width(ImageState state) const = 0;
-  // How many rows every image has: one a query.
-  [[nodiscard]] virtual int64_t image_rows() const = 0;
-  [[nodiscard]] virtual int64_t text_width() const = 0;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Memory: a few hundred kilobytes an image.
+  // How many rows of such a state every image has.
+  [[nodiscard]] virtual int64_t image_rows(ImageState state) const = 0;
+  [[nodiscard]] virtual int64_t text_width(TextState state) const = 0;
+  // pixels: [n, 3 * height * width] as `preprocess` writes them. kUsage for a state that there is none of. Memory:
+  // the rows; of kVision one to two megabytes an image.
   [[nodiscard]] virtual Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) = 0;
-  // One row a token of the text, its end token included.
-  [[nodiscard]] virtual Result<RowSets> text_features(std::span<const TokenizedText> texts) = 0;
+  [[nodiscard]] virtual Result<RowSets> text_features(std::span<const TokenizedText> texts,
+                                                      TextState state) = 0;
 };
 
 // How much each token attended to each other one: [layers, heads, tokens, tokens]; a row's sum is 1.

@@ -37,6 +37,11 @@ Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info) {
   return fail(ErrorCode::kUsage, "pictures of {} values, this encoder takes {}", pixels.columns(), expected);
 }
 
+Status check_state(int64_t width, const EncoderInfo& info) {
+  if (width > 0) return {};
+  return fail(ErrorCode::kUsage, "a state that this encoder ({}) has none of", info.family);
+}
+
 Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts) {
   const int64_t height = parts.info.image_height;
   const int64_t width = parts.info.image_width;

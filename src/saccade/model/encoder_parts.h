@@ -104,6 +104,8 @@ RowSets equal_row_sets(int64_t n, int64_t each, int64_t width);
 RowSets token_row_sets(std::span<const TokenizedText> texts, int64_t width);
 // Writes the states [items, longest, width] of one batch to the rows of its texts.
 void store_token_rows(const nn::Tensor& states, const TextBatch& batch, RowSets& sets);
+// kUsage for a state that the encoder has none of: its width is 0.
+Status check_state(int64_t width, const EncoderInfo& info);
 // The mean of each item's rows, brought to length 1: [n, width]. rows: [n, each, width]; counted: undefined,
 // or [n, each], 0 leaves a row out.
 nn::Tensor mean_rows(const nn::Tensor& rows, const nn::Tensor& counted = {});

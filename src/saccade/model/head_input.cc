@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,15 +12,42 @@ namespace saccade {
 namespace {
 
 FrozenFeatures::ImageState state_of(ImageStates images) {
-  return images == ImageStates::kQueries ? FrozenFeatures::ImageState::kQueries
-                                         : FrozenFeatures::ImageState::kProjected;
+  using State = FrozenFeatures::ImageState;
+  switch (images) {
+    case ImageStates::kQueries:
+      return State::kQueries;
+    case ImageStates::kProjected:
+      return State::kProjected;
+    case ImageStates::kVision:
+      return State::kVision;
+    case ImageStates::kRows:
+    case ImageStates::kPooled:
+      break;
+  }
+  return State::kPooled;
 }
 
-Result<FrozenFeatures*> states_of(Encoder& encoder, std::string_view asked) {
+FrozenFeatures::TextState state_of(TextStates texts) {
+  return texts == TextStates::kTokens ? FrozenFeatures::TextState::kTokens
+                                      : FrozenFeatures::TextState::kPooled;
+}
+
+// The encoder's states of one kind; kUsage, naming those it has, where there are none.
+template <typename States>
+Result<FrozenFeatures*> states_of(Encoder& encoder, States asked) {
   FrozenFeatures* states = encoder.frozen_features();
-  if (states != nullptr) return states;
-  return fail(ErrorCode::kUsage, "the encoder ({}) gives no states of {}: it has rows", encoder.info().family,
-              asked);
+  const auto width_of = [&](States kind) {
+    if constexpr (std::is_same_v<States, ImageStates>) return states->image_width(state_of(kind));
+    if constexpr (std::is_same_v<States, TextStates>) return states->text_width(state_of(kind));
+  };
+  std::string known = "rows";
+  for (const EnumWord<States>& entry : enum_words(States{})) {
+    if (states == nullptr || entry.value == States::kRows || width_of(entry.value) == 0) continue;
+    if (entry.value == asked) return states;
+    known += fmt::format(", {}", entry.word);
+  }
+  return fail(ErrorCode::kUsage, "the encoder ({}) gives no states of {}: it has {}", encoder.info().family,
+              word_of(asked), known);
 }
 
 void pool_mean(const RowSets& sets, int64_t begin, int64_t end, std::span<float> out) {
@@ -42,15 +71,17 @@ void pool_max(const RowSets& sets, int64_t begin, int64_t end, std::span<float> 
 }  // namespace
 
 std::span<const EnumWord<ImageStates>> enum_words(ImageStates) {
-  static constexpr std::array<EnumWord<ImageStates>, 3> kWords{{{ImageStates::kRows, "rows"},
+  static constexpr std::array<EnumWord<ImageStates>, 5> kWords{{{ImageStates::kRows, "rows"},
+                                                                {ImageStates::kPooled, "pooled"},
                                                                 {ImageStates::kQueries, "queries"},
-                                                                {ImageStates::kProjected, "projected"}}};
+                                                                {ImageStates::kProjected, "projected"},
+                                                                {ImageStates::kVision, "vision"}}};
   return kWords;
 }
 
 std::span<const EnumWord<TextStates>> enum_words(TextStates) {
-  static constexpr std::array<EnumWord<TextStates>, 2> kWords{
-      {{TextStates::kRows, "rows"}, {TextStates::kTokens, "tokens"}}};
+  static constexpr std::array<EnumWord<TextStates>, 3> kWords{
+      {{TextStates::kRows, "rows"}, {TextStates::kPooled, "pooled"}, {TextStates::kTokens, "tokens"}}};
   return kWords;
 }
 
@@ -68,7 +99,7 @@ std::string describe(const HeadInput& input) {
 }
 
 HeadInput usual_head_input(Encoder& encoder) {
-  if (encoder.frozen_features() == nullptr) return {};
+  if (encoder.info().shared_space) return {};
   return {.images = ImageStates::kQueries, .texts = TextStates::kTokens};
 }
 
@@ -78,12 +109,13 @@ Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& inp
   }
   HeadInputWidths widths{encoder.info().dim, encoder.info().dim};
   if (input.images != ImageStates::kRows) {
-    SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, word_of(input.images)));
+    SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, input.images));
     widths.images = states->image_width(state_of(input.images));
+    if (input.images == ImageStates::kVision) widths.images *= states->image_rows(state_of(input.images));
   }
   if (input.texts != TextStates::kRows) {
-    SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, word_of(input.texts)));
-    widths.texts = states->text_width();
+    SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, input.texts));
+    widths.texts = states->text_width(state_of(input.texts));
   }
   return widths;
 }
@@ -91,17 +123,27 @@ Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& inp
 Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels) {
   if (input.images == ImageStates::kRows) return encoder.encode_images(pixels);
-  SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, word_of(input.images)));
+  SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, input.images));
   SACCADE_ASSIGN(const RowSets sets, states->image_features(pixels, state_of(input.images)));
+  if (input.images == ImageStates::kVision) {
+    Matrix<float> rows(pixels.rows(), states->image_rows(state_of(input.images)) * sets.rows.columns());
+    std::ranges::copy(sets.rows.values(), rows.data());
+    return rows;
+  }
   return pooled(sets, input.pooling);
 }
 
 Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,
                                       std::span<const TokenizedText> texts) {
   if (input.texts == TextStates::kRows) return encoder.encode_texts(texts);
-  SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, word_of(input.texts)));
-  SACCADE_ASSIGN(const RowSets sets, states->text_features(texts));
+  SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, input.texts));
+  SACCADE_ASSIGN(const RowSets sets, states->text_features(texts, state_of(input.texts)));
   return pooled(sets, input.pooling);
+}
+
+int64_t rows_at_once(int64_t width, int64_t most) {
+  constexpr int64_t kValues = int64_t{16} << 20;
+  return std::clamp<int64_t>(kValues / std::max<int64_t>(1, width), 1, most);
 }
 
 Matrix<float> pooled(const RowSets& sets, Pooling pooling) {

@@ -13,17 +13,20 @@
 namespace saccade {
 
 enum class ImageStates {
-  kRows,       // the encoder's own rows, of length 1
-  kQueries,    // the states of a Q-Former's queries (FrozenFeatures)
+  kRows,    // the encoder's own rows, of length 1
+  kPooled,  // what the checkpoint projects into its shared space, before it does (FrozenFeatures, as all below)
+  kQueries,    // the states of a Q-Former's queries
   kProjected,  // the same behind the checkpoint's own projection
+  kVision,     // the states of the vision tower that a Q-Former asks, side by side: for a head with its own
 };
-std::span<const EnumWord<ImageStates>> enum_words(ImageStates);  // "rows", "queries", "projected"
+std::span<const EnumWord<ImageStates>> enum_words(ImageStates);  // "rows", "pooled", "queries", ...
 
 enum class TextStates {
   kRows,    // the encoder's own rows, of length 1
-  kTokens,  // the states of a text's tokens (FrozenFeatures)
+  kPooled,  // what the checkpoint projects into its shared space, before it does
+  kTokens,  // the states of a text's tokens
 };
-std::span<const EnumWord<TextStates>> enum_words(TextStates);  // "rows", "tokens"
+std::span<const EnumWord<TextStates>> enum_words(TextStates);  // "rows", "pooled", "tokens"
 
 // How several states of an item become one row, column by column.
 enum class Pooling { kMean, kMax, kFirst, kLast };
@@ -39,7 +42,7 @@ struct HeadInput {
 // "queries and tokens, their mean": for messages, and to tell kept features apart.
 std::string describe(const HeadInput& input);
 
-// Queries and tokens where the encoder gives states, else its rows.
+// Queries and tokens where the encoder has no shared space (a Q-Former beside a language model), else its rows.
 HeadInput usual_head_input(Encoder& encoder);
 
 struct HeadInputWidths {
@@ -49,12 +52,15 @@ struct HeadInputWidths {
 // kUsage for states that the encoder does not give, and for one that reads texts only.
 Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& input);
 
-// One row an item, [n, width] as head_input_widths has it. Errors: the encoder's, and those above. What it
+// One row an item, [n, width] as head_input_widths has it: several states pooled, those of kVision side by side. Errors: the encoder's, and those above. What it
 // costs is what the encoder does.
 Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels);
 Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,
                                       std::span<const TokenizedText> texts);
+
+// How many rows of a width to work on at a time: 64 MB of them, at most `most`, at least 1.
+int64_t rows_at_once(int64_t width, int64_t most);
 
 // One row an item of all its rows: [n, width]; 0 for an item without any.
 Matrix<float> pooled(const RowSets& sets, Pooling pooling);

@@ -41,21 +41,22 @@ class PostNormAttentionOf {
 
 // norm1(x + output(attention of x over a memory)): queries
 // are made of x, keys and values of what another tower wrote.
-class PostNormCrossAttention {
+template <typename T>
+class PostNormCrossAttentionOf {
  public:
   // Of `names`: query, key, value, output, norm1. memory_width: of a row of the memory.
-  static Result<PostNormCrossAttention> make(ParameterSource& source, const std::string& prefix,
-                                             const BlockNames& names, const TransformerShape& shape,
-                                             int64_t memory_width);
+  static Result<PostNormCrossAttentionOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
+                                               const BlockNames& names, const TransformerShape& shape,
+                                               int64_t memory_width);
   // x: [batch, tokens, width] float32 (consumed when packed); memory: [batch, rows, memory_width] float32,
   // or [1, rows, memory_width]: one for all, worked through once.
-  [[nodiscard]] Tensor forward(Tensor x, const Tensor& memory, DType dtype) const;
+  [[nodiscard]] T forward(T x, const T& memory, DType dtype) const;
   void pack(DType dtype);
 
  private:
   int64_t heads_ = 0;
-  Linear query_, key_value_, output_;
-  LayerNorm norm_;
+  LinearOf<T> query_, key_value_, output_;
+  LayerNormOf<T> norm_;
 };
 
 // norm2(x + mlp_out(activation(mlp_in(x)))).
@@ -98,6 +99,7 @@ class PostNormBlockOf {
 };
 
 using PostNormAttention = PostNormAttentionOf<Tensor>;
+using PostNormCrossAttention = PostNormCrossAttentionOf<Tensor>;
 using PostNormMlp = PostNormMlpOf<Tensor>;
 using PostNormBlock = PostNormBlockOf<Tensor>;
 
@@ -144,6 +146,40 @@ void PostNormAttentionOf<T>::pack(DType dtype) {
 }
 
 template <typename T>
+Result<PostNormCrossAttentionOf<T>> PostNormCrossAttentionOf<T>::make(ParameterSourceOf<T>& source,
+                                                                      const std::string& prefix,
+                                                                      const BlockNames& names,
+                                                                      const TransformerShape& shape,
+                                                                      int64_t memory_width) {
+  PostNormCrossAttentionOf part;
+  part.heads_ = shape.heads;
+  SACCADE_ASSIGN(part.query_, LinearOf<T>::make(source, prefix + names.query, shape.width, shape.width,
+                                                kPostNormInitStd));
+  SACCADE_ASSIGN(part.key_value_,
+                 LinearOf<T>::make_joint(source, {prefix + names.key, prefix + names.value}, memory_width,
+                                         shape.width, kPostNormInitStd));
+  SACCADE_ASSIGN(part.output_, LinearOf<T>::make(source, prefix + names.output, shape.width, shape.width,
+                                                 kPostNormInitStd));
+  SACCADE_ASSIGN(part.norm_, LayerNormOf<T>::make(source, prefix + names.norm1, shape.width, shape.eps));
+  return part;
+}
+
+template <typename T>
+T PostNormCrossAttentionOf<T>::forward(T x, const T& memory, DType dtype) const {
+  const int64_t head_width = x.size(2) / heads_;
+  const T query = query_.forward(x.to(dtype)).view({x.size(0), x.size(1), heads_, head_width});
+  const T both =
+      key_value_.forward(memory.to(dtype)).view({memory.size(0), memory.size(1), 2, heads_, head_width});
+  const T mixed = attention(query, both.select(2, 0), both.select(2, 1), {});
+  return norm_.forward(output_.add_to(std::move(x), mixed), DType::kF32);
+}
+
+template <typename T>
+void PostNormCrossAttentionOf<T>::pack(DType dtype) {
+  for (LinearOf<T>* layer : {&query_, &key_value_, &output_}) layer->pack(dtype);
+}
+
+template <typename T>
 Result<PostNormMlpOf<T>> PostNormMlpOf<T>::make(ParameterSourceOf<T>& source, const std::string& prefix,
                                                 const BlockNames& names, const TransformerShape& shape) {
   PostNormMlpOf part;
@@ -178,6 +214,7 @@ Result<PostNormBlockOf<T>> PostNormBlockOf<T>::make(ParameterSourceOf<T>& source
 }
 
 extern template class PostNormAttentionOf<Tensor>;
+extern template class PostNormCrossAttentionOf<Tensor>;
 extern template class PostNormMlpOf<Tensor>;
 extern template class PostNormBlockOf<Tensor>;
 

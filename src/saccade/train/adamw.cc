@@ -33,15 +33,17 @@ void AdamW::step(double learning_rate) {
   const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(steps_));
   const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(steps_));
   for (auto& [name, parameter] : parameters_) {
+    const auto share = options_.rates.find(name);
+    const double rate = share == options_.rates.end() ? learning_rate : learning_rate * share->second;
     torch::Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
     torch::Tensor& first = first_[name];
     torch::Tensor& second = second_[name];
-    if (parameter.dim() >= 2) parameter.mul_(1 - learning_rate * options_.weight_decay);
+    if (parameter.dim() >= 2) parameter.mul_(1 - rate * options_.weight_decay);
     first.mul_(options_.beta1).add_(gradient, 1 - options_.beta1);
     second.mul_(options_.beta2).addcmul_(gradient, gradient, 1 - options_.beta2);
     const torch::Tensor denominator = (second / correction2).sqrt_().add_(options_.epsilon);
-    parameter.addcdiv_(first, denominator, -learning_rate / correction1);
+    parameter.addcdiv_(first, denominator, -rate / correction1);
     gradient.zero_();
   }
 }

@@ -15,6 +15,8 @@ struct AdamWOptions {
   double epsilon = 1e-6;
   // Applied to matrices and larger (two dimensions or more); gains, biases and scalars are not decayed.
   double weight_decay = 0.1;
+  // Parameters whose learning rate is this share of the others'.
+  std::map<std::string, double> rates;
 };
 
 class AdamW {

@@ -9,6 +9,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/train/held_out.h"
+#include "saccade/train/initial_weights.h"
 #include "saccade/train/loop.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/training_data.h"
@@ -36,29 +37,6 @@ torch::Device torch_device(TrainingDevice device) {
   return {device == TrainingDevice::kCuda ? torch::kCUDA : torch::kCPU};
 }
 
-// Weights of another training in place of the random ones.
-Status begin_with(const fs::path& path, const TorchMap& parameters) {
-  SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-  SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
-  for (const auto& [name, tensor] : parameters) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      return fail(ErrorCode::kMismatch, "{}: no tensor {}, which the config's architecture has",
-                  path.string(), name);
-    }
-    if (found->second.sizes() != tensor.sizes() || !found->second.is_floating_point()) {
-      return fail(ErrorCode::kMismatch,
-                  "{}: tensor {} is {} of {}, the config's architecture has float of {}", path.string(), name,
-                  c10::toString(found->second.scalar_type()),
-                  fmt::format("[{}]", fmt::join(found->second.sizes(), ", ")),
-                  fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")));
-    }
-  }
-  const torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : parameters) Tensor(tensor).copy_(tensors.at(name));
-  return {};
-}
-
 // CLIP's symmetric loss over batches of pictures and captions; judged by retrieval on the held-out sets.
 class DualTask : public TrainingTask {
  public:
@@ -67,7 +45,10 @@ class DualTask : public TrainingTask {
     InitializedParameters source(options.seed, torch_device(options.device));
     SACCADE_ASSIGN(TrainedClip model, TrainedClip::make(setup.config, source));
     if (!options.initial.empty()) {
-      SACCADE_TRY(begin_with(options.initial / "model.safetensors", source.parameters()));
+      const fs::path path = options.initial / "model.safetensors";
+      SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+      SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
+      SACCADE_TRY(begin_with(tensors, source.parameters(), path.string()));
     }
     return std::unique_ptr<DualTask>(
         new DualTask(options, setup, pool, std::move(model), source.parameters()));

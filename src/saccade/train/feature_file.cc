@@ -150,6 +150,15 @@ bool FeatureFile::belong(int64_t image, int64_t text) const {
                             text_class_[static_cast<size_t>(text)]);
 }
 
+bool FeatureFile::one_class(std::span<const int64_t> texts) const {
+  const auto image_of = [&](int64_t text) {
+    return image_class_[static_cast<size_t>(text_image_[static_cast<size_t>(text)])];
+  };
+  const auto class_of = [&](int64_t text) { return text_class_[static_cast<size_t>(text)]; };
+  return std::ranges::all_of(texts, [&](int64_t text) { return image_of(text) == image_of(texts[0]); }) ||
+         std::ranges::all_of(texts, [&](int64_t text) { return class_of(text) == class_of(texts[0]); });
+}
+
 void FeatureFile::release() const {
   if (!file_.is_mapped()) return;
   release_mapped_pages(images_->bytes);

@@ -56,6 +56,9 @@ class FeatureFile {
   // Whether a text is one of a picture's: its own, or equal to one of these; pictures of equal rows are one.
   [[nodiscard]] bool belong(int64_t image, int64_t text) const;
 
+  // Whether all these texts are equal, or all of one picture: then none is wrong for any.
+  [[nodiscard]] bool one_class(std::span<const int64_t> texts) const;
+
   // Gives back the memory that mapped rows take once they were read: they are read from the file again when
   // they are asked for again.
   void release() const;

@@ -109,6 +109,11 @@ Status load_encoder_of(const HeadTrainingOptions& options, HeadData& data) {
   data.config.input = usual_head_input(*data.encoder);
   data.config.input.pooling = options.pooling;
   if (options.image_states) data.config.input.images = *options.image_states;
+  if (options.train_qformer) {
+    SACCADE_ASSIGN(data.qformer, read_qformer(loaded.id.path));
+    data.config.input.images = ImageStates::kVision;
+    data.config.qformer = HeadQFormer{data.qformer->config, data.qformer->queries, data.qformer->memory_rows};
+  }
   if (options.text_states) data.config.input.texts = *options.text_states;
   SACCADE_ASSIGN(const HeadInputWidths widths, head_input_widths(*data.encoder, data.config.input));
   data.config.image_width = widths.images;
@@ -305,6 +310,13 @@ Result<std::vector<int64_t>> HeadData::pairs(const PairSubset& subset, int64_t b
   if (std::ssize(texts) < batch) {
     return fail(ErrorCode::kUsage, "a batch of {} from {}", batch, counted(std::ssize(texts), "pair"));
   }
+  if (features.one_class(texts)) {
+    return fail(
+        ErrorCode::kBadData,
+        "one class only: all {} have the same picture or the same text, so that there is nothing to tell "
+        "apart",
+        counted(std::ssize(texts), "pair"));
+  }
   return texts;
 }
 
@@ -322,6 +334,26 @@ Status check_head_options(const HeadTrainingOptions& options) {
   }
   if (options.features.empty() && options.frozen.empty()) {
     return fail(ErrorCode::kUsage, "no frozen encoder given");
+  }
+  if (options.train_qformer) {
+    if (options.frozen.empty())
+      return fail(ErrorCode::kUsage, "a Q-Former is trained of no encoder: name it (-m)");
+    if (options.image_states && *options.image_states != ImageStates::kVision) {
+      return fail(ErrorCode::kUsage, "a Q-Former that is trained reads the vision tower's states, not \"{}\"",
+                  word_of(*options.image_states));
+    }
+    if (options.hard_negatives > 0) {
+      return fail(ErrorCode::kUsage,
+                  "hard negatives are chosen by frozen features, which a Q-Former that is "
+                  "trained has none of");
+    }
+    if (!(options.qformer_rate > 0 && options.qformer_rate <= 1)) {
+      return fail(ErrorCode::kUsage, "the Q-Former's learning rate is {}, expected above 0 and up to 1",
+                  options.qformer_rate);
+    }
+  } else if (options.image_states == ImageStates::kVision) {
+    return fail(ErrorCode::kUsage,
+                "states of the vision tower are for a Q-Former that is trained with the head");
   }
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
   for (const auto& [name, value] :
@@ -396,8 +428,10 @@ Result<TrainedHead> train_one_head(const HeadTrainingOptions& given, const HeadD
   description["pairs_asked"] = options.pairs;
   description["batch"] = options.batch;
   description["hard_negatives"] = options.hard_negatives;
+  if (config.qformer) description["qformer_rate"] = options.qformer_rate;
   SACCADE_ASSIGN(const std::unique_ptr<HeadTask> task,
-                 HeadTask::make(options, config, data.features, pairs, data.held_out, pool));
+                 HeadTask::make(options, config, data.features, pairs, data.held_out, pool,
+                                data.qformer ? data.qformer->weights.tensors : nn::TensorMap()));
   TrainingLoop loop(*task, options, folder, description);
   SACCADE_TRY(loop.begin());
   TrainedHead trained;

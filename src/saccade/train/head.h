@@ -47,6 +47,11 @@ struct HeadTrainingOptions : TrainingLoopOptions {
   std::optional<ImageStates> image_states;
   std::optional<TextStates> text_states;
   Pooling pooling = Pooling::kMean;
+  // Trains a copy of BLIP-2's Q-Former too (the study's future work): its heads read the states of the vision tower,
+  // kVision, and what the Q-Former makes of them is pooled. Its own peak learning rate, as its weights have been
+  // trained long before.
+  bool train_qformer = false;
+  double qformer_rate = 1e-5;
 
   HeadKind kind = HeadKind::kMlp;
   int64_t width = 768;         // of the shared space

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // Bump when features are computed otherwise, so that old files are not taken.
 constexpr int kFeaturesVersion = 1;
 constexpr uint64_t kSubset = 11;  // purpose of the keyed random numbers
-constexpr size_t kPicturesAtOnce = 4096;
+constexpr int64_t kPicturesAtOnce = 4096;
 constexpr size_t kTextsAtOnce = 16'384;
 constexpr int64_t kRowsAtOnce = 8192;
 
@@ -168,8 +168,9 @@ Status spool_pictures(Encoder& encoder, std::span<const ImageRef> pictures, cons
                       ThreadPool& pool, Spool& spool, std::vector<int64_t>& place,
                       std::vector<std::string>& left_out) {
   int64_t next = 0;
-  for (size_t first = 0; first < pictures.size(); first += kPicturesAtOnce) {
-    const size_t count = std::min(kPicturesAtOnce, pictures.size() - first);
+  const auto at_once = static_cast<size_t>(rows_at_once(encoder.info().dim, kPicturesAtOnce));
+  for (size_t first = 0; first < pictures.size(); first += at_once) {
+    const size_t count = std::min(at_once, pictures.size() - first);
     SACCADE_ASSIGN(const EmbeddedPictures embedded,
                    embed_pictures(encoder, pictures.subspan(first, count),
                                   for_chunk(options, first, pictures.size()), pool));
@@ -419,13 +420,15 @@ Result<RetrievalOutcome> measure_rows(const HeadSet& set, MatrixView<const float
 Result<HeadRows> head_rows(FeatureHead& head, const HeadSet& set) {
   HeadRows rows{Matrix<float>(set.features.images(), head.config().width),
                 Matrix<float>(set.features.texts(), head.config().width)};
-  for (int64_t first = 0; first < set.features.images(); first += kRowsAtOnce) {
-    const int64_t count = std::min(kRowsAtOnce, set.features.images() - first);
+  const int64_t images = rows_at_once(set.features.image_width(), kRowsAtOnce);
+  for (int64_t first = 0; first < set.features.images(); first += images) {
+    const int64_t count = std::min(images, set.features.images() - first);
     SACCADE_ASSIGN(const Matrix<float> some, head.image_rows(set.features.image_rows(first, count).view()));
     std::ranges::copy(some.values(), rows.images.row(first).begin());
   }
-  for (int64_t first = 0; first < set.features.texts(); first += kRowsAtOnce) {
-    const int64_t count = std::min(kRowsAtOnce, set.features.texts() - first);
+  const int64_t texts = rows_at_once(set.features.text_width(), kRowsAtOnce);
+  for (int64_t first = 0; first < set.features.texts(); first += texts) {
+    const int64_t count = std::min(texts, set.features.texts() - first);
     SACCADE_ASSIGN(const Matrix<float> some, head.text_rows(set.features.text_rows(first, count).view()));
     std::ranges::copy(some.values(), rows.texts.row(first).begin());
   }

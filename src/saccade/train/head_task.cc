@@ -6,6 +6,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/eval/head_figures.h"
+#include "saccade/train/initial_weights.h"
 #include "saccade/train/random.h"
 
 namespace saccade {
@@ -28,11 +29,31 @@ MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
 }
 
+// By the names that QFormerOf asks for.
+bool of_qformer(const std::string& parameter) {
+  return parameter == "query_tokens" || parameter.starts_with("qformer.");
+}
+
 Tensor torch_copy(const Matrix<float>& rows) {
   return torch::from_blob(const_cast<float*>(rows.data()), {rows.rows(), rows.columns()}).clone();
 }
 
 }  // namespace
+
+Variable pool_states(const Variable& states, Pooling pooling) {
+  const Tensor& rows = states.tensor();
+  switch (pooling) {
+    case Pooling::kMean:
+      return Variable(rows.mean(1));
+    case Pooling::kMax:
+      return Variable(rows.amax(1));
+    case Pooling::kFirst:
+      return Variable(rows.select(1, 0));
+    case Pooling::kLast:
+      break;
+  }
+  return Variable(rows.select(1, rows.size(1) - 1));
+}
 
 int64_t head_training_steps(const HeadTrainingOptions& options, int64_t pairs) {
   const double epochs = options.epochs > 0 ? options.epochs : options.kind == HeadKind::kLinear ? 5 : 8;
@@ -56,15 +77,31 @@ HeadTask::HeadTask(const HeadTrainingOptions& options, const HeadConfig& config,
 Result<std::unique_ptr<HeadTask>> HeadTask::make(const HeadTrainingOptions& options, const HeadConfig& config,
                                                  const FeatureFile& features,
                                                  const std::vector<int64_t>& pairs,
-                                                 std::span<const HeadSet> held_out, ThreadPool& pool) {
+                                                 std::span<const HeadSet> held_out, ThreadPool& pool,
+                                                 const nn::TensorMap& frozen) {
   InitializedParameters source(options.seed);
   SACCADE_ASSIGN(HeadOf<Variable> head, HeadOf<Variable>::make(config, source));
+  if (config.qformer) {
+    TorchMap own;
+    TorchMap initial;
+    for (const auto& [name, tensor] : source.parameters()) {
+      if (of_qformer(name)) own.emplace(name, tensor);
+    }
+    for (const auto& [name, tensor] : frozen) {
+      if (of_qformer(name)) initial.emplace(name, torch_over(tensor));
+    }
+    SACCADE_TRY(begin_with(initial, own, "the frozen encoder's Q-Former"));
+  }
   return std::unique_ptr<HeadTask>(
       new HeadTask(options, config, features, pairs, held_out, pool, std::move(head), source.parameters()));
 }
 
 Result<StepLoss> HeadTask::prepare(int64_t step) {
   return [this, prepared = batch(step)] { return loss(prepared); };
+}
+
+double HeadTask::rate_of(const std::string& parameter) const {
+  return of_qformer(parameter) ? options_.qformer_rate / options_.learning_rate : 1;
 }
 
 void HeadTask::after_update() {
@@ -162,8 +199,9 @@ Result<Json> HeadTask::evaluate() {
   for (const HeadSet& set : held_out_) {
     std::vector<Tensor> images;
     std::vector<Tensor> texts;
-    for (int64_t first = 0; first < set.features.images(); first += kRowsAtOnce) {
-      const int64_t count = std::min(kRowsAtOnce, set.features.images() - first);
+    const int64_t pictures = rows_at_once(set.features.image_width(), kRowsAtOnce);
+    for (int64_t first = 0; first < set.features.images(); first += pictures) {
+      const int64_t count = std::min(pictures, set.features.images() - first);
       images.push_back(rows_of(set.features.image_rows(first, count), true));
     }
     for (int64_t first = 0; first < set.features.texts(); first += kRowsAtOnce) {

@@ -14,6 +14,8 @@
 
 namespace saccade {
 
+Variable pool_states(const Variable& states, Pooling pooling);
+
 // The steps that the options' epochs over `pairs` come to.
 int64_t head_training_steps(const HeadTrainingOptions& options, int64_t pairs);
 
@@ -26,14 +28,17 @@ struct HeadBatch {
 
 class HeadTask : public TrainingTask {
  public:
-  // `pairs`: texts of `features` that have a picture. All are borrowed.
+  // `pairs`: texts of `features` that have a picture. `frozen`: tensors that hold the weights which a Q-Former of
+  // the head's begins with. All but these are borrowed.
   static Result<std::unique_ptr<HeadTask>> make(const HeadTrainingOptions& options, const HeadConfig& config,
                                                 const FeatureFile& features,
                                                 const std::vector<int64_t>& pairs,
-                                                std::span<const HeadSet> held_out, ThreadPool& pool);
+                                                std::span<const HeadSet> held_out, ThreadPool& pool,
+                                                const nn::TensorMap& frozen = {});
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
   Result<StepLoss> prepare(int64_t step) override;
+  [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override;

@@ -11,6 +11,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/model/conform.h"
+#include "saccade/model/families/blip2.h"
 #include "saccade/train/head_task.h"
 #include "saccade/train/test_shapes.h"
 
@@ -458,6 +459,16 @@ TEST_F(TrainHead, RefusesWhatCannotBeTrained) {
   HeadTrainingOptions none = options("run");
   none.features.clear();
   expect_refused(none, ErrorCode::kUsage, "--dataset");
+  for (const bool texts : {true, false}) {  // one class only
+    nn::TensorMap file = synthetic({.images = 300});
+    const nn::Tensor& rows = file[texts ? "text_features" : "image_features"];
+    for (int64_t i = 1; i < rows.size(0); ++i) rows[i].copy_from(rows[0]);
+    HeadTrainingOptions one = options("run");
+    one.features = folder_ / "one.safetensors";
+    ASSERT_TRUE(save(one.features, file));
+    expect_refused(one, ErrorCode::kBadData,
+                   "one class only: all 400 pairs have the same picture or the same text");
+  }
   HeadTrainingOptions wide = options("run");
   ASSERT_TRUE(save(folder_ / "held.safetensors", synthetic({.images = 60, .image_width = 13, .seed = 2})));
   expect_refused(wide, ErrorCode::kMismatch, "features of widths 13 and 10, those trained on have 12 and 10");
@@ -505,6 +516,19 @@ class HeadOnEncoder : public testing::Test {
     options.bootstrap.resamples = 100;
     options.encoder.threads = 1;
     return options;
+  }
+
+  // The study's own encoder, of the golden's shapes, with a tokenizer of letters.
+  [[nodiscard]] fs::path blip2() const {
+    const fs::path frozen = data_.folder() / "blip2";
+    fs::copy(fs::path(test::kSourceDir) / "tests/golden/blip2-t5", frozen);
+    std::string vocabulary = "[PAD]\n[SEP]\n[CLS]\n[UNK]\n[MASK]\n";
+    for (const char* before : {"", "##"}) {
+      for (const char c : std::string("abcdefghijklmnopqrstuvwxyz0123456789"))
+        vocabulary += fmt::format("{}{}\n", before, c);
+    }
+    (void)data_.folder().write("blip2/vocab.txt", vocabulary);
+    return frozen;
   }
 
   test::SmallData data_;
@@ -571,14 +595,7 @@ TEST_F(HeadOnEncoder, APictureThatCannotBeReadIsLeftOutOfTrainingAndNotOfTests) 
 
 // The study's own: BLIP-2's query states and T5's, of the golden's shapes.
 TEST_F(HeadOnEncoder, TrainsOnBlip2) {
-  const fs::path frozen = data_.folder() / "blip2";
-  fs::copy(fs::path(test::kSourceDir) / "tests/golden/blip2-t5", frozen);
-  std::string vocabulary = "[PAD]\n[SEP]\n[CLS]\n[UNK]\n[MASK]\n";
-  for (const char* before : {"", "##"}) {
-    for (const char c : std::string("abcdefghijklmnopqrstuvwxyz0123456789"))
-      vocabulary += fmt::format("{}{}\n", before, c);
-  }
-  (void)data_.folder().write("blip2/vocab.txt", vocabulary);
+  const fs::path frozen = blip2();
   HeadTrainingOptions given = options(frozen.string());
   for (const ImageStates states : {ImageStates::kQueries, ImageStates::kProjected}) {
     given.run = data_.folder() / word_of(states);
@@ -606,6 +623,156 @@ TEST_F(HeadOnEncoder, TrainsOnBlip2) {
   const auto other = train_head(given, {}, {});
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("a head for another encoder"));
+}
+
+// A Q-Former that is trained begins as the frozen one: the first loss is that of a head on its queries. Its gradients
+// are those of finite differences.
+TEST_F(HeadOnEncoder, ATrainedQFormerBeginsAsTheFrozenOne) {
+  const fs::path folder = blip2();
+  auto encoder = load_encoder(folder).value();
+  const FrozenQFormer frozen = read_qformer(folder).value();
+  std::mt19937 random(5);
+  std::normal_distribution<float> draw;
+  const EncoderInfo& info = encoder->info();
+  constexpr int64_t kPictures = 6;
+  Matrix<float> pixels(kPictures, int64_t{3} * info.image_height * info.image_width);
+  for (float& value : pixels.values()) value = draw(random);
+  std::vector<TokenizedText> texts;
+  for (int32_t i = 0; i < kPictures; ++i) texts.push_back({.ids = {5 + i, 9, 7 + 2 * i, 1}});
+  ThreadPool pool(1);
+  std::vector<int64_t> pairs = {0, 1, 2, 3, 4, 5};
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kMax, Pooling::kFirst, Pooling::kLast}) {
+    HeadTrainingOptions given = options(folder.string());
+    given.batch = kPictures;
+    given.qformer_rate = 2e-4;
+    std::vector<double> losses;
+    for (const ImageStates states : {ImageStates::kQueries, ImageStates::kVision}) {
+      HeadConfig config;
+      config.input = {states, TextStates::kTokens, pooling};
+      config.hidden_width = config.width = 24;
+      if (states == ImageStates::kVision) {
+        config.qformer = HeadQFormer{frozen.config, frozen.queries, frozen.memory_rows};
+      }
+      const Matrix<float> images = image_head_input(*encoder, config.input, pixels.view()).value();
+      const Matrix<float> rows = text_head_input(*encoder, config.input, texts).value();
+      config.image_width = images.columns();
+      config.text_width = rows.columns();
+      const fs::path path =
+          data_.folder() / fmt::format("{}-{}.safetensors", word_of(states), word_of(pooling));
+      nn::TensorMap file;
+      file["image_features"] = nn::Tensor::of(images.values(), {images.rows(), images.columns()});
+      file["text_features"] = nn::Tensor::of(rows.values(), {rows.rows(), rows.columns()});
+      file["text_image"] = nn::Tensor::full_integers({kPictures}, 0);
+      for (int64_t i = 0; i < kPictures; ++i) file["text_image"].data<int64_t>()[i] = i;
+      ASSERT_TRUE(save(path, file));
+      const FeatureFile features = FeatureFile::open(path).value();
+      auto task = HeadTask::make(given, config, features, pairs, {}, pool, frozen.weights.tensors);
+      ASSERT_TRUE(task) << task.error().message;
+      const HeadBatch batch = (*task)->batch(0);
+      const Tensor loss = (*task)->loss(batch);
+      losses.push_back(loss.item<double>());
+      if (states == ImageStates::kQueries) continue;
+      EXPECT_DOUBLE_EQ((*task)->rate_of("query_tokens"), 0.2);
+      EXPECT_DOUBLE_EQ((*task)->rate_of("image_head.in.weight"), 1);
+      loss.backward();
+      for (const char* name :
+           {"query_tokens", "qformer.encoder.layer.0.crossattention.attention.value.weight",
+            "qformer.encoder.layer.0.intermediate_query.dense.bias"}) {
+        Tensor parameter = (*task)->parameters().at(name);
+        const Tensor gradient = parameter.grad();
+        ASSERT_TRUE(gradient.defined()) << name;
+        const torch::NoGradGuard no_grad;
+        const Tensor way = gradient / gradient.norm();
+        constexpr double kStep = 2e-3;
+        parameter.add_(way, kStep);
+        const double above = (*task)->loss(batch).item<double>();
+        parameter.sub_(way, 2 * kStep);
+        const double below = (*task)->loss(batch).item<double>();
+        parameter.add_(way, kStep);
+        EXPECT_NEAR((above - below) / (2 * kStep) / gradient.norm().item<double>(), 1, 0.05)
+            << name << " " << word_of(pooling);
+      }
+    }
+    EXPECT_NEAR(losses[0], losses[1], 1e-4) << word_of(pooling);
+  }
+}
+
+// The study's future work: the Q-Former trained with the head. What comes of it is a checkpoint like any other, that
+// holds its own Q-Former and still names the encoder it began with.
+TEST_F(HeadOnEncoder, TrainsTheQFormerToo) {
+  HeadTrainingOptions given = options(blip2().string());
+  given.train_qformer = true;
+  given.qformer_rate = 1e-3;
+  const auto report = train_head(given, {}, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->finished);
+  const Json config = read_json(report->model / "config.json").value();
+  EXPECT_EQ(config["image_states"], "vision");
+  EXPECT_TRUE(config["qformer"].is_object());
+  const auto conformed = conform(report->model);
+  ASSERT_TRUE(conformed) << conformed.error().message;
+  EXPECT_TRUE(conformed->ok) << dump_json(conform_json(*conformed), 1);
+  const auto before = SafeTensors::open(data_.folder() / "blip2/model.safetensors").value();
+  const auto after = SafeTensors::open(report->model / "model.safetensors").value();
+  int own = 0;
+  for (const auto& [name, view] : after.tensors()) {
+    if (name != "query_tokens" && !name.starts_with("qformer.")) continue;
+    ++own;
+    // A key's bias changes no attention: it has no gradient.
+    if (name.ends_with("key.bias")) continue;
+    EXPECT_NE(view.to_floats().value(), before.find(name)->to_floats().value()) << name;
+  }
+  EXPECT_GT(own, 20);
+  // Another rate is another training.
+  given.qformer_rate = 2e-3;
+  const auto other = train_head(given, {}, {});
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("qformer_rate"));
+  // The encoder of a picture is that of the head: its own Q-Former's, from the frozen one's vision tower.
+  auto encoder = load_encoder(report->model).value();
+  auto frozen = load_encoder(given.frozen).value();
+  const auto head = FeatureHead::open(report->model).value();
+  const EncoderInfo& info = frozen->info();
+  Matrix<float> pixels(2, int64_t{3} * info.image_height * info.image_width);
+  for (size_t i = 0; i < pixels.values().size(); ++i) pixels.values()[i] = static_cast<float>(i % 7) - 3;
+  const RowSets memory =
+      frozen->frozen_features()->image_features(pixels.view(), FrozenFeatures::ImageState::kVision).value();
+  const MatrixView<const float> flat(memory.rows.data(), 2, std::ssize(memory.rows.values()) / 2);
+  const Matrix<float> rows = encoder->encode_images(pixels.view()).value();
+  const Matrix<float> same = head->image_rows(flat).value();
+  for (size_t i = 0; i < rows.values().size(); ++i) EXPECT_NEAR(rows.values()[i], same.values()[i], 1e-6);
+}
+
+TEST_F(HeadOnEncoder, RefusesAQFormerThatIsNotThere) {
+  const std::string starter = (fs::path(test::kSourceDir) / "models/starter").string();
+  const auto refused = [](const HeadTrainingOptions& given, const std::string& words) {
+    const auto report = train_head(given, {}, {});
+    ASSERT_FALSE(report) << words;
+    EXPECT_EQ(report.error().code, ErrorCode::kUsage);
+    EXPECT_THAT(report.error().message, HasSubstr(words));
+    EXPECT_FALSE(fs::exists(given.run));
+  };
+  HeadTrainingOptions given = options(starter);
+  given.train_qformer = true;
+  refused(given, "it has no Q-Former (model_type \"clip\"");
+  given.image_states = ImageStates::kRows;
+  refused(given, "reads the vision tower's states, not \"rows\"");
+  given.image_states.reset();
+  given.hard_negatives = 0.1;
+  refused(given, "hard negatives are chosen by frozen features");
+  given.hard_negatives = 0;
+  given.qformer_rate = 0;
+  refused(given, "learning rate is 0");
+  given.qformer_rate = 1e-5;
+  given.frozen.clear();
+  given.datasets.clear();
+  given.features = "features.safetensors";
+  refused(given, "of no encoder");
+  given = options(starter);
+  given.image_states = ImageStates::kVision;
+  refused(given, "for a Q-Former that is trained with the head");
+  given.image_states = ImageStates::kProjected;
+  refused(given, "the encoder (clip) gives no states of projected: it has rows, pooled");
 }
 
 }  // namespace

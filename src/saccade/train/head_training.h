@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "saccade/eval/head_figures.h"
+#include "saccade/model/families/blip2.h"
 #include "saccade/train/head.h"
 #include "saccade/train/head_data.h"
 #include "saccade/train/loop.h"
@@ -24,9 +25,10 @@ struct PairSubset {
 
 // Everything that does not change while heads are trained.
 struct HeadData {
-  std::unique_ptr<Encoder> encoder;  // null with a file of features without one
-  RunCheckpoint frozen;              // the encoder, for runs; without a name where there is none
-  HeadConfig config;                 // what the data say of a head: widths of features, states, encoder
+  std::unique_ptr<Encoder> encoder;      // null with a file of features without one
+  RunCheckpoint frozen;                  // the encoder, for runs; without a name where there is none
+  HeadConfig config;                     // what the data say of a head: widths of features, states, encoder
+  std::optional<FrozenQFormer> qformer;  // what a Q-Former that is trained begins with
   PendingFile file;
   FeatureFile features;
   int64_t all_pairs = 0;  // of which subsets are chosen
@@ -37,7 +39,8 @@ struct HeadData {
 
   // What outcomes are measured on.
   [[nodiscard]] std::span<const HeadSet> judges() const { return test.empty() ? held_out : test; }
-  // Texts of `features` that a subset's training sees. kUsage for fewer than a batch.
+  // Texts of `features` that a subset's training sees. kUsage for fewer than a batch, kBadData where
+  // all have the same picture or the same text.
   [[nodiscard]] Result<std::vector<int64_t>> pairs(const PairSubset& subset, int64_t batch) const;
   // Gives the features' files their names.
   Status keep();

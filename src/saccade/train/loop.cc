@@ -21,9 +21,12 @@ using torch::Tensor;
 
 constexpr const char* kStateFile = "state.safetensors";
 
-AdamWOptions adamw_options(const TrainingLoopOptions& options) {
+AdamWOptions adamw_options(const TrainingLoopOptions& options, const TrainingTask& task) {
   AdamWOptions adamw;
   adamw.weight_decay = options.weight_decay;
+  for (const auto& [name, parameter] : task.parameters()) {
+    if (const double rate = task.rate_of(name); rate != 1) adamw.rates.emplace(name, rate);
+  }
   return adamw;
 }
 
@@ -76,7 +79,7 @@ TrainingLoop::TrainingLoop(TrainingTask& task, const TrainingLoopOptions& option
       options_(options),
       folder_(folder),
       description_(describe_training(description, options)),
-      optimizer_(task.parameters(), adamw_options(options)) {}
+      optimizer_(task.parameters(), adamw_options(options, task)) {}
 
 Status TrainingLoop::begin() {
   SACCADE_TRY(folder_.check_whole(description_));

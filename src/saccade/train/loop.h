@@ -45,6 +45,8 @@ class TrainingTask {
   // training is the same one. Runs beside the training of the step before: it must not read the parameters.
   // The result is called once, by the thread that trains.
   virtual Result<StepLoss> prepare(int64_t step) = 0;
+  // A parameter's learning rate as a share of the loop's.
+  [[nodiscard]] virtual double rate_of(const std::string& /*parameter*/) const { return 1; }
   // After every update, without gradients: for bounds on parameters.
   virtual void after_update() {}
 

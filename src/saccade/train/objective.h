@@ -12,7 +12,10 @@ namespace saccade {
 // positives: undefined, or [n, n] bool with a true diagonal: positives[i][j] says that text j belongs to
 // image i as well (it is one of that image's captions). A row's target is then spread evenly over its
 // positives (the "out" form of supervised contrastive learning, Khosla et al. 2020, eq. 2), so that they are
-// not pushed apart.
+// not pushed apart. Where positives are only copies (two captions of a picture bring its row twice) this is the
+// loss without them, gradients and all: each copy's term stands for the other's. It is another loss where a text
+// belongs to a picture that stands beside another of its texts: captions that several pictures share, pictures that
+// are augmented each in its own way.
 torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
                        const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives = {});
 

@@ -86,6 +86,33 @@ TEST(InfoNce, SpreadsOverPositives) {
               info_nce(images, texts, scale).item<double>(), 1e-12);
 }
 
+// Two captions of one picture in a batch bring two copies of its row. Spreading the target over the copies is the
+// literal loss then, gradients and all. It is another one where a text belongs to a picture that stands beside another
+// of its texts.
+TEST(InfoNce, SpreadingOverCopiesIsTheLiteralLoss) {
+  torch::manual_seed(4);
+  const auto loss_of = [](const Tensor& pictures, const Tensor& texts, const Tensor& positives, bool spread) {
+    const Tensor leaf = pictures.detach().clone().requires_grad_(true);
+    const Tensor words = texts.detach().clone().requires_grad_(true);
+    const Tensor which = torch::tensor({0, 0, 1, 2, 2, 3});
+    const Tensor loss = info_nce(leaf.index_select(0, which), words, torch::full({}, 1.3, at::kDouble),
+                                 spread ? positives : Tensor());
+    loss.backward();
+    return std::tuple(loss.item<double>(), leaf.grad(), words.grad());
+  };
+  const Tensor pictures = normalize_rows(torch::randn({4, 5}, at::kDouble));
+  const Tensor texts = normalize_rows(torch::randn({6, 5}, at::kDouble));
+  Tensor positives = torch::eye(6, at::kLong).to(at::kBool);
+  positives[0][1] = positives[1][0] = positives[3][4] = positives[4][3] = true;
+  const auto [spread, to_pictures, to_texts] = loss_of(pictures, texts, positives, true);
+  const auto [literal, literal_pictures, literal_texts] = loss_of(pictures, texts, positives, false);
+  EXPECT_NEAR(spread, literal, 1e-12);
+  EXPECT_LT(max_difference(to_pictures, literal_pictures), 1e-12);
+  EXPECT_LT(max_difference(to_texts, literal_texts), 1e-12);
+  positives[2][5] = true;  // a caption that the third picture has too
+  EXPECT_GT(std::abs(std::get<0>(loss_of(pictures, texts, positives, true)) - literal), 1e-3);
+}
+
 TEST(AdamW, FollowsTorch) {
   torch::manual_seed(2);
   const Tensor matrix = torch::randn({3, 4}).requires_grad_(true);

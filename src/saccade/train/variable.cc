@@ -267,6 +267,19 @@ Variable attention(const Variable& qkv, int64_t heads, const nn::Tensor& mask, s
   return Variable(plain_attention(input, heads, added, factor));
 }
 
+Variable attention(const Variable& query, const Variable& key, const Variable& value, const nn::Tensor& mask,
+                   std::optional<double> scale) {
+  const Tensor& q = query.tensor();
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+  Tensor scores =
+      at::matmul(q.permute({0, 2, 1, 3}) * factor, key.tensor().permute({0, 2, 3, 1})).to(at::kFloat);
+  if (mask.defined()) scores = scores + on_device_of(query, mask);
+  const Tensor weights = at::softmax(scores, -1).to(q.scalar_type());
+  return Variable(at::matmul(weights, value.tensor().permute({0, 2, 1, 3}))
+                      .transpose(1, 2)
+                      .reshape({q.size(0), q.size(1), q.size(2) * value.tensor().size(3)}));
+}
+
 Variable linear(const Variable& x, const std::vector<Variable>& weights, const std::vector<Variable>& biases,
                 nn::Activation activation) {
   const Tensor& input = x.tensor();

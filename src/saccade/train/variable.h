@@ -55,6 +55,9 @@ Variable patches(const Variable& pixels, int64_t patch);
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double eps, DType dtype);
 Variable attention(const Variable& qkv, int64_t heads, const nn::Tensor& mask,
                    std::optional<double> scale = std::nullopt);
+// Operation by operation, on any device.
+Variable attention(const Variable& query, const Variable& key, const Variable& value, const nn::Tensor& mask,
+                   std::optional<double> scale = std::nullopt);
 // The layers' outputs side by side, activated. x: [..., in];
 // weights: [out, in] each; biases: as many, or none.
 Variable linear(const Variable& x, const std::vector<Variable>& weights, const std::vector<Variable>& biases,

@@ -11,6 +11,7 @@
 #include "saccade/nn/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/operations.h"
+#include "saccade/train/adamw.h"
 
 namespace saccade {
 namespace {
@@ -177,6 +178,40 @@ TEST(Gradients, IdsStayForTheWayBack) {
   EXPECT_EQ(table.grad()[2].sum().item<float>(), 3000);
   EXPECT_EQ(table.grad().sum().item<float>(), 3000);
   EXPECT_EQ(others[0].item<int64_t>(), 4);
+}
+
+// The attention over a memory, where the memory is the queries themselves, is the joint one.
+TEST(Gradients, CrossAttentionAsTheJointOne) {
+  torch::manual_seed(3);
+  constexpr int64_t kBatch = 2, kTokens = 5, kHeads = 3, kHeadWidth = 4;
+  const Tensor start = torch::randn({kBatch, kTokens, 3 * kHeads * kHeadWidth});
+  const Tensor weight = torch::randn({kBatch, kTokens, kHeads * kHeadWidth});
+  const nn::Tensor mask = nn::causal_mask(kTokens);
+  const auto run = [&](bool joint) {
+    const Tensor qkv = start.clone().requires_grad_(true);
+    const Tensor parts = qkv.view({kBatch, kTokens, 3, kHeads, kHeadWidth});
+    const Variable out = joint ? attention(Variable(qkv), kHeads, mask)
+                               : attention(Variable(parts.select(2, 0)), Variable(parts.select(2, 1)),
+                                           Variable(parts.select(2, 2)), mask);
+    (out.tensor() * weight).sum().backward();
+    return std::pair(out.tensor().detach(), qkv.grad());
+  };
+  const auto [one, one_gradient] = run(true);
+  const auto [other, other_gradient] = run(false);
+  EXPECT_LT(max_difference(one, other), 1e-5);
+  EXPECT_LT(max_difference(one_gradient, other_gradient), 1e-5);
+}
+
+TEST(AdamW, ParametersHaveRatesOfTheirOwn) {
+  const auto leaf = [] { return torch::ones({2, 3}).requires_grad_(true); };
+  const TorchMap parameters = {{"fast", leaf()}, {"slow", leaf()}};
+  AdamW optimizer(parameters, {.weight_decay = 0.5, .rates = {{"slow", 0.1}}});
+  for (const auto& [name, parameter] : parameters) (parameter * parameter).sum().backward();
+  optimizer.step(0.01);
+  const double fast = 1 - parameters.at("fast").mean().item<double>();
+  const double slow = 1 - parameters.at("slow").mean().item<double>();
+  EXPECT_NEAR(fast, 0.01 + 0.01 * 0.5, 1e-5);  // a first step of Adam is the rate's, whatever the gradient
+  EXPECT_NEAR(slow, 0.1 * fast, 1e-6);
 }
 
 TEST(InitializedParameters, SeedDecidesAll) {

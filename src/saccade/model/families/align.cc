@@ -14,20 +14,25 @@ using nn::Tensor;
 class AlignEncoder : public DualEncoder {
  public:
   AlignEncoder(EncoderParts parts, AlignModel model)
-      : DualEncoder(std::move(parts), shape_of(model.config().text)), model_(std::move(model)) {}
+      : DualEncoder(std::move(parts), shape_of(model.config())), model_(std::move(model)) {}
 
  private:
-  static DualShape shape_of(const BertConfig& text) {
+  static DualShape shape_of(const AlignConfig& config) {
     // A picture of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's: eight at once.
-    return {.image_tokens = kTokensAtOnce / 8, .vocabulary = text.vocabulary, .pad_id = text.pad_id};
+    return {.image_tokens = kTokensAtOnce / 8,
+            .vocabulary = config.text.vocabulary,
+            .pad_id = config.text.pad_id,
+            .image_states = config.vision.width(),
+            .text_states = config.text.shape.width};
   }
 
-  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
+  Tensor image_states(const Tensor& pixels, TowerTrace* trace) const override {
     return model_.encode_images(pixels, dtype(), trace);
   }
-  Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
-    return model_.encode_texts(ids, mask, dtype(), trace);
+  Tensor text_states(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    return model_.text_states(ids, mask, dtype(), trace);
   }
+  Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor logits(const Tensor& cosines) const override { return cosines * (1 / model_.temperature().item()); }
 
   // Convolutions take any size; what a reference was run on need not be what the preprocessing makes.
@@ -129,12 +134,16 @@ Tensor AlignModel::encode_images(const Tensor& pixels, DType dtype, TowerTrace* 
   return vision_.pool(states);
 }
 
-Tensor AlignModel::encode_texts(const Tensor& ids, const Tensor& mask, DType dtype, TowerTrace* trace) const {
-  if (trace == nullptr) return text_projection_.forward(text_.first_state(ids, mask, dtype));
+Tensor AlignModel::project_texts(const Tensor& states) const {
+  return text_projection_.forward(states);
+}
+
+Tensor AlignModel::text_states(const Tensor& ids, const Tensor& mask, DType dtype, TowerTrace* trace) const {
+  if (trace == nullptr) return text_.first_state(ids, mask, dtype);
   BertTrace bert;
   const Tensor states = text_.states(ids, mask, dtype, {}, &bert);
   *trace = {bert.hidden_1, states};
-  return text_projection_.forward(states.select(1, 0));
+  return states.select(1, 0);
 }
 
 void AlignModel::pack(DType dtype) {

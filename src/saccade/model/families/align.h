@@ -27,12 +27,15 @@ Result<AlignConfig> align_config_from_hugging_face(const Json& config);
 class AlignModel {
  public:
   static Result<AlignModel> make(const AlignConfig& config, nn::ParameterSource& source);
-  // pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized.
+  // pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized: the pooled
+  // state, which nothing projects.
   [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
                                          TowerTrace* trace = nullptr) const;
-  // ids, mask: as BertModel takes them -> [n, projection] float32, not normalized.
-  [[nodiscard]] nn::Tensor encode_texts(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
-                                        TowerTrace* trace = nullptr) const;
+  // ids, mask: as BertModel takes them -> [n, text width] float32.
+  [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+                                       TowerTrace* trace = nullptr) const;
+  // These to [n, projection], not normalized.
+  [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
   [[nodiscard]] const nn::Tensor& temperature() const { return temperature_; }
   [[nodiscard]] const AlignConfig& config() const { return config_; }
   void pack(DType dtype);

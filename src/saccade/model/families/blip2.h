@@ -2,23 +2,21 @@
 // with Frozen Image Encoders and Large Language Models"): a frozen vision
 // transformer, and a Q-Former that asks it with a few learned queries.
 //
-// The Q-Former is a BERT whose every n-th block also looks at the picture, with two sets of MLPs: one for the
-// queries, one for text. It is run in three ways: queries alone (a picture's rows), text alone (a text's
-// row), both side by side (whether they match).
-//
 // Parameters go by transformers' names: Blip2ForImageTextRetrieval and Blip2ForConditionalGeneration.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/model/checkpoint.h"
+#include "saccade/model/towers/qformer.h"
 #include "saccade/model/towers/t5_encoder.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/post_norm.h"
 
 namespace saccade {
 
@@ -28,16 +26,6 @@ struct Blip2VisionConfig {
   int64_t patch_size = 14;
   // One more than patches: the class token's.
   [[nodiscard]] int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
-};
-
-struct QFormerConfig {
-  nn::TransformerShape shape;
-  int64_t memory_width = 1408;            // of the vision tower's states
-  int64_t cross_attention_frequency = 2;  // blocks 0, n, 2n, ... look at the picture
-  bool text_input = false;                // has MLPs for text
-  int64_t vocabulary = 30522;
-  int64_t positions = 512;
-  int64_t pad_id = 0;
 };
 
 enum class Blip2Kind {
@@ -71,6 +59,10 @@ struct Blip2Config {
 // impossible shapes and contradictions by name.
 Result<Blip2Config> blip2_config_from_hugging_face(const Json& config, const nn::TensorMap& tensors);
 
+// The Q-Former alone, from "qformer_config"; `tensors` tell whether it reads text where the section does not.
+Result<QFormerConfig> qformer_config_from_hugging_face(const Json& section, const nn::TensorMap& tensors,
+                                                       int64_t memory_width);
+
 // The vision transformer: class token, positions, pre-norm blocks with one joint layer for query, key and
 // value, and a norm over all states at the end.
 class Blip2Vision {
@@ -86,40 +78,6 @@ class Blip2Vision {
   nn::Tensor class_embedding_, positions_;
   std::vector<nn::TransformerBlock> blocks_;
   nn::LayerNorm post_norm_;
-};
-
-class QFormer {
- public:
-  static Result<QFormer> make(const QFormerConfig& config, int64_t queries, nn::ParameterSource& source);
-
-  // memory: [n, rows, memory_width], the vision tower's states
-  // -> the queries' states, [n, queries, width] float32.
-  [[nodiscard]] nn::Tensor ask(const nn::Tensor& memory, DType dtype) const;
-  // The rest needs a Q-Former that reads text. ids, attention_mask: [n, tokens] int64.
-  // The state at a text's first token: [n, width] float32.
-  [[nodiscard]] nn::Tensor read(const nn::Tensor& ids, const nn::Tensor& attention_mask, DType dtype) const;
-  // The queries' states after looking at picture and text i, for every i: [n, queries, width] float32. memory
-  // may be [1, ...]: one picture for all texts.
-  [[nodiscard]] nn::Tensor compare(const nn::Tensor& memory, const nn::Tensor& ids,
-                                   const nn::Tensor& attention_mask, DType dtype) const;
-  void pack(DType dtype);
-
- private:
-  struct Block {
-    nn::PostNormAttention attention;
-    std::optional<nn::PostNormCrossAttention> cross_attention;
-    nn::PostNormMlp query_mlp;
-    std::optional<nn::PostNormMlp> text_mlp;
-  };
-  static Result<Block> make_block(const QFormerConfig& config, int64_t index, nn::ParameterSource& source);
-  [[nodiscard]] nn::Tensor embed(const nn::Tensor& ids) const;
-  // What a block does with the queries' states after its attention: [n, queries, width].
-  static nn::Tensor finish_queries(const Block& block, nn::Tensor x, const nn::Tensor& memory, DType dtype);
-
-  nn::Tensor query_tokens_;                         // [1, queries, width]
-  nn::Tensor word_embedding_, position_embedding_;  // undefined without text
-  nn::LayerNorm norm_;
-  std::vector<Block> blocks_;
 };
 
 // Blip2ForImageTextRetrieval.
@@ -150,5 +108,15 @@ struct Blip2T5 {
   static Result<Blip2T5> make(const Blip2Config& config, nn::ParameterSource& source);
   void pack(DType dtype);
 };
+
+// The Q-Former of a checkpoint, as far as it asks pictures: what one that is trained further begins with.
+struct FrozenQFormer {
+  QFormerConfig config;  // without text
+  int64_t queries = 0;
+  int64_t memory_rows = 0;  // of the vision tower
+  Weights weights;          // all of the checkpoint's; the Q-Former's under the names that QFormerOf asks for
+};
+// kUsage for a checkpoint of another family.
+Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder);
 
 }  // namespace saccade

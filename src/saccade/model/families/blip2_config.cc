@@ -86,34 +86,6 @@ Result<bool> reads_text(const Json& section, const nn::TensorMap& tensors) {
   return newer;
 }
 
-Result<QFormerConfig> qformer_of(const Json& section, const nn::TensorMap& tensors, int64_t memory_width) {
-  QFormerConfig qformer;
-  SACCADE_ASSIGN(qformer.shape, shape_of(section, {.width = 768,
-                                                   .layers = 12,
-                                                   .heads = 12,
-                                                   .mlp_width = 3072,
-                                                   .activation = nn::Activation::kGelu,
-                                                   .eps = 1e-12}));
-  // Not the section's "encoder_hidden_size": transformers overwrites that too.
-  qformer.memory_width = memory_width;
-  SACCADE_ASSIGN(qformer.cross_attention_frequency,
-                 json_field_or<int64_t>(section, "cross_attention_frequency", 2));
-  SACCADE_ASSIGN(qformer.vocabulary, json_field_or<int64_t>(section, "vocab_size", 30522));
-  SACCADE_ASSIGN(qformer.positions, json_field_or<int64_t>(section, "max_position_embeddings", 512));
-  SACCADE_ASSIGN(qformer.pad_id, json_field_or<int64_t>(section, "pad_token_id", 0));
-  SACCADE_ASSIGN(qformer.text_input, reads_text(section, tensors));
-  SACCADE_TRY(in_range("\"cross_attention_frequency\"", qformer.cross_attention_frequency, 1, 65'536));
-  SACCADE_TRY(in_range("\"vocab_size\"", qformer.vocabulary, 3, 10'000'000));
-  SACCADE_TRY(in_range("\"max_position_embeddings\"", qformer.positions, 2, 65'536));
-  SACCADE_TRY(in_range("\"pad_token_id\"", qformer.pad_id, 0, qformer.vocabulary - 1));
-  SACCADE_ASSIGN(const std::string positions,
-                 json_field_or<std::string>(section, "position_embedding_type", std::string("absolute")));
-  if (positions != "absolute") {
-    return fail(ErrorCode::kUnsupported, "\"position_embedding_type\" is \"{}\", known: absolute", positions);
-  }
-  return qformer;
-}
-
 // The kinds by the class that wrote the checkpoint, or by a tensor that only they have.
 struct KnownKind {
   std::string_view architecture;
@@ -171,6 +143,35 @@ Result<T5Config> text_of(const Json& section) {
 
 }  // namespace
 
+Result<QFormerConfig> qformer_config_from_hugging_face(const Json& section, const nn::TensorMap& tensors,
+                                                       int64_t memory_width) {
+  QFormerConfig qformer;
+  SACCADE_ASSIGN(qformer.shape, shape_of(section, {.width = 768,
+                                                   .layers = 12,
+                                                   .heads = 12,
+                                                   .mlp_width = 3072,
+                                                   .activation = nn::Activation::kGelu,
+                                                   .eps = 1e-12}));
+  // Not the section's "encoder_hidden_size": transformers overwrites that too.
+  qformer.memory_width = memory_width;
+  SACCADE_ASSIGN(qformer.cross_attention_frequency,
+                 json_field_or<int64_t>(section, "cross_attention_frequency", 2));
+  SACCADE_ASSIGN(qformer.vocabulary, json_field_or<int64_t>(section, "vocab_size", 30522));
+  SACCADE_ASSIGN(qformer.positions, json_field_or<int64_t>(section, "max_position_embeddings", 512));
+  SACCADE_ASSIGN(qformer.pad_id, json_field_or<int64_t>(section, "pad_token_id", 0));
+  SACCADE_ASSIGN(qformer.text_input, reads_text(section, tensors));
+  SACCADE_TRY(in_range("\"cross_attention_frequency\"", qformer.cross_attention_frequency, 1, 65'536));
+  SACCADE_TRY(in_range("\"vocab_size\"", qformer.vocabulary, 3, 10'000'000));
+  SACCADE_TRY(in_range("\"max_position_embeddings\"", qformer.positions, 2, 65'536));
+  SACCADE_TRY(in_range("\"pad_token_id\"", qformer.pad_id, 0, qformer.vocabulary - 1));
+  SACCADE_ASSIGN(const std::string positions,
+                 json_field_or<std::string>(section, "position_embedding_type", std::string("absolute")));
+  if (positions != "absolute") {
+    return fail(ErrorCode::kUnsupported, "\"position_embedding_type\" is \"{}\", known: absolute", positions);
+  }
+  return qformer;
+}
+
 int64_t Blip2Config::context() const {
   if (kind == Blip2Kind::kT5) return text.trained_tokens;
   return captions == Blip2Captions::kLavis ? std::min(kLavisTokens, qformer.positions) : qformer.positions;
@@ -183,8 +184,9 @@ Result<Blip2Config> blip2_config_from_hugging_face(const Json& config, const nn:
   SACCADE_ASSIGN(const Json vision, section(config, "vision_config"));
   SACCADE_ASSIGN(result.vision, vision_of(vision).in("vision_config"));
   SACCADE_ASSIGN(const Json qformer, section(config, "qformer_config"));
-  SACCADE_ASSIGN(result.qformer,
-                 qformer_of(qformer, tensors, result.vision.shape.width).in("qformer_config"));
+  SACCADE_ASSIGN(
+      result.qformer,
+      qformer_config_from_hugging_face(qformer, tensors, result.vision.shape.width).in("qformer_config"));
   SACCADE_ASSIGN(result.queries, json_field_or<int64_t>(config, "num_query_tokens", 32));
   SACCADE_TRY(in_range("\"num_query_tokens\"", result.queries, 1, 4096));
   SACCADE_ASSIGN(result.projection, json_field_or<int64_t>(config, "image_text_hidden_size", 256));

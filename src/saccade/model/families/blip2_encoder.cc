@@ -36,9 +36,17 @@ nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& conf
   return inputs;
 }
 
+// How many rows a picture has of a state.
+int64_t rows_of(const Blip2Config& config, FrozenFeatures::ImageState state) {
+  return state == FrozenFeatures::ImageState::kVision ? config.vision.tokens() : config.queries;
+}
+
 // --- retrieval ------------------------------------------------------------------------------------------
 
-class RetrievalEncoder : public Architecture, public LateInteraction, public PairScorer {
+class RetrievalEncoder : public Architecture,
+                         public LateInteraction,
+                         public PairScorer,
+                         public FrozenFeatures {
  public:
   RetrievalEncoder(Parts parts, Blip2Retrieval model) : parts_(std::move(parts)), model_(std::move(model)) {}
 
@@ -47,6 +55,7 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
   LateInteraction* late_interaction() override { return this; }
   PairScorer* pair_scorer() override { return this; }
+  FrozenFeatures* frozen_features() override { return this; }
   int patch_rows() const override { return 0; }
   int patch_columns() const override { return 0; }
 
@@ -87,6 +96,41 @@ class RetrievalEncoder : public Architecture, public LateInteraction, public Pai
     RowSets sets;
     SACCADE_ASSIGN(sets.rows, encode_texts(texts));
     for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
+    return sets;
+  }
+
+  int64_t image_width(ImageState state) const override {
+    if (state == ImageState::kQueries) return config().qformer.shape.width;
+    return state == ImageState::kVision ? config().vision.shape.width : 0;
+  }
+  int64_t image_rows(ImageState state) const override { return rows_of(config(), state); }
+  int64_t text_width(TextState state) const override {
+    return state == TextState::kPooled ? config().qformer.shape.width : 0;
+  }
+
+  Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
+    SACCADE_TRY(check_state(image_width(state), parts_.info));
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    RowSets sets = equal_row_sets(pixels.rows(), image_rows(state), image_width(state));
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+        const Tensor memory = look(piece);
+        store_rows(state == ImageState::kVision ? memory : model_.qformer.ask(memory, parts_.dtype),
+                   first * image_rows(state), sets.rows);
+      });
+    }));
+    return sets;
+  }
+
+  Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override {
+    SACCADE_TRY(check_state(text_width(state), parts_.info));
+    SACCADE_TRY(check_texts(texts, parts_.info, config().qformer.vocabulary));
+    RowSets sets = equal_row_sets(static_cast<int64_t>(texts.size()), 1, text_width(state));
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for (const TextBatch& batch : text_batches(texts, config().qformer.pad_id, batching())) {
+        store_rows(model_.qformer.read(batch.ids, batch.mask, parts_.dtype), batch.items, sets.rows);
+      }
+    }));
     return sets;
   }
 
@@ -228,25 +272,39 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
   FrozenFeatures* frozen_features() override { return this; }
 
   int64_t image_width(ImageState state) const override {
-    return state == ImageState::kQueries ? config().qformer.shape.width : config().text.width;
+    switch (state) {
+      case ImageState::kQueries:
+        return config().qformer.shape.width;
+      case ImageState::kProjected:
+        return config().text.width;
+      case ImageState::kVision:
+        return config().vision.shape.width;
+      case ImageState::kPooled:
+        break;
+    }
+    return 0;
   }
-  int64_t image_rows() const override { return config().queries; }
-  int64_t text_width() const override { return config().text.width; }
+  int64_t image_rows(ImageState state) const override { return rows_of(config(), state); }
+  int64_t text_width(TextState state) const override {
+    return state == TextState::kTokens ? config().text.width : 0;
+  }
 
   Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
+    SACCADE_TRY(check_state(image_width(state), parts_.info));
     SACCADE_TRY(check_pictures(pixels, parts_.info));
-    RowSets sets = equal_row_sets(pixels.rows(), image_rows(), image_width(state));
+    RowSets sets = equal_row_sets(pixels.rows(), image_rows(state), image_width(state));
     SACCADE_TRY(run_alone(mutex_, [&] {
       for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
-        store_rows(image_states(piece, state), first * image_rows(), sets.rows);
+        store_rows(image_states(piece, state), first * image_rows(state), sets.rows);
       });
     }));
     return sets;
   }
 
-  Result<RowSets> text_features(std::span<const TokenizedText> texts) override {
+  Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override {
+    SACCADE_TRY(check_state(text_width(state), parts_.info));
     SACCADE_TRY(check_texts(texts, parts_.info, config().text.vocabulary));
-    RowSets sets = token_row_sets(texts, text_width());
+    RowSets sets = token_row_sets(texts, text_width(state));
     SACCADE_TRY(run_alone(mutex_, [&] {
       for (const TextBatch& batch : text_batches(texts, config().text.pad_id, batching())) {
         store_token_rows(model_.text.forward(batch.ids, batch.mask, parts_.dtype), batch, sets);
@@ -303,7 +361,9 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
 
   TextBatching batching() const { return {.workspace = parts_.workspace.get()}; }
   Tensor image_states(const Tensor& pixels, ImageState state) const {
-    const Tensor queries = model_.qformer.ask(model_.vision.forward(pixels, parts_.dtype), parts_.dtype);
+    const Tensor memory = model_.vision.forward(pixels, parts_.dtype);
+    if (state == ImageState::kVision) return memory;
+    const Tensor queries = model_.qformer.ask(memory, parts_.dtype);
     return state == ImageState::kQueries ? queries : model_.language_projection.forward(queries);
   }
 
@@ -426,5 +486,22 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
 }  // namespace
 
 extern const Family blip2_family = {{"blip-2"}, load, outline};
+
+Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder) {
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  SACCADE_ASSIGN(const std::string type, model_type_of(checkpoint));
+  if (type != "blip-2") {
+    return fail(ErrorCode::kUsage, "checkpoint {}: it has no Q-Former (model_type \"{}\", not \"blip-2\")",
+                folder.string(), type);
+  }
+  FrozenQFormer result;
+  SACCADE_ASSIGN(result.weights, map_weights(checkpoint));
+  SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, result.weights.tensors));
+  result.config = config.qformer;
+  result.config.text_input = false;
+  result.queries = config.queries;
+  result.memory_rows = config.vision.tokens();
+  return result;
+}
 
 }  // namespace saccade

@@ -88,7 +88,6 @@ TEST(Blip2Retrieval, MaxSimOfTheRowsIsTheContrastiveSimilarity) {
   ASSERT_NE(late, nullptr);
   EXPECT_EQ(late->patch_rows(), 0);
   EXPECT_EQ(late->patch_columns(), 0);
-  EXPECT_EQ((*encoder)->frozen_features(), nullptr);
   EXPECT_TRUE((*encoder)->info().shared_space);
   const RowSets images = late->encode_image_rows(expected.pictures()).value();
   const RowSets texts = late->encode_text_rows(expected.texts()).value();
@@ -173,7 +172,11 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
   FrozenFeatures* frozen = (*encoder)->frozen_features();
   ASSERT_NE(frozen, nullptr);
   using State = FrozenFeatures::ImageState;
-  EXPECT_EQ(frozen->image_rows(), kQueries);
+  EXPECT_EQ(frozen->image_rows(State::kQueries), kQueries);
+  EXPECT_EQ(frozen->image_width(State::kPooled), 0);
+  EXPECT_EQ(frozen->image_features(expected.pictures(), State::kPooled).error().code, ErrorCode::kUsage);
+  using TextState = FrozenFeatures::TextState;
+  EXPECT_EQ(frozen->text_features(expected.texts(), TextState::kPooled).error().code, ErrorCode::kUsage);
   const RowSets queries = frozen->image_features(expected.pictures(), State::kQueries).value();
   EXPECT_EQ(queries.begin.back(), 3 * kQueries);
   EXPECT_EQ(queries.rows.columns(), frozen->image_width(State::kQueries));
@@ -184,20 +187,28 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
   const Tensor through =
       nn::row_products(expected["query_output"], tensors.at("language_projection.weight")) +
       tensors.at("language_projection.bias");
+  const RowSets vision = frozen->image_features(expected.pictures(), State::kVision).value();
+  const nn::Shape memory = expected["vision_last_hidden_state"].sizes();
+  EXPECT_EQ(frozen->image_rows(State::kVision), memory[1]);
+  EXPECT_EQ(frozen->image_width(State::kVision), memory[2]);
+  EXPECT_LT(max_difference(Tensor::borrow(vision.rows.data(), memory, DType::kF32),
+                           expected["vision_last_hidden_state"]),
+            1e-4);
   const RowSets projected = frozen->image_features(expected.pictures(), State::kProjected).value();
   const Tensor ours = Tensor::borrow(projected.rows.data(), {3, kQueries, 48}, DType::kF32);
   EXPECT_LT(max_difference(ours, through), 1e-4);
 
   const std::vector<TokenizedText> texts = expected.texts();
-  const RowSets states = frozen->text_features(texts).value();
-  EXPECT_EQ(states.rows.columns(), frozen->text_width());
+  const RowSets states = frozen->text_features(texts, TextState::kTokens).value();
+  EXPECT_EQ(states.rows.columns(), frozen->text_width(TextState::kTokens));
   const Matrix<float> dense = (*encoder)->encode_texts(texts).value();
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto length = static_cast<int64_t>(texts[i].ids.size());
     ASSERT_EQ(states.begin[i + 1] - states.begin[i], length);
     const Tensor reference = expected["text_encoder_last_hidden_state"][static_cast<int64_t>(i)];
-    const Tensor mine = Tensor::borrow(states.rows.data() + states.begin[i] * frozen->text_width(),
-                                       {length, 48}, DType::kF32);
+    const Tensor mine =
+        Tensor::borrow(states.rows.data() + states.begin[i] * frozen->text_width(TextState::kTokens),
+                       {length, 48}, DType::kF32);
     EXPECT_LT(max_difference(mine, reference.slice(0, 0, length)), 1e-4);
     const Tensor mean = unit_mean(reference.slice(0, 0, length));
     for (int64_t c = 0; c < 48; ++c) {
@@ -377,7 +388,13 @@ TEST(Blip2Encoder, RefusesWrongInput) {
       EXPECT_EQ(
           frozen->image_features({pixels.data(), 1, 5}, FrozenFeatures::ImageState::kQueries).error().code,
           ErrorCode::kUsage);
-      EXPECT_EQ(frozen->text_features(text(3, -1)).error().code, ErrorCode::kMismatch);
+      EXPECT_EQ(frozen
+                    ->text_features(text(3, -1), frozen->text_width(FrozenFeatures::TextState::kTokens) > 0
+                                                     ? FrozenFeatures::TextState::kTokens
+                                                     : FrozenFeatures::TextState::kPooled)
+                    .error()
+                    .code,
+                ErrorCode::kMismatch);
     }
   }
 }

@@ -68,12 +68,26 @@ class ClipModelOf {
   // pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
   // keep: undefined, or [n, kept] int64: the patches to look at, for training on a part of each picture.
   [[nodiscard]] T encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
-                                const nn::Tensor& keep = {}) const;
+                                const nn::Tensor& keep = {}) const {
+    return project_images(image_states(pixels, dtype, trace, keep));
+  }
   // ids: [n, tokens] int64, tokens <= positions; attention_mask:
   // undefined or [n, tokens], 0 leaves a token out.
   // -> [n, projection] float32, not normalized. Text is causal: what follows the end token changes nothing.
   [[nodiscard]] T encode_texts(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
-                               TowerTraceOf<T>* trace = nullptr) const;
+                               TowerTraceOf<T>* trace = nullptr) const {
+    return project_texts(text_states(ids, dtype, attention_mask, trace));
+  }
+  // The same in two steps: what is projected, [n, the tower's width] float32, and its projection. A ResNet's
+  // pooling is its projection: its states are [n, projection] already.
+  [[nodiscard]] T image_states(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
+                               const nn::Tensor& keep = {}) const;
+  [[nodiscard]] T text_states(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
+                              TowerTraceOf<T>* trace = nullptr) const;
+  [[nodiscard]] T project_images(const T& states) const {
+    return resnet_ ? states : visual_projection_.forward(states);
+  }
+  [[nodiscard]] T project_texts(const T& states) const { return text_projection_.forward(states); }
 
   // log of the inverse temperature, a scalar parameter.
   [[nodiscard]] const T& logit_scale() const { return logit_scale_; }
@@ -174,8 +188,8 @@ Status ClipModelOf<T>::make_text(nn::ParameterSourceOf<T>& source) {
 }
 
 template <typename T>
-T ClipModelOf<T>::encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* trace,
-                                const nn::Tensor& keep) const {
+T ClipModelOf<T>::image_states(const T& pixels, DType dtype, TowerTraceOf<T>* trace,
+                               const nn::Tensor& keep) const {
   if constexpr (!kTrains) {
     if (resnet_) {
       std::pair<T, T> stages;
@@ -199,12 +213,12 @@ T ClipModelOf<T>::encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* t
     if (trace != nullptr) trace->last_hidden_state = x;
     x = x.select(1, 0);
   }
-  return visual_projection_.forward(post_norm_.forward(x, DType::kF32));
+  return post_norm_.forward(x, DType::kF32);
 }
 
 template <typename T>
-T ClipModelOf<T>::encode_texts(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask,
-                               TowerTraceOf<T>* trace) const {
+T ClipModelOf<T>::text_states(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask,
+                              TowerTraceOf<T>* trace) const {
   const int64_t tokens = ids.size(1);
   nn::Tensor mask = nn::causal_mask(tokens);
   if (attention_mask.defined()) mask = mask + nn::padding_mask(attention_mask);
@@ -213,15 +227,12 @@ T ClipModelOf<T>::encode_texts(const nn::Tensor& ids, DType dtype, const nn::Ten
   const nn::Tensor ends = end_positions(ids);
   if (only_pooled(x, trace)) {
     x = run_blocks_to(ends, text_blocks_, std::move(x), mask, dtype);
-    return text_projection_.forward(final_norm_.forward(x, DType::kF32));
+    return final_norm_.forward(x, DType::kF32);
   }
   x = run_blocks(text_blocks_, text_blocks_.size(), std::move(x), mask, dtype, trace);
-  if (trace == nullptr) {
-    x = final_norm_.forward(take_rows(x, ends), DType::kF32);
-    return text_projection_.forward(x);
-  }
+  if (trace == nullptr) return final_norm_.forward(take_rows(x, ends), DType::kF32);
   trace->last_hidden_state = final_norm_.forward(x, DType::kF32);
-  return text_projection_.forward(take_rows(trace->last_hidden_state, ends));
+  return take_rows(trace->last_hidden_state, ends);
 }
 
 template <typename T>

@@ -34,15 +34,22 @@ class ClipEncoder : public DualEncoder {
     const int64_t side = config.image_size / (config.resnet ? 8 : config.patch_size);
     // Padding of id 0: what follows a text's end token is never
     // looked at, and 0 is neither the end id nor the highest.
-    return {.image_tokens = side * side + 1, .vocabulary = config.vocabulary, .pad_id = 0, .masked = false};
+    return {.image_tokens = side * side + 1,
+            .vocabulary = config.vocabulary,
+            .pad_id = 0,
+            .masked = false,
+            .image_states = config.resnet ? config.projection : config.vision.width,
+            .text_states = config.text.width};
   }
 
-  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
-    return model_.encode_images(pixels, dtype(), trace);
+  Tensor image_states(const Tensor& pixels, TowerTrace* trace) const override {
+    return model_.image_states(pixels, dtype(), trace);
   }
-  Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
-    return model_.encode_texts(ids, dtype(), mask, trace);
+  Tensor text_states(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    return model_.text_states(ids, dtype(), mask, trace);
   }
+  Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
+  Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor logits(const Tensor& cosines) const override {
     return cosines * std::exp(model_.logit_scale().item());
   }

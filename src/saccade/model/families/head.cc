@@ -1,5 +1,6 @@
 #include "saccade/model/families/head.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -7,6 +8,8 @@
 
 #include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
+#include "saccade/model/families/blip2.h"
+#include "saccade/nn/activation.h"
 
 namespace saccade {
 namespace {
@@ -25,10 +28,34 @@ Result<E> word_field(const Json& json, const char* key) {
   return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, known);
 }
 
-Result<int64_t> width_field(const Json& json, const char* key) {
+Result<int64_t> width_field(const Json& json, const char* key, int64_t most = kMaxWidth) {
   SACCADE_ASSIGN(const auto width, json_field<int64_t>(json, key));
-  SACCADE_TRY(in_range(key, width, 1, kMaxWidth));
+  SACCADE_TRY(in_range(key, width, 1, most));
   return width;
+}
+
+// The fields of BLIP-2's "qformer_config", with two of its surroundings.
+Result<HeadQFormer> qformer_from_json(const Json& json) {
+  HeadQFormer qformer;
+  SACCADE_ASSIGN(const int64_t memory_width, width_field(json, "encoder_hidden_size"));
+  SACCADE_ASSIGN(qformer.config, qformer_config_from_hugging_face(json, {}, memory_width));
+  SACCADE_ASSIGN(qformer.queries, width_field(json, "num_query_tokens"));
+  SACCADE_ASSIGN(qformer.memory_rows, width_field(json, "memory_rows"));
+  return qformer;
+}
+
+Json qformer_json(const HeadQFormer& qformer) {
+  const nn::TransformerShape& shape = qformer.config.shape;
+  return {{"hidden_size", shape.width},
+          {"num_hidden_layers", shape.layers},
+          {"num_attention_heads", shape.heads},
+          {"intermediate_size", shape.mlp_width},
+          {"layer_norm_eps", shape.eps},
+          {"hidden_act", nn::activation_name(shape.activation)},
+          {"cross_attention_frequency", qformer.config.cross_attention_frequency},
+          {"encoder_hidden_size", qformer.config.memory_width},
+          {"num_query_tokens", qformer.queries},
+          {"memory_rows", qformer.memory_rows}};
 }
 
 }  // namespace
@@ -42,13 +69,28 @@ std::span<const EnumWord<HeadKind>> enum_words(HeadKind) {
 Result<HeadConfig> head_config_from_json(const Json& json) {
   HeadConfig config;
   SACCADE_ASSIGN(config.kind, word_field<HeadKind>(json, "kind"));
-  SACCADE_ASSIGN(config.image_width, width_field(json, "image_width"));
+  const auto qformer = json.find("qformer");
+  if (qformer != json.end() && !qformer->is_null()) {
+    SACCADE_ASSIGN(config.qformer, qformer_from_json(*qformer).in("\"qformer\""));
+  }
+  SACCADE_ASSIGN(config.image_width,
+                 width_field(json, "image_width", config.qformer ? kMaxWidth * kMaxWidth : kMaxWidth));
   SACCADE_ASSIGN(config.text_width, width_field(json, "text_width"));
   SACCADE_ASSIGN(config.hidden_width, width_field(json, "hidden_width"));
   SACCADE_ASSIGN(config.width, width_field(json, "width"));
   SACCADE_ASSIGN(config.input.images, word_field<ImageStates>(json, "image_states"));
   SACCADE_ASSIGN(config.input.texts, word_field<TextStates>(json, "text_states"));
   SACCADE_ASSIGN(config.input.pooling, word_field<Pooling>(json, "pooling"));
+  if (config.qformer.has_value() != (config.input.images == ImageStates::kVision)) {
+    return fail(ErrorCode::kBadData,
+                "\"image_states\" is \"{}\" {} a Q-Former: \"vision\" goes with one alone",
+                word_of(config.input.images), config.qformer ? "with" : "without");
+  }
+  if (config.qformer &&
+      config.image_width != config.qformer->memory_rows * config.qformer->config.memory_width) {
+    return fail(ErrorCode::kBadData, "\"image_width\" is {}, the Q-Former asks {} rows of {}",
+                config.image_width, config.qformer->memory_rows, config.qformer->config.memory_width);
+  }
   const auto frozen = json.find("frozen");
   if (frozen == json.end() || frozen->is_null()) return config;
   FrozenId id;
@@ -75,7 +117,22 @@ Json head_config_json(const HeadConfig& config) {
           {"image_states", word_of(config.input.images)},
           {"text_states", word_of(config.input.texts)},
           {"pooling", word_of(config.input.pooling)},
+          {"qformer", config.qformer ? qformer_json(*config.qformer) : Json()},
           {"frozen", std::move(frozen)}};
+}
+
+nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return nn::mean(states, 1);
+    case Pooling::kMax:
+      return nn::largest(states, 1);
+    case Pooling::kFirst:
+      return states.select(1, 0).contiguous();
+    case Pooling::kLast:
+      break;
+  }
+  return states.select(1, states.size(1) - 1).contiguous();
 }
 
 Result<std::string> frozen_path(const std::filesystem::path& head) {
@@ -130,11 +187,13 @@ Result<Matrix<float>> FeatureHead::rows(MatrixView<const float> features, bool i
                 images ? "pictures" : "texts", features.columns(), expected);
   }
   Matrix<float> result(features.rows(), config_.width);
+  const int64_t at_once = rows_at_once(expected, kRowsAtOnce);
   SACCADE_TRY(run_alone(mutex_, [&] {
-    for (int64_t first = 0; first < features.rows(); first += kRowsAtOnce) {
-      const int64_t count = std::min(kRowsAtOnce, features.rows() - first);
+    for (int64_t first = 0; first < features.rows(); first += at_once) {
+      const int64_t count = std::min(at_once, features.rows() - first);
       const nn::Tensor piece = nn::Tensor::borrow(features.row(first).data(), {count, expected},
-                                                  {features.stride(), 1}, DType::kF32, workspace_.get());
+                                                  {features.stride(), 1}, DType::kF32, workspace_.get())
+                                   .contiguous();
       const nn::Tensor rows = images ? head_.images(piece) : head_.texts(piece);
       store_rows(nn::normalize_rows(rows), first, result);
     }

@@ -1,13 +1,15 @@
 // Projection heads on a frozen encoder: a linear layer or an MLP of two a side, into a space that pictures and
-// texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive loss.
+// texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive loss. A
+// head may have a Q-Former of its own, which began as the encoder's and was trained with it.
 //
 // A head's checkpoint is small, and names the encoder it sits on:
 //   config.json        {"model_type": "head", "kind", "image_width", "text_width", "hidden_width", "width",
-//                       "image_states", "text_states", "pooling",
+//                       "image_states", "text_states", "pooling", "qformer": its shape, or null,
 //                       "frozen": {"name", "family", "fingerprint"}, or null: its features came from elsewhere}
 //   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder. Not
 //                      covered by the fingerprint: who moves the encoder writes the new place here
-//   model.safetensors  {image,text}_head.{in,out}.{weight,bias} (a linear head has "out" alone), logit_scale
+//   model.safetensors  {image,text}_head.{in,out}.{weight,bias} (a linear head has "out" alone), logit_scale,
+//                      query_tokens and qformer.* as BLIP-2 has them
 //   io.safetensors     features and what the training program made of them, for conformance
 #pragma once
 
@@ -24,6 +26,7 @@
 #include "saccade/core/words.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/head_input.h"
+#include "saccade/model/towers/qformer.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/workspace.h"
 
@@ -43,13 +46,21 @@ struct FrozenId {
   std::string path;  // absolute, or relative to the head's folder
 };
 
+// A head's own Q-Former: it asks the vision tower's states, `memory_rows` of them a picture.
+struct HeadQFormer {
+  QFormerConfig config;
+  int64_t queries = 0;
+  int64_t memory_rows = 0;
+};
+
 struct HeadConfig {
   HeadKind kind = HeadKind::kMlp;
   int64_t image_width = 0;  // of what the heads read
   int64_t text_width = 0;
   int64_t hidden_width = 768;  // of an MLP
   int64_t width = 768;         // of the shared space
-  HeadInput input;
+  HeadInput input;             // with a Q-Former `pooling` is of its queries' states
+  std::optional<HeadQFormer> qformer;
   std::optional<FrozenId> frozen;
 };
 // kBadData names the field.
@@ -61,23 +72,39 @@ Result<std::string> frozen_path(const std::filesystem::path& head);
 // exp of it is what cosines are multiplied by; training begins with 1 / 0.07 (Radford et al. 2021).
 inline constexpr double kInitialLogScale = 2.6592600369327780;
 
+// [n, rows, width] -> [n, width], as pooled() does it.
+nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling);
+
 template <typename T>
 class HeadOf {
  public:
   static Result<HeadOf> make(const HeadConfig& config, nn::ParameterSourceOf<T>& source) {
     HeadOf head;
-    SACCADE_ASSIGN(head.image_, side(config, source, "image_head.", config.image_width));
+    const int64_t image_width = config.qformer ? config.qformer->config.shape.width : config.image_width;
+    SACCADE_ASSIGN(head.image_, side(config, source, "image_head.", image_width));
     SACCADE_ASSIGN(head.text_, side(config, source, "text_head.", config.text_width));
     SACCADE_ASSIGN(head.log_scale_, source.take("logit_scale", {}, {kInitialLogScale, 0}));
+    if (config.qformer) {
+      SACCADE_ASSIGN(head.qformer_,
+                     QFormerOf<T>::make(config.qformer->config, config.qformer->queries, source));
+      head.memory_rows_ = config.qformer->memory_rows;
+      head.memory_width_ = config.qformer->config.memory_width;
+      head.pooling_ = config.input.pooling;
+    }
     return head;
   }
   // [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
-  [[nodiscard]] T images(const T& features) const { return image_.forward(features); }
+  [[nodiscard]] T images(const T& features) const {
+    if (!qformer_) return image_.forward(features);
+    const T memory = features.view({features.size(0), memory_rows_, memory_width_});
+    return image_.forward(pool_states(qformer_->ask(memory, DType::kF32), pooling_));
+  }
   [[nodiscard]] T texts(const T& features) const { return text_.forward(features); }
   [[nodiscard]] const T& log_scale() const { return log_scale_; }
   void pack(DType dtype) {
     image_.pack(dtype);
     text_.pack(dtype);
+    if (qformer_) qformer_->pack(dtype);
   }
 
  private:
@@ -110,6 +137,10 @@ class HeadOf {
 
   Side image_, text_;
   T log_scale_;
+  std::optional<QFormerOf<T>> qformer_;
+  int64_t memory_rows_ = 0;
+  int64_t memory_width_ = 0;
+  Pooling pooling_ = Pooling::kMean;
 };
 
 // A head alone, without the encoder it sits on: for features that are there already. Thread-safe.

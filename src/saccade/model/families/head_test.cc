@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include "saccade/core/rows.h"
 #include "saccade/model/fingerprint.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/model/outline.h"
@@ -242,10 +243,88 @@ TEST_F(Head, ReadsTheStatesOfBlip2) {
           pool(frozen->frozen_features()->image_features(view, state).value());
       expect_near((*encoder)->encode_images(view).value().view(),
                   plain_rows(weights_, "image", image_features.view()).view(), 1e-5F);
-      const Matrix<float> text_features = pool(frozen->frozen_features()->text_features(texts).value());
+      const Matrix<float> text_features =
+          pool(frozen->frozen_features()->text_features(texts, FrozenFeatures::TextState::kTokens).value());
       expect_near((*encoder)->encode_texts(texts).value().view(),
                   plain_rows(weights_, "text", text_features.view()).view(), 1e-5F);
     }
+  }
+}
+
+// What a checkpoint projects into its shared space, times its own projection, is the encoder's own row; and heads read
+// it from every family that has it.
+TEST_F(Head, ReadsWhatAFamilyProjects) {
+  struct Case {
+    const char* golden;
+    const char* image_projection;  // empty: the tower ends in the shared space
+    const char* text_projection;
+  };
+  for (const Case& family :
+       {Case{"clip-gelu", "visual_projection", "text_projection"}, Case{"siglip", "", "text_model.head"},
+        Case{"align", "", "text_projection"}, Case{"blip2-itm", "", "text_projection"}}) {
+    SCOPED_TRACE(family.golden);
+    const fs::path frozen_folder = golden(family.golden);
+    auto frozen = load_encoder(frozen_folder).value();
+    const auto file = SafeTensors::open(frozen_folder / "model.safetensors").value();
+    const nn::TensorMap tensors = nn::borrow_tensors(file).value();
+    const auto projected = [&](Matrix<float> states, const std::string& name) {
+      if (!name.empty()) {
+        const nn::Tensor weight = tensors.at(name + ".weight");
+        const auto bias = tensors.find(name + ".bias");
+        Matrix<float> rows(states.rows(), weight.size(0));
+        for (int64_t i = 0; i < rows.rows(); ++i) {
+          for (int64_t o = 0; o < rows.columns(); ++o) {
+            double sum = bias == tensors.end() ? 0 : bias->second.at({o});
+            for (int64_t c = 0; c < states.columns(); ++c) sum += states(i, c) * weight.at({o, c});
+            rows(i, o) = static_cast<float>(sum);
+          }
+        }
+        states = std::move(rows);
+      }
+      for (int64_t i = 0; i < states.rows(); ++i) normalize_row(states.row(i));
+      return states;
+    };
+    const HeadInput input{ImageStates::kPooled, TextStates::kPooled, Pooling::kMean};
+    const std::vector<TokenizedText> texts = {{.ids = {5, 9, 7, 1}}, {.ids = {3, 1}}};
+    expect_near(projected(text_head_input(*frozen, input, texts).value(), family.text_projection).view(),
+                frozen->encode_texts(texts).value().view(), 1e-5F);
+    HeadConfig config = config_on(frozen_folder);
+    EXPECT_EQ(config.input, HeadInput{}) << "an encoder with a shared space is read by its rows";
+    const EncoderInfo& info = frozen->info();
+    const int64_t values = int64_t{3} * info.image_height * info.image_width;
+    std::mt19937 random(7);
+    std::normal_distribution<float> draw;
+    std::vector<float> pixels(static_cast<size_t>(2 * values));
+    for (float& value : pixels) value = draw(random);
+    const MatrixView<const float> view(pixels.data(), 2, values);
+    if (info.family == "blip-2") {
+      EXPECT_EQ(image_head_input(*frozen, input, view).error().message,
+                "the encoder (blip-2) gives no states of pooled: it has rows, queries, vision");
+      config.input = {ImageStates::kQueries, TextStates::kPooled, Pooling::kMean};
+    } else {
+      const Matrix<float> states = image_head_input(*frozen, input, view).value();
+      EXPECT_GT(
+          std::abs(1 - nn::normalize_rows(nn::Tensor::of(states.values(), {2, states.columns()})).at({0, 0}) /
+                           states(0, 0)),
+          1e-3)
+          << "their length is left";
+      expect_near(projected(states.copy(), family.image_projection).view(),
+                  frozen->encode_images(view).value().view(), 1e-5F);
+      config.input = input;
+    }
+    const HeadInputWidths widths = head_input_widths(*frozen, config.input).value();
+    config.image_width = widths.images;
+    config.text_width = widths.texts;
+    const auto encoder = load_encoder(write(config));
+    ASSERT_TRUE(encoder) << encoder.error().message;
+    expect_near(
+        (*encoder)->encode_images(view).value().view(),
+        plain_rows(weights_, "image", image_head_input(*frozen, config.input, view).value().view()).view(),
+        1e-5F);
+    expect_near(
+        (*encoder)->encode_texts(texts).value().view(),
+        plain_rows(weights_, "text", text_head_input(*frozen, config.input, texts).value().view()).view(),
+        1e-5F);
   }
 }
 
@@ -292,7 +371,7 @@ TEST_F(Head, RefusesWhatContradictsItself) {
   with("pooling", "median");
   expect_refused(folder, "\"pooling\" is \"median\"");
   with("text_states", "tokens");
-  expect_refused(folder, "gives no states of tokens");
+  expect_refused(folder, "gives no states of tokens: it has rows, pooled");
   with("frozen", Json{{"name", "starter"}});
   expect_refused(folder, "\"frozen\": \"family\" is missing");
   with("kind", "linear");

@@ -222,7 +222,15 @@ Result<JinaClipModel> JinaClipModel::make(const JinaClipConfig& config, nn::Para
   return model;
 }
 
-Tensor JinaClipModel::encode_images(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
+Tensor JinaClipModel::project_images(const Tensor& states) const {
+  return config_.projection > 0 ? visual_projection_.forward(states) : states;
+}
+
+Tensor JinaClipModel::project_texts(const Tensor& states) const {
+  return config_.projection > 0 ? text_projection_.forward(states) : states;
+}
+
+Tensor JinaClipModel::image_states(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
   const int64_t n = pixels.size(0);
   Tensor x =
       patch_embedding_.forward(nn::patches(pixels, config_.vision.patch_size).to(dtype)).to(DType::kF32);
@@ -232,12 +240,11 @@ Tensor JinaClipModel::encode_images(const Tensor& pixels, DType dtype, TowerTrac
     if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
   }
   if (trace != nullptr) trace->last_hidden_state = x;
-  x = vision_norm_.forward(x.select(1, 0), DType::kF32);
-  return config_.projection > 0 ? visual_projection_.forward(x) : x;
+  return vision_norm_.forward(x.select(1, 0), DType::kF32);
 }
 
-Tensor JinaClipModel::encode_texts(const Tensor& ids, const Tensor& mask, DType dtype,
-                                   TowerTrace* trace) const {
+Tensor JinaClipModel::text_states(const Tensor& ids, const Tensor& mask, DType dtype,
+                                  TowerTrace* trace) const {
   const int64_t tokens = ids.size(1);
   Tensor bias = alibi_bias(slopes_, tokens);
   if (std::ranges::any_of(mask.integers(), [](int64_t kept) { return kept == 0; })) {
@@ -250,8 +257,7 @@ Tensor JinaClipModel::encode_texts(const Tensor& ids, const Tensor& mask, DType 
     if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
   }
   if (trace != nullptr) trace->last_hidden_state = x;
-  x = nn::mean_of_kept(x, mask);
-  return config_.projection > 0 ? text_projection_.forward(x) : x;
+  return nn::mean_of_kept(x, mask);
 }
 
 void JinaClipModel::pack(DType dtype) {

@@ -95,13 +95,16 @@ class JinaClipModel {
  public:
   static Result<JinaClipModel> make(const JinaClipConfig& config, nn::ParameterSource& source);
 
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, dim] float32, not normalized.
-  [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
-                                         TowerTrace* trace = nullptr) const;
-  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has one that is not. -> [n, dim]
-  // float32, not normalized.
-  [[nodiscard]] nn::Tensor encode_texts(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+  // pixels: [n, 3, image_size, image_size] float32 -> [n, vision width] float32.
+  [[nodiscard]] nn::Tensor image_states(const nn::Tensor& pixels, DType dtype,
                                         TowerTrace* trace = nullptr) const;
+  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has one that is not. -> [n, text
+  // width] float32.
+  [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
+                                       TowerTrace* trace = nullptr) const;
+  // These to [n, dim], not normalized; of a checkpoint without projections as they are.
+  [[nodiscard]] nn::Tensor project_images(const nn::Tensor& states) const;
+  [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const JinaClipConfig& config() const { return config_; }

@@ -24,15 +24,20 @@ class JinaClipEncoder : public DualEncoder {
  private:
   static DualShape shape_of(const JinaClipConfig& config) {
     const int64_t side = config.vision.image_size / config.vision.patch_size;
-    return {.image_tokens = side * side + 1, .vocabulary = config.text.vocabulary};
+    return {.image_tokens = side * side + 1,
+            .vocabulary = config.text.vocabulary,
+            .image_states = config.width,
+            .text_states = config.width};
   }
 
-  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
-    return model_.encode_images(pixels, dtype(), trace);
+  Tensor image_states(const Tensor& pixels, TowerTrace* trace) const override {
+    return model_.image_states(pixels, dtype(), trace);
   }
-  Tensor text_rows(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
-    return model_.encode_texts(ids, mask, dtype(), trace);
+  Tensor text_states(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    return model_.text_states(ids, mask, dtype(), trace);
   }
+  Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
+  Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor logits(const Tensor& cosines) const override {
     return cosines * std::exp(model_.logit_scale().item());
   }

@@ -67,18 +67,22 @@ Tensor SiglipModel::encode_images(const Tensor& pixels, DType dtype, TowerTrace*
   return pool_.forward(vision_.forward(pixels, dtype, trace), dtype);
 }
 
-Tensor SiglipModel::encode_texts(const Tensor& ids, DType dtype, TowerTrace* trace) const {
+Tensor SiglipModel::project_texts(const Tensor& states) const {
+  return text_head_.forward(states);
+}
+
+Tensor SiglipModel::text_states(const Tensor& ids, DType dtype, TowerTrace* trace) const {
   // x: [n, positions, width]
   Tensor x = nn::embedding(token_embedding_, ids) + text_positions_;
   if (only_pooled(x, trace)) {
     const Tensor last = Tensor::full_integers({ids.size(0)}, config_.positions - 1);
     x = run_blocks_to(last, text_blocks_, std::move(x), {}, dtype);
-    return text_head_.forward(final_norm_.forward(x, DType::kF32));
+    return final_norm_.forward(x, DType::kF32);
   }
   x = run_blocks(text_blocks_, text_blocks_.size(), std::move(x), {}, dtype, trace);
   x = final_norm_.forward(x, DType::kF32);
   if (trace != nullptr) trace->last_hidden_state = x;
-  return text_head_.forward(x.select(1, config_.positions - 1).contiguous());
+  return x.select(1, config_.positions - 1).contiguous();
 }
 
 void SiglipModel::pack(DType dtype) {

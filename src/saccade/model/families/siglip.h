@@ -70,13 +70,14 @@ class SiglipModel {
  public:
   static Result<SiglipModel> make(const SiglipConfig& config, nn::ParameterSource& source);
 
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not normalized.
+  // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not normalized: the pooled state, which
+  // nothing projects.
   [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
                                          TowerTrace* trace = nullptr) const;
-  // ids: [n, positions] int64, padded to that length: every token
-  // is looked at -> [n, projection] float32, not normalized.
-  [[nodiscard]] nn::Tensor encode_texts(const nn::Tensor& ids, DType dtype,
-                                        TowerTrace* trace = nullptr) const;
+  // ids: [n, positions] int64, padded to that length: every token is looked at -> [n, text width] float32.
+  [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, DType dtype, TowerTrace* trace = nullptr) const;
+  // These to [n, projection], not normalized.
+  [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
   // A logit is exp(logit_scale) * cosine + logit_bias; scalars.
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }

@@ -27,15 +27,18 @@ class SiglipEncoder : public DualEncoder {
             .vocabulary = config.vocabulary,
             .pad_id = pad_id,
             .padded_to = config.positions,
-            .masked = false};
+            .masked = false,
+            .image_states = config.vision.shape.width,
+            .text_states = config.text.width};
   }
 
-  Tensor image_rows(const Tensor& pixels, TowerTrace* trace) const override {
+  Tensor image_states(const Tensor& pixels, TowerTrace* trace) const override {
     return model_.encode_images(pixels, dtype(), trace);
   }
-  Tensor text_rows(const Tensor& ids, const Tensor&, TowerTrace* trace) const override {
-    return model_.encode_texts(ids, dtype(), trace);
+  Tensor text_states(const Tensor& ids, const Tensor&, TowerTrace* trace) const override {
+    return model_.text_states(ids, dtype(), trace);
   }
+  Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor logits(const Tensor& cosines) const override {
     return cosines * std::exp(model_.logit_scale().item()) +
            nn::Tensor::full({}, static_cast<float>(model_.logit_bias().item()));
