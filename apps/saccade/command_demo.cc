@@ -17,6 +17,7 @@
 #include "checkpoint.h"
 #include "command.h"
 #include "ingest_report.h"
+#include "likelihoods.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -85,7 +86,9 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     some_failed = !report.failed.empty();
   }
 
+  measure_likelihoods(arguments.collection, *loaded.encoder, pool, session);
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  const auto background = background_of(collection, session);
   SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),
                                             one_line(arguments.collection))));
   std::vector<Answer> answers;
@@ -96,6 +99,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     Query query;
     query.text = each.text;
     query.k = arguments.k;
+    query.background = background;
     SACCADE_ASSIGN(Answer answer, search(collection, *loaded.encoder, query, pool));
     Answer top = answer;
     if (top.hits.size() > 5) top.hits.resize(5);

@@ -24,12 +24,12 @@
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/precision.h"
 #include "saccade/model/receipt.h"
-#include "saccade/search/background.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "command.h"
 #include "ingest_report.h"
+#include "likelihoods.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -151,21 +151,6 @@ Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& en
   return settings;
 }
 
-// How queries that mean nothing to the collection score, for answers to say how likely a hit is to be right. The
-// pictures are in whatever comes of it: what fails is told, and tried again by the next run.
-void measure(const std::filesystem::path& folder, Encoder& encoder, ThreadPool& pool, Session& session) {
-  const auto refreshed = [&]() -> Status {
-    SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
-    if (collection.item_count() == 0) return {};
-    SACCADE_TRY(refresh_background(collection, encoder, pool, session.interrupts.stop_cleanly()));
-    return {};
-  };
-  if (const Status status = refreshed(); !status) {
-    session.messages.warning(
-        fmt::format("answers will not say how likely their hits are: {}", status.error().message));
-  }
-}
-
 // How near the rows of the user's own pictures are to fp32's: of the first that can be read. Nothing where there is none.
 Result<std::optional<RowAgreement>> sample_receipt(Encoder& encoder, const std::string& checkpoint,
                                                    const std::vector<std::filesystem::path>& inputs,
@@ -254,7 +239,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
-  if (!report->cancelled) measure(arguments.collection, *loaded.encoder, pool, session);
+  if (!report->cancelled) measure_likelihoods(arguments.collection, *loaded.encoder, pool, session);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/search/background.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 
@@ -16,6 +15,7 @@
 #include "checkpoint.h"
 #include "choice.h"
 #include "command.h"
+#include "likelihoods.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -29,6 +29,7 @@ struct SearchArguments {
   std::string html;
   Query query;
   EncoderChoice encoder;
+  bool k_given = false;
   bool all = false;
   bool json = false;
   std::optional<double> weight;  // of the text in a composed query
@@ -74,18 +75,6 @@ void warn(const Answer& answer, Session& session) {
   }
 }
 
-// What was measured of the collection; nothing where it was not. What is damaged is told of: `index` mends it.
-std::shared_ptr<const Background> background_of(const Collection& collection, Session& session) {
-  if (collection.has_late_rows()) return nullptr;
-  auto background = read_background(collection);
-  if (background) return std::make_shared<const Background>(*std::move(background));
-  if (background.error().code != ErrorCode::kNotFound) {
-    session.messages.warning(
-        fmt::format("{}; the next `saccade index` measures it anew", background.error().message));
-  }
-  return nullptr;
-}
-
 // --weight as weights of both parts.
 Status settle_composing(SearchArguments& arguments) {
   Fusion& fusion = arguments.query.fusion;
@@ -106,6 +95,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   query.image = arguments.image;
   query.fold_duplicates = !arguments.all;
   SACCADE_TRY(settle_composing(arguments));
+  // What is cut by its likelihood is not cut by its number too, unless that is asked for.
+  if (query.cut && !arguments.k_given) query.k = kCutDepth;
   // What can be told without loading weights is told first.
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) {
     if (query.image.empty())
@@ -165,9 +156,9 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->needs(image);
   command->add_option("--was", arguments->query.fusion.was,
                       "of --compose direction: what the picture shows now, in words (default: a picture)");
-  command->add_option("-k", arguments->query.k, "number of pictures to show")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  CLI::Option* k = command->add_option("-k", arguments->query.k, "number of pictures to show")
+                       ->transform(whole_number(1))
+                       ->default_str("10; with --cut all that pass, up to 1,000");
   command->add_option(
       "--filter", arguments->query.filter,
       "condition that pictures must meet (docs/cli.md), such as 'width>=640 and format=jpeg'");
@@ -177,7 +168,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command
       ->add_option_function<double>(
           "--cut", [arguments](const double& cut) { arguments->query.cut = cut; },
-          "show only pictures that are at least this likely to be right, 0 to 1")
+          "show only pictures that are at least this likely to be right, 0 to 1, of the best 1,000")
       ->transform(real_number(0, 1));
   add_choice(*command, "--sort", arguments->query.order,
              "order of the pictures shown: best first, or newest file first");
@@ -211,7 +202,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if it is no longer where it was");
   add_encoder_options(*command, arguments->encoder);
-  command->callback([arguments, &chosen] {
+  command->callback([arguments, k, &chosen] {
+    arguments->k_given = k->count() > 0;
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };
   });
 }

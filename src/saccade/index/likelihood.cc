@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/index/dot_kernels.h"
+
 namespace saccade {
 namespace {
 
@@ -16,8 +18,22 @@ constexpr size_t kWeights = HitFigures::kCount + 1;
 
 using Weights = std::array<double, kWeights>;
 
-double dot(std::span<const float> a, std::span<const float> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+// Each row's dot product with the vector, as a search scores it.
+std::vector<float> dots(std::vector<const float*> rows, std::span<const float> with) {
+  const auto count = std::ssize(rows);
+  const auto dim = std::ssize(with);
+  std::vector<float> padded(static_cast<size_t>(padded_dim(dim)));
+  std::ranges::copy(with, padded.begin());
+  if (!rows.empty()) rows.resize(rows.size() + static_cast<size_t>(kDotRowGroup), rows.back());
+  std::vector<float> result(static_cast<size_t>(count));
+  if (count > 0) dot_kernels().front().run(rows.data(), count, padded.data(), 1, dim, result.data());
+  return result;
+}
+
+std::vector<const float*> rows_of(const Matrix<float>& matrix) {
+  std::vector<const float*> rows;
+  for (int64_t r = 0; r < matrix.rows(); ++r) rows.push_back(matrix.row(r).data());
+  return rows;
 }
 
 struct Moments {
@@ -279,13 +295,12 @@ Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8
   }
   const int64_t count = std::min(kSampleRows, std::ssize(there));
   result.sample = Matrix<float>(count, rows.columns());
-  std::vector<double> hubs;
   for (int64_t s = 0; s < count; ++s) {
     const std::span<const float> row = rows.row(there[static_cast<size_t>(s * std::ssize(there) / count)]);
     std::ranges::copy(row, result.sample.row(s).begin());
-    hubs.push_back(dot(row, result.mean_query));
   }
-  const Moments moments = moments_of(hubs);
+  const std::vector<float> hubs = dots(rows_of(result.sample), result.mean_query);
+  const Moments moments = moments_of(std::vector<double>(hubs.begin(), hubs.end()));
   result.hub_mean = moments.mean;
   result.hub_deviation = moments.deviation;
   return result;
@@ -294,12 +309,13 @@ Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8
 std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView<const float> rows,
                                     std::span<const float> query, std::span<const RowScore> best,
                                     int64_t words) {
-  std::vector<double> scores;
-  for (int64_t s = 0; s < surroundings.sample.rows(); ++s)
-    scores.push_back(dot(surroundings.sample.row(s), query));
-  const Moments moments = moments_of(scores);
   std::vector<HitFigures> figures;
   if (best.empty()) return figures;
+  const std::vector<float> scores = dots(rows_of(surroundings.sample), query);
+  const Moments moments = moments_of(std::vector<double>(scores.begin(), scores.end()));
+  std::vector<const float*> found;
+  for (const RowScore& hit : best) found.push_back(rows.row(hit.row).data());
+  const std::vector<float> hubs = dots(std::move(found), surroundings.mean_query);
   const auto exponential = [&](float score) {
     return std::exp(surroundings.temperature * (double{score} - double{best.front().score}));
   };
@@ -308,7 +324,8 @@ std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView
     sum += exponential(best[i].score);
   }
   const size_t last = std::min(best.size(), static_cast<size_t>(kJudgedHits)) - 1;
-  for (const RowScore& hit : best) {
+  for (size_t h = 0; h < best.size(); ++h) {
+    const RowScore& hit = best[h];
     HitFigures figure;
     figure.score = double{hit.score};
     figure.words = std::log1p(static_cast<double>(words));
@@ -317,8 +334,7 @@ std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView
     // Bounded: beyond e^20 a score's rounding decides.
     const double own = exponential(hit.score);
     figure.odds = std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
-    figure.hub = (dot(rows.row(hit.row), surroundings.mean_query) - surroundings.hub_mean) /
-                 surroundings.hub_deviation;
+    figure.hub = (double{hubs[h]} - surroundings.hub_mean) / surroundings.hub_deviation;
     figures.push_back(figure);
   }
   return figures;

@@ -58,6 +58,7 @@ struct World {
 struct Judged {
   double promise = 0;
   bool right = false;
+  int64_t row = 0;
 };
 
 class MatchTest : public ::testing::Test {
@@ -80,7 +81,8 @@ class MatchTest : public ::testing::Test {
                                                best, world.rows.rows(), 1);
         if (!present && absent_p != nullptr) absent_p->push_back(judgement.p_value);
         for (size_t h = 0; h < kJudgedHits; ++h) {
-          judged.push_back({judgement.hits[h].right, present && best[h].row == queries.right[at][0]});
+          judged.push_back(
+              {judgement.hits[h].right, present && best[h].row == queries.right[at][0], best[h].row});
         }
       }
     }
@@ -124,6 +126,45 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
     EXPECT_NEAR(static_cast<double>(rare) / static_cast<double>(absent.size()), 0.1, 0.05);
   }
   EXPECT_GT(confident, 300);  // and it does promise something
+}
+
+// Rows that are near everything are found by queries that do not mean them. What is promised of these rows alone comes
+// true; without the figure of how near they are to everything, too much is promised of them.
+TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
+  double promised = 0;
+  double blindly = 0;
+  double came = 0;
+  double count = 0;
+  for (const uint64_t seed : {1U, 2U, 3U, 4U}) {
+    constexpr int64_t kHubs = 15;
+    World world(seed, 1500, 0.3, kHubs);
+    const LabelledQueries learned = world.ask(400, 4);
+    const LabelledQueries fresh = world.ask(1500, 4);
+    const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
+    Surroundings blind;  // to which all rows are equally near to everything
+    blind.mean_query.assign(static_cast<size_t>(kDim), 0.0F);
+    blind.sample = surroundings.sample.copy();
+    blind.temperature = surroundings.temperature;
+    const auto add = [&](const Surroundings& known, double& sum) {
+      const auto model = fit_matches(world.rows.view(), {}, known, learned, pool_);
+      ASSERT_TRUE(model && model->tells);
+      for (const Judged& hit : judge(world, *model, known, fresh)) {
+        if (hit.row >= kHubs) continue;
+        sum += hit.promise;
+        if (&known == &blind) continue;
+        came += hit.right ? 1 : 0;
+        ++count;
+      }
+    };
+    add(surroundings, promised);
+    add(blind, blindly);
+  }
+  ASSERT_GT(count, 1000);
+  RecordProperty("promised", std::to_string(promised / count));
+  RecordProperty("blindly", std::to_string(blindly / count));
+  RecordProperty("came", std::to_string(came / count));
+  EXPECT_NEAR(promised, came, 0.25 * came + 3 * std::sqrt(came));
+  EXPECT_GT(blindly, 1.5 * came);
 }
 
 TEST_F(MatchTest, SaysThatNothingCanBeToldWhereScoresKnowNothing) {

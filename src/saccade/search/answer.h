@@ -72,7 +72,10 @@ struct Matching {
   int64_t queries = 0;                    // that it is a share of
   int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
-  int64_t cut_hits = 0;                   // left out by Query::cut
+  // With Query::cut: of the pictures looked at, how many it left out, and how many hits pass, near-duplicates folded.
+  int64_t cut_hits = 0;
+  int64_t passed = 0;
+  bool more = false;  // the last picture looked at passes too: below it there may be others
 };
 
 struct Answer {

@@ -77,7 +77,8 @@ Json matching_json(const Answer& answer) {
       {"tells", matching.tells},        {"reason", matching.reason.empty() ? Json() : Json(matching.reason)},
       {"there", known(matching.there)}, {"p_value", known(matching.p_value)},
       {"queries", matching.queries},    {"labelled", matching.labelled},
-      {"best", known(matching.best)},   {"cut_hits", matching.cut_hits}};
+      {"best", known(matching.best)},   {"cut_hits", matching.cut_hits},
+      {"passed", matching.passed},      {"more", matching.more}};
 }
 
 Json likelihood_json(const Hit& hit) {
@@ -215,9 +216,11 @@ std::string matching_note(const Answer& answer) {
     note = fmt::format(
         "nothing matches: no picture is at least {:.0f}% likely to be right, the likeliest is {:.0f}%",
         100 * *answer.query.cut, 100 * matching.best);
-  } else if (matching.cut_hits > 0) {
-    note = fmt::format("{} less than {:.0f}% likely to be right left out", counted(matching.cut_hits, "hit"),
-                       100 * *answer.query.cut);
+  } else if (answer.query.cut && matching.tells) {
+    const auto shown = static_cast<int64_t>(answer.hits.size());
+    note = fmt::format("{}{} at least {:.0f}% likely to be right{}", matching.more ? "more than " : "",
+                       counted(matching.passed, "picture"), 100 * *answer.query.cut,
+                       shown < matching.passed ? fmt::format(", the best {} are shown", shown) : "");
   } else if (!matching.tells) {
     note = "how likely a hit is to be right cannot be told: " + matching.reason;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,13 +141,14 @@ class BackgroundTest : public testing::Test {
     return std::make_shared<const Background>(*std::move(background));
   }
   Result<Answer> ask(const std::string& text, std::optional<double> cut = {},
-                     HitOrder order = HitOrder::kScore) {
+                     HitOrder order = HitOrder::kScore, int64_t k = 10) {
     const Collection collection = open();
     Query query;
     query.text = text;
     query.background = read();
     query.cut = cut;
     query.order = order;
+    query.k = k;
     return search(collection, encoder_, query, pool_);
   }
 
@@ -211,13 +213,32 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
   const auto all = ask("thing7");
   ASSERT_TRUE(all.has_value());
   const double middle = all->hits[4].likelihood->right;
-  const auto cut = ask("thing7", middle);
-  ASSERT_TRUE(cut.has_value());
-  int64_t likely = 0;
-  for (const Hit& hit : all->hits) likely += hit.likelihood->right >= middle ? 1 : 0;
-  EXPECT_EQ(std::ssize(cut->hits), likely);
-  EXPECT_EQ(cut->matching->cut_hits, std::ssize(all->hits) - likely);
-  for (const Hit& hit : cut->hits) EXPECT_GE(hit.likelihood->right, middle);
+  const auto everything = ask("thing7", {}, HitOrder::kScore, 600);
+  ASSERT_TRUE(everything.has_value());
+  std::vector<int64_t> likely;
+  for (const Hit& hit : everything->hits) {
+    if (hit.likelihood->right >= middle) likely.push_back(hit.item.id);
+  }
+  // All that pass are counted, and the best k of them shown.
+  for (const int64_t k : {2, 600}) {
+    const auto cut = ask("thing7", middle, HitOrder::kScore, k);
+    ASSERT_TRUE(cut.has_value());
+    const auto shown = std::min<size_t>(static_cast<size_t>(k), likely.size());
+    ASSERT_EQ(cut->hits.size(), shown);
+    for (size_t i = 0; i < shown; ++i) {
+      EXPECT_EQ(cut->hits[i].item.id, likely[i]);
+      EXPECT_EQ(cut->hits[i].rank, static_cast<int64_t>(i) + 1);
+      EXPECT_GE(cut->hits[i].likelihood->right, middle);
+    }
+    EXPECT_EQ(cut->matching->passed, std::ssize(likely));
+    EXPECT_EQ(cut->matching->cut_hits, 600 - std::ssize(likely));
+    EXPECT_FALSE(cut->matching->more);
+    EXPECT_DOUBLE_EQ(cut->matching->best, all->matching->best);
+    EXPECT_EQ(answer_json(*cut)["matching"]["passed"], std::ssize(likely));
+    const std::string note = matching_note(*cut);
+    EXPECT_THAT(note, HasSubstr(fmt::format("{} pictures at least", likely.size())));
+    EXPECT_EQ(note.find("the best 2 are shown") != std::string::npos, k == 2) << note;
+  }
 
   const auto nothing = ask("zeppelin", 0.99);
   ASSERT_TRUE(nothing.has_value());
@@ -226,6 +247,23 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
   const auto wrong = ask("thing7", 1.5);
   ASSERT_FALSE(wrong.has_value());
   EXPECT_EQ(wrong.error().code, ErrorCode::kUsage);
+}
+
+// A cut looks at the best thousand, and says where more may pass.
+TEST_F(BackgroundTest, ACutSaysWhereMoreMayPass) {
+  add(1500);
+  ASSERT_TRUE(refresh());
+  const auto lax = ask("thing7", 0.0, HitOrder::kScore, 5);
+  ASSERT_TRUE(lax.has_value()) << lax.error().message;
+  EXPECT_EQ(lax->hits.size(), 5U);
+  EXPECT_EQ(lax->matching->passed, kCutDepth);
+  EXPECT_TRUE(lax->matching->more);
+  EXPECT_THAT(matching_note(*lax),
+              HasSubstr("more than 1,000 pictures at least 0% likely to be right, the best 5"));
+  const auto deep = ask("thing7", 0.0, HitOrder::kScore, 1500);
+  ASSERT_TRUE(deep.has_value());
+  EXPECT_EQ(deep->matching->passed, 1500);
+  EXPECT_FALSE(deep->matching->more);
 }
 
 TEST_F(BackgroundTest, WithinWhatMatchedTheNewestFileCanComeFirst) {

@@ -62,6 +62,8 @@ struct Fusion {
   std::string was = {};  // of kDirection: what the picture shows now, in words; empty: kAnyPicture
 };
 
+inline constexpr int64_t kCutDepth = 1000;
+
 // What is searched for: a text, a picture, or both.
 struct Query {
   std::string text;             // empty: none
@@ -85,7 +87,8 @@ struct Query {
 
   // What was measured of the collection (read_background), for the answer to say how likely each hit is to be right.
   std::shared_ptr<const Background> background = {};
-  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model tells.
+  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model tells. The best
+  // max(k, kCutDepth) pictures are looked at, so that the answer says how many pass, and k of them are its hits.
   std::optional<double> cut = {};
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;

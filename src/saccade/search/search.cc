@@ -81,7 +81,7 @@ class Likeness {
 
 // Walks down the candidates until the group after the k-th would begin. Files of the same bytes have the same
 // row, so that the cosine covers them too.
-Folding fold(const Candidates& candidates, const Collection& collection, const Query& query) {
+Folding fold(const Candidates& candidates, const Collection& collection, const Query& query, int64_t k) {
   Folding folding;
   Likeness likeness(collection, query.duplicate_cosine);
   for (const Candidate& candidate : candidates.best) {
@@ -93,7 +93,7 @@ Folding fold(const Candidates& candidates, const Collection& collection, const Q
     }
     if (like != nullptr) {
       like->others.push_back(candidate);
-    } else if (static_cast<int64_t>(folding.groups.size()) == query.k) {
+    } else if (static_cast<int64_t>(folding.groups.size()) == k) {
       folding.settled = true;
       return folding;
     } else {
@@ -161,11 +161,13 @@ Judge judge_of(const Collection& collection, const Query& query) {
   return {&kind, kind.model.reason};
 }
 
-void judge(const Collection& collection, std::span<const float> row, const Judge& judge,
-           const Candidates& candidates, Answer& answer) {
+// Of each candidate; none where nothing is known. Fills answer.matching.
+std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<const float> row,
+                                       const Judge& judge, const Candidates& candidates, Answer& answer) {
   Matching& matching = answer.matching.emplace();
   matching.reason = judge.reason;
-  if (judge.kind == nullptr) return;
+  std::map<int64_t, HitLikelihood> by_row;
+  if (judge.kind == nullptr) return by_row;
   const MatchModel& model = judge.kind->model;
   matching.tells = model.tells;
   matching.queries = model.queries;
@@ -176,21 +178,28 @@ void judge(const Collection& collection, std::span<const float> row, const Judge
                                          answer.searched, std::ssize(caption_words(answer.query.text)));
   matching.there = judgement.there;
   matching.p_value = judgement.p_value;
-  std::map<int64_t, const HitLikelihood*> by_row;
-  for (size_t i = 0; i < best.size(); ++i) by_row.emplace(best[i].row, &judgement.hits[i]);
-  for (Hit& hit : answer.hits) {
-    hit.likelihood = *by_row.at(hit.item.row);
-    if (model.tells && !(matching.best >= hit.likelihood->right)) matching.best = hit.likelihood->right;
-  }
+  for (size_t i = 0; i < best.size(); ++i) by_row.emplace(best[i].row, judgement.hits[i]);
+  return by_row;
 }
 
-// Leaves out what is not likely enough, and puts the rest into the order asked for.
-void cut_and_order(Answer& answer) {
-  if (const auto& cut = answer.query.cut; cut && answer.matching) {
-    answer.matching->cut_hits = static_cast<int64_t>(
-        std::erase_if(answer.hits, [&](const Hit& hit) { return !(hit.likelihood->right >= *cut); }));
+// The hits of the candidates that are likely enough: all are judged first, so that only those few are folded.
+Folding cut_and_fold(Candidates candidates, const std::map<int64_t, HitLikelihood>& likelihoods,
+                     const Collection& collection, const Query& query, Answer& answer) {
+  Matching& matching = *answer.matching;
+  const auto passes = [&](const Candidate& candidate) {
+    return likelihoods.at(candidate.row).right >= *query.cut;
+  };
+  for (const auto& [row, likelihood] : likelihoods) {
+    if (!(matching.best >= likelihood.right)) matching.best = likelihood.right;
   }
-  order_hits(answer);
+  matching.more = std::ssize(candidates.best) < answer.searched && !candidates.best.empty() &&
+                  passes(candidates.best.back());
+  matching.cut_hits = static_cast<int64_t>(
+      std::erase_if(candidates.best, [&](const Candidate& candidate) { return !passes(candidate); }));
+  Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
+  matching.passed = std::ssize(folding.groups);
+  if (matching.passed > query.k) folding.groups.resize(static_cast<size_t>(query.k));
+  return folding;
 }
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged by, or
@@ -220,6 +229,15 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
 
   Folding folding;
   Candidates candidates;
+  std::map<int64_t, HitLikelihood> likelihoods;
+  if (by != nullptr && query.cut) {
+    const int64_t depth = std::min(std::max(query.k, kCutDepth), answer.searched);
+    SACCADE_ASSIGN(candidates, find_candidates(collection, row, depth, allowed, pool));
+    answer.rescored = candidates.rescored;
+    likelihoods = judge(collection, row, *by, candidates, answer);
+    folding = cut_and_fold(std::move(candidates), likelihoods, collection, query, answer);
+    folding.settled = true;
+  }
   for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr); !folding.settled;
        count *= 4) {
     count = std::min(count, answer.searched + 1);
@@ -230,10 +248,19 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool));
     }
     answer.rescored = candidates.rescored;
-    folding = fold(candidates, collection, query);
+    folding = fold(candidates, collection, query, query.k);
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
-  if (by != nullptr) judge(collection, row, *by, candidates, answer);
+  if (by == nullptr) return answer;
+  if (!query.cut) likelihoods = judge(collection, row, *by, candidates, answer);
+  for (Hit& hit : answer.hits) {
+    const auto found = likelihoods.find(hit.item.row);
+    if (found == likelihoods.end()) continue;
+    hit.likelihood = found->second;
+    if (answer.matching->tells && !(answer.matching->best >= hit.likelihood->right)) {
+      answer.matching->best = hit.likelihood->right;
+    }
+  }
   return answer;
 }
 
@@ -277,7 +304,7 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool) {
   SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool));
-  cut_and_order(answer);
+  order_hits(answer);
   return answer;
 }
 
@@ -306,7 +333,7 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;
-  cut_and_order(answer);
+  order_hits(answer);
   return answer;
 }
 

@@ -1,0 +1,24 @@
+// What answers say of how likely their hits are, for every command that indexes or searches.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/threads.h"
+#include "saccade/model/encoder.h"
+#include "saccade/search/background.h"
+
+#include "command.h"
+
+namespace saccade::app {
+
+// Measures the collection where that is needed (refresh_background). The pictures are in whatever comes of it: what
+// fails is told, and tried again by the next run.
+void measure_likelihoods(const std::filesystem::path& folder, Encoder& encoder, ThreadPool& pool,
+                         Session& session);
+
+// What was measured; nothing where it was not. What is damaged is told of: `saccade index` mends it.
+std::shared_ptr<const Background> background_of(const Collection& collection, Session& session);
+
+}  // namespace saccade::app
