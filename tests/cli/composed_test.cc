@@ -103,6 +103,15 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
   ASSERT_TRUE(lines);
   EXPECT_EQ(std::ranges::count(*lines, '\n'), 6 * 6);  // methods x asked texts
 
+  const Outcome report = run({"-q", "report", "run", "-o", "page.html"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  const auto page = read_file(folder_ / "page.html");
+  ASSERT_TRUE(page);
+  EXPECT_THAT(*page, HasSubstr("<section id=\"composed\"><h2>Composed search</h2>"));
+  EXPECT_THAT(*page, HasSubstr("<a href=\"#composed\">Composed search</a>"));
+  EXPECT_THAT(*page, HasSubstr("raw-sum"));
+  EXPECT_THAT(*page, HasSubstr("swing_r10, %"));
+
   const Outcome table =
       run({"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--resamples", "50"});
   EXPECT_THAT(table.out, HasSubstr("test: 6 texts asked, 6 pictures")) << table.err;
