@@ -24,7 +24,7 @@ Tensor operator+(const Tensor& a, const Tensor& b);
 // Products value by value. a, b: of the same shape and type, float32 or bfloat16; result of that type.
 Tensor operator*(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, double factor);
-Tensor tanh(const Tensor& x);
+Tensor tanh(const Tensor& x);  // (*)
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
 

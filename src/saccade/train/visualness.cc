@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 constexpr std::array kObjectives = {
     EnumWord<VisualnessObjective>{VisualnessObjective::kOwnPictures, "own-pictures"},
     EnumWord<VisualnessObjective>{VisualnessObjective::kOnePicture, "one-picture"}};
-constexpr std::array kLosses = {EnumWord<VisualnessLoss>{VisualnessLoss::kMultiPositive, "multi-positive"},
-                                EnumWord<VisualnessLoss>{VisualnessLoss::kLiteral, "literal"}};
+constexpr std::array kLosses = {EnumWord<VisualnessLoss>{VisualnessLoss::kLiteral, "literal"},
+                                EnumWord<VisualnessLoss>{VisualnessLoss::kMultiPositive, "multi-positive"}};
 constexpr std::array kParts = {EnumWord<TrainedPart>{TrainedPart::kBoth, "both"},
                                EnumWord<TrainedPart>{TrainedPart::kText, "text"}};
 
