@@ -128,6 +128,56 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
   EXPECT_GT(confident, 300);  // and it does promise something
 }
 
+// The figures by their definitions, a product at a time.
+TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
+  World world(9, 400, 0.3, 5);
+  const LabelledQueries queries = world.ask(20, 3);
+  const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
+  const auto dot = [](std::span<const float> a, std::span<const float> b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * double{b[i]};
+    return sum;
+  };
+  const auto moments = [](const std::vector<double>& values) {
+    double mean = 0;
+    double squares = 0;
+    for (const double value : values) mean += value / static_cast<double>(values.size());
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    return std::pair(mean, std::sqrt(squares / static_cast<double>(values.size())));
+  };
+  std::vector<double> sampled_hubs;
+  for (int64_t s = 0; s < surroundings.sample.rows(); ++s) {
+    sampled_hubs.push_back(dot(surroundings.sample.row(s), surroundings.mean_query));
+  }
+  const auto [hub_mean, hub_deviation] = moments(sampled_hubs);
+  const auto found = exact_search(world.rows.view(), queries.rows.view(), kCompetitors, pool_);
+  ASSERT_TRUE(found);
+  for (int64_t q = 0; q < queries.rows.rows(); ++q) {
+    const std::vector<RowScore>& best = (*found)[static_cast<size_t>(q)];
+    const auto figures = hit_figures(surroundings, world.rows.view(), queries.rows.row(q), best, 3);
+    ASSERT_EQ(figures.size(), best.size());
+    std::vector<double> scores;
+    for (int64_t s = 0; s < surroundings.sample.rows(); ++s) {
+      scores.push_back(dot(surroundings.sample.row(s), queries.rows.row(q)));
+    }
+    const auto [mean, deviation] = moments(scores);
+    for (size_t h = 0; h < best.size(); ++h) {
+      double others = 0;
+      for (const RowScore& other : best) {
+        if (other.row != best[h].row) others += std::exp(20 * (double{other.score} - double{best[h].score}));
+      }
+      const double score = dot(world.rows.row(best[h].row), queries.rows.row(q));
+      EXPECT_NEAR(figures[h].score, score, 1e-5);
+      EXPECT_NEAR(figures[h].standard, (score - mean) / deviation, 1e-4);
+      EXPECT_NEAR(figures[h].odds, std::clamp(-std::log(others), -20.0, 20.0), 1e-4);
+      EXPECT_NEAR(figures[h].hub,
+                  (dot(world.rows.row(best[h].row), surroundings.mean_query) - hub_mean) / hub_deviation, 1e-4);
+      EXPECT_NEAR(figures[h].level, (double{best[kJudgedHits - 1].score} - mean) / deviation, 1e-4);
+      EXPECT_NEAR(figures[h].words, std::log(4.0), 1e-9);
+    }
+  }
+}
+
 // Rows that are near everything are found by queries that do not mean them. What is promised of these rows alone comes
 // true; without the figure of how near they are to everything, too much is promised of them.
 TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
