@@ -171,7 +171,8 @@ TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
       EXPECT_NEAR(figures[h].standard, (score - mean) / deviation, 1e-4);
       EXPECT_NEAR(figures[h].odds, std::clamp(-std::log(others), -20.0, 20.0), 1e-4);
       EXPECT_NEAR(figures[h].hub,
-                  (dot(world.rows.row(best[h].row), surroundings.mean_query) - hub_mean) / hub_deviation, 1e-4);
+                  (dot(world.rows.row(best[h].row), surroundings.mean_query) - hub_mean) / hub_deviation,
+                  1e-4);
       EXPECT_NEAR(figures[h].level, (double{best[kJudgedHits - 1].score} - mean) / deviation, 1e-4);
       EXPECT_NEAR(figures[h].words, std::log(4.0), 1e-9);
     }
