@@ -545,6 +545,10 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   EXPECT_EQ(starter.code, 0) << starter.err;
   EXPECT_THAT(starter.out,
               HasSubstr("two birds on a branch\nThe starter checkpoint cannot answer this: it knows"));
+  // It learns what its answers say of their hits, or why they cannot.
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "d/background.safetensors"));
+  EXPECT_THAT(starter.out, HasSubstr("how likely a hit is to be right cannot be told: "));
+  EXPECT_THAT(starter.out, HasSubstr("are too few to learn from"));
   const auto about = read_file(folder_ / "starter.html");
   ASSERT_TRUE(about.has_value());
   EXPECT_THAT(*about, HasSubstr("<p>The starter checkpoint was made for icons, emoji, clip art and stamps"));
