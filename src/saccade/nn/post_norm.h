@@ -153,11 +153,10 @@ Result<PostNormCrossAttentionOf<T>> PostNormCrossAttentionOf<T>::make(ParameterS
                                                                       int64_t memory_width) {
   PostNormCrossAttentionOf part;
   part.heads_ = shape.heads;
-  SACCADE_ASSIGN(part.query_, LinearOf<T>::make(source, prefix + names.query, shape.width, shape.width,
-                                                kPostNormInitStd));
-  SACCADE_ASSIGN(part.key_value_,
-                 LinearOf<T>::make_joint(source, {prefix + names.key, prefix + names.value}, memory_width,
-                                         shape.width, kPostNormInitStd));
+  SACCADE_ASSIGN(part.query_,
+                 LinearOf<T>::make(source, prefix + names.query, shape.width, shape.width, kPostNormInitStd));
+  SACCADE_ASSIGN(part.key_value_, LinearOf<T>::make_joint(source, {prefix + names.key, prefix + names.value},
+                                                          memory_width, shape.width, kPostNormInitStd));
   SACCADE_ASSIGN(part.output_, LinearOf<T>::make(source, prefix + names.output, shape.width, shape.width,
                                                  kPostNormInitStd));
   SACCADE_ASSIGN(part.norm_, LayerNormOf<T>::make(source, prefix + names.norm1, shape.width, shape.eps));

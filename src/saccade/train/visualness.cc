@@ -107,7 +107,6 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
   VisualnessTrainingReport report;
   report.model = options.run / "model";
   fs::path weights = data.checkpoint;
-  if (!options.dry_run) SACCADE_TRY(folder.claim(description));
   for (const VisualnessExamples& stage : data.stages) {
     const TrainingLoopOptions loop_with = loop_options(options, data, stage);
     SACCADE_ASSIGN(const std::unique_ptr<VisualnessTask> task,
@@ -115,6 +114,7 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
                                    : make_null_picture_task(options, data, stage, weights, pool));
     if (&stage == data.stages.data()) {
       SACCADE_ASSIGN(report.before, task->measure());
+      if (!options.dry_run) SACCADE_TRY(folder.claim(description));  // nothing is written for what is refused
     }
     VisualnessStageReport& of_stage = report.stages.emplace_back();
     of_stage.name = stage.name;

@@ -76,6 +76,10 @@ Status take_weight(const fs::path& folder, const nn::TensorMap& tensors, const s
   }
   const torch::NoGradGuard no_grad;
   Tensor(parameter).copy_(stored.view(parameter.sizes()));
+  if (!at::isfinite(parameter).all().item<bool>()) {
+    return fail(ErrorCode::kBadData, "checkpoint {}: tensor {} has values that are no numbers",
+                folder.string(), name);
+  }
   return {};
 }
 

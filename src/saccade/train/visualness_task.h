@@ -52,7 +52,7 @@ Json visualness_figures_json(const VisualnessFigures& figures);
 Result<VisualnessFigures> parse_visualness_figures(const Json& json);
 
 // The checkpoint's tensor into a parameter's place; kMismatch, with the folder, where it has none of that name or one
-// with another number of values.
+// with another number of values, kBadData for values that are no numbers.
 Status take_weight(const std::filesystem::path& folder, const nn::TensorMap& tensors, const std::string& name,
                    const torch::Tensor& parameter);
 

@@ -477,6 +477,34 @@ TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   }
 }
 
+TEST_F(VisualnessTraining, WeightsThatAreNoNumbersAreNamedBeforeAStep) {
+  VisualnessTrainingOptions options = classifier("whole");
+  options.automatic.datasets.clear();
+  options.human.epochs = 1;
+  const fs::path model = train(options).model;
+  {
+    const auto file = SafeTensors::open(model / "model.safetensors");
+    TorchMap tensors = weights(*file);
+    std::vector<NamedTensor> damaged;
+    for (auto& [name, tensor] : tensors) {
+      tensor = tensor.clone();
+      if (name == "bert.pooler.dense.weight") tensor[0][0] = std::nan("");
+      damaged.push_back({name, view_of(tensor)});
+    }
+    ASSERT_TRUE(write_safetensors(model / "damaged", damaged));
+  }
+  fs::rename(model / "damaged", model / "model.safetensors");
+  options.config.clear();
+  options.checkpoint = model.string();
+  options.run = data_.folder() / "damaged";
+  const Error error = refusal(options);
+  EXPECT_EQ(error.code, ErrorCode::kBadData);
+  EXPECT_NE(error.message.find("tensor bert.pooler.dense.weight has values that are no numbers"),
+            std::string::npos)
+      << error.message;
+  EXPECT_FALSE(fs::exists(options.run));
+}
+
 TEST_F(VisualnessTraining, AStoppedClassifierGoesOnToTheSameWeights) {
   const VisualnessTrainingOptions whole = classifier("whole-classifier");
   (void)train(whole);
