@@ -436,7 +436,7 @@ Result<Page> read_page(const IllustrateArguments& arguments, const std::stop_tok
   SACCADE_ASSIGN(page.document, read_document(arguments.document, arguments.reading, stop));
   for (size_t p = 0; p < page.document.paragraphs.size(); ++p) {
     const DocumentParagraph& paragraph = page.document.paragraphs[p];
-    if (!paragraph.prose) continue;
+    if (paragraph.kind != ParagraphKind::kProse) continue;
     SACCADE_ASSIGN(std::vector<std::string> sentences,
                    prose_sentences(paragraph.text, arguments.prose, page.no_prose));
     for (std::string& sentence : sentences)

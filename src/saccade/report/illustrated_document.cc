@@ -19,9 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// CSS pixels of the longer side: no picture takes more of a page than a paragraph does.
+// CSS pixels of the longer side: no picture takes more of a page than a paragraph does. A drawing without pixels of its own is
+// an icon where it was made for few.
 constexpr double kLongestSide = 400;
 constexpr double kVectorSide = 220;
+constexpr double kIconSide = 88;
+constexpr double kLargestIcon = 64;
 constexpr int kMostNames = 10'000;
 
 constexpr std::string_view kStyle = R"css(
@@ -30,13 +33,13 @@ body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 42rem; font: 1.062
   serif; color: #1d1d1b; background: #fdfdfb; overflow-wrap: break-word; }
 h1, h2, h3, h4 { line-height: 1.25; font-family: system-ui, "Noto Sans", sans-serif; }
 h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.2em; }
-pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; padding: .8rem; background: #f1f0ec; border-radius: 6px; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.4; padding-left: .8rem; border-left: 3px solid #e4e3dd; }
 code { font-size: .9em; } table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { padding: .3em .7em; border: 1px solid #d9d8d2; } blockquote { margin-left: 0; padding-left: 1em;
   border-left: 3px solid #d9d8d2; } a { color: #0b6b5c; } img { max-width: 100%; height: auto; }
 figure.saccade { margin: 1.4rem 0; text-align: center; }
 @media (prefers-color-scheme: dark) { body { color: #e4e3df; background: #171817; } a { color: #5fc7b3; }
-  pre { background: #232524; } td, th, blockquote { border-color: #3a3d3b; }
+  pre, td, th, blockquote { border-color: #3a3d3b; }
   figure.saccade img { background: #fff; padding: 10px; border-radius: 6px; } }
 @media print { figure.saccade { break-inside: avoid; } }
 )css";
@@ -99,7 +102,8 @@ std::string html_picture(const DocumentPicture& picture) {
   std::string size;
   if (picture.width > 0 && picture.height > 0) {
     const auto longer = static_cast<double>(std::max(picture.width, picture.height));
-    const double scale = (picture.vector ? kVectorSide : std::min(longer, kLongestSide)) / longer;
+    const double vector_side = longer <= kLargestIcon ? kIconSide : kVectorSide;
+    const double scale = (picture.vector ? vector_side : std::min(longer, kLongestSide)) / longer;
     const auto scaled = [&](int64_t side) { return std::max(1.0, static_cast<double>(side) * scale); };
     size = fmt::format(" width=\"{:.0f}\" height=\"{:.0f}\"", scaled(picture.width), scaled(picture.height));
   }
@@ -185,7 +189,10 @@ void split_lines(std::string_view text, Visit visit) {
 }
 
 std::string html_paragraph(const DocumentParagraph& paragraph) {
-  if (!paragraph.prose) return fmt::format("<pre>{}</pre>\n", escape_html(paragraph.text));
+  if (paragraph.kind == ParagraphKind::kSet)
+    return fmt::format("<pre>{}</pre>\n", escape_html(paragraph.text));
+  if (paragraph.kind == ParagraphKind::kHeading)
+    return fmt::format("<h2>{}</h2>\n", escape_html(paragraph.text));
   std::string text;
   split_lines(paragraph.text,
               [&](std::string_view line) { text += (text.empty() ? "" : "<br>\n") + escape_html(line); });
@@ -193,10 +200,12 @@ std::string html_paragraph(const DocumentParagraph& paragraph) {
 }
 
 std::string markdown_paragraph(const DocumentParagraph& paragraph) {
+  if (paragraph.kind == ParagraphKind::kHeading) return "## " + escape_markdown(paragraph.text) + "\n";
+  const bool prose = paragraph.kind == ParagraphKind::kProse;
   std::string text;
   split_lines(paragraph.text, [&](std::string_view line) {
-    if (!text.empty()) text += paragraph.prose ? "\\\n" : "\n";
-    if (!paragraph.prose) {
+    if (!text.empty()) text += prose ? "\\\n" : "\n";
+    if (!prose) {
       text += "    " + to_valid_utf8(line);
       return;
     }

@@ -44,7 +44,9 @@ Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const floa
                                           const std::stop_token& stop = {});
 
 struct IllustrateOptions {
-  double least = 0.5;         // likelihood of a picture to be placed, [0, 1]
+  // Likelihood of a picture to be placed, [0, 1]. What it is measured by knows captions' words alone, and is too low where
+  // these are few (docs/illustrate.md).
+  double least = 0.3;
   double most_false = 0.05;   // wrong pictures expected where likelihoods are not known
   int64_t per_paragraph = 1;  // pictures
   int64_t at_most = std::numeric_limits<int64_t>::max();

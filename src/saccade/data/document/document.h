@@ -1,15 +1,15 @@
 // A document of running text, for what looks for pictures to it: its paragraphs, and the place in its bytes where something
 // can be put behind each of them.
 //
-//   text      paragraphs stand between blank lines; what is set with spaces (tables, listings, verse far to the
-//             right) is kept as it is and is no prose
+//   text      paragraphs stand between blank lines; what is set with spaces (tables, listings) is kept as it is and is
+//             no prose, nor are headings with a number. A word that a line's end divides is joined (data/pdf/page_text.h)
 //   Markdown  CommonMark with GitHub's tables and footnotes, read by cmark-gfm. Prose is a paragraph of the document
 //             itself that holds no picture, and is not followed by one: not front matter, headings, lists, quotations, tables,
 //             code, HTML
 //   HTML      read by Gumbo as browsers do. Prose is a <p>, or a <div> of nothing but text, that holds no picture and
 //             is not followed by one, and lies outside navigation, headers, footers, tables, figures, forms, code and
 //             scripts
-//   PDF       running text as data/pdf/pdf.h gives it
+//   PDF       running text as data/pdf/pdf.h gives it, without numbered headings
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,12 @@ namespace saccade {
 enum class DocumentFormat { kText, kMarkdown, kHtml, kPdf };
 std::span<const EnumWord<DocumentFormat>> enum_words(DocumentFormat);  // "text", "markdown", "html", "pdf"
 
+enum class ParagraphKind {
+  kProse,
+  kHeading,  // of a text or a PDF: a line that begins with a section's number
+  kSet,      // of a text: set with spaces
+};
+
 struct DocumentParagraph {
   // Of prose: its words on one line, without marks and links' addresses; of a text's short lines (verse, addresses) each
   // on its own. Else as it stands. UTF-8.
@@ -39,8 +45,8 @@ struct DocumentParagraph {
   // The byte of Document::source that something behind the paragraph is put at; 0 in PDFs. In text and Markdown it
   // is behind the line's end, or the file's.
   size_t end = 0;
-  int64_t page = 0;   // of a PDF, from 1
-  bool prose = true;  // text alone has paragraphs that are none
+  int64_t page = 0;  // of a PDF, from 1
+  ParagraphKind kind = ParagraphKind::kProse;
 };
 
 struct Document {

@@ -137,10 +137,28 @@ TEST(TextDocument, ParagraphsStandBetweenBlankLines) {
               ElementsAre("A line that is wrapped because it is longer than a page is wide, and goes on.",
                           "Tiger, tiger, burning bright\nIn the forests of the night",
                           "name      size     colour\ncat       4        black\n\t\t\tend", "Last"));
-  EXPECT_FALSE(document.paragraphs[2].prose);
+  EXPECT_EQ(document.paragraphs[2].kind, ParagraphKind::kSet);
   EXPECT_THAT(marked(document), HasSubstr("goes on.\n@\nTiger"));
   EXPECT_THAT(marked(document), testing::EndsWith("Last@"));
   EXPECT_THAT(texts(parsed(" \n\t\n", DocumentFormat::kText)), IsEmpty());
+}
+
+TEST(TextDocument, DividedWordsAreJoinedAndNumbersAreHeadings) {
+  const Document document = parsed(
+      "2.1\n\nSupported Hardware\n\nThe installation of this program is described here, as is its con-\nfiguration; a well-known "
+      "thing is the word well-\nknown, and it is a program of programs.\n\n3.2. The message line (top)\n\n3 cats sat there.\n\n"
+      "2.5 of these were seen.\n",
+      DocumentFormat::kText);
+  ASSERT_EQ(document.paragraphs.size(), 5U);
+  EXPECT_EQ(document.paragraphs[0].text, "2.1 Supported Hardware");
+  EXPECT_EQ(document.paragraphs[0].kind, ParagraphKind::kHeading);
+  EXPECT_EQ(
+      document.paragraphs[1].text,
+      "The installation of this program is described here, as is its configuration; a well-known thing is the word "
+      "well-known, and it is a program of programs.");
+  EXPECT_EQ(document.paragraphs[2].kind, ParagraphKind::kHeading);
+  EXPECT_EQ(document.paragraphs[3].kind, ParagraphKind::kProse);
+  EXPECT_EQ(document.paragraphs[4].kind, ParagraphKind::kProse);
 }
 
 TEST(DecodedText, EncodingsAreToldAndOffsetsLeadBack) {

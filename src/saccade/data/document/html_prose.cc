@@ -175,7 +175,8 @@ class PageReader {
     std::string text = collapse_white_space(words.text);
     text.erase(0, text.find_first_not_of(' '));
     if (text.empty()) return;
-    document_.paragraphs.push_back({std::move(text), std::min(end_of(element), html_.size()), 0, true});
+    document_.paragraphs.push_back(
+        {std::move(text), std::min(end_of(element), html_.size()), 0, ParagraphKind::kProse});
   }
 
   // Behind the element's own end tag; where it has none, behind what is in it. The tag that ended it may be another's.

@@ -155,7 +155,7 @@ Status find_markdown_paragraphs(const DecodedText& text, Document& document) {
       continue;
     Words words = words_of(node);
     if (words.picture || is_picture(next)) continue;
-    document.paragraphs.push_back({std::move(words.text), skipped + begins[last], 0, true});
+    document.paragraphs.push_back({std::move(words.text), skipped + begins[last], 0, ParagraphKind::kProse});
   }
   return {};
 }

@@ -114,9 +114,8 @@ size_t hyphen_at_end(std::string_view text) {
   return 0;
 }
 
-using Vocabulary = std::set<std::string, std::less<>>;
+}  // namespace
 
-// The words that stand whole on a line.
 Vocabulary vocabulary_of(const std::vector<TextPage>& pages) {
   Vocabulary words;
   for (const TextPage& page : pages) {
@@ -134,6 +133,8 @@ Vocabulary vocabulary_of(const std::vector<TextPage>& pages) {
   return words;
 }
 
+namespace {
+
 // Whether a word that a line's end has divided had the hyphen before.
 bool keeps_hyphen(std::string_view before, std::string_view behind, const Vocabulary& words) {
   const std::string first = plain_word(before);
@@ -144,6 +145,8 @@ bool keeps_hyphen(std::string_view before, std::string_view behind, const Vocabu
   return first.size() >= kShortest && second.size() >= kShortest && words.contains(first) &&
          words.contains(second);
 }
+
+}  // namespace
 
 void append_line(std::string& paragraph, std::string_view line, const Vocabulary& words) {
   if (line.empty()) return;
@@ -159,6 +162,8 @@ void append_line(std::string& paragraph, std::string_view line, const Vocabulary
   }
   paragraph += line;
 }
+
+namespace {
 
 // Takes the sign off that begins an item of a list; says whether there was one.
 bool take_bullet(std::string_view& line) {

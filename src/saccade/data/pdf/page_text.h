@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,5 +44,11 @@ void order_blocks(std::vector<TextPage>& pages);
 // end, lower case at the other's beginning) joined with it. A bullet goes, and begins a paragraph. A hyphen at a line's end goes, and the word is joined,
 // unless the document has the word with a hyphen elsewhere, or both its parts as words and not the joined word.
 std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage>& pages);
+
+// Words in lower case that stand whole on a line.
+using Vocabulary = std::set<std::string, std::less<>>;
+Vocabulary vocabulary_of(const std::vector<TextPage>& pages);
+// Joins a line to a paragraph, as join_paragraphs does.
+void append_line(std::string& paragraph, std::string_view line, const Vocabulary& words);
 
 }  // namespace saccade::data
