@@ -20,6 +20,19 @@ class AttentionPool {
   [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const;
   void pack(DType dtype);
 
+  // For inference, without autograd (backward.h): what a score owes to the tokens.
+  struct Trace {
+    Tensor query;       // [batch, 1, heads, head_width] float32
+    Tensor key_value;   // [batch, tokens, 2, heads, head_width] float32
+    Tensor before_mlp;  // [batch, width]
+  };
+  [[nodiscard]] Tensor forward_traced(const Tensor& x, DType dtype, Trace& trace) const;
+  // From what the score changes with the result, [batch, width], to what it changes with attention's: [batch, 1, width].
+  [[nodiscard]] Tensor backward_to_attention(const Trace& trace, const Tensor& gradient) const;
+  // And on to x.
+  [[nodiscard]] Tensor backward_from_attention(const Trace& trace, const Tensor& mixed) const;
+  [[nodiscard]] static RelevanceInput relevance_input(const Trace& trace);
+
  private:
   int64_t heads_ = 0;
   Activation activation_ = Activation::kGelu;

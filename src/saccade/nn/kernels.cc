@@ -387,6 +387,63 @@ SACCADE_INLINE void attend_back_with(const AttentionGradientTask& task, int64_t 
   }
 }
 
+// --- relevance -----------------------------------------------------------------------------------------
+
+template <int W>
+SACCADE_INLINE void relate_heads(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
+  const int64_t depth = task.head_width;
+  const int64_t columns = padded(task.keys);
+  float* values = scratch;                  // [depth, columns]
+  float* keys = values + depth * columns;   // [depth, columns]
+  float* changes = keys + depth * columns;  // [kQueries, columns]: of the weights
+  float* scores = changes + kQueries * columns;
+  float* rows = scores + kQueries * columns;  // [kQueries, depth]
+  const auto across = [&](const float* from, const HeadStrides& strides, int64_t entry, int64_t head,
+                          float* to) {
+    from += entry * strides.batch + head * strides.head;
+    for (int64_t c = 0; c < depth; ++c) {
+      for (int64_t t = 0; t < task.keys; ++t) to[c * columns + t] = from[t * strides.token + c];
+      std::fill(to + c * columns + task.keys, to + (c + 1) * columns, 0.F);
+    }
+  };
+  for (int64_t pair = first; pair < last; ++pair) {
+    const int64_t entry = pair / task.heads;
+    const int64_t head = pair % task.heads;
+    float* out = task.out + pair * task.keys;
+    std::fill(out, out + task.keys, 0.F);
+    across(task.value, task.value_strides, entry, head, values);
+    if (task.times_attention) across(task.key, task.key_strides, entry, head, keys);
+    for (int64_t begin = 0; begin < task.queries; begin += kQueries) {
+      const int64_t count = std::min(kQueries, task.queries - begin);
+      // What a last block lacks is filled with zeros: `multiply` makes whole ones.
+      const auto load_rows = [&](const float* from, int64_t stride, float factor) {
+        for (int64_t i = 0; i < kQueries; ++i) {
+          for (int64_t c = 0; c < depth; ++c)
+            rows[i * depth + c] = i < count ? factor * from[i * stride + c] : 0;
+        }
+      };
+      load_rows(task.out_gradient + ((entry * task.queries + begin) * task.heads + head) * depth,
+                task.heads * depth, 1.F);
+      multiply<W>(rows, depth, values, columns, padded(task.keys, W), depth, changes, columns);
+      if (task.times_attention) {
+        const HeadStrides& q = task.query_strides;
+        load_rows(task.query + entry * q.batch + begin * q.token + head * q.head, q.token, task.scale);
+        multiply<W>(rows, depth, keys, columns, padded(task.keys, W), depth, scores, columns);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        float factor = task.weights[entry * task.queries + begin + i];
+        float* row = scores + i * columns;
+        if (task.times_attention) factor *= exponents<W>(row, nullptr, task.keys);
+        const float* change = changes + i * columns;
+        for (int64_t t = 0; t < task.keys; ++t) {
+          const float positive = change[t] > 0 ? change[t] : 0.F;
+          out[t] += factor * (task.times_attention ? positive * row[t] : positive);
+        }
+      }
+    }
+  }
+}
+
 // --- one function an instruction set --------------------------------------------------------------------
 
 void normalize_portable(const NormTask& task, int64_t first, int64_t last) {
@@ -397,6 +454,9 @@ void attend_portable(const AttentionTask& task, int64_t first, int64_t last, flo
 }
 void attend_back_portable(const AttentionGradientTask& task, int64_t first, int64_t last, float* scratch) {
   attend_back_with<4>(task, first, last, scratch);
+}
+void relate_portable(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
+  relate_heads<4>(task, first, last, scratch);
 }
 
 #if defined(__x86_64__)
@@ -410,6 +470,9 @@ SACCADE_AVX2 void attend_back_avx2(const AttentionGradientTask& task, int64_t fi
                                    float* scratch) {
   attend_back_with<8>(task, first, last, scratch);
 }
+SACCADE_AVX2 void relate_avx2(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
+  relate_heads<8>(task, first, last, scratch);
+}
 SACCADE_AVX512 void normalize_avx512(const NormTask& task, int64_t first, int64_t last) {
   normalize_rows_with<16>(task, first, last);
 }
@@ -419,6 +482,9 @@ SACCADE_AVX512 void attend_avx512(const AttentionTask& task, int64_t first, int6
 SACCADE_AVX512 void attend_back_avx512(const AttentionGradientTask& task, int64_t first, int64_t last,
                                        float* scratch) {
   attend_back_with<16>(task, first, last, scratch);
+}
+SACCADE_AVX512 void relate_avx512(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
+  relate_heads<16>(task, first, last, scratch);
 }
 #endif
 
@@ -454,13 +520,18 @@ int64_t attention_gradient_scratch(const AttentionTask& task) {
   return GradientLayout(task).floats();
 }
 
+int64_t relevance_scratch(const RelevanceTask& task) {
+  const int64_t columns = padded(task.keys);
+  return 2 * task.head_width * columns + kQueries * (2 * columns + task.head_width);
+}
+
 std::span<const Kernels> kernels() {
   static constexpr Kernels kAll[] = {
 #if defined(__x86_64__)
-    {"avx512", normalize_avx512, attend_avx512, attend_back_avx512},
-    {"avx2", normalize_avx2, attend_avx2, attend_back_avx2},
+    {"avx512", normalize_avx512, attend_avx512, attend_back_avx512, relate_avx512},
+    {"avx2", normalize_avx2, attend_avx2, attend_back_avx2, relate_avx2},
 #endif
-    {"portable", normalize_portable, attend_portable, attend_back_portable},
+    {"portable", normalize_portable, attend_portable, attend_back_portable, relate_portable},
   };
   const std::span<const Kernels> all(kAll);
 #if defined(__x86_64__)
@@ -483,18 +554,45 @@ void normalize(const NormTask& task, Workspace* workspace) {
                              [&](int64_t first, int64_t last, int) { fastest.normalize(task, first, last); });
 }
 
-void attend(const AttentionTask& task, Workspace* workspace) {
-  const Kernels& fastest = kernels().front();
-  const int64_t scratch = attention_scratch(task);
-  const int64_t pairs = task.batch * task.heads;
-  if (pairs == 0 || task.queries == 0) return;
+namespace {
+
+// body(first, last, scratch) over all pairs of an entry and a head, on the workspace's threads.
+template <typename Body>
+void for_pairs(int64_t pairs, int64_t scratch, Workspace* workspace, const Body& body) {
   if (workspace == nullptr) {
     std::vector<float> memory(static_cast<size_t>(scratch));
-    return fastest.attend(task, 0, pairs, memory.data());
+    return body(int64_t{0}, pairs, memory.data());
   }
   workspace->workers().split(pairs, 1, [&](int64_t first, int64_t last, int worker) {
     void* memory = workspace->scratch(worker, static_cast<size_t>(scratch) * sizeof(float));
-    fastest.attend(task, first, last, static_cast<float*>(memory));
+    body(first, last, static_cast<float*>(memory));
+  });
+}
+
+}  // namespace
+
+void attend(const AttentionTask& task, Workspace* workspace) {
+  const int64_t pairs = task.batch * task.heads;
+  if (pairs == 0 || task.queries == 0) return;
+  for_pairs(pairs, attention_scratch(task), workspace, [&](int64_t first, int64_t last, float* scratch) {
+    kernels().front().attend(task, first, last, scratch);
+  });
+}
+
+void attend_back(const AttentionGradientTask& task, Workspace* workspace) {
+  const int64_t pairs = task.attention.batch * task.attention.heads;
+  if (pairs == 0 || task.attention.queries == 0) return;
+  for_pairs(pairs, attention_gradient_scratch(task.attention), workspace,
+            [&](int64_t first, int64_t last, float* scratch) {
+              kernels().front().attend_back(task, first, last, scratch);
+            });
+}
+
+void relate(const RelevanceTask& task, Workspace* workspace) {
+  const int64_t pairs = task.batch * task.heads;
+  if (pairs == 0) return;
+  for_pairs(pairs, relevance_scratch(task), workspace, [&](int64_t first, int64_t last, float* scratch) {
+    kernels().front().relate(task, first, last, scratch);
   });
 }
 

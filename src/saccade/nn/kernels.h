@@ -67,6 +67,25 @@ struct AttentionGradientTask {
   void* qkv_gradient = nullptr;        // [batch, tokens, 3, heads, head_width]
 };
 
+// How the weights A of an attention stand to a score: for each key the sum over queries of weight * max(0, dS/dA), or of
+// weight * max(0, dS/dA * A). dS/dA = out_gradient value'.
+struct RelevanceTask {
+  int64_t batch = 0;
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t heads = 0;
+  int64_t head_width = 0;
+  float scale = 1;
+  bool times_attention = false;
+  const float* query = nullptr;  // with `key`, looked at only where A is
+  const float* key = nullptr;
+  const float* value = nullptr;
+  HeadStrides query_strides, key_strides, value_strides;
+  const float* out_gradient = nullptr;  // [batch, queries, heads, head_width]
+  const float* weights = nullptr;       // [batch, queries]
+  float* out = nullptr;                 // [batch, heads, keys]
+};
+
 // Rows [first, last) of a normalization; (batch, head) pairs [first, last) of an attention, counted with the
 // heads of one batch entry side by side. `scratch`: attention_scratch(task) floats for each caller at the
 // same time, attention_gradient_scratch(task) for the gradient.
@@ -76,8 +95,10 @@ struct Kernels {
   void (*attend)(const AttentionTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
   void (*attend_back)(const AttentionGradientTask& task, int64_t first, int64_t last,
                       float* scratch) = nullptr;
+  void (*relate)(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
 };
 int64_t attention_scratch(const AttentionTask& task);
+int64_t relevance_scratch(const RelevanceTask& task);
 // Grows with the square of the tokens.
 int64_t attention_gradient_scratch(const AttentionTask& task);
 
@@ -87,5 +108,7 @@ std::span<const Kernels> kernels();
 // The whole task by the fastest kernel, on the workspace's threads; on the caller's alone where it is nullptr.
 void normalize(const NormTask& task, Workspace* workspace);
 void attend(const AttentionTask& task, Workspace* workspace);
+void attend_back(const AttentionGradientTask& task, Workspace* workspace);
+void relate(const RelevanceTask& task, Workspace* workspace);
 
 }  // namespace saccade::nn

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/nn/backward.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/packed_on_demand.h"
 #include "saccade/nn/parameters.h"
@@ -39,11 +40,17 @@ class LinearOf {
   // A layer over a tensor of another shape (a convolution's
   // kernel), seen as [out, in]. bias: [out] or undefined.
   explicit LinearOf(T weight, T bias = {});
+  // The same of several, their outputs side by side.
+  LinearOf(std::vector<T> weights, std::vector<T> biases)
+      : weights_(std::move(weights)), biases_(std::move(biases)) {}
 
   // x: [..., in]; the result has x's dtype. For inference only after pack().
   [[nodiscard]] T forward(const T& x, Activation activation = Activation::kNone) const;
   // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
+  // For inference, without autograd: what a score changes with x, from what it changes with forward(x) without an
+  // activation. gradient: [..., out]; result [..., in] float32. The first call packs the weights a second time.
+  [[nodiscard]] T backward(const T& gradient) const;
 
   // For inference: products from now on are of `dtype`; the weights are repacked at the first (PackedOnDemand).
   void pack(DType dtype);
@@ -66,6 +73,10 @@ class LayerNormOf {
   // x: [..., width] float32; the result is of `dtype`.
   [[nodiscard]] T forward(const T& x, DType dtype) const {
     return layer_norm(x, weight_, bias_, eps_, dtype);
+  }
+  // For inference, without autograd: what a score changes with x, from what it changes with forward(x).
+  [[nodiscard]] T backward(const T& x, const T& gradient) const {
+    return layer_norm_backward(x, weight_, eps_, gradient);
   }
 
  private:
@@ -104,6 +115,12 @@ class TransformerBlockOf {
   // attention runs over all tokens. positions: [batch] int64; result [batch, width] float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
   void pack(DType dtype);
+
+  // For inference, without autograd and mask (backward.h). x is left as it is. See CrossedBlock.
+  [[nodiscard]] T forward_traced(const T& x, DType dtype, BlockTrace& trace) const;
+  [[nodiscard]] BlockGradient backward_to_attention(const BlockTrace& trace, const T& gradient) const;
+  [[nodiscard]] T backward_from_attention(const BlockTrace& trace, const BlockGradient& gradient) const;
+  [[nodiscard]] int64_t heads() const { return heads_; }
 
  private:
   int64_t heads_ = 0;
@@ -167,6 +184,13 @@ T LinearOf<T>::add_to(T residual, const T& x) const {
   } else {
     return residual + forward(x);
   }
+}
+
+template <typename T>
+T LinearOf<T>::backward(const T& gradient) const {
+  static_assert(kPacks, "training has autograd");
+  const PackedLinear& packed = packed_->get_transposed(gradient.workspace());
+  return packed.forward(gradient.to(packed.dtype()).contiguous(), Activation::kNone, DType::kF32);
 }
 
 template <typename T>
@@ -234,6 +258,34 @@ T TransformerBlockOf<T>::forward_at(const T& x, const Tensor& mask, DType dtype,
   T rows = output_.add_to(take_rows(x, positions), take_rows(mixed, positions));
   const T hidden = mlp_in_.forward(norm2_.forward(rows, dtype), activation_);
   return mlp_out_.add_to(std::move(rows), hidden);
+}
+
+template <typename T>
+T TransformerBlockOf<T>::forward_traced(const T& x, DType dtype, BlockTrace& trace) const {
+  trace.input = x;
+  trace.qkv = query_key_value_.forward(norm1_.forward(x, dtype)).to(DType::kF32);
+  const T mixed = attention(trace.qkv, heads_, {});
+  trace.middle = output_.add_to(x.clone(), mixed);
+  const T hidden = mlp_in_.forward(norm2_.forward(trace.middle, dtype), activation_);
+  return mlp_out_.add_to(trace.middle.clone(), hidden);
+}
+
+template <typename T>
+BlockGradient TransformerBlockOf<T>::backward_to_attention(const BlockTrace& trace, const T& gradient) const {
+  const T middle = trace.middle.slice(1, 0, gradient.size(1)).contiguous();
+  const T before = mlp_in_.forward(norm2_.forward(middle, DType::kF32));
+  const T hidden = activation_backward(before, activation_, mlp_out_.backward(gradient));
+  BlockGradient result;
+  result.middle = gradient + norm2_.backward(middle, mlp_in_.backward(hidden));
+  result.mixed = output_.backward(result.middle);
+  return result;
+}
+
+template <typename T>
+T TransformerBlockOf<T>::backward_from_attention(const BlockTrace& trace,
+                                                 const BlockGradient& gradient) const {
+  const T qkv = attention_backward(trace.qkv, heads_, gradient.mixed);
+  return gradient.middle + norm1_.backward(trace.input, query_key_value_.backward(qkv));
 }
 
 template <typename T>

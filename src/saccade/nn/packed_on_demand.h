@@ -22,13 +22,16 @@ class PackedOnDemand {
   // of a mapped checkpoint that was read on the way is given back. Thread-safe. Throws what PackedLinear throws, and
   // may be called again then.
   [[nodiscard]] const PackedLinear& get(Workspace* workspace);
+  // The way back: from what changes with the outputs to what changes with the inputs, without the biases. Packed when it
+  // is first asked for, which costs the weights' memory once more; in float32 where get() packs 8-bit integers.
+  [[nodiscard]] const PackedLinear& get_transposed(Workspace* workspace);
 
  private:
-  std::vector<Tensor> weights_;
+  std::vector<Tensor> weights_;  // kept for get_transposed(): of a mapped checkpoint that costs nothing
   std::vector<Tensor> biases_;
   DType dtype_;
-  std::once_flag once_;
-  std::unique_ptr<const PackedLinear> packed_;
+  std::once_flag once_, transposed_once_;
+  std::unique_ptr<const PackedLinear> packed_, transposed_;
 };
 
 }  // namespace saccade::nn

@@ -53,6 +53,17 @@ class PostNormCrossAttentionOf {
   [[nodiscard]] T forward(T x, const T& memory, DType dtype) const;
   void pack(DType dtype);
 
+  // For inference, without autograd (backward.h).
+  struct Trace {
+    Tensor query;      // [batch, tokens, heads, head_width] float32
+    Tensor key_value;  // [batch, rows, 2, heads, head_width] float32
+    Tensor sum;        // [batch, tokens, width]: before the norm
+  };
+  [[nodiscard]] T forward_traced(const T& x, const T& memory, DType dtype, Trace& trace) const;
+  // What a score changes with attention's result, from what it changes with the result.
+  // sum, gradient: [..., width], of any tokens.
+  [[nodiscard]] T backward_to_attention(const T& sum, const T& gradient) const;
+
  private:
   int64_t heads_ = 0;
   LinearOf<T> query_, key_value_, output_;
@@ -68,6 +79,8 @@ class PostNormMlpOf {
                                     const BlockNames& names, const TransformerShape& shape);
   // x: [..., width] float32 (consumed when packed).
   [[nodiscard]] T forward(T x, DType dtype) const;
+  // For inference, without autograd: what a score changes with x, from what it changes with forward(x).
+  [[nodiscard]] T backward(const T& x, const T& gradient) const;
   void pack(DType dtype);
 
  private:
@@ -102,6 +115,14 @@ using PostNormAttention = PostNormAttentionOf<Tensor>;
 using PostNormCrossAttention = PostNormCrossAttentionOf<Tensor>;
 using PostNormMlp = PostNormMlpOf<Tensor>;
 using PostNormBlock = PostNormBlockOf<Tensor>;
+
+template <>
+Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const Tensor& memory, DType dtype,
+                                                        Trace& trace) const;
+template <>
+Tensor PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Tensor& sum, const Tensor& gradient) const;
+template <>
+Tensor PostNormMlpOf<Tensor>::backward(const Tensor& x, const Tensor& gradient) const;
 
 // --- definitions ----------------------------------------------------------------------------------------
 
