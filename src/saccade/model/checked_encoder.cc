@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "saccade/model/picture_map.h"
+
 namespace saccade {
 namespace {
 
@@ -46,14 +48,16 @@ class CheckedEncoder : public Encoder,
                        public LateInteraction,
                        public PairScorer,
                        public FrozenFeatures,
-                       public TextClassifier {
+                       public TextClassifier,
+                       public PictureMapper {
  public:
   explicit CheckedEncoder(std::unique_ptr<Encoder> encoder)
       : encoder_(std::move(encoder)),
         late_(encoder_->late_interaction()),
         scorer_(encoder_->pair_scorer()),
         frozen_(encoder_->frozen_features()),
-        classifier_(encoder_->text_classifier()) {}
+        classifier_(encoder_->text_classifier()),
+        mapper_(encoder_->picture_mapper()) {}
 
   const EncoderInfo& info() const override { return encoder_->info(); }
   const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
@@ -111,6 +115,15 @@ class CheckedEncoder : public Encoder,
     return maps;
   }
 
+  PictureMapper* picture_mapper() override { return mapper_ == nullptr ? nullptr : this; }
+  bool can_map(MapMethod method) const override { return mapper_->can_map(method); }
+  Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
+                                   MapMethod method) override {
+    SACCADE_ASSIGN(PictureMaps maps, mapper_->map_pictures(pixels, target, method));
+    SACCADE_ASSIGN(maps.relevance, checked(std::move(maps.relevance), Input::kPicture));
+    return maps;
+  }
+
  private:
   class Raw : public RawRows {
    public:
@@ -132,6 +145,7 @@ class CheckedEncoder : public Encoder,
   PairScorer* scorer_;
   FrozenFeatures* frozen_;
   TextClassifier* classifier_;
+  PictureMapper* mapper_;
 };
 
 }  // namespace

@@ -69,6 +69,25 @@ Result<RowSets> DualEncoder::text_features(std::span<const TokenizedText> texts,
   return sets;
 }
 
+Result<PictureMaps> DualEncoder::map_pictures(MatrixView<const float> pixels, std::span<const float> target,
+                                              MapMethod method) {
+  const std::optional<PictureTower> tower = picture_tower();
+  if (!tower) return fail(ErrorCode::kUnsupported, "the picture tower is no transformer: it has no maps");
+  SACCADE_TRY(check_pictures(pixels, parts_.info));
+  SACCADE_TRY(check_target(target, parts_.info));
+  PictureMaps maps{tower->rows, tower->columns,
+                   Matrix<float>(pixels.rows(), int64_t{tower->rows} * tower->columns)};
+  // Every block's input is kept: as many pictures fewer at a time.
+  const int64_t cost = method == MapMethod::kChefer ? 4 * shape_.image_tokens : shape_.image_tokens;
+  const Tensor row = Tensor::of(target, {parts_.info.dim});
+  SACCADE_TRY(run_alone(mutex_, [&] {
+    for_pictures(pixels, parts_, cost, [&](int64_t first, const Tensor& piece) {
+      store_rows(map_tower(*tower, piece, row, method), first, maps.relevance);
+    });
+  }));
+  return maps;
+}
+
 Result<nn::TensorMap> DualEncoder::answers(const nn::TensorMap& inputs) {
   const std::lock_guard lock(mutex_);
   SACCADE_ASSIGN(const Tensor pixels, reference_pixels(inputs));

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/encoder_parts.h"
+#include "saccade/model/picture_map.h"
+#include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 
 namespace saccade {
@@ -22,7 +25,7 @@ struct DualShape {
   int64_t text_states = 0;
 };
 
-class DualEncoder : public Architecture, public FrozenFeatures {
+class DualEncoder : public Architecture, public FrozenFeatures, public PictureMapper {
  public:
   const EncoderInfo& info() const override { return parts_.info; }
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
@@ -46,6 +49,11 @@ class DualEncoder : public Architecture, public FrozenFeatures {
   Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override;
   Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override;
 
+  PictureMapper* picture_mapper() override { return picture_tower() ? this : nullptr; }
+  bool can_map(MapMethod) const override { return picture_tower().has_value(); }
+  Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
+                                   MapMethod method) override;
+
  protected:
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
@@ -57,6 +65,8 @@ class DualEncoder : public Architecture, public FrozenFeatures {
   // States to [n, dim], not normalized; a tower that ends in that width needs none.
   virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
   virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
+  // The picture tower as explaining sees it, over the family's own model; nothing where it is no transformer.
+  virtual std::optional<PictureTower> picture_tower() const { return std::nullopt; }
   // cosines: of any shape.
   virtual nn::Tensor logits(const nn::Tensor& cosines) const = 0;
   // The pixels of a reference's inputs, undefined without any; what a family asks of its texts.

@@ -136,6 +136,8 @@ class TextClassifier {
   [[nodiscard]] virtual Result<AttentionMaps> attention_maps(const TokenizedText& text) = 0;
 };
 
+class PictureMapper;  // picture_map.h
+
 // Thread-safe: calls from several threads are run one after the other.
 class Encoder {
  public:
@@ -161,6 +163,7 @@ class Encoder {
   [[nodiscard]] virtual PairScorer* pair_scorer() { return nullptr; }
   [[nodiscard]] virtual FrozenFeatures* frozen_features() { return nullptr; }
   [[nodiscard]] virtual TextClassifier* text_classifier() { return nullptr; }
+  [[nodiscard]] virtual PictureMapper* picture_mapper() { return nullptr; }
 };
 
 // Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.

@@ -42,6 +42,12 @@ Status check_state(int64_t width, const EncoderInfo& info) {
   return fail(ErrorCode::kUsage, "a state that this encoder ({}) has none of", info.family);
 }
 
+Status check_target(std::span<const float> target, const EncoderInfo& info) {
+  if (std::ssize(target) == info.dim) return {};
+  return fail(ErrorCode::kUsage, "a row of {} values to explain, the encoder's have {}", target.size(),
+              info.dim);
+}
+
 Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts) {
   const int64_t height = parts.info.image_height;
   const int64_t width = parts.info.image_width;

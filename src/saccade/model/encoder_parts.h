@@ -61,6 +61,8 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptio
 
 // kUsage for pictures of another size than the encoder takes: 3 * image_height * image_width values.
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info);
+// kUsage for a row that is not of the encoder's width.
+Status check_target(std::span<const float> target, const EncoderInfo& info);
 // The rows as a tensor over the same memory, in the workspace: [rows, 3, image_height, image_width].
 nn::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts);
 

@@ -1,6 +1,10 @@
 #include "saccade/model/families/blip2.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+
+#include "saccade/model/towers/picture_tower.h"
 
 namespace saccade {
 namespace {
@@ -71,6 +75,22 @@ Result<Blip2Retrieval> Blip2Retrieval::make(const Blip2Config& config, nn::Param
 
 Tensor Blip2Retrieval::image_rows(const Tensor& memory, DType dtype) const {
   return nn::normalize_rows(image_projection.forward(qformer.ask(memory, dtype)));
+}
+
+Tensor Blip2Retrieval::relevance(const Tensor& memory, const Tensor& target, DType dtype) const {
+  const Tensor to = target.view({1, -1});
+  return qformer.relevance(memory, dtype, [&](const Tensor& states) {
+    const Tensor rows = image_projection.forward(states);  // [n, queries, projection]
+    const Tensor cosines = nn::row_products(nn::normalize_rows(rows), to).contiguous();  // [n, queries, 1]
+    QFormer::QueryGradient result;
+    for (int64_t i = 0; i < rows.size(0); ++i) {
+      const std::span<const float> each = cosines[i].floats();
+      result.query.push_back(std::max_element(each.begin(), each.end()) - each.begin());
+    }
+    const Tensor best = nn::take_rows(rows, Tensor::of(result.query, {rows.size(0)}));
+    result.change = image_projection.backward(cosine_gradient(best, target));
+    return result;
+  });
 }
 
 Tensor Blip2Retrieval::text_rows(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {

@@ -89,6 +89,9 @@ struct Blip2Retrieval {
   static Result<Blip2Retrieval> make(const Blip2Config& config, nn::ParameterSource& source);
   // From the vision tower's states: [n, queries, projection] float32, each row of length 1.
   [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& memory, DType dtype) const;
+  // What each of the vision tower's states has to do with the cosine of `target` [projection] and the
+  // row that is nearest to it: [n, tokens].
+  [[nodiscard]] nn::Tensor relevance(const nn::Tensor& memory, const nn::Tensor& target, DType dtype) const;
   // [n, projection] float32, each row of length 1.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                      DType dtype) const;

@@ -6,6 +6,7 @@
 #include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
+#include "saccade/model/picture_map.h"
 
 namespace saccade {
 namespace {
@@ -46,7 +47,8 @@ int64_t rows_of(const Blip2Config& config, FrozenFeatures::ImageState state) {
 class RetrievalEncoder : public Architecture,
                          public LateInteraction,
                          public PairScorer,
-                         public FrozenFeatures {
+                         public FrozenFeatures,
+                         public PictureMapper {
  public:
   RetrievalEncoder(Parts parts, Blip2Retrieval model) : parts_(std::move(parts)), model_(std::move(model)) {}
 
@@ -58,6 +60,31 @@ class RetrievalEncoder : public Architecture,
   FrozenFeatures* frozen_features() override { return this; }
   int patch_rows() const override { return 0; }
   int patch_columns() const override { return 0; }
+  PictureMapper* picture_mapper() override { return this; }
+  bool can_map(MapMethod method) const override { return method == MapMethod::kLegrad; }
+
+  Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
+                                   MapMethod method) override {
+    if (!can_map(method)) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "{}: of BLIP-2 the score is followed to the Q-Former's attention over the picture, not through the "
+          "blocks below it; known is {}",
+          word_of(method), word_of(MapMethod::kLegrad));
+    }
+    SACCADE_TRY(check_pictures(pixels, parts_.info));
+    SACCADE_TRY(check_target(target, parts_.info));
+    const auto side = static_cast<int>(config().vision.image_size / config().vision.patch_size);
+    PictureMaps maps{side, side, Matrix<float>(pixels.rows(), int64_t{side} * side)};
+    const Tensor row = Tensor::of(target, {parts_.info.dim});
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
+        const Tensor all = model_.relevance(look(piece), row, parts_.dtype);
+        store_rows(all.slice(1, 1), first, maps.relevance);  // without the class token's
+      });
+    }));
+    return maps;
+  }
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     SACCADE_TRY(check_pictures(pixels, parts_.info));

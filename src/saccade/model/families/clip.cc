@@ -17,6 +17,18 @@ nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_
   return ends;
 }
 
+template <>
+PictureTower ClipModelOf<nn::Tensor>::picture_tower(DType dtype) const {
+  PictureTower tower;
+  tower.embed = [this, dtype](const nn::Tensor& pixels) { return embed_images(pixels, dtype, {}); };
+  for (const nn::TransformerBlock& block : vision_blocks_) tower.blocks.push_back(crossed(block, dtype));
+  tower.pool = [this](const nn::Tensor& tokens, const nn::Tensor& target, PoolingWish) {
+    return pool_first(post_norm_, &visual_projection_, tokens, target);
+  };
+  tower.rows = tower.columns = static_cast<int>(config_.image_size / config_.patch_size);
+  return tower;
+}
+
 template class ClipModelOf<nn::Tensor>;
 
 }  // namespace saccade

@@ -19,6 +19,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/model/towers/clip_resnet.h"
+#include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 #include "saccade/nn/layers.h"
 
@@ -89,6 +90,9 @@ class ClipModelOf {
   }
   [[nodiscard]] T project_texts(const T& states) const { return text_projection_.forward(states); }
 
+  // For inference, packed: the vision transformer as explaining sees it, over this model. Not with a ResNet.
+  [[nodiscard]] PictureTower picture_tower(DType dtype) const;
+
   // log of the inverse temperature, a scalar parameter.
   [[nodiscard]] const T& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const ClipConfig& config() const { return config_; }
@@ -105,6 +109,8 @@ class ClipModelOf {
 
   Status make_vision(nn::ParameterSourceOf<T>& source);
   Status make_text(nn::ParameterSourceOf<T>& source);
+  // What the vision transformer's blocks begin with: [n, 1 + patches, width] float32.
+  [[nodiscard]] T embed_images(const T& pixels, DType dtype, const nn::Tensor& keep) const;
 
   ClipConfig config_;
   // vision
@@ -188,6 +194,16 @@ Status ClipModelOf<T>::make_text(nn::ParameterSourceOf<T>& source) {
 }
 
 template <typename T>
+T ClipModelOf<T>::embed_images(const T& pixels, DType dtype, const nn::Tensor& keep) const {
+  // x: [n, patches, width]
+  T x = patch_embedding_.forward(patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
+  x = x + vision_positions_.slice(0, 1);
+  if (keep.defined()) x = gather_rows(x, keep);
+  const T first = (class_embedding_ + vision_positions_[0]).expand({pixels.size(0), 1, config_.vision.width});
+  return pre_norm_.forward(cat(std::vector<T>{first, x}, 1), DType::kF32);
+}
+
+template <typename T>
 T ClipModelOf<T>::image_states(const T& pixels, DType dtype, TowerTraceOf<T>* trace,
                                const nn::Tensor& keep) const {
   if constexpr (!kTrains) {
@@ -198,16 +214,10 @@ T ClipModelOf<T>::image_states(const T& pixels, DType dtype, TowerTraceOf<T>* tr
       return rows;
     }
   }
-  const int64_t n = pixels.size(0);
-  const int64_t width = config_.vision.width;
-  // x: [n, patches, width]
-  T x = patch_embedding_.forward(patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
-  x = x + vision_positions_.slice(0, 1);
-  if (keep.defined()) x = gather_rows(x, keep);
-  const T first = (class_embedding_ + vision_positions_[0]).expand({n, 1, width});
-  x = pre_norm_.forward(cat(std::vector<T>{first, x}, 1), DType::kF32);
+  T x = embed_images(pixels, dtype, keep);
   if (only_pooled(x, trace)) {
-    x = run_blocks_to(nn::Tensor::zeros({n}, DType::kI64), vision_blocks_, std::move(x), {}, dtype);
+    x = run_blocks_to(nn::Tensor::zeros({pixels.size(0)}, DType::kI64), vision_blocks_, std::move(x), {},
+                      dtype);
   } else {
     x = run_blocks(vision_blocks_, vision_blocks_.size(), std::move(x), {}, dtype, trace);
     if (trace != nullptr) trace->last_hidden_state = x;
@@ -248,6 +258,9 @@ void ClipModelOf<T>::pack(DType dtype) {
   }
   text_projection_.pack(DType::kF32);
 }
+
+template <>
+PictureTower ClipModelOf<nn::Tensor>::picture_tower(DType dtype) const;
 
 extern template class ClipModelOf<nn::Tensor>;
 

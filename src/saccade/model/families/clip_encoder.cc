@@ -50,6 +50,10 @@ class ClipEncoder : public DualEncoder {
   }
   Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
+  std::optional<PictureTower> picture_tower() const override {
+    if (model_.config().resnet) return std::nullopt;
+    return model_.picture_tower(dtype());
+  }
   Tensor logits(const Tensor& cosines) const override {
     return cosines * std::exp(model_.logit_scale().item());
   }

@@ -24,12 +24,12 @@ Result<Linear> make_query_key_value(nn::ParameterSource& source, const std::stri
   std::vector<Tensor> weights;
   if (shape.sub_norm) {
     for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
-      SACCADE_ASSIGN(weights.emplace_back(),
-                     source.take(fmt::format("{}{}.weight", prefix, name), {width, width}, {0, kInitStd}));
+      SACCADE_ASSIGN(weights.emplace_back(), source.take_stored(fmt::format("{}{}.weight", prefix, name),
+                                                                {width, width}, {0, kInitStd}));
     }
   } else {
     SACCADE_ASSIGN(weights.emplace_back(),
-                   source.take(prefix + "qkv.weight", {3 * width, width}, {0, kInitStd}));
+                   source.take_stored(prefix + "qkv.weight", {3 * width, width}, {0, kInitStd}));
   }
   Tensor bias;
   if (shape.query_value_bias) {
@@ -37,7 +37,7 @@ Result<Linear> make_query_key_value(nn::ParameterSource& source, const std::stri
     SACCADE_ASSIGN(const Tensor value, source.take(prefix + "v_bias", {width}, {}));
     bias = nn::cat({query, Tensor::zeros({width}), value});
   }
-  return Linear(nn::cat(weights), bias);
+  return Linear(std::move(weights), bias.defined() ? std::vector<Tensor>{bias} : std::vector<Tensor>{});
 }
 
 // Cosines and sines of the angles by which pairs of numbers are turned, [side * side, head width] each: the
@@ -132,12 +132,62 @@ Tensor EvaBlock::forward(Tensor x, const EvaTurn& turn, DType dtype) const {
   Tensor mixed = nn::attention(qkv, heads_, {});
   if (sub_norm_) mixed = attention_norm_.forward(mixed.to(DType::kF32), dtype);
   x = output_.add_to(std::move(x), mixed);
+  const Tensor hidden = mlp(norm2_.forward(x, dtype), dtype);
+  return mlp_out_.add_to(std::move(x), hidden);
+}
 
-  const Tensor normed = norm2_.forward(x, dtype);
+Tensor EvaBlock::mlp(const Tensor& normed, DType dtype) const {
   Tensor hidden = gated_ ? mlp_gate_.forward(normed, nn::Activation::kSilu) * mlp_in_.forward(normed)
                          : mlp_in_.forward(normed, nn::Activation::kGelu);
   if (sub_norm_) hidden = mlp_norm_.forward(hidden.to(DType::kF32), dtype);
-  return mlp_out_.add_to(std::move(x), hidden);
+  return hidden;
+}
+
+Tensor EvaBlock::forward_traced(const Tensor& x, const EvaTurn& turn, DType dtype,
+                                nn::BlockTrace& trace) const {
+  trace.input = x;
+  trace.qkv = query_key_value_.forward(norm1_.forward(x, dtype)).to(DType::kF32);
+  if (turn.cos.defined()) turn_queries_and_keys(trace.qkv, heads_, turn);
+  Tensor mixed = nn::attention(trace.qkv, heads_, {});
+  if (sub_norm_) {
+    trace.mixed = mixed;
+    mixed = attention_norm_.forward(mixed, dtype);
+  }
+  trace.middle = output_.add_to(x.clone(), mixed);
+  return mlp_out_.add_to(trace.middle.clone(), mlp(norm2_.forward(trace.middle, dtype), dtype));
+}
+
+nn::BlockGradient EvaBlock::backward_to_attention(const nn::BlockTrace& trace, const Tensor& gradient) const {
+  const int64_t tokens = gradient.size(1);
+  const Tensor middle = trace.middle.slice(1, 0, tokens).contiguous();
+  const Tensor normed = norm2_.forward(middle, DType::kF32);
+  const Tensor in = mlp_in_.forward(normed);
+  const Tensor gate = gated_ ? mlp_gate_.forward(normed) : Tensor();
+  Tensor change = mlp_out_.backward(gradient);
+  if (sub_norm_) {
+    const Tensor hidden =
+        gated_ ? nn::activate(gate, nn::Activation::kSilu) * in : nn::activate(in, nn::Activation::kGelu);
+    change = mlp_norm_.backward(hidden, change);
+  }
+  const Tensor to_norm =
+      gated_ ? mlp_gate_.backward(nn::activation_backward(gate, nn::Activation::kSilu, change * in)) +
+                   mlp_in_.backward(change * nn::activate(gate, nn::Activation::kSilu))
+             : mlp_in_.backward(nn::activation_backward(in, nn::Activation::kGelu, change));
+  nn::BlockGradient result;
+  result.middle = gradient + norm2_.backward(middle, to_norm);
+  result.mixed = output_.backward(result.middle);
+  if (sub_norm_) {
+    result.mixed = attention_norm_.backward(trace.mixed.slice(1, 0, tokens).contiguous(), result.mixed);
+  }
+  return result;
+}
+
+Tensor EvaBlock::backward_from_attention(const nn::BlockTrace& trace, const EvaTurn& turn,
+                                         const nn::BlockGradient& gradient) const {
+  const Tensor qkv = nn::attention_backward(trace.qkv, heads_, gradient.mixed);
+  // What was turned by an angle is turned back.
+  if (turn.cos.defined()) turn_queries_and_keys(qkv, heads_, {turn.cos, turn.sin * -1.0});
+  return gradient.middle + norm1_.backward(trace.input, query_key_value_.backward(qkv));
 }
 
 void EvaBlock::pack(DType dtype) {
@@ -230,11 +280,37 @@ Tensor JinaClipModel::project_texts(const Tensor& states) const {
   return config_.projection > 0 ? text_projection_.forward(states) : states;
 }
 
-Tensor JinaClipModel::image_states(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
-  const int64_t n = pixels.size(0);
-  Tensor x =
+Tensor JinaClipModel::embed_images(const Tensor& pixels, DType dtype) const {
+  const Tensor x =
       patch_embedding_.forward(nn::patches(pixels, config_.vision.patch_size).to(dtype)).to(DType::kF32);
-  x = nn::cat({class_token_.expand({n, 1, x.size(2)}), x}, 1) + positions_;
+  return nn::cat({class_token_.expand({pixels.size(0), 1, x.size(2)}), x}, 1) + positions_;
+}
+
+PictureTower JinaClipModel::picture_tower(DType dtype) const {
+  PictureTower tower;
+  tower.embed = [this, dtype](const Tensor& pixels) { return embed_images(pixels, dtype); };
+  for (const EvaBlock& block : vision_blocks_) {
+    CrossedBlock& crossed = tower.blocks.emplace_back();
+    crossed.forward = [this, &block, dtype](const Tensor& x, nn::BlockTrace& trace) {
+      return block.forward_traced(x, turn_, dtype, trace);
+    };
+    crossed.to_attention = [&block](const nn::BlockTrace& trace, const Tensor& gradient) {
+      return block.backward_to_attention(trace, gradient);
+    };
+    crossed.from_attention = [this, &block](const nn::BlockTrace& trace, const nn::BlockGradient& gradient) {
+      return block.backward_from_attention(trace, turn_, gradient);
+    };
+    crossed.heads = block.heads();
+  }
+  tower.pool = [this](const Tensor& tokens, const Tensor& target, PoolingWish) {
+    return pool_first(vision_norm_, config_.projection > 0 ? &visual_projection_ : nullptr, tokens, target);
+  };
+  tower.rows = tower.columns = static_cast<int>(config_.vision.image_size / config_.vision.patch_size);
+  return tower;
+}
+
+Tensor JinaClipModel::image_states(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
+  Tensor x = embed_images(pixels, dtype);
   for (size_t i = 0; i < vision_blocks_.size(); ++i) {
     x = vision_blocks_[i].forward(std::move(x), turn_, dtype);
     if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();

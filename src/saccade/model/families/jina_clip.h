@@ -15,6 +15,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 #include "saccade/nn/layers.h"
 
@@ -67,7 +68,19 @@ class EvaBlock {
   [[nodiscard]] nn::Tensor forward(nn::Tensor x, const EvaTurn& turn, DType dtype) const;
   void pack(DType dtype);
 
+  // Without autograd, as TransformerBlockOf has them. x is left as it is.
+  [[nodiscard]] nn::Tensor forward_traced(const nn::Tensor& x, const EvaTurn& turn, DType dtype,
+                                          nn::BlockTrace& trace) const;
+  [[nodiscard]] nn::BlockGradient backward_to_attention(const nn::BlockTrace& trace,
+                                                        const nn::Tensor& gradient) const;
+  [[nodiscard]] nn::Tensor backward_from_attention(const nn::BlockTrace& trace, const EvaTurn& turn,
+                                                   const nn::BlockGradient& gradient) const;
+  [[nodiscard]] int64_t heads() const { return heads_; }
+
  private:
+  // [..., width] -> [..., width]
+  [[nodiscard]] nn::Tensor mlp(const nn::Tensor& normed, DType dtype) const;
+
   int64_t heads_ = 1;
   bool sub_norm_ = false;
   bool gated_ = false;
@@ -106,11 +119,16 @@ class JinaClipModel {
   [[nodiscard]] nn::Tensor project_images(const nn::Tensor& states) const;
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
+  // Packed: the vision tower as explaining sees it, over this model.
+  [[nodiscard]] PictureTower picture_tower(DType dtype) const;
+
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const JinaClipConfig& config() const { return config_; }
   void pack(DType dtype);
 
  private:
+  [[nodiscard]] nn::Tensor embed_images(const nn::Tensor& pixels, DType dtype) const;
+
   JinaClipConfig config_;
   nn::Linear patch_embedding_;
   nn::Tensor class_token_, positions_;

@@ -38,6 +38,7 @@ class JinaClipEncoder : public DualEncoder {
   }
   Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
+  std::optional<PictureTower> picture_tower() const override { return model_.picture_tower(dtype()); }
   Tensor logits(const Tensor& cosines) const override {
     return cosines * std::exp(model_.logit_scale().item());
   }

@@ -27,10 +27,14 @@ Result<SiglipVision> SiglipVision::make(const SiglipVisionConfig& config, nn::Pa
   return vision;
 }
 
+Tensor SiglipVision::embed(const Tensor& pixels, DType dtype) const {
+  return patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32) +
+         positions_;
+}
+
 Tensor SiglipVision::forward(const Tensor& pixels, DType dtype, TowerTrace* trace) const {
   // x: [n, patches, width]
-  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
-  x = run_blocks(blocks_, blocks_.size(), x + positions_, {}, dtype, trace);
+  Tensor x = run_blocks(blocks_, blocks_.size(), embed(pixels, dtype), {}, dtype, trace);
   x = post_norm_.forward(x, DType::kF32);
   if (trace != nullptr) trace->last_hidden_state = x;
   return x;
@@ -83,6 +87,38 @@ Tensor SiglipModel::text_states(const Tensor& ids, DType dtype, TowerTrace* trac
   x = final_norm_.forward(x, DType::kF32);
   if (trace != nullptr) trace->last_hidden_state = x;
   return x.select(1, config_.positions - 1).contiguous();
+}
+
+// Pooled by attention, it is the pooling's own weights that a score is followed to; each block's states stand in for the
+// last one's, through the last norm.
+Pooled SiglipModel::explain_pooling(const Tensor& tokens, const Tensor& target, PoolingWish wish,
+                                    DType dtype) const {
+  nn::AttentionPool::Trace trace;
+  const Tensor rows = pool_.forward_traced(vision_.norm().forward(tokens, DType::kF32), dtype, trace);
+  const Tensor mixed = pool_.backward_to_attention(trace, cosine_gradient(rows, target));
+  nn::RelevanceInput input = nn::AttentionPool::relevance_input(trace);
+  input.gradient = mixed;
+  input.weights = Tensor::full({tokens.size(0), 1}, 1);
+  input.times_attention = wish.times_attention;
+  Pooled pooled;
+  pooled.relevance = nn::attention_relevance(input);
+  if (wish.gradient) {
+    pooled.gradient = vision_.norm().backward(tokens, pool_.backward_from_attention(trace, mixed));
+  }
+  return pooled;
+}
+
+PictureTower SiglipModel::picture_tower(DType dtype) const {
+  PictureTower tower;
+  tower.embed = [this, dtype](const Tensor& pixels) { return vision_.embed(pixels, dtype); };
+  for (const nn::TransformerBlock& block : vision_.blocks()) tower.blocks.push_back(crossed(block, dtype));
+  tower.pool = [this, dtype](const Tensor& tokens, const Tensor& target, PoolingWish wish) {
+    return explain_pooling(tokens, target, wish, dtype);
+  };
+  tower.pools_by_attention = true;
+  tower.class_tokens = 0;
+  tower.rows = tower.columns = static_cast<int>(config_.vision.image_size / config_.vision.patch_size);
+  return tower;
 }
 
 void SiglipModel::pack(DType dtype) {

@@ -12,6 +12,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/model/families/clip.h"
+#include "saccade/model/towers/picture_tower.h"
 #include "saccade/nn/attention_pool.h"
 #include "saccade/nn/layers.h"
 
@@ -51,6 +52,10 @@ class SiglipVision {
   // pixels: [n, 3, image_size, image_size] float32 -> [n,
   // patches, width] float32, normalized by the last norm.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype, TowerTrace* trace = nullptr) const;
+  // In parts, for explaining: what the blocks begin with, [n, patches, width] float32; the blocks; the last norm.
+  [[nodiscard]] nn::Tensor embed(const nn::Tensor& pixels, DType dtype) const;
+  [[nodiscard]] const std::vector<nn::TransformerBlock>& blocks() const { return blocks_; }
+  [[nodiscard]] const nn::LayerNorm& norm() const { return post_norm_; }
   [[nodiscard]] const SiglipVisionConfig& config() const { return config_; }
   [[nodiscard]] int64_t patches() const {
     const int64_t side = config_.image_size / config_.patch_size;
@@ -79,6 +84,9 @@ class SiglipModel {
   // These to [n, projection], not normalized.
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
+  // Packed: the vision tower as explaining sees it, over this model.
+  [[nodiscard]] PictureTower picture_tower(DType dtype) const;
+
   // A logit is exp(logit_scale) * cosine + logit_bias; scalars.
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const nn::Tensor& logit_bias() const { return logit_bias_; }
@@ -86,6 +94,9 @@ class SiglipModel {
   void pack(DType dtype);
 
  private:
+  [[nodiscard]] Pooled explain_pooling(const nn::Tensor& tokens, const nn::Tensor& target, PoolingWish wish,
+                                       DType dtype) const;
+
   SiglipConfig config_;
   SiglipVision vision_;
   nn::AttentionPool pool_;

@@ -39,6 +39,7 @@ class SiglipEncoder : public DualEncoder {
     return model_.text_states(ids, dtype(), trace);
   }
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
+  std::optional<PictureTower> picture_tower() const override { return model_.picture_tower(dtype()); }
   Tensor logits(const Tensor& cosines) const override {
     return cosines * std::exp(model_.logit_scale().item()) +
            nn::Tensor::full({}, static_cast<float>(model_.logit_bias().item()));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -53,6 +54,16 @@ class QFormerOf {
   // may be [1, ...]: one picture for all texts.
   [[nodiscard]] T compare(const T& memory, const nn::Tensor& ids, const nn::Tensor& attention_mask,
                           DType dtype) const;
+  // For inference: what each row of the memory has to do with a score of the queries' states, [n, rows]. LeGrad's sum
+  // over blocks, here those that look at the memory: each one's states stand in for the last one's, and the score is
+  // followed to its attention over the memory alone. `score` says of states [n, queries, width] which query each
+  // entry's score is made of, and what it changes with that query's state.
+  struct QueryGradient {
+    std::vector<int64_t> query;  // [n]
+    nn::Tensor change;           // [n, width]
+  };
+  [[nodiscard]] nn::Tensor relevance(const nn::Tensor& memory, DType dtype,
+                                     const std::function<QueryGradient(const nn::Tensor&)>& score) const;
   void pack(DType dtype);
 
  private:
@@ -183,6 +194,10 @@ void QFormerOf<T>::pack(DType dtype) {
     if (block.text_mlp) block.text_mlp->pack(dtype);
   }
 }
+
+template <>
+nn::Tensor QFormerOf<nn::Tensor>::relevance(const nn::Tensor& memory, DType dtype,
+                                            const std::function<QueryGradient(const nn::Tensor&)>& score) const;
 
 extern template class QFormerOf<nn::Tensor>;
 

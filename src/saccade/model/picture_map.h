@@ -1,0 +1,51 @@
+// Where in a picture its score comes from: a map over the patches that a transformer cuts it into.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/words.h"
+
+namespace saccade {
+
+enum class MapMethod {
+  // LeGrad (Bousselham et al. 2024, arXiv 2404.03214): of each block the gradient of the score that the block's own states
+  // give, with respect to that block's attention; its positive part, averaged over heads and queries, summed over blocks.
+  kLegrad,
+  // Gradient-weighted attention (Chefer et al. 2021, arXiv 2103.15679): R = R + mean over heads of (gradient * A)+ R over all
+  // blocks, with the gradient of the final score.
+  kChefer,
+};
+inline constexpr std::array<EnumWord<MapMethod>, 2> kMapMethodWords{
+    {{MapMethod::kLegrad, "legrad"}, {MapMethod::kChefer, "chefer"}}};
+inline std::span<const EnumWord<MapMethod>> enum_words(MapMethod) {
+  return kMapMethodWords;
+}
+
+// What each patch has to do with a picture's score.
+struct PictureMaps {
+  int rows = 0;  // of patches, from the top
+  int columns = 0;
+  // [pictures, rows * columns], row by row from the top left: 0 or more; larger is more. Only values of one picture
+  // compare with each other.
+  Matrix<float> relevance;
+};
+
+// The capability of encoders whose picture tower is a transformer.
+class PictureMapper {
+ public:
+  virtual ~PictureMapper() = default;
+  [[nodiscard]] virtual bool can_map(MapMethod method) const = 0;
+  // pixels: [n, 3 * height * width] as `preprocess` writes them. target: [dim], of length 1, a text's row (or any other):
+  // the score is its cosine with the picture's row, or with that of a picture's rows that is nearest to it. kUnsupported for
+  // a method that the encoder does not have, kUsage for a target of another width. Cost: kLegrad about a tenth more than
+  // encode_images, kChefer about four times as much; the first call packs the tower's weights a second time, to go
+  // through them backwards, and that memory stays. Memory: kChefer keeps each block's input for a few pictures at a time.
+  [[nodiscard]] virtual Result<PictureMaps> map_pictures(MatrixView<const float> pixels,
+                                                         std::span<const float> target, MapMethod method) = 0;
+};
+
+}  // namespace saccade
