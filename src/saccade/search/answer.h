@@ -36,8 +36,9 @@ struct Hit {
   std::vector<Folded> folded;  // best first
   // Late interaction: the cosine with the mean of its rows, by which it became a candidate.
   std::optional<float> pooled_score;
-  std::vector<TokenMatch> matches;          // with Query::explain: one a row of the text
-  std::optional<HitLikelihood> likelihood;  // with Query::background, of the encoder's own score
+  std::vector<TokenMatch> matches;           // with Query::explain: one a row of the text
+  std::vector<HitExplanation> explanations;  // after explain_hits: one an encoder
+  std::optional<HitLikelihood> likelihood;   // with Query::background, of the encoder's own score
   // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
   struct Retrieval {
     int64_t rank = 0;

@@ -44,23 +44,51 @@ Json reranking_json(const Reranking& reranking) {
           {"tokens", tokens_json(reranking.tokens)}};
 }
 
+Json box_json(const std::optional<PictureBox>& box) {
+  if (!box) return {};
+  return {{"x", shortest(box->x)},
+          {"y", shortest(box->y)},
+          {"width", shortest(box->width)},
+          {"height", shortest(box->height)}};
+}
+
+Json explanation_json(const HitExplanation& explanation, const std::string& text) {
+  Json words = Json::array();
+  for (const WordWeight& word : explanation.words) {
+    words.push_back({{"word", text.substr(word.begin, word.end - word.begin)},
+                     {"begin", word.begin},
+                     {"end", word.end},
+                     {"drop", shortest(word.drop)}});
+  }
+  Json map;
+  if (!explanation.map.empty()) {
+    Json values = Json::array();
+    for (const float value : explanation.map) values.push_back(shortest(value));
+    map = {{"rows", explanation.grid.rows},
+           {"columns", explanation.grid.columns},
+           {"values", std::move(values)},
+           {"box", box_json(explanation.box)}};
+  }
+  return {{"model", explanation.model},
+          {"score_by", explanation.score_by},
+          {"score", explanation.score ? Json(shortest(*explanation.score)) : Json()},
+          {"words", std::move(words)},
+          {"method", explanation.method},
+          {"map", std::move(map)},
+          {"no_map", explanation.no_map.empty() ? Json() : Json(explanation.no_map)}};
+}
+
 Json match_json(const TokenMatch& match) {
   Json json = {{"token", match.token},
                {"id", match.id ? Json(*match.id) : Json()},
                {"dot", shortest(match.dot)},
                {"patch", nullptr},
-               {"box", nullptr}};
+               {"box", box_json(match.box)}};
   if (match.patches) {
     json["patch"] = {{"row", match.patches->row},
                      {"column", match.patches->column},
                      {"rows", match.patches->rows},
                      {"columns", match.patches->columns}};
-  }
-  if (match.box) {
-    json["box"] = {{"x", shortest(match.box->x)},
-                   {"y", shortest(match.box->y)},
-                   {"width", shortest(match.box->width)},
-                   {"height", shortest(match.box->height)}};
   }
   return json;
 }
@@ -101,6 +129,10 @@ void add_stages(const Hit& hit, const Query& query, Json& json) {
   if (query.explain) {
     json["matches"] = Json::array();
     for (const TokenMatch& match : hit.matches) json["matches"].push_back(match_json(match));
+    json["explanations"] = Json::array();
+    for (const HitExplanation& explanation : hit.explanations) {
+      json["explanations"].push_back(explanation_json(explanation, query.text));
+    }
   }
 }
 

@@ -39,27 +39,51 @@ std::optional<std::pair<double, double>> within(double begin, double end) {
   return std::pair(begin, end);
 }
 
+// What the encoder sees, in pixels of the resized picture, whose size is `whole`. Its corner is negative where the
+// picture was padded.
+struct Seen {
+  Size whole, size;
+  double left = 0;
+  double top = 0;
+};
+
+Seen seen_of(const Preprocessing& preprocessing, int64_t width, int64_t height) {
+  Seen seen;
+  seen.whole = resized(preprocessing, static_cast<double>(width), static_cast<double>(height));
+  seen.size = {static_cast<double>(preprocessing.output_width()),
+               static_cast<double>(preprocessing.output_height())};
+  if (!preprocessing.crop) return seen;
+  seen.left = (seen.whole.width - seen.size.width) / 2;
+  seen.top = (seen.whole.height - seen.size.height) / 2;
+  return seen;
+}
+
 }  // namespace
 
 std::optional<PictureBox> patch_box(const Preprocessing& preprocessing, int64_t width, int64_t height,
                                     PatchGrid grid, const PatchBlock& patches) {
   if (width < 1 || height < 1 || grid.rows < 1 || grid.columns < 1) return std::nullopt;
-  const Size size = resized(preprocessing, static_cast<double>(width), static_cast<double>(height));
-  const double seen_width = preprocessing.output_width();
-  const double seen_height = preprocessing.output_height();
-  // The crop's corner in the resized picture; negative where it was padded.
-  const double left = preprocessing.crop ? (size.width - seen_width) / 2 : 0;
-  const double top = preprocessing.crop ? (size.height - seen_height) / 2 : 0;
-  const auto along = [](int64_t first, int64_t count, int64_t of, double seen, double offset, double whole) {
-    const double patch = seen / static_cast<double>(of);
+  const Seen seen = seen_of(preprocessing, width, height);
+  const auto along = [](int64_t first, int64_t count, int64_t of, double size, double offset, double whole) {
+    const double patch = size / static_cast<double>(of);
     return within((offset + static_cast<double>(first) * patch) / whole,
                   (offset + static_cast<double>(first + count) * patch) / whole);
   };
-  const auto x = along(patches.column, patches.columns, grid.columns, seen_width, left, size.width);
-  const auto y = along(patches.row, patches.rows, grid.rows, seen_height, top, size.height);
+  const auto x =
+      along(patches.column, patches.columns, grid.columns, seen.size.width, seen.left, seen.whole.width);
+  const auto y = along(patches.row, patches.rows, grid.rows, seen.size.height, seen.top, seen.whole.height);
   if (!x || !y) return std::nullopt;
   return PictureBox{static_cast<float>(x->first), static_cast<float>(y->first),
                     static_cast<float>(x->second - x->first), static_cast<float>(y->second - y->first)};
+}
+
+std::optional<PictureBox> grid_box(const Preprocessing& preprocessing, int64_t width, int64_t height) {
+  if (width < 1 || height < 1) return std::nullopt;
+  const Seen seen = seen_of(preprocessing, width, height);
+  return PictureBox{static_cast<float>(seen.left / seen.whole.width),
+                    static_cast<float>(seen.top / seen.whole.height),
+                    static_cast<float>(seen.size.width / seen.whole.width),
+                    static_cast<float>(seen.size.height / seen.whole.height)};
 }
 
 }  // namespace saccade

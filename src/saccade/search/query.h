@@ -79,7 +79,8 @@ struct Query {
   // Where the collection keeps rows of late interaction: how many pictures, the best by their rows' mean, are
   // scored by all their rows, at least k; 0: all.
   int64_t candidates = 1000;
-  bool explain = false;  // and which patches each row of the text met
+  // And which patches each row of the text met (Hit::matches). Words and maps, of any encoder: explain_hits.
+  bool explain = false;
   LongText long_text = LongText::kTruncate;
   // What the encoder has been shown to read of a text (read_measured_lengths), for the answer to say where
   // the text is longer; it changes no hit.

@@ -18,23 +18,30 @@ Status check_rows(MatrixView<const float> rows) {
   return {};
 }
 
-Result<std::vector<float>> mean_row(const RowSets& sets) {
-  SACCADE_TRY(check_rows(sets.rows.view()));
-  return unit_row(sum_rows(sets.rows.view()), kShortestSum).in("its rows cancel out");
+Result<std::vector<float>> mean_row(MatrixView<const float> rows) {
+  SACCADE_TRY(check_rows(rows));
+  return unit_row(sum_rows(rows), kShortestSum).in("its rows cancel out");
 }
 
-// The text as the query wants it read: all that fits, or all in chunks.
-Result<std::vector<TokenizedText>> query_texts(Encoder& encoder, const Query& query) {
-  SACCADE_ASSIGN(TokenizedText text, tokenize_query(encoder, query));
-  if (query.long_text == LongText::kChunk && text.dropped > 0) {
-    return chunk_text(*encoder.tokenizer(), query.text, encoder.info().context, kQueryChunking);
+Result<TokenizedText> tokenize(Encoder& encoder, const std::string& text) {
+  if (encoder.tokenizer() == nullptr) {
+    return fail(ErrorCode::kUnsupported,
+                "the checkpoint has no tokenizer files: it can be searched by pictures, not by text");
   }
+  return encoder.tokenizer()->encode(text, encoder.info().context);
+}
+
+// A text as the query wants it read: all that fits, or all in chunks.
+Result<std::vector<TokenizedText>> pieces_of(Encoder& encoder, LongText long_text, const std::string& text) {
   std::vector<TokenizedText> texts;
-  texts.push_back(std::move(text));
+  SACCADE_ASSIGN(texts.emplace_back(), tokenize(encoder, text));
+  if (long_text == LongText::kChunk && texts.front().dropped > 0) {
+    return chunk_text(*encoder.tokenizer(), text, encoder.info().context, kQueryChunking);
+  }
   return texts;
 }
 
-TokenCount count_tokens(const std::vector<TokenizedText>& texts) {
+TokenCount count_tokens(std::span<const TokenizedText> texts) {
   TokenCount count;
   count.chunks = static_cast<int64_t>(texts.size());
   for (const TokenizedText& text : texts) {
@@ -54,25 +61,114 @@ Result<std::vector<float>> was_row(Encoder& encoder, const Fusion& fusion) {
   return std::vector(rows.row(0).begin(), rows.row(0).end());
 }
 
-// The text's part of the query, and its rows of late interaction.
-Result<RowSets> encode_text_part(Encoder& encoder, const Query& query, bool late, EncodedQuery& encoded) {
-  SACCADE_ASSIGN(const std::vector<TokenizedText> texts, query_texts(encoder, query));
-  encoded.tokens = count_tokens(texts);
+// One text's part of a query: its row, its rows of late interaction, its tokens.
+struct TextPart {
+  std::vector<float> row;
+  Matrix<float> late;
+  TokenCount tokens;
+  std::vector<int32_t> ids;  // one a row of late interaction, or none
+};
+
+// texts: the pieces that one query's text is read in; rows: the encoder's, of these alone.
+Result<TextPart> text_part(std::span<const TokenizedText> texts, MatrixView<const float> rows, bool late) {
+  TextPart part;
+  part.tokens = count_tokens(texts);
+  SACCADE_TRY(check_rows(rows).in("the text"));
   if (!late) {
-    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(texts));
-    SACCADE_TRY(check_rows(rows.view()).in("the text"));
     std::vector<int64_t> tokens;
     for (const TokenizedText& text : texts) tokens.push_back(text.used);
-    SACCADE_ASSIGN(encoded.row, pool_chunks(rows.view(), tokens, kQueryPooling).in("the text"));
-    return RowSets();
+    SACCADE_ASSIGN(part.row, pool_chunks(rows, tokens, kQueryPooling).in("the text"));
+    return part;
   }
-  SACCADE_ASSIGN(RowSets rows, encoder.late_interaction()->encode_text_rows(texts));
-  encoded.text_rows = rows.rows.rows();
-  std::vector<int32_t> ids;
-  for (const TokenizedText& text : texts) ids.insert(ids.end(), text.ids.begin(), text.ids.end());
-  if (encoded.text_rows == static_cast<int64_t>(ids.size())) encoded.text_ids = std::move(ids);
-  SACCADE_ASSIGN(encoded.row, mean_row(rows).in("the text"));
-  return rows;
+  part.late = Matrix<float>(rows.rows(), rows.columns());
+  for (int64_t r = 0; r < rows.rows(); ++r) std::ranges::copy(rows.row(r), part.late.row(r).begin());
+  for (const TokenizedText& text : texts) part.ids.insert(part.ids.end(), text.ids.begin(), text.ids.end());
+  if (std::ssize(part.ids) != rows.rows()) part.ids.clear();
+  SACCADE_ASSIGN(part.row, mean_row(rows).in("the text"));
+  return part;
+}
+
+// All texts together.
+Result<std::vector<TextPart>> encode_texts(Encoder& encoder, LongText long_text, bool late,
+                                           std::span<const std::string> texts) {
+  std::vector<TokenizedText> pieces;
+  std::vector<size_t> first = {0};  // piece of each text
+  for (const std::string& text : texts) {
+    SACCADE_ASSIGN(const std::vector<TokenizedText> own, pieces_of(encoder, long_text, text));
+    pieces.insert(pieces.end(), own.begin(), own.end());
+    first.push_back(pieces.size());
+  }
+  RowSets sets;
+  if (late) {
+    SACCADE_ASSIGN(sets, encoder.late_interaction()->encode_text_rows(pieces));
+  } else {
+    SACCADE_ASSIGN(sets.rows, encoder.encode_texts(pieces));
+    for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
+  }
+  std::vector<TextPart> parts;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto rows = std::as_const(sets.rows).view().slice(sets.begin[first[i]],
+                                                            sets.begin[first[i + 1]] - sets.begin[first[i]]);
+    SACCADE_ASSIGN(parts.emplace_back(),
+                   text_part(std::span(pieces).subspan(first[i], first[i + 1] - first[i]), rows, late));
+  }
+  return parts;
+}
+
+// The picture's part of a query.
+struct PicturePart {
+  std::vector<float> row;
+  Matrix<float> late;
+  std::vector<float> was;  // of the words for what it shows now, where these are composed with
+};
+
+Result<PicturePart> encode_picture(const IngestSettings& settings, Encoder& encoder, const Query& query,
+                                   bool late) {
+  PicturePart part;
+  SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
+  if (late) {
+    SACCADE_ASSIGN(RowSets sets, encoder.late_interaction()->encode_image_rows(pixels.view()));
+    SACCADE_ASSIGN(part.row, mean_row(std::as_const(sets.rows).view()).in("the picture"));
+    part.late = std::move(sets.rows);
+    return part;
+  }
+  SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels.view()));
+  SACCADE_TRY(check_rows(rows.view()).in("the picture"));
+  part.row.assign(rows.row(0).begin(), rows.row(0).end());
+  return part;
+}
+
+// One row of each part, and with late interaction many, whose mean that one is. Either may be nullptr.
+Result<EncodedQuery> joined(const TextPart* text, const PicturePart* picture, const Fusion& fusion, bool late,
+                            int64_t dim) {
+  EncodedQuery encoded;
+  if (text != nullptr) {
+    encoded.row = text->row;
+    encoded.tokens = text->tokens;
+    encoded.text_rows = text->late.rows();
+    encoded.text_ids = text->ids;
+  }
+  if (picture != nullptr && text == nullptr) encoded.row = picture->row;
+  if (picture != nullptr && text != nullptr) {
+    SACCADE_ASSIGN(encoded.row,
+                   compose_rows(fusion.method, {.picture = fusion.image_weight, .text = fusion.text_weight},
+                                picture->row, text->row, picture->was));
+  }
+  if (!late) return encoded;
+  // A picture has a thousand rows where a text has twenty: together each counts by its rows' mean.
+  const bool both = text != nullptr && picture != nullptr;
+  const auto add = [&](const Matrix<float>& rows, float weight, std::span<float>::iterator to) {
+    if (both) weight /= static_cast<float>(rows.rows());
+    for (const float value : rows.values()) *to++ = (both ? weight : 1.0F) * value;
+    return to;
+  };
+  const int64_t picture_rows = picture == nullptr ? 0 : picture->late.rows();
+  encoded.late = Matrix<float>(encoded.text_rows + picture_rows, dim);
+  auto to = encoded.late.values().begin();
+  if (text != nullptr) to = add(text->late, fusion.text_weight, to);
+  if (picture != nullptr) to = add(picture->late, fusion.image_weight, to);
+  encoded.text_weight = both ? fusion.text_weight / static_cast<float>(encoded.text_rows) : 1.0F;
+  return encoded;
 }
 
 }  // namespace
@@ -82,11 +178,7 @@ bool has_words(const Query& query) {
 }
 
 Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query) {
-  if (encoder.tokenizer() == nullptr) {
-    return fail(ErrorCode::kUnsupported,
-                "the checkpoint has no tokenizer files: it can be searched by pictures, not by text");
-  }
-  return encoder.tokenizer()->encode(query.text, encoder.info().context);
+  return tokenize(encoder, query.text);
 }
 
 Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& encoder, const Query& query) {
@@ -104,6 +196,14 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& enco
 
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
                                        bool late) {
+  SACCADE_ASSIGN(std::vector<EncodedQuery> encoded,
+                 encode_query_texts(settings, encoder, query, late, {&query.text, 1}));
+  return std::move(encoded.front());
+}
+
+Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
+                                                     const Query& query, bool late,
+                                                     std::span<const std::string> texts) {
   if (!has_words(query) && !query.has_image()) {
     return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
   }
@@ -117,49 +217,22 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
                 "late interaction composes text and picture by their sum alone, not by {}",
                 word_of(fusion.method));
   }
-  // One row of each part, and with late interaction many, whose mean that one is.
-  EncodedQuery encoded;
-  RowSets text_rows;
-  RowSets picture_rows;
+  std::vector<TextPart> parts;
   if (has_words(query)) {
-    SACCADE_ASSIGN(text_rows, encode_text_part(encoder, query, late, encoded));
+    SACCADE_ASSIGN(parts, encode_texts(encoder, query.long_text, late, texts));
   }
+  std::optional<PicturePart> picture;
   if (query.has_image()) {
-    SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
-    std::vector<float> row;
-    if (late) {
-      SACCADE_ASSIGN(picture_rows, encoder.late_interaction()->encode_image_rows(pixels.view()));
-      SACCADE_ASSIGN(row, mean_row(picture_rows).in("the picture"));
-    } else {
-      SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels.view()));
-      SACCADE_TRY(check_rows(rows.view()).in("the picture"));
-      row.assign(rows.row(0).begin(), rows.row(0).end());
-    }
-    if (encoded.row.empty()) {
-      encoded.row = std::move(row);
-    } else {
-      std::vector<float> was;
-      if (fusion.method == Compose::kDirection) {
-        SACCADE_ASSIGN(was, was_row(encoder, fusion));
-      }
-      SACCADE_ASSIGN(encoded.row,
-                     compose_rows(fusion.method, {.picture = fusion.image_weight, .text = fusion.text_weight},
-                                  row, encoded.row, was));
+    SACCADE_ASSIGN(picture, encode_picture(settings, encoder, query, late));
+    if (!parts.empty() && fusion.method == Compose::kDirection) {
+      SACCADE_ASSIGN(picture->was, was_row(encoder, fusion));
     }
   }
-  if (!late) return encoded;
-  // A picture has a thousand rows where a text has twenty: together each counts by its rows' mean.
-  const bool both = text_rows.rows.rows() > 0 && picture_rows.rows.rows() > 0;
-  const auto weight = [&](const RowSets& part) {
-    if (!both) return 1.0F;
-    return (&part == &text_rows ? fusion.text_weight : fusion.image_weight) /
-           static_cast<float>(part.rows.rows());
-  };
-  encoded.text_weight = weight(text_rows);
-  encoded.late = Matrix<float>(text_rows.rows.rows() + picture_rows.rows.rows(), encoder.info().dim);
-  auto to = encoded.late.values().begin();
-  for (const RowSets* part : {&text_rows, &picture_rows}) {
-    for (const float value : part->rows.values()) *to++ = weight(*part) * value;
+  std::vector<EncodedQuery> encoded;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    SACCADE_ASSIGN(encoded.emplace_back(),
+                   joined(parts.empty() ? nullptr : &parts[i], picture ? &*picture : nullptr, fusion, late,
+                          encoder.info().dim));
   }
   return encoded;
 }

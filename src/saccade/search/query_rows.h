@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "saccade/collection/catalog.h"
@@ -26,5 +28,11 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& enco
 // The query's one row, and with `late` its rows of late interaction; errors as encode_query.
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
                                        bool late);
+
+// The same for the query with each of `texts` in the place of its own; texts may be empty, one of length 0 is encoded as the
+// model has it. All texts are encoded together, a picture once.
+Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
+                                                     const Query& query, bool late,
+                                                     std::span<const std::string> texts);
 
 }  // namespace saccade

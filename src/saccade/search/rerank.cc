@@ -8,11 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/collection/picture.h"
-#include "saccade/core/files.h"
-#include "saccade/core/hash.h"
-#include "saccade/image/read_pixels.h"
 #include "saccade/index/max_sim.h"
+#include "saccade/search/hit_pictures.h"
 #include "saccade/search/query_rows.h"
 
 namespace saccade {
@@ -101,46 +98,16 @@ class Scorer {
   TokenizedText text_;  // kMatch
 };
 
-struct Problem {
-  enum class Kind { kMissing, kChanged, kUnreadable };
-  Kind kind = Kind::kUnreadable;
-  std::string text;
-};
-
-// The picture as `second` reads it, or why it cannot.
-std::optional<Problem> read_picture(const Item& item, const IngestSettings& settings,
-                                    const Preprocessing& preprocessing, PictureReader& reader,
-                                    std::span<float> pixels) {
-  Problem::Kind kind = Problem::Kind::kUnreadable;
-  const auto bytes = [&]() -> Result<std::optional<std::string>> {
-    auto content = read_file(item.path, reader.options().max_bytes);
-    if (!content) {
-      if (content.error().code == ErrorCode::kNotFound) kind = Problem::Kind::kMissing;
-      return fail(std::move(content).error());
-    }
-    if (sha256_hex(*content) != item.hash) {
-      kind = Problem::Kind::kChanged;
-      return fail(ErrorCode::kMismatch, "the file has changed since it was taken in");
-    }
-    return std::optional(*std::move(content));
-  };
-  const auto use = [&](const PictureView& picture) {
-    return preprocess_picture(picture.image, preprocessing, settings, pixels);
-  };
-  const PictureReader::Outcome outcome = reader.read(bytes, item.size, use);
-  return outcome.error ? std::optional(Problem{kind, outcome.error->message}) : std::nullopt;
-}
-
-void note(const Problem& problem, Hit& hit, Reranking& reranking) {
+void note(const PictureProblem& problem, Hit& hit, Reranking& reranking) {
   hit.not_reranked = problem.text;
   switch (problem.kind) {
-    case Problem::Kind::kMissing:
+    case PictureProblem::Kind::kMissing:
       ++reranking.missing;
       return;
-    case Problem::Kind::kChanged:
+    case PictureProblem::Kind::kChanged:
       ++reranking.changed;
       return;
-    case Problem::Kind::kUnreadable:
+    case PictureProblem::Kind::kUnreadable:
       ++reranking.unreadable;
       return;
   }
@@ -149,39 +116,22 @@ void note(const Problem& problem, Hit& hit, Reranking& reranking) {
 // Reads the pictures of `hits` and scores them.
 Status score_batch(std::span<Hit> hits, const IngestSettings& settings, Encoder& second, Scorer& scorer,
                    const DecodeOptions& limits, ThreadPool& pool, Reranking& reranking) {
-  const Preprocessing& preprocessing = second.preprocessing();
-  Matrix<float> pixels(static_cast<int64_t>(hits.size()),
-                       int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
-  PictureReader reader(picture_decode_options(settings, preprocessing, limits), kPixelsInFlight, pool.size());
-  std::vector<std::optional<Problem>> problems(hits.size());
-  pool.parallel_for(pixels.rows(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto at = static_cast<size_t>(i);
-      problems[at] = read_picture(hits[at].item, settings, preprocessing, reader, pixels.row(i));
-    }
-  });
-  std::vector<Hit*> read;
+  const HitPictures pictures = read_hit_pictures(hits, settings, second.preprocessing(), limits, pool);
   for (size_t i = 0; i < hits.size(); ++i) {
-    if (problems[i]) {
-      note(*problems[i], hits[i], reranking);
-      continue;
-    }
-    const auto to = static_cast<int64_t>(read.size());
-    if (to != static_cast<int64_t>(i)) {
-      std::ranges::copy(pixels.row(static_cast<int64_t>(i)), pixels.row(to).begin());
-    }
-    read.push_back(&hits[i]);
+    if (pictures.problems[i]) note(*pictures.problems[i], hits[i], reranking);
   }
+  const std::vector<size_t>& read = pictures.read;
   if (read.empty()) return {};
   SACCADE_ASSIGN(const std::vector<float> scores,
-                 scorer.score(pixels.view().slice(0, static_cast<int64_t>(read.size()))));
+                 scorer.score(pictures.pixels.view().slice(0, std::ssize(read))));
   for (size_t i = 0; i < read.size(); ++i) {
     if (!std::isfinite(scores[i])) {
-      note({Problem::Kind::kUnreadable, "the encoder gave a score that is not finite"}, *read[i], reranking);
+      note({PictureProblem::Kind::kUnreadable, "the encoder gave a score that is not finite"}, hits[read[i]],
+           reranking);
       continue;
     }
-    read[i]->score = scores[i];
-    read[i]->reranked = true;
+    hits[read[i]].score = scores[i];
+    hits[read[i]].reranked = true;
     ++reranking.reranked;
   }
   return {};

@@ -319,11 +319,6 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
   }
   Answer answer;
   if (!collection.has_late_rows()) {
-    if (query.explain) {
-      return fail(ErrorCode::kUnsupported,
-                  "explain: the collection has one row a picture, which is of all of it; an encoder of many "
-                  "rows a picture tells which part it was");
-    }
     const Judge* by = query.background != nullptr ? &judge : nullptr;
     SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool));
   } else {

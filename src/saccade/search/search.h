@@ -46,7 +46,7 @@ Result<Answer> search_row(const Collection& collection, std::span<const float> r
 
 // The same for an encoded query. Where the collection keeps rows of late interaction, the mean of the query's
 // rows finds candidates, and all its rows rank them; if every picture is a candidate, the first stage is left
-// out. kUnsupported for Query::explain where it keeps none. Cost: also MaxSim (max_sim.h) of the candidates.
+// out. Cost: also MaxSim (max_sim.h) of the candidates.
 // With query.background hits have a likelihood, and those below query.cut are left out; kUnsupported for a cut
 // where nothing can be told, with the reason. That costs a fraction of a millisecond.
 Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,

@@ -1,0 +1,67 @@
+#include "saccade/search/hit_pictures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "saccade/collection/picture.h"
+#include "saccade/core/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/image/read_pixels.h"
+
+namespace saccade {
+namespace {
+
+// The picture as the encoder reads it, or why it cannot.
+std::optional<PictureProblem> read_picture(const Item& item, const IngestSettings& settings,
+                                           const Preprocessing& preprocessing, PictureReader& reader,
+                                           std::span<float> pixels) {
+  PictureProblem::Kind kind = PictureProblem::Kind::kUnreadable;
+  const auto bytes = [&]() -> Result<std::optional<std::string>> {
+    auto content = read_file(item.path, reader.options().max_bytes);
+    if (!content) {
+      if (content.error().code == ErrorCode::kNotFound) kind = PictureProblem::Kind::kMissing;
+      return fail(std::move(content).error());
+    }
+    if (sha256_hex(*content) != item.hash) {
+      kind = PictureProblem::Kind::kChanged;
+      return fail(ErrorCode::kMismatch, "the file has changed since it was taken in");
+    }
+    return std::optional(*std::move(content));
+  };
+  const auto use = [&](const PictureView& picture) {
+    return preprocess_picture(picture.image, preprocessing, settings, pixels);
+  };
+  const PictureReader::Outcome outcome = reader.read(bytes, item.size, use);
+  return outcome.error ? std::optional(PictureProblem{kind, outcome.error->message}) : std::nullopt;
+}
+
+}  // namespace
+
+HitPictures read_hit_pictures(std::span<const Hit> hits, const IngestSettings& settings,
+                              const Preprocessing& preprocessing, const DecodeOptions& limits,
+                              ThreadPool& pool) {
+  HitPictures result;
+  result.problems.resize(hits.size());
+  result.pixels = Matrix<float>(static_cast<int64_t>(hits.size()),
+                                int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
+  PictureReader reader(picture_decode_options(settings, preprocessing, limits), kPixelsInFlight, pool.size());
+  pool.parallel_for(result.pixels.rows(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<size_t>(i);
+      result.problems[at] =
+          read_picture(hits[at].item, settings, preprocessing, reader, result.pixels.row(i));
+    }
+  });
+  for (size_t i = 0; i < hits.size(); ++i) {
+    if (result.problems[i]) continue;
+    const auto to = static_cast<int64_t>(result.read.size());
+    if (to != static_cast<int64_t>(i)) {
+      std::ranges::copy(std::as_const(result.pixels).row(static_cast<int64_t>(i)),
+                        result.pixels.row(to).begin());
+    }
+    result.read.push_back(i);
+  }
+  return result;
+}
+
+}  // namespace saccade

@@ -1,0 +1,36 @@
+// Hits' pictures read again, for an encoder that looks at them a second time; not for use outside this module.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/catalog.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/search/answer.h"
+
+namespace saccade {
+
+struct PictureProblem {
+  enum class Kind { kMissing, kChanged, kUnreadable };
+  Kind kind = Kind::kUnreadable;
+  std::string text;
+};
+
+struct HitPictures {
+  std::vector<size_t> read;  // which of the hits were read, in order
+  Matrix<float> pixels;      // its first rows: those, as preprocess_picture writes them
+  std::vector<std::optional<PictureProblem>> problems;  // one a hit: why it was not read
+};
+
+// Pictures must have the bytes they had when they were taken in. Memory: one picture's pixels a hit,
+// and what a PictureReader takes.
+HitPictures read_hit_pictures(std::span<const Hit> hits, const IngestSettings& settings,
+                              const Preprocessing& preprocessing, const DecodeOptions& limits,
+                              ThreadPool& pool);
+
+}  // namespace saccade
