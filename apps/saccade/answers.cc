@@ -1,6 +1,10 @@
 #include "answers.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/core/files.h"
 
@@ -30,6 +34,31 @@ std::string match_text(const TokenMatch& match) {
   return text + fmt::format(" at rows {} to {}, columns {} to {}\n", patches.row,
                             patches.row + patches.rows - 1, patches.column,
                             patches.column + patches.columns - 1);
+}
+
+// "          why: *flower* 0.120, red 0.034; most at row 3, column 2 of 4 x 4 (legrad)": the word that counts most is marked,
+// and the patch; rows and columns from 1.
+std::string explanation_text(const HitExplanation& explanation, const std::string& text) {
+  std::vector<std::string> parts;
+  if (!explanation.words.empty()) {
+    const auto strongest = std::ranges::max_element(explanation.words, {}, &WordWeight::drop);
+    std::vector<std::string> words;
+    for (auto word = explanation.words.begin(); word != explanation.words.end(); ++word) {
+      const std::string mark = word == strongest && word->drop > 0 ? "*" : "";
+      words.push_back(fmt::format("{0}{1}{0} {2:.3f}", mark,
+                                  one_line(text.substr(word->begin, word->end - word->begin)), word->drop));
+    }
+    parts.push_back(fmt::format("{}", fmt::join(words, ", ")));
+  }
+  if (!explanation.map.empty()) {
+    const auto most = std::ranges::max_element(explanation.map) - explanation.map.begin();
+    parts.push_back(fmt::format("most at row {}, column {} of {} x {} ({})",
+                                most / explanation.grid.columns + 1, most % explanation.grid.columns + 1,
+                                explanation.grid.rows, explanation.grid.columns, explanation.method));
+  } else if (!explanation.no_map.empty()) {
+    parts.push_back("no map: " + one_line(explanation.no_map));
+  }
+  return fmt::format("          {}: {}\n", one_line(explanation.model), fmt::join(parts, "; "));
 }
 
 // How the answer was found, where that is more than one look at every picture's row.
@@ -78,6 +107,9 @@ std::string answer_text(const Answer& answer) {
     if (!hit.item.caption.empty()) text += fmt::format("  ({})", one_line(shortened(hit.item.caption, 80)));
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
+    for (const HitExplanation& explanation : hit.explanations) {
+      text += explanation_text(explanation, answer.query.text);
+    }
     for (const TokenMatch& match : hit.matches) text += match_text(match);
   }
   if (!note.empty()) text += note + "\n";

@@ -1,6 +1,7 @@
 // saccade search: pictures for words, for a picture, or for both.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/search/explain_hits.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 
@@ -35,20 +37,50 @@ struct SearchArguments {
   std::optional<double> weight;  // of the text in a composed query
   std::string rerank;            // a checkpoint's folder; empty: none
   RerankOptions rerank_options;
+  ExplainOptions explain;
 };
 
-Result<Answer> answer_query(SearchArguments& arguments, const Collection& collection, Encoder& encoder,
-                            ThreadPool& pool, Session& session) {
-  if (arguments.rerank.empty()) return search(collection, encoder, arguments.query, pool);
-  SACCADE_ASSIGN(const LoadedEncoder second,
-                 load_checkpoint(arguments.rerank, arguments.encoder).in("--rerank"));
-  RerankOptions& options = arguments.rerank_options;
-  options.name = second.id.name;
-  if (!arguments.query.text.empty()) warn_of_separate_spaces(second, session.messages);
-  warn_of_guessed_preprocessing(second, session.messages);
+// Adds what each encoder says of the hits; the one that re-ranked where there is one.
+Status explain_answer(const SearchArguments& arguments, const Collection& collection,
+                      const LoadedEncoder& first, const LoadedEncoder* second, Answer& answer,
+                      ThreadPool& pool, Session& session) {
+  if (!arguments.query.explain) return {};
   ProgressLine progress(session.quiet);
-  return search_and_rerank(collection, encoder, *second.encoder, arguments.query, options, pool,
-                           progress.callback(), session.interrupts.stop_cleanly());
+  for (const LoadedEncoder* each : {&first, second}) {
+    if (each == nullptr) continue;
+    ExplainOptions options = arguments.explain;
+    options.name = each->id.name;
+    SACCADE_TRY(explain_hits(collection, *each->encoder, options, answer, pool, progress.callback(),
+                             session.interrupts.stop_cleanly()));
+  }
+  return {};
+}
+
+Result<Answer> answer_query(SearchArguments& arguments, const Collection& collection,
+                            const LoadedEncoder& first, ThreadPool& pool, Session& session) {
+  std::optional<LoadedEncoder> second;
+  if (!arguments.rerank.empty()) {
+    SACCADE_ASSIGN(second, load_checkpoint(arguments.rerank, arguments.encoder).in("--rerank"));
+    arguments.rerank_options.name = second->id.name;
+    if (!arguments.query.text.empty()) warn_of_separate_spaces(*second, session.messages);
+    warn_of_guessed_preprocessing(*second, session.messages);
+  }
+  if (arguments.query.explain) {
+    SACCADE_TRY(check_explains(*first.encoder, arguments.explain));
+    if (second) SACCADE_TRY(check_explains(*second->encoder, arguments.explain).in("--rerank"));
+  }
+  Answer answer;
+  if (second) {
+    ProgressLine progress(session.quiet);
+    SACCADE_ASSIGN(answer, search_and_rerank(collection, *first.encoder, *second->encoder, arguments.query,
+                                             arguments.rerank_options, pool, progress.callback(),
+                                             session.interrupts.stop_cleanly()));
+  } else {
+    SACCADE_ASSIGN(answer, search(collection, *first.encoder, arguments.query, pool));
+  }
+  SACCADE_TRY(
+      explain_answer(arguments, collection, first, second ? &*second : nullptr, answer, pool, session));
+  return answer;
 }
 
 // What the answer has to admit, on stderr.
@@ -117,10 +149,10 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   query.background = background_of(collection, session);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
   ThreadPool pool(arguments.encoder.threads);
-  if (!query.image.empty() || !arguments.rerank.empty()) {
+  if (!query.image.empty() || !arguments.rerank.empty() || query.explain) {
     query.limits.processes = session.decoders.start(session.messages);
   }
-  SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, *loaded.encoder, pool, session));
+  SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, loaded, pool, session));
   warn(answer, session);
   if (!arguments.html.empty()) {
     SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, collection, {}, pool, session));
@@ -185,8 +217,14 @@ void add_search_command(CLI::App& app, Command& chosen) {
           "of late interaction: number of pictures to score by all rows, the best by their mean row; 0: all")
       ->transform(whole_number(0))
       ->capture_default_str();
-  command->add_flag("--explain", arguments->query.explain,
-                    "of late interaction: show which patch of each picture each token met");
+  CLI::Option* explain = command->add_flag(
+      "--explain", arguments->query.explain,
+      "show what each hit owes to each word of TEXT, and where in the picture its score comes from");
+  add_choice(
+      *command, "--explain-by", arguments->explain.method,
+      "how the score is followed back into the picture: legrad unless it is given, or for encoders with rows of "
+      "patches by these rows' similarity")
+      ->needs(explain);
   CLI::Option* rerank = command->add_option(
       "--rerank", arguments->rerank, "checkpoint that scores the best pictures again, to re-rank them");
   command->add_option("--rerank-depth", arguments->rerank_options.depth, "number of pictures to re-rank")

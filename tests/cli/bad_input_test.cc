@@ -133,7 +133,9 @@ TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
   const std::string before = snapshot("c");
   expect_failure({"index", "pictures", "-c", "c", "--rows-precision", "fp16"}, 2,
                  {"--rows-precision", "the collection has one row a picture"});
-  expect_failure({"search", "-c", "c", "red", "--explain"}, 1, {"explain", "one row a picture"});
+  expect_failure({"search", "-c", "c", "red", "--explain-by", "chefer"}, 2, {"--explain-by", "--explain"});
+  expect_failure({"search", "-c", "c", "red", "--explain", "--explain-by", "gradcam"}, 2,
+                 {"--explain-by", "gradcam"});
   expect_failure({"search", "-c", "c", "red", "--rerank", "model", "--rerank-by", "match"}, 1,
                  {"match: the checkpoint has no matching head"});
   expect_failure({"search", "-c", "c", "red", "--rerank", "nowhere"}, 1, {"--rerank", "nowhere"});

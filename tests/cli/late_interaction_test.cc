@@ -86,9 +86,22 @@ TEST_F(ColPali, FromPicturesToMatchingPatches) {
       EXPECT_LT(match["patch"]["column"], 4);
       EXPECT_NEAR(match["box"]["width"].get<double>(), 0.25, 1e-6);
     }
+    // And what each word is worth, with a map from the patches' own rows.
+    ASSERT_EQ(hit["explanations"].size(), 1U);
+    const Json& explanation = hit["explanations"][0];
+    EXPECT_EQ(explanation["score_by"], "maxsim");
+    EXPECT_NEAR(explanation["score"].get<double>(), hit["score"].get<double>(), 1e-2);
+    EXPECT_EQ(explanation["method"], "similarity");
+    ASSERT_EQ(explanation["words"].size(), 2U);
+    EXPECT_EQ(explanation["words"][1]["word"], "cat");
+    EXPECT_EQ(explanation["map"]["rows"], 4);
+    EXPECT_EQ(explanation["map"]["values"].size(), 16U);
     EXPECT_EQ(paddings, 10);  // they are rows of the query, as the reference has it
     EXPECT_NEAR(hit["score"].get<double>(), sum, 1e-3);
   }
+
+  expect_failure({"search", "-c", "c", "a", "cat", "--explain", "--explain-by", "chefer"}, 1,
+                 {"explain", "colpali", "chefer"});
 
   // A few candidates by the rows' mean, scored in full as before. (More than one: that no copy of the best is
   // left has to be seen.)

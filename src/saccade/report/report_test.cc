@@ -5,6 +5,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/report/heat.h"
 #include "saccade/report/html.h"
 #include "saccade/report/search_page.h"
 
@@ -162,6 +163,62 @@ TEST_F(SearchPage, StopsWhenAsked) {
   const auto html = search_page(answers, {}, pool, {}, source.get_token());
   ASSERT_FALSE(html.has_value());
   EXPECT_EQ(html.error().code, ErrorCode::kCancelled);
+}
+
+HitExplanation explanation(std::string model, std::vector<WordWeight> words) {
+  HitExplanation result;
+  result.model = std::move(model);
+  result.score_by = "cosine";
+  result.score = 0.4F;
+  result.words = std::move(words);
+  result.method = "legrad";
+  result.grid = {2, 2};
+  result.map = {0.1F, 0.2F, 0.3F, 0.4F};
+  result.box = PictureBox{-0.25F, 0, 1.5F, 1};
+  return result;
+}
+
+TEST_F(SearchPage, ShadesWordsAndLaysMapsOverPictures) {
+  Answer answer;
+  answer.query.text = "a <b> bird";
+  answer.searched = 2;
+  answer.hits.push_back(hit(1, 0.5F, picture("opaque.png", 90, false), ""));
+  answer.hits.push_back(hit(2, 0.4F, picture("black.png", 0, true), ""));
+  answer.hits[0].explanations = {explanation("one", {{0, 1, -0.02F}, {3, 4, 0.1F}, {6, 10, 0.2F}})};
+  HitExplanation without = explanation("one", {{6, 10, 0.0F}});
+  without.map.clear();
+  without.no_map = "it is <gone>";
+  answer.hits[1].explanations = {without};
+  const std::string html = page({&answer, 1});
+  EXPECT_THAT(html, HasSubstr("<span class=\"minus\" title=\"0.020 more without it\">a</span> &lt;"));
+  EXPECT_THAT(html, HasSubstr("--w:0.50\" title=\"0.100 less without it\">b</span>&gt; <span"));
+  EXPECT_THAT(html, HasSubstr("--w:1.00\" title=\"0.200 less without it\">bird</span></p>"));
+  EXPECT_EQ(count(html, "class=\"marks heat\""), 1);
+  EXPECT_THAT(html, HasSubstr("<image x=\"-100.00\" y=\"0.00\" width=\"600.00\" height=\"400.00\""));
+  EXPECT_EQ(count(html, "href=\"data:image/png;base64,"), 1);
+  EXPECT_THAT(html, HasSubstr("no map: it is &lt;gone&gt;"));
+  EXPECT_THAT(html, HasSubstr("(legrad)"));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+
+  // Of two encoders, a picture each beside each other.
+  for (Hit& each : answer.hits) each.explanations.push_back(explanation("<two>", {{6, 10, 0.1F}}));
+  const std::string both = page({&answer, 1});
+  EXPECT_EQ(count(both, "<figure>"), 4);
+  EXPECT_EQ(count(both, "class=\"marks heat\""), 3);
+  EXPECT_THAT(both, HasSubstr("<b>&lt;two&gt;</b>"));
+  EXPECT_THAT(both, HasSubstr("class=\"grid wide\""));
+  // Without any, nothing is said of them.
+  for (Hit& each : answer.hits) each.explanations.clear();
+  EXPECT_THAT(page({&answer, 1}), Not(HasSubstr("shaded")));
+}
+
+TEST(Heat, IsDarkToBrightAndRefusesOtherShapes) {
+  const auto url = heat_url(std::vector<float>{0, 1, 2, 3, 4, 5}, 2, 3);
+  ASSERT_TRUE(url);
+  EXPECT_EQ(url->rfind("data:image/png;base64,", 0), 0U);
+  EXPECT_TRUE(heat_url(std::vector<float>(4), 2, 2));
+  EXPECT_FALSE(heat_url(std::vector<float>(4), 2, 3));
+  EXPECT_FALSE(heat_url({}, 0, 0));
 }
 
 TEST_F(SearchPage, FramesPatchesAndTellsReRankedHitsApart) {

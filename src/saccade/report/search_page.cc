@@ -9,8 +9,10 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/core/counts.h"
+#include "saccade/report/heat.h"
 #include "saccade/report/html.h"
 #include "saccade/report/page_style.h"
 #include "saccade/report/thumbnail.h"
@@ -35,6 +37,16 @@ section { padding-top: 32px; }
   border: 1px solid var(--line); border-radius: 12px; }
 .marks { position: absolute; inset: 0; width: 100%; height: 100%; }
 .light .marks, .dark .marks { inset: 8%; width: 84%; height: 84%; }
+.heat { transition: opacity .15s; }
+.thumb:hover .heat, .thumb:focus-visible .heat { opacity: 0; }
+.grid.wide { grid-template-columns: repeat(auto-fill, minmax(min(352px, 100%), 1fr)); }
+.models { display: grid; grid-template-columns: 1fr 1fr; gap: 1px; background: var(--line); }
+.models figure { margin: 0; min-width: 0; background: var(--card); }
+.models figcaption { padding: 6px 12px; font-size: 13px; color: var(--soft); overflow-wrap: anywhere; }
+.why { margin: 6px 0 0; overflow-wrap: anywhere; line-height: 1.7; }
+.why span { padding: 1px 3px; border-radius: 4px; background: rgb(38 166 145 /
+  calc(var(--w) * .55)); }
+.why span.minus { background: none; text-decoration: underline dotted; }
 .marks rect { fill: none; stroke: #e0218a; vector-effect: non-scaling-stroke; stroke-width: 2; }
 .words { padding: 10px 12px 12px; border-top: 1px solid var(--line); font-size: 13px; }
 .line { display: flex; align-items: center; gap: 8px; font-variant-numeric: tabular-nums; }
@@ -79,6 +91,89 @@ std::string marks_html(const Hit& hit) {
                      hit.item.width, hit.item.height, frames);
 }
 
+// The map over the picture, where it lies: drawn in the picture's own pixels, cut at its edges. "" where there is none.
+std::string heat_html(const Hit& hit, const HitExplanation& explanation) {
+  if (explanation.map.empty() || !explanation.box) return {};
+  const auto url = heat_url(explanation.map, explanation.grid.rows, explanation.grid.columns);
+  if (!url) return {};
+  const PictureBox& box = *explanation.box;
+  const auto width = static_cast<double>(hit.item.width);
+  const auto height = static_cast<double>(hit.item.height);
+  return fmt::format(
+      "<svg class=\"marks heat\" viewBox=\"0 0 {0} {1}\" aria-hidden=\"true\"><svg width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\"><image x=\"{2:.2f}\" y=\"{3:.2f}\" width=\"{4:.2f}\" height=\"{5:.2f}\" "
+      "preserveAspectRatio=\"none\" href=\"{6}\"/></svg></svg>",
+      hit.item.width, hit.item.height, box.x * width, box.y * height, box.width * width, box.height * height,
+      *url);
+}
+
+float strongest_word(const HitExplanation& explanation) {
+  float most = 0;
+  for (const WordWeight& word : explanation.words) most = std::max(most, word.drop);
+  return most;
+}
+
+// The query's text, its words shaded by what they are worth to this hit.
+std::string shaded_words(const std::string& text, const HitExplanation& explanation) {
+  const float most = strongest_word(explanation);
+  std::string html;
+  size_t done = 0;
+  for (const WordWeight& word : explanation.words) {
+    html += escape_html(std::string_view(text).substr(done, word.begin - done));
+    const std::string inside = escape_html(std::string_view(text).substr(word.begin, word.end - word.begin));
+    html += word.drop < 0
+                ? fmt::format("<span class=\"minus\" title=\"{:.3f} more without it\">{}</span>", -word.drop,
+                              inside)
+                : fmt::format("<span style=\"--w:{:.2f}\" title=\"{:.3f} less without it\">{}</span>",
+                              most > 0 ? word.drop / most : 0.0F, word.drop, inside);
+    done = word.end;
+  }
+  return html + escape_html(std::string_view(text).substr(done));
+}
+
+// What one encoder says in words: the shaded text, then the numbers.
+std::string explanation_html(const std::string& text, const HitExplanation& explanation) {
+  std::string html;
+  if (!explanation.words.empty()) {
+    html += "<p class=\"why\">" + shaded_words(text, explanation) + "</p>\n";
+    html += "<details><summary>what each word is worth</summary><ul>\n";
+    for (const WordWeight& word : explanation.words) {
+      html += fmt::format("<li>{}: {:.3f}</li>\n",
+                          escape_html(std::string_view(text).substr(word.begin, word.end - word.begin)),
+                          word.drop);
+    }
+    html += "</ul></details>\n";
+  }
+  if (!explanation.no_map.empty()) {
+    html += fmt::format("<p class=\"path\">no map: {}</p>\n", escape_html(explanation.no_map));
+  }
+  return html;
+}
+
+// What stands on top of a card: the picture, with what one encoder sees in it; of several encoders one picture each, side
+// by side, with what each of them says.
+std::string picture_part(const Hit& hit, const std::string& text, const Thumbnail& thumbnail) {
+  const std::string picture =
+      picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption);
+  const auto linked = [&](const std::string& heat) {
+    return fmt::format("<a class=\"thumb {}\" href=\"{}\">{}{}{}</a>\n", thumbnail.background,
+                       file_url(hit.item.path), picture, heat, marks_html(hit));
+  };
+  if (hit.explanations.size() < 2) {
+    return linked(hit.explanations.empty() ? "" : heat_html(hit, hit.explanations.front()));
+  }
+  std::string html = "<div class=\"models\">\n";
+  for (const HitExplanation& explanation : hit.explanations) {
+    html += "<figure>" + linked(heat_html(hit, explanation));
+    html += fmt::format("<figcaption><b>{}</b>{}\n{}</figcaption></figure>\n", escape_html(explanation.model),
+                        explanation.score ? fmt::format(" <span title=\"{}\">{:.3f}</span>",
+                                                        explanation.score_by, *explanation.score)
+                                          : std::string(),
+                        explanation_html(text, explanation));
+  }
+  return html + "</div>\n";
+}
+
 std::string matches_html(const Hit& hit) {
   if (hit.matches.empty()) return {};
   std::string html = "<details><summary>what each token met</summary><ul>\n";
@@ -116,17 +211,14 @@ std::string likelihood_html(const Hit& hit) {
                      100 * hit.likelihood->right);
 }
 
-std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange range) {
+std::string card_html(const Hit& hit, const std::string& text, const Thumbnail& thumbnail, ScoreRange range) {
   const float span = range.high - range.low;
   const bool of_another_kind = hit.retrieval && !hit.reranked;
   const float share = of_another_kind ? 0.0F : span > 0 ? (hit.score - range.low) / span : 1.0F;
   std::string html = fmt::format(
-      "<li class=\"card\"><a class=\"thumb {}\" href=\"{}\">{}{}</a>\n<div class=\"words\"><div "
-      "class=\"line\"><span class=\"soft\">{}</span><b title=\"{}\">{}</b><span class=\"bar\" "
-      "aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span>{}</div>\n",
-      thumbnail.background, file_url(hit.item.path),
-      picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption),
-      marks_html(hit), hit.rank, escape_html(score_title(hit)),
+      "<li class=\"card\">{}<div class=\"words\"><div class=\"line\"><span class=\"soft\">{}</span><b "
+      "title=\"{}\">{}</b><span class=\"bar\" aria-hidden=\"true\"><i style=\"width:{:.0f}%\"></i></span>{}</div>\n",
+      picture_part(hit, text, thumbnail), hit.rank, escape_html(score_title(hit)),
       of_another_kind ? "-" : fmt::format("{:.3f}", hit.score), 100 * std::clamp(share, 0.04F, 1.0F),
       likelihood_html(hit));
   if (!hit.item.caption.empty()) {
@@ -135,6 +227,7 @@ std::string card_html(const Hit& hit, const Thumbnail& thumbnail, ScoreRange ran
   html += fmt::format("<p class=\"path\" title=\"{}\n{} x {} pixels, {}\">{}</p>\n",
                       escape_html(hit.item.path), hit.item.width, hit.item.height,
                       escape_html(hit.item.format), escape_html(file_name(hit.item.path)));
+  if (hit.explanations.size() == 1) html += explanation_html(text, hit.explanations.front());
   if (!hit.folded.empty()) {
     html += fmt::format("<details><summary>and {} like it</summary><ul>\n", hit.folded.size());
     for (const Hit::Folded& copy : hit.folded) {
@@ -174,6 +267,24 @@ std::string stages_html(const Answer& answer) {
                         escape_html(answer.reranking->checkpoint), answer.reranking->method);
   }
   return html;
+}
+
+// How to read what explains hits, for the foot of the page; "" where nothing does.
+std::string explained(std::span<const Answer> answers) {
+  std::vector<std::string> methods;
+  for (const Answer& answer : answers) {
+    for (const Hit& hit : answer.hits) {
+      for (const HitExplanation& each : hit.explanations) {
+        if (std::ranges::find(methods, each.method) == methods.end()) methods.push_back(each.method);
+      }
+    }
+  }
+  if (methods.empty()) return {};
+  return fmt::format(
+      " The darker a word is shaded, the more the score falls without it; a word with dots below lowers it. Colours over a "
+      "picture, from dark to bright, are where the score comes from ({}), each picture by itself; point at a picture to see "
+      "it without them.",
+      fmt::join(methods, ", "));
 }
 
 // For the foot of the page.
@@ -221,8 +332,12 @@ std::string section_html(const Answer& answer, size_t number, const std::string&
   if (answer.hits.empty()) return html + "<p class=\"none\">No picture to show.</p>\n</section>\n";
 
   const ScoreRange range = score_range(answer);
-  html += "<ol class=\"grid\">\n";
-  for (size_t i = 0; i < answer.hits.size(); ++i) html += card_html(answer.hits[i], thumbnails[i], range);
+  const bool wide =
+      std::ranges::any_of(answer.hits, [](const Hit& hit) { return hit.explanations.size() > 1; });
+  html += fmt::format("<ol class=\"grid{}\">\n", wide ? " wide" : "");
+  for (size_t i = 0; i < answer.hits.size(); ++i) {
+    html += card_html(answer.hits[i], answer.query.text, thumbnails[i], range);
+  }
   return html + "</ol>\n</section>\n";
 }
 
@@ -291,8 +406,8 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
   }
   html += fmt::format(
       "</main>\n<footer>Scores are {}: they order one answer, and do not compare between queries or "
-      "encoders. Bars are relative to the best hit.</footer>\n</body>\n</html>\n",
-      scores_are(answers));
+      "encoders. Bars are relative to the best hit.{}</footer>\n</body>\n</html>\n",
+      scores_are(answers), explained(answers));
   return html;
 }
 
