@@ -7,6 +7,7 @@
 
 #include "saccade/core/threads.h"
 #include "saccade/nn/layers.h"
+#include "saccade/nn/product_speed.h"
 
 namespace saccade {
 
@@ -14,6 +15,12 @@ using nn::Tensor;
 
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
                                 std::string_view family) {
+  if (options.precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) {
+    return fail(
+        ErrorCode::kUnsupported,
+        "precision bf16: this processor has no instructions for products in bf16 (AVX-512 or later); fp32 "
+        "and int8 run on every processor");
+  }
   EncoderParts parts;
   parts.workspace = std::make_unique<nn::Workspace>(options.threads);
   SACCADE_ASSIGN(parts.weights, map_weights(checkpoint));

@@ -1,6 +1,8 @@
 // Encoders in int8: every golden against its reference, weights with outlier channels, damaged weights.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -10,6 +12,7 @@
 #include "saccade/model/model_test_support.h"
 #include "saccade/model/precision_choice.h"
 #include "saccade/model/receipt.h"
+#include "saccade/nn/versions.h"
 #include "saccade/nn/workspace.h"
 
 namespace saccade {
@@ -152,6 +155,34 @@ TEST(Int8, OutlierChannelsKeepTheRows) {
         EXPECT_GT(own, other) << factor;
       }
     }
+  }
+}
+
+// What processors without AVX-512 and without AVX2 compute, in processes that have chosen their kernels so.
+TEST(Int8, OlderProcessorsConform) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const auto& [kernels, isa] : {std::pair("avx2", "AVX2"), std::pair("portable", "SSE41")}) {
+    EXPECT_EXIT(
+        {
+          for (const char* name : {"SACCADE_KERNELS", "SACCADE_INT8_KERNEL"}) ::setenv(name, kernels, 1);
+          for (const char* name : {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"}) ::setenv(name, isa, 1);
+          std::string said = nn::instruction_set();
+          for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
+            ConformOptions options;
+            options.encoder.precision = precision;
+            const auto report = conform(golden("clip-gelu"), options);
+            said += !report ? "; " + report.error().message : report->ok ? "; conforms" : "; is off";
+          }
+          const auto choice = choose_precision(fs::path(test::kSourceDir) / "models/starter", {});
+          said += choice ? "; " + precision_choice_text(*choice) : "; " + choice.error().message;
+          std::fputs(said.c_str(), stderr);
+          std::exit(0);
+        },
+        testing::ExitedWithCode(0),
+        fmt::format("kernels {0}, int8 {0}; conforms; [^;]*precision bf16: this processor has no "
+                    "instructions for products in bf16 [^;]*; fp32 and int8 run on every processor; "
+                    "conforms; precision (fp32|int8): products here",
+                    kernels));
   }
 }
 

@@ -30,7 +30,8 @@ Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint
   SACCADE_TRY(nn::without_exceptions("measure products", [&]() -> Status {
     nn::Workspace workspace(options.threads);
     for (const EnumWord<Precision>& entry : kPrecisionWords) {
-      choice.speeds.push_back({entry.value, nn::product_speed(dtype_of(entry.value), workspace)});
+      const double operations = nn::product_speed(dtype_of(entry.value), workspace);
+      if (operations > 0) choice.speeds.push_back({entry.value, operations});
     }
     return {};
   }));

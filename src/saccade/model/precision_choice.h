@@ -19,7 +19,7 @@ struct PrecisionSpeed {
 
 struct PrecisionChoice {
   Precision taken = Precision::kFp32;
-  std::vector<PrecisionSpeed> speeds;      // the fastest first
+  std::vector<PrecisionSpeed> speeds;      // of those the processor has, the fastest first
   std::vector<PrecisionReceipt> receipts;  // of those that were tried, in that order
 };
 

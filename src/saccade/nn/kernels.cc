@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -539,7 +540,15 @@ std::span<const Kernels> kernels() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 &&
                       __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
                       __builtin_cpu_supports("avx512vl") != 0;
-  return all.subspan(avx512 ? 0 : avx2 ? 1 : 2);
+  static const size_t kFirst = [&] {
+    const size_t fastest = avx512 ? 0 : avx2 ? 1 : 2;
+    const char* wanted = std::getenv("SACCADE_KERNELS");
+    for (size_t at = fastest; wanted != nullptr && at < all.size(); ++at) {
+      if (all[at].name == wanted) return at;
+    }
+    return fastest;
+  }();
+  return all.subspan(kFirst);
 #else
   return all;
 #endif

@@ -102,7 +102,8 @@ int64_t relevance_scratch(const RelevanceTask& task);
 // Grows with the square of the tokens.
 int64_t attention_gradient_scratch(const AttentionTask& task);
 
-// The kernels this processor can run, fastest first; the last is always "portable".
+// The kernels this processor can run, fastest first; the last is always "portable". Where the environment names one in
+// SACCADE_KERNELS, those before it are left out, to see on one processor what others compute.
 std::span<const Kernels> kernels();
 
 // The whole task by the fastest kernel, on the workspace's threads; on the caller's alone where it is nullptr.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "saccade/nn/onednn.h"
 #include "saccade/nn/packed_linear.h"
 
 namespace saccade::nn {
@@ -20,6 +21,7 @@ Tensor waves(Shape shape, float step) {
 }  // namespace
 
 double product_speed(DType dtype, Workspace& workspace) {
+  if (!multiplies(dtype)) return 0;
   constexpr int64_t kRows = 256;
   constexpr int64_t kWidth = 768;
   constexpr int kTimes = 4;
@@ -33,6 +35,16 @@ double product_speed(DType dtype, Workspace& workspace) {
     if (time > 0) best = std::max(best, 2.0 * kRows * kWidth * kWidth / std::max(took.count(), 1e-9));
   }
   return best;
+}
+
+bool multiplies(DType dtype) {
+  if (dtype != DType::kBF16) return true;
+  try {
+    (void)PackedLinear(Tensor::zeros({64, 64}), {}, dtype);
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
 }
 
 }  // namespace saccade::nn
