@@ -10,6 +10,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/search/explain_hits.h"
+#include "saccade/search/fusion.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 
@@ -34,8 +35,10 @@ struct SearchArguments {
   bool k_given = false;
   bool all = false;
   bool json = false;
-  std::optional<double> weight;  // of the text in a composed query
-  std::string rerank;            // a checkpoint's folder; empty: none
+  Compose compose = Compose::kSum;
+  std::optional<double> weight;
+  std::string was;
+  std::string rerank;  // a checkpoint's folder; empty: none
   RerankOptions rerank_options;
   ExplainOptions explain;
 };
@@ -107,26 +110,14 @@ void warn(const Answer& answer, Session& session) {
   }
 }
 
-// --weight as weights of both parts.
-Status settle_composing(SearchArguments& arguments) {
-  Fusion& fusion = arguments.query.fusion;
-  if (!fusion.was.empty() && fusion.method != Compose::kDirection) {
-    return fail(ErrorCode::kUsage, "--was is the starting point of --compose direction, not of {}",
-                word_of(fusion.method));
-  }
-  const ComposeWeights weights =
-      compose_weights(fusion.method, arguments.weight.value_or(default_weight(fusion.method)));
-  fusion.image_weight = static_cast<float>(weights.picture);
-  fusion.text_weight = static_cast<float>(weights.text);
-  return {};
-}
-
 Result<int> run_search(SearchArguments& arguments, Session& session) {
   Query& query = arguments.query;
   for (const std::string& word : arguments.words) query.text += (query.text.empty() ? "" : " ") + word;
   query.image = arguments.image;
   query.fold_duplicates = !arguments.all;
-  SACCADE_TRY(settle_composing(arguments));
+  SACCADE_ASSIGN(
+      query.fusion,
+      make_fusion(arguments.compose, arguments.weight, arguments.was).in("--compose, --weight, --was"));
   // What is cut by its likelihood is not cut by its number too, unless that is asked for.
   if (query.cut && !arguments.k_given) query.k = kCutDepth;
   // What can be told without loading weights is told first.
@@ -176,7 +167,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   CLI::Option* image = command->add_option("--image", arguments->image,
                                            "picture to search by; TEXT then says what is to be different");
   add_choice(
-      *command, "--compose", arguments->query.fusion.method,
+      *command, "--compose", arguments->compose,
       "way to make one query of a picture and TEXT: the sum of their rows, a point on the great circle between "
       "them, or the picture moved by what TEXT changes")
       ->needs(image);
@@ -186,7 +177,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
           "TEXT's share beside the picture, 0 to 1 (default: 0.5); of --compose direction its factor (default: 1)")
       ->transform(real_number(0, 1))
       ->needs(image);
-  command->add_option("--was", arguments->query.fusion.was,
+  command->add_option("--was", arguments->was,
                       "of --compose direction: what the picture shows now, in words (default: a picture)");
   CLI::Option* k = command->add_option("-k", arguments->query.k, "number of pictures to show")
                        ->transform(whole_number(1))

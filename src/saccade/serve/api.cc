@@ -14,6 +14,7 @@
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/words.h"
 #include "saccade/model/precision.h"
+#include "saccade/search/fusion.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/service.h"
 
@@ -44,9 +45,9 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
 
 // --- search ---------------------------------------------------------------------------------------------------
 
-constexpr std::array<std::string_view, 12> kSearchFields = {"collection", "text",       "image",  "like",
-                                                            "k",          "offset",     "filter", "fold",
-                                                            "long_query", "candidates", "cut",    "sort"};
+constexpr std::array<std::string_view, 15> kSearchFields = {
+    "collection", "text",       "image", "like", "k",       "offset", "filter", "fold",
+    "long_query", "candidates", "cut",   "sort", "compose", "weight", "was"};
 
 // A query string as the object that a body would be.
 Result<Json> search_parameters(const HttpRequest& request) {
@@ -55,7 +56,7 @@ Result<Json> search_parameters(const HttpRequest& request) {
     const std::string name = given == "q" ? "text" : given;
     if (name == "like" || name == "k" || name == "offset" || name == "candidates") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
-    } else if (name == "cut") {
+    } else if (name == "cut" || name == "weight") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
     } else if (name == "fold") {
       if (value != "true" && value != "false")
@@ -76,6 +77,18 @@ struct SearchRequest {
   int64_t offset = 0;
   int64_t like = 0;  // an item's id; 0: none
 };
+
+// How a picture and a text become one query.
+Result<Fusion> fusion_of(const Json& json) {
+  SACCADE_ASSIGN(const std::string word, json_field_or<std::string>(json, "compose", "sum"));
+  SACCADE_ASSIGN(const Compose method, choice_of<Compose>("compose", word));
+  std::optional<double> weight;
+  if (json.contains("weight") && !json["weight"].is_null()) {
+    SACCADE_ASSIGN(weight, json_field<double>(json, "weight"));
+  }
+  SACCADE_ASSIGN(std::string was, json_field_or<std::string>(json, "was", ""));
+  return make_fusion(method, weight, std::move(was));
+}
 
 Result<SearchRequest> search_request(const Context& context, const Json& json) {
   SearchRequest asked;
@@ -111,6 +124,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
     if (!(*query.cut >= 0 && *query.cut <= 1))
       return fail(ErrorCode::kUsage, "\"cut\": {}, expected 0 to 1", *query.cut);
   }
+  SACCADE_ASSIGN(query.fusion, fusion_of(json).in("\"compose\", \"weight\", \"was\""));
   if (query.text.empty() && !query.has_image() && asked.like == 0) {
     return fail(ErrorCode::kUsage, "nothing to search for: give \"text\", \"image\", both, or \"like\"");
   }

@@ -140,6 +140,21 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   for (const Json& hit : like["hits"]) EXPECT_NE(hit["id"], id);
   EXPECT_EQ(like["hits"][0]["rank"], 1);
   EXPECT_EQ(get("/api/search?like=99").status, 404);
+
+  // A picture and words, composed: with none of the words it is the picture alone.
+  const auto composed = [&](const Json& more) {
+    Json body = {{"image", data_address(4)}, {"text", "red"}, {"k", 2}};
+    body.update(more);
+    return post("/api/search", body.dump());
+  };
+  const Json alone = json_of(composed({{"compose", "slerp"}, {"weight", 0}}));
+  EXPECT_EQ(alone["hits"][0]["id"], by_picture["hits"][0]["id"]);
+  EXPECT_NEAR(alone["hits"][0]["score"].get<double>(), 1, 1e-5);
+  EXPECT_EQ(alone["query"]["compose"]["method"], "slerp");
+  EXPECT_EQ(json_of(composed(Json::object()))["query"]["compose"]["text_weight"], 1.0);
+  EXPECT_EQ(composed({{"compose", "learned"}}).status, 400);
+  EXPECT_EQ(composed({{"weight", 1.5}}).status, 400);
+  EXPECT_EQ(composed({{"was", "green"}}).status, 400);
 }
 
 TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {

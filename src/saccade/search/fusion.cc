@@ -1,0 +1,23 @@
+#include "saccade/search/fusion.h"
+
+#include <utility>
+
+namespace saccade {
+
+Result<Fusion> make_fusion(Compose method, std::optional<double> weight, std::string was) {
+  if (!was.empty() && method != Compose::kDirection) {
+    return fail(ErrorCode::kUsage, "words for what the picture shows now are where {} starts from, not {}",
+                word_of(Compose::kDirection), word_of(method));
+  }
+  const double share = weight.value_or(default_weight(method));
+  if (!(share >= 0 && share <= 1)) {
+    return fail(ErrorCode::kUsage, "the text's weight is {}, expected 0 to 1", share);
+  }
+  const ComposeWeights weights = compose_weights(method, share);
+  return Fusion{.method = method,
+                .text_weight = static_cast<float>(weights.text),
+                .image_weight = static_cast<float>(weights.picture),
+                .was = std::move(was)};
+}
+
+}  // namespace saccade
