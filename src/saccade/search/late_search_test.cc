@@ -12,6 +12,7 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/explain.h"
+#include "saccade/search/explain_hits.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 #include "saccade/search/test_letters.h"
@@ -428,16 +429,70 @@ TEST_F(LateSearch, TextAndPictureTogetherCountAlike) {
   EXPECT_EQ(names(answer_to(query)).front(), "red.png");
 }
 
-TEST_F(LateSearch, OrdinaryCollectionsCannotExplain) {
+TEST_F(LateSearch, OrdinaryCollectionsHaveNoMatchingPatches) {
   encoder_ = ColourEncoder('1', false, false);
   picture("p.png", quarters("rrgg"));
   index();
   Query query = words("a");
   query.explain = true;
-  const auto refused = search(open(), encoder_, query, pool_);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  const auto answer = search(open(), encoder_, query, pool_);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  EXPECT_TRUE(answer->hits.front().matches.empty());
   EXPECT_TRUE(answer_json(answer_to(words("a")))["late"].is_null());
+}
+
+// By the patches' own rows: where the text's colour is, and nowhere else. "b a" is green and red.
+TEST_F(LateSearch, MapsAreOfThePatchesThatTheTextIsLike) {
+  picture("one.png", quarters("rkgk"));
+  index();
+  Answer answer = answer_to(words("b a"));
+  const Status done = explain_hits(open(), encoder_, {.name = "colours"}, answer, pool_);
+  ASSERT_TRUE(done) << done.error().message;
+  const HitExplanation& explanation = answer.hits.at(0).explanations.at(0);
+  EXPECT_EQ(explanation.method, "similarity");
+  EXPECT_EQ(explanation.score_by, "maxsim");
+  EXPECT_NEAR(*explanation.score, answer.hits[0].score, 1e-3);
+  // Red's mean over four patches is a quarter of it, and three quarters are above: so is green's.
+  ASSERT_EQ(explanation.map.size(), 4U);
+  EXPECT_NEAR(explanation.map[0], 0.5, 0.01);
+  EXPECT_NEAR(explanation.map[1], 0, 0.01);
+  EXPECT_NEAR(explanation.map[2], 0.5, 0.01);
+  EXPECT_NEAR(explanation.map[3], 0, 0.01);
+  // Of MaxSim each word is worth its own rows.
+  ASSERT_EQ(explanation.words.size(), 2U);
+  for (const WordWeight& word : explanation.words) EXPECT_NEAR(word.drop, 1, 0.02);
+  // Nothing is read of the picture: it may be gone.
+  fs::remove(folder_ / "pictures/one.png");
+  answer.hits[0].explanations.clear();
+  ASSERT_TRUE(explain_hits(open(), encoder_, {}, answer, pool_));
+  EXPECT_TRUE(answer.hits[0].explanations.at(0).no_map.empty());
+  // But for another encoder, which says why it has none.
+  ColourEncoder second('2', true, false);
+  ASSERT_TRUE(explain_hits(open(), second, {}, answer, pool_));
+  EXPECT_FALSE(answer.hits[0].explanations.at(1).no_map.empty());
+  EXPECT_FALSE(answer.hits[0].explanations.at(1).score);
+}
+
+// Where a map lies: all that the encoder sees, beyond the picture's edges where it was padded.
+TEST(GridBox, ReachesBeyondThePictureWhereItWasPadded) {
+  Preprocessing crop;
+  crop.resize_mode = ResizeMode::kShortestEdge;
+  crop.resize_height = crop.resize_width = 100;
+  crop.crop = true;
+  crop.crop_height = crop.crop_width = 100;
+  const auto cropped = grid_box(crop, 400, 200);
+  ASSERT_TRUE(cropped);
+  EXPECT_FLOAT_EQ(cropped->x, 0.25F);
+  EXPECT_FLOAT_EQ(cropped->width, 0.5F);
+  EXPECT_FLOAT_EQ(cropped->height, 1);
+  Preprocessing pad = crop;
+  pad.resize_mode = ResizeMode::kLongestEdge;
+  const auto padded = grid_box(pad, 400, 200);
+  ASSERT_TRUE(padded);
+  EXPECT_FLOAT_EQ(padded->x, 0);
+  EXPECT_FLOAT_EQ(padded->y, -0.5F);
+  EXPECT_FLOAT_EQ(padded->height, 2);
+  EXPECT_FALSE(grid_box(pad, 0, 200));
 }
 
 TEST(PatchBox, FollowsEveryWayOfResizing) {
