@@ -233,7 +233,8 @@ std::string made_of_paragraphs(const Document& document, std::span<const Documen
     if (!html && p > 0) text += "\n";
     text += html ? html_paragraph(document.paragraphs[p]) : markdown_paragraph(document.paragraphs[p]);
     for (const DocumentPicture* picture : behind[p]) {
-      text += html ? html_picture(*picture) + "\n" : "\n" + markdown_picture(*picture) + "\n";
+      text += html ? fmt::format("{}\n", html_picture(*picture))
+                   : fmt::format("\n{}\n", markdown_picture(*picture));
     }
   }
   return text;
