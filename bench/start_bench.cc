@@ -1,6 +1,6 @@
 // What a person waits for before the program does anything: from starting it to its end, for commands that
 // take no time of their own, and for one search over a small collection, with the starter and with a
-// ViT-B/32 of random weights.
+// ViT-B/32 of random weights in fp32 and in int8.
 //
 // Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine with itself.
 // Times of the clock suffer from whatever else the machine does; the processor's own seconds (user and system,
@@ -122,8 +122,10 @@ Status make_checkpoint(const fs::path& folder) {
   return {};
 }
 
-Status index(const fs::path& pictures, const fs::path& collection, const fs::path& model) {
-  const Run made = run({SACCADE_PROGRAM, "index", pictures, "-c", collection, "-m", model});
+Status index(const fs::path& pictures, const fs::path& collection, const fs::path& model,
+             const std::string& precision = "fp32") {
+  const Run made =
+      run({SACCADE_PROGRAM, "index", pictures, "-c", collection, "-m", model, "--precision", precision});
   if (made.code != 0) return fail(ErrorCode::kInternal, "saccade index ended with {}", made.code);
   return {};
 }
@@ -134,7 +136,8 @@ Status prepare(const fs::path& folder) {
   SACCADE_TRY(make_pictures(folder / "pictures"));
   SACCADE_TRY(make_checkpoint(folder / "b32"));
   SACCADE_TRY(index(folder / "pictures", folder / "starter", fs::path(test::kSourceDir) / "models/starter"));
-  return index(folder / "pictures", folder / "clip", folder / "b32");
+  SACCADE_TRY(index(folder / "pictures", folder / "clip", folder / "b32"));
+  return index(folder / "pictures", folder / "clip-int8", folder / "b32", "int8");
 }
 
 int run_all(int argc, char** argv) {
@@ -157,6 +160,8 @@ int run_all(int argc, char** argv) {
   add("start/help", {program, "--help"});
   add("start/search/starter", {program, "search", "-c", scratch->path() / "starter", "a", "red", "car"});
   add("start/search/ViT-B32", {program, "search", "-c", scratch->path() / "clip", "a", "red", "car"});
+  add("start/search/ViT-B32/int8",
+      {program, "search", "-c", scratch->path() / "clip-int8", "a", "red", "car"});
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;
