@@ -4,20 +4,25 @@
 // iteration runs one once, then every product [m, k] x [k, n] that the linear layers of a full forward pass
 // are made of as a bare oneDNN matmul: weights packed in the same dtype (int8: u8 by s8), each layer's its own as
 // far as 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare" (the products'
-// time over the encoder's) compares the machine with itself; int8's "times_fp32" is fp32's time over int8's, in turn as well. The encoder may do better than 1 by leaving out
-// products whose results nobody reads. Memory is the most that the process had resident, mapped weights
-// included: of loading, and of a batch beside the loaded encoder. Every shape runs in a process of its own.
+// time over the encoder's) compares the machine with itself; int8's "times_fp32" is fp32's time over int8's, in turn
+// as well. The encoder may do better than 1 by leaving out products whose results nobody reads. "beside_another" has a
+// second process keep one of the processors busy, in turns with none ("of_alone"). Memory is the most that the process
+// had resident, mapped weights included: of loading, and of a batch beside the loaded encoder. Every shape runs in a
+// process of its own.
 //
 // SACCADE_BENCH_SHAPES lists shapes by name, or "all" (gigabytes on disk and in memory); without, ViT-B/32.
 // The processors used are those of the process's affinity mask.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
@@ -365,6 +370,65 @@ void encode_images(benchmark::State& state, Bench& bench, Precision precision, i
           [&](Encoder& by) { return by.encode_images(pixels.view()).has_value(); });
 }
 
+// A process that does nothing but keep the last of this one's processors busy, while it lives.
+class Spinner {
+ public:
+  Spinner() : process_(::fork()) {
+    if (process_ != 0) return;
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    ::sched_getaffinity(0, sizeof all, &all);
+    int last = CPU_SETSIZE - 1;
+    while (last > 0 && !CPU_ISSET(last, &all)) --last;
+    CPU_ZERO(&all);
+    CPU_SET(last, &all);
+    ::sched_setaffinity(0, sizeof all, &all);
+    for (std::atomic<int64_t> turns = 0;; turns.fetch_add(1, std::memory_order_relaxed)) {
+    }
+  }
+  ~Spinner() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  Spinner(const Spinner&) = delete;
+  Spinner& operator=(const Spinner&) = delete;
+
+ private:
+  pid_t process_;
+};
+
+// Single pictures, with one processor taken by another process and without, in turns.
+void encode_beside_another(benchmark::State& state, Bench& bench, Precision precision) {
+  const auto encoder = bench.get(precision);
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  const Subject& subject = bench.subject();
+  const std::vector<float> values = normal_values(3 * subject.side * subject.side);
+  const MatrixView<const float> pixels(values.data(), 1, static_cast<int64_t>(values.size()));
+  const auto encode = [&](std::vector<double>& seconds) {
+    for (int time = 0; time < 5; ++time) {
+      const auto start = std::chrono::steady_clock::now();
+      if (!(*encoder)->encode_images(pixels)) return false;
+      seconds.push_back(seconds_since(start));
+    }
+    return true;
+  };
+  std::vector<double> alone, beside;
+  if (!encode(alone)) return state.SkipWithError("encoding failed");
+  alone.clear();
+  for (auto unused : state) {
+    if (!encode(alone)) return state.SkipWithError("encoding failed");
+    const Spinner spinner;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!encode(beside)) return state.SkipWithError("encoding failed");
+    state.SetIterationTime(beside.back());
+  }
+  state.counters["images/s"] = 1 / median(beside);
+  state.counters["alone_images/s"] = 1 / median(alone);
+  state.counters["of_alone"] = median(alone) / median(beside);
+  state.SetLabel(threads_label());
+}
+
 void encode_texts(benchmark::State& state, Bench& bench, Precision precision, int64_t batch, int64_t tokens) {
   const auto encoder = bench.get(precision);
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
@@ -423,6 +487,10 @@ void register_all(Bench& bench) {
             encode_images(state, bench, precision, batch);
           });
     }
+    add("images/" + name + "/beside_another", subject.rounds + 2,
+        [&bench, precision = precision](benchmark::State& state) {
+          encode_beside_another(state, bench, precision);
+        });
     for (const int64_t tokens : subject.text_tokens) {
       add("texts/" + name + "/batch:32/tokens:" + std::to_string(tokens), subject.rounds + 2,
           [&bench, tokens, precision = precision](benchmark::State& state) {

@@ -18,7 +18,8 @@ Tensor joint(std::vector<Tensor> parts, Workspace* workspace) {
 
 const PackedLinear& PackedOnDemand::get(Workspace* workspace) {
   std::call_once(once_, [&] {
-    packed_ = std::make_unique<PackedLinear>(joint(weights_, workspace), joint(biases_, workspace), dtype_, workspace);
+    packed_ = std::make_unique<PackedLinear>(joint(weights_, workspace), joint(biases_, workspace), dtype_,
+                                             workspace);
     for (const Tensor& packed : weights_) release_borrowed(packed);
     biases_.clear();
   });
