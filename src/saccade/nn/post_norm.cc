@@ -11,8 +11,7 @@ Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const T
                         .to(DType::kF32)
                         .contiguous()
                         .view({memory.size(0), memory.size(1), 2, heads[2], heads[3]});
-  const Tensor mixed =
-      attention(trace.query, trace.key_value.select(2, 0), trace.key_value.select(2, 1), {});
+  const Tensor mixed = attention(trace.query, trace.key_value.select(2, 0), trace.key_value.select(2, 1), {});
   trace.sum = output_.add_to(x.clone(), mixed);
   return norm_.forward(trace.sum, DType::kF32);
 }

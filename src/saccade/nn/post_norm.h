@@ -120,7 +120,8 @@ template <>
 Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const Tensor& memory, DType dtype,
                                                         Trace& trace) const;
 template <>
-Tensor PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Tensor& sum, const Tensor& gradient) const;
+Tensor PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Tensor& sum,
+                                                               const Tensor& gradient) const;
 template <>
 Tensor PostNormMlpOf<Tensor>::backward(const Tensor& x, const Tensor& gradient) const;
 

@@ -12,8 +12,8 @@ namespace {
 // Of matplotlib's "inferno" (CC0), at even distances: lightness rises evenly.
 constexpr std::array<std::array<uint8_t, 3>, 6> kColours{
     {{20, 11, 52}, {101, 21, 110}, {159, 42, 99}, {212, 72, 66}, {245, 125, 21}, {250, 240, 110}}};
-constexpr uint8_t kLeastAlpha = 130;
-constexpr uint8_t kMostAlpha = 150;
+constexpr uint8_t kLeastAlpha = 96;
+constexpr uint8_t kMostAlpha = 160;
 
 }  // namespace
 

@@ -136,7 +136,7 @@ std::string explanation_html(const std::string& text, const HitExplanation& expl
   std::string html;
   if (!explanation.words.empty()) {
     html += "<p class=\"why\">" + shaded_words(text, explanation) + "</p>\n";
-    html += "<details><summary>what each word is worth</summary><ul>\n";
+    html += "<details><summary>in numbers</summary><ul>\n";
     for (const WordWeight& word : explanation.words) {
       html += fmt::format("<li>{}: {:.3f}</li>\n",
                           escape_html(std::string_view(text).substr(word.begin, word.end - word.begin)),

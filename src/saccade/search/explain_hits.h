@@ -39,7 +39,7 @@ Status check_explains(Encoder& encoder, const ExplainOptions& options);
 // a picture that cannot be read has no map, and says why.
 //
 // Errors: check_explains; kCancelled when asked to stop; those of encode_query. Thread-safe. Cost: one batch of as many
-// texts as words, and for kLegrad decoding and about 1.1 times encoding the hits' pictures (with another encoder than the
+// texts as words, and for kLegrad decoding and one to two times encoding the hits' pictures (with another encoder than the
 // collection's, encoding them too); nothing is read of pictures for maps by similarity of the collection's own rows.
 // Memory: `batch` pictures at a time.
 Status explain_hits(const Collection& collection, Encoder& encoder, const ExplainOptions& options,

@@ -399,7 +399,8 @@ TEST(ExplainedPictures, TheNamedHalfHasMoreOfTheMap) {
       ++all;
     });
     RecordProperty(std::string(word_of(method)), right);
-    EXPECT_GT(right, all * (method == MapMethod::kLegrad ? 57 : 65) / 100) << word_of(method) << " " << right << " of " << all;
+    EXPECT_GT(right, all * (method == MapMethod::kLegrad ? 57 : 65) / 100)
+        << word_of(method) << " " << right << " of " << all;
   }
 }
 
@@ -442,7 +443,8 @@ TEST(ExplainedPictures, WithoutTheirBestPatchesTheyScoreLess) {
     });
     RecordProperty(std::string(word_of(method)), lower);
     EXPECT_GT(best_drop, other_drop) << word_of(method);
-    EXPECT_GT(lower, all * (method == MapMethod::kLegrad ? 60 : 72) / 100) << word_of(method) << " " << lower << " of " << all;
+    EXPECT_GT(lower, all * (method == MapMethod::kLegrad ? 60 : 72) / 100)
+        << word_of(method) << " " << lower << " of " << all;
   }
 }
 

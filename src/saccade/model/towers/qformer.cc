@@ -22,8 +22,9 @@ nn::BlockNames qformer_mlp_names(const std::string& suffix) {
 }
 
 template <>
-nn::Tensor QFormerOf<nn::Tensor>::relevance(const nn::Tensor& memory, DType dtype,
-                                            const std::function<QueryGradient(const nn::Tensor&)>& score) const {
+nn::Tensor QFormerOf<nn::Tensor>::relevance(
+    const nn::Tensor& memory, DType dtype,
+    const std::function<QueryGradient(const nn::Tensor&)>& score) const {
   using nn::Tensor;
   const int64_t n = memory.size(0);
   Tensor sum = Tensor::zeros({n, memory.size(1)}, DType::kF32, memory.workspace());

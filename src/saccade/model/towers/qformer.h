@@ -196,8 +196,9 @@ void QFormerOf<T>::pack(DType dtype) {
 }
 
 template <>
-nn::Tensor QFormerOf<nn::Tensor>::relevance(const nn::Tensor& memory, DType dtype,
-                                            const std::function<QueryGradient(const nn::Tensor&)>& score) const;
+nn::Tensor QFormerOf<nn::Tensor>::relevance(
+    const nn::Tensor& memory, DType dtype,
+    const std::function<QueryGradient(const nn::Tensor&)>& score) const;
 
 extern template class QFormerOf<nn::Tensor>;
 
