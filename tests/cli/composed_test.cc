@@ -103,7 +103,7 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
   ASSERT_TRUE(lines);
   EXPECT_EQ(std::ranges::count(*lines, '\n'), 6 * 6);  // methods x asked texts
 
-  const Outcome report = run({"-q", "report", "run", "-o", "page.html"});
+  const Outcome report = run({"-q", "report", "run", "--no-charts", "-o", "page.html"});
   ASSERT_EQ(report.code, 0) << report.err;
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page);

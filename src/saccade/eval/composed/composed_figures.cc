@@ -105,6 +105,7 @@ class GalleryRanks {
     const HidingScores scores(*all, std::move(hidden));
     SACCADE_TRY(rank_targets(scores, answers));
     SACCADE_TRY(rank_subsets(*all, answers));
+    if (depth == 0) return {};
     const auto top = top_answers(scores, no_relevance_, Direction::kTextToImage,
                                  std::min(depth, std::ssize(pictures_)), pool_);
     for (size_t i = 0; i < asked_.size(); ++i) {

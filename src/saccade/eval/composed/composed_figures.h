@@ -44,7 +44,7 @@ struct ComposedAnswer {
 };
 
 // rows: [task.asked, dim] and [task.pictures, dim]; their dot products are the scores. kBadData for a score that is not a
-// number. `depth`: of `top`. Cost: all products, two to four times.
+// number. `depth`: of `top`; 0: ranks alone, without `top` and `negative_above`. Cost: all products, one to three times.
 Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
                                                   MatrixView<const float> pictures, TiePolicy ties,
                                                   int64_t depth, ThreadPool& pool);

@@ -162,7 +162,8 @@ Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
                 "split",
                 dataset.name);
   }
-  if (given_) {
+  // Rows of a file are of the queries' own wordings, and weights are chosen by these.
+  if (given_ || first) {
     for (EditQuery& query : one.dataset.edits) query.paraphrases.clear();
   }
   // What cannot be asked at all is told before anything is encoded.
@@ -297,7 +298,7 @@ Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& ta
   for (const double weight : tried_weights(method)) {
     SACCADE_ASSIGN(const Matrix<float> rows, query_rows(method, weight, parts, context.pool));
     SACCADE_ASSIGN(const auto answers,
-                   rank_composed(task, rows.view(), pictures, options_.ties, 1, context.pool));
+                   rank_composed(task, rows.view(), pictures, options_.ties, 0, context.pool));
     if (const double r10 = recall_at(task, answers, kChosenBy); r10 > best.r10) {
       best.weight = weight;
       best.r10 = r10;

@@ -57,7 +57,7 @@ Dataset made_dataset() {
     query.reference = fmt::format("p{}", q / 4);  // two queries a reference
     query.texts = {fmt::format("text {}", q)};
     if (q % 3 == 0) query.paraphrases = {fmt::format("say {}", q), fmt::format("tell {}", q)};
-    const auto targets = 1 + random.below(3);
+    const auto targets = q % 5 == 0 ? 8 : 1 + random.below(3);  // more than the first depth of map@k, too
     for (uint32_t t = 0; t < targets; ++t) {
       const std::string id = other(query.reference);
       if (std::ranges::find(query.targets, id) == query.targets.end()) query.targets.push_back(id);
@@ -335,10 +335,51 @@ TEST(ComposedFigures, MeanOfKinds) {
   }
 }
 
+// Two kinds with the same pictures, rows and figures: drawn independently, their mean is surer than either.
+TEST(ComposedFigures, KindsAreDrawnIndependently) {
+  Dataset dataset = made_dataset();
+  dataset.layout = "fashion_iq";
+  std::erase_if(dataset.edits, [](const EditQuery& query) { return query.kind == "odd"; });
+  for (EditQuery& query : dataset.edits) {
+    query.subset.clear();
+    query.paraphrases.clear();
+  }
+  const size_t half = dataset.edits.size();
+  for (size_t q = 0; q < half; ++q) {
+    EditQuery twin = dataset.edits[q];
+    twin.id += " twin";
+    twin.gallery = "g1";
+    twin.kind = "odd";
+    dataset.edits.push_back(std::move(twin));
+  }
+  const auto task = composed_task(dataset, {}, {});
+  ASSERT_TRUE(task) << task.error().message;
+  Matrix<float> asked = random_rows(std::ssize(task->asked), 1);
+  Matrix<float> pictures = random_rows(140, 2);
+  for (int64_t q = 0; q < asked.rows() / 2; ++q) {
+    std::ranges::copy(asked.row(q), asked.row(q + asked.rows() / 2).begin());
+  }
+  for (int64_t p = 0; p < 70; ++p) std::ranges::copy(pictures.row(p), pictures.row(p + 70).begin());
+  ThreadPool pool(2);
+  const auto answers = rank_composed(*task, asked.view(), pictures.view(), TiePolicy::kPessimistic, 10, pool);
+  ASSERT_TRUE(answers) << answers.error().message;
+  const auto groups = composed_groups(*task, *answers, {.resamples = 1000}, pool);
+  ASSERT_EQ(groups.size(), 4U);
+  const auto width = [&](size_t group) {
+    const Figure& r50 = groups[group].figures[3];
+    EXPECT_EQ(r50.name, "r50");
+    return r50.high - r50.low;
+  };
+  EXPECT_EQ(groups[1].figures[3].value, groups[2].figures[3].value);
+  EXPECT_GT(width(1), 0.1);
+  EXPECT_LT(width(3), 0.85 * width(1));  // sqrt(1/2) of it
+}
+
 TEST(ComposedFigures, DepthsBeyondTheGalleryAreNoFigures) {
   Dataset dataset = made_dataset();
   std::erase_if(dataset.gallery, [](const GalleryPicture& each) { return each.gallery == "g1"; });
   std::erase_if(dataset.edits, [](const EditQuery& query) { return query.gallery == "g1"; });
+  dataset.edits.resize(8);
   const auto task = composed_task(dataset, {.gallery = GalleryPictures::kNamed}, {});
   ASSERT_TRUE(task);
   ASSERT_LT(task->pictures.size(), 50U);
