@@ -32,8 +32,9 @@ struct World {
     }
   }
 
-  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query.
-  LabelledQueries ask(int64_t count, double nearness) {
+  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query. `lean`: how far all queries
+  // lean towards what hubs have most of.
+  LabelledQueries ask(int64_t count, double nearness, double lean = 0) {
     std::normal_distribution<float> normal;
     LabelledQueries queries;
     queries.rows = Matrix<float>(count, kDim);
@@ -42,6 +43,7 @@ struct World {
       const double share = nearness * static_cast<double>(random() % 1000) / 1000;
       const std::span<float> row = queries.rows.row(q);
       for (float& value : row) value = normal(random);
+      row[0] += static_cast<float>(lean * std::sqrt(kDim));
       normalize_row(row);
       for (int64_t i = 0; i < kDim; ++i) {
         row[static_cast<size_t>(i)] += static_cast<float>(share) * rows.row(right)[static_cast<size_t>(i)];
@@ -187,10 +189,10 @@ TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
   double came = 0;
   double count = 0;
   for (const uint64_t seed : {1U, 2U, 3U, 4U}) {
-    constexpr int64_t kHubs = 15;
-    World world(seed, 1500, 0.3, kHubs);
-    const LabelledQueries learned = world.ask(400, 4);
-    const LabelledQueries fresh = world.ask(1500, 4);
+    constexpr int64_t kHubs = 60;
+    World world(seed, 1500, 0.1, kHubs);
+    const LabelledQueries learned = world.ask(400, 4, 0.5);
+    const LabelledQueries fresh = world.ask(1500, 4, 0.5);
     const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
     Surroundings blind;  // to which all rows are equally near to everything
     blind.mean_query.assign(static_cast<size_t>(kDim), 0.0F);
@@ -211,10 +213,7 @@ TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
     add(blind, blindly);
   }
   ASSERT_GT(count, 1000);
-  RecordProperty("promised", std::to_string(promised / count));
-  RecordProperty("blindly", std::to_string(blindly / count));
-  RecordProperty("came", std::to_string(came / count));
-  EXPECT_NEAR(promised, came, 0.25 * came + 3 * std::sqrt(came));
+  EXPECT_NEAR(promised, came, 3 * std::sqrt(came));
   EXPECT_GT(blindly, 1.5 * came);
 }
 

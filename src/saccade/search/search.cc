@@ -192,8 +192,7 @@ Folding cut_and_fold(Candidates candidates, const std::map<int64_t, HitLikelihoo
   for (const auto& [row, likelihood] : likelihoods) {
     if (!(matching.best >= likelihood.right)) matching.best = likelihood.right;
   }
-  matching.more = std::ssize(candidates.best) < answer.searched && !candidates.best.empty() &&
-                  passes(candidates.best.back());
+  matching.more = !candidates.complete && !candidates.best.empty() && passes(candidates.best.back());
   matching.cut_hits = static_cast<int64_t>(
       std::erase_if(candidates.best, [&](const Candidate& candidate) { return !passes(candidate); }));
   Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
@@ -231,8 +230,12 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
   if (by != nullptr && query.cut) {
-    const int64_t depth = std::min(std::max(query.k, kCutDepth), answer.searched);
-    SACCADE_ASSIGN(candidates, find_candidates(collection, row, depth, allowed, pool));
+    // One more than are looked at, so that `complete` can be seen; further where that many score alike.
+    for (int64_t count = std::max(query.k, kCutDepth) + 1; candidates.best.empty() && !candidates.complete;
+         count *= 4) {
+      SACCADE_ASSIGN(candidates,
+                     find_candidates(collection, row, std::min(count, answer.searched + 1), allowed, pool));
+    }
     answer.rescored = candidates.rescored;
     likelihoods = judge(collection, row, *by, candidates, answer);
     folding = cut_and_fold(std::move(candidates), likelihoods, collection, query, answer);
