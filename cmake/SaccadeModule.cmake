@@ -42,11 +42,11 @@ endfunction()
 # There is one such header a kind, made by a target of its own, for all targets that want it. Command line and tests
 # compute nothing that takes long themselves: a lower optimization compiles them in two thirds of the time. Checks of
 # undefined behaviour stay with the library, where the arithmetic is: without them they compile in little over half;
-# with a sanitizer, none at all and no line numbers (a failing expectation names its own) in little over half again.
+# under a sanitizer, without any optimization, in little over half again.
 function(saccade_precompile target kind)
   if(kind MATCHES "^(app|test)$")
     if(SACCADE_SANITIZE)
-      set(options -O0 -g0)
+      set(options -O0)
     else()
       set(options $<$<CONFIG:Release>:-O1>)
     endif()
