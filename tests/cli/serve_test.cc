@@ -1,0 +1,66 @@
+// saccade serve, as a person starts and stops it.
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/serve/test_client.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ServeCommand : public ProgramTest {
+ protected:
+  // The port in the line that the server prints once it listens; 0: not yet.
+  [[nodiscard]] uint16_t port() const {
+    const auto said = read_file(folder_ / "out", 4096);
+    if (!said || said->find('\n') == std::string::npos) return 0;
+    return static_cast<uint16_t>(std::stoi(said->substr(said->rfind(':') + 1)));
+  }
+};
+
+TEST_F(ServeCommand, AnswersUntilItIsStopped) {
+  make_collection();
+  serve::test::Reply found;
+  serve::test::Reply embedded;
+  RunOptions options;
+  options.output_file = (folder_ / "out").string();
+  options.stop_signal = SIGTERM;
+  options.stop_when = [&](std::string_view) {
+    if (port() == 0) return false;
+    serve::test::Client client(port());
+    found = client.exchange(serve::test::request("GET", "/api/search?q=abc&k=2"));
+    embedded = client.exchange(serve::test::request("POST", "/v1/embeddings", R"({"input": "abc"})"));
+    return true;
+  };
+  const Outcome outcome = run({"serve", "-c", "c", "--listen", "127.0.0.1:0"}, options);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(found.status, 200) << found.body;
+  EXPECT_THAT(found.body, HasSubstr("\"hits\":[{\"rank\":1,"));
+  EXPECT_EQ(embedded.status, 200) << embedded.body;
+  EXPECT_THAT(outcome.err, HasSubstr("GET /api/search 200"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("abc")));  // nobody's words are logged
+}
+
+TEST_F(ServeCommand, WhatItRefusesToStartWith) {
+  make_collection();
+  expect_failure({"serve"}, 2, {"nothing to serve", "-c", "-m"});
+  expect_failure({"serve", "-c", "none", "--listen", "127.0.0.1:0"}, 1, {"none", "no collection here"});
+  expect_failure({"serve", "-c", "c", "--listen", "7700"}, 2, {"--listen 7700", "127.0.0.1:7700"});
+  expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:70000"}, 2, {"--listen"});
+  expect_failure({"serve", "-c", "c", "--listen", "0.0.0.0:0"}, 2, {"--key-file", "--no-key"});
+  write("keys", "0123456789abcdef\n");
+  std::filesystem::permissions(folder_ / "keys", std::filesystem::perms(0644));
+  expect_failure({"serve", "-c", "c", "--key-file", "keys"}, 2, {"keys", "chmod 600"});
+}
+
+}  // namespace
+}  // namespace saccade::test
