@@ -1,6 +1,7 @@
 #include "saccade/nn/workers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "saccade/core/threads.h"
 
