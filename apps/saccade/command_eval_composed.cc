@@ -126,7 +126,13 @@ Result<Evaluation> measure(ComposedArguments& arguments, Session& session, Progr
 Result<int> run(ComposedArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
-      answer_text);
+      [&](const Evaluation& evaluation) {
+        std::string text = answer_text(evaluation);
+        if (!arguments.server_files.empty()) {
+          text += fmt::format("files for the servers: {}\n", one_line(arguments.server_files));
+        }
+        return text;
+      });
 }
 
 void add_protocol_options(CLI::App& command, ComposedOptions& composed) {

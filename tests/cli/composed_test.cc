@@ -145,6 +145,8 @@ TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
   ASSERT_EQ(answer["results"].size(), 1U);
   const Json& result = answer["results"][0];
   EXPECT_EQ(result["method"], "given");
+  EXPECT_EQ(result["reference_ranked"], true);
+  EXPECT_EQ(result["recall"], "any");
   EXPECT_EQ(result["queries"], 2);
   EXPECT_EQ(result["figures"]["r1"]["value"], 0.5);
   EXPECT_EQ(answer["protocol"]["rank_by"], "embeddings");
