@@ -36,7 +36,7 @@ Result<std::optional<MapMethod>> choose_method(Encoder& encoder, const ExplainOp
   if (!options.method && has_patch_rows(encoder)) return std::optional<MapMethod>();
   const std::string& family = encoder.info().family;
   if (mapper != nullptr) {
-    return fail(ErrorCode::kUnsupported, "explain: {} has no maps by {}; of its family it has {}", family,
+    return fail(ErrorCode::kUnsupported, "explain: {} has no maps by {}, it has them by {}", family,
                 word_of(method), word_of(MapMethod::kLegrad));
   }
   if (has_patch_rows(encoder)) {
