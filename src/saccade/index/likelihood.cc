@@ -351,8 +351,11 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
         fmt::format("{} are too few to learn from how scores fall, {} are needed", model.rows, kFewestRows);
     return model;
   }
-  SACCADE_ASSIGN(const auto found,
-                 exact_search(rows, queries.rows.view(), kCompetitors + kMostRight + 1, pool, allowed));
+  // As many as are left when a query's right rows and itself are taken away.
+  size_t most_right = 0;
+  for (const std::vector<int64_t>& right : queries.right) most_right = std::max(most_right, right.size());
+  const int64_t depth = kCompetitors + static_cast<int64_t>(most_right) + 1;
+  SACCADE_ASSIGN(const auto found, exact_search(rows, queries.rows.view(), depth, pool, allowed));
   Asked asked = ask(rows, surroundings, queries, found, true);
   model.labelled = asked.labelled;
   model.right_hits = asked.right_hits;
