@@ -57,8 +57,8 @@ class DualEncoder : public Architecture, public FrozenFeatures, public PictureMa
  protected:
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
-  // pixels: [n, 3, height, width] float32 -> [n, image_states], what is projected. Fills `trace` where it is
-  // given.
+  // pixels: [n, 3, height, width] float32 -> [n, image_states], what is projected.
+  // Fills `trace` where it is given.
   virtual nn::Tensor image_states(const nn::Tensor& pixels, TowerTrace* trace) const = 0;
   // ids: [n, tokens] int64; mask: of the same shape, 0 leaves a token out, or undefined -> [n, text_states].
   virtual nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, TowerTrace* trace) const = 0;

@@ -111,8 +111,8 @@ class JinaClipModel {
   // pixels: [n, 3, image_size, image_size] float32 -> [n, vision width] float32.
   [[nodiscard]] nn::Tensor image_states(const nn::Tensor& pixels, DType dtype,
                                         TowerTrace* trace = nullptr) const;
-  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has one that is not. -> [n, text
-  // width] float32.
+  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has
+  // one that is not. -> [n, text width] float32.
   [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                                        TowerTrace* trace = nullptr) const;
   // These to [n, dim], not normalized; of a checkpoint without projections as they are.

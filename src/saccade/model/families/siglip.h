@@ -75,8 +75,8 @@ class SiglipModel {
  public:
   static Result<SiglipModel> make(const SiglipConfig& config, nn::ParameterSource& source);
 
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not normalized: the pooled state, which
-  // nothing projects.
+  // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not
+  // normalized: the pooled state, which nothing projects.
   [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
                                          TowerTrace* trace = nullptr) const;
   // ids: [n, positions] int64, padded to that length: every token is looked at -> [n, text width] float32.

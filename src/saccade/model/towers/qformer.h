@@ -2,8 +2,8 @@
 // MLPs: one for its learned queries, one for text. It is run in three ways: queries alone (a picture's rows), text
 // alone (a text's row), both side by side (whether they match).
 //
-// Parameters go by transformers' names. T: nn::Tensor for inference, Variable (train/variable.h) for training, of
-// queries alone.
+// Parameters go by transformers' names. T: nn::Tensor for inference,
+// Variable (train/variable.h) for training, of queries alone.
 #pragma once
 
 #include <cstdint>
