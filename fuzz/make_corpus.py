@@ -382,6 +382,30 @@ def dataset_records() -> None:
         put("dataset_records", name, content)
 
 
+def documents() -> None:
+    """Text, Markdown and HTML: the first byte says which."""
+    files = {
+        "text": "TA paragraph that is wrapped at con-\nfiguration, and\n\n2.1\n\nTitle\n\na     b\n\tc\n",
+        "text_cr": "Ta\rb\r\rc\r\n\r\nd",
+        "text_latin": b"Tcaf\xe9 \x80\n\n\x93b\x94",
+        "text_utf16": b"T\xff\xfea\x00\n\x00\n\x00=\xd8\x00\xde",
+        "text_half": b"T\xfe\xff\xd8\x00",
+        "markdown": "M---\na: b\n---\n# t\n\na [l](u\n\"t\") ![p](q)\n\nb[^1]\n| a |\n|---|\n| 1 |\n\n[^1]: n\n\n- c\n\n> d\n",
+        "markdown_table": "Mabove\n| a | b |\n|---|---|\nc\n\n![p](q)\n",
+        "markdown_mark": b"M\xef\xbb\xbfa\r\n\r\nb",
+        "markdown_html": "M<div>\na\n</div>\n\n<script>b</script>\n\n<img src=a> c\n",
+        "markdown_open": "M```\na\n[a](<b\n",
+        "html": "H<!doctype html><title>t</title><body><p>a<b>c</p><p>d<p>e<div>f<p>g</div><figure></figure><p>h</body>",
+        "html_latin": b"H<meta charset=latin1><p>caf\xe9</p>",
+        "html_other": "H<meta charset=shift_jis><p>a",
+        "html_wrong": "H<p>a<table><p>b</table></p></b><a><p>c</a><svg><p>d</svg><!-- <p>",
+        "html_cut": "H<p>a</p",
+        "empty": "",
+    }
+    for name, content in files.items():
+        put("document", name, content)
+
+
 if __name__ == "__main__":
     safetensors()
     torch_file()
@@ -392,3 +416,4 @@ if __name__ == "__main__":
     images()
     decoder_reply()
     dataset_records()
+    documents()

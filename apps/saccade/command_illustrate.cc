@@ -399,7 +399,20 @@ Json page_json(const Page& page, const Judge& judge, const IllustrateArguments& 
           {"sentences", std::move(sentences)}};
 }
 
-void warn(const Page& page, const Judge& judge, const LoadedEncoder& loaded, Session& session) {
+// Whether the document's own links lead from another folder than they did.
+bool moves_links(const Page& page, const IllustrateArguments& arguments) {
+  std::error_code error;
+  const bool has_links =
+      page.document.format == DocumentFormat::kMarkdown || page.document.format == DocumentFormat::kHtml;
+  if (!has_links || arguments.output.empty() || !fs::is_regular_file(arguments.output, error)) return false;
+  const auto folder = [&](const std::string& file) {
+    return fs::weakly_canonical(fs::absolute(file, error).parent_path(), error);
+  };
+  return folder(arguments.document) != folder(arguments.output);
+}
+
+void warn(const Page& page, const Judge& judge, const IllustrateArguments& arguments,
+          const LoadedEncoder& loaded, Session& session) {
   const auto say = [&](std::string text) { session.messages.warning(std::move(text)); };
   if (page.document.pages_left_out > 0)
     say(fmt::format("{} behind the limit were not read", counted(page.document.pages_left_out, "page")));
@@ -418,6 +431,9 @@ void warn(const Page& page, const Judge& judge, const LoadedEncoder& loaded, Ses
         "{} passed over: {} gone, {} changed since they were taken in; `saccade index` takes them in anew",
         counted(page.plan.gone + page.plan.changed, "picture"), count_text(page.plan.gone),
         count_text(page.plan.changed)));
+  }
+  if (moves_links(page, arguments)) {
+    say("written to another folder than the document's: links and pictures of its own that are relative lead from there");
   }
   if (page.sentences.empty()) say("the document has no sentences of prose");
 }
@@ -491,7 +507,7 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
         illustrated_document(page.document, pictures, *format, fs::path(arguments.document).stem().string()));
     SACCADE_TRY(write_file_atomic(arguments.output, text).in("-o"));
   }
-  warn(page, judge, loaded, session);
+  warn(page, judge, arguments, loaded, session);
   if (is_standard_output(arguments.output)) return kDone;
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(page_json(page, judge, arguments, format)));

@@ -131,6 +131,11 @@ TEST_F(IllustrateCli, ATextBecomesAPageAndPicturesCanBeInIt) {
   EXPECT_THAT(read("page.html"), HasSubstr("<img src=\"data:image/"));
   EXPECT_THAT(read("page.html"), HasSubstr("<p>x &lt;b&gt; &amp; y</p>"));
   EXPECT_THAT(read("page.html"), HasSubstr("<h1>story</h1>"));
+  fs::create_directory(folder_ / "elsewhere");
+  const Outcome moved = run({"illustrate", "story.md", "-c", "c", "-o", "elsewhere/story.md"});
+  EXPECT_EQ(moved.code, 0);
+  EXPECT_THAT(moved.err, HasSubstr("another folder than the document's"));
+  EXPECT_THAT(read("elsewhere/story.md"), HasSubstr("](../pictures/"));
   const Outcome copied = run({"illustrate", "story.txt", "-c", "c", "-o", "copied.md", "--copy"});
   EXPECT_EQ(copied.code, 0) << copied.err;
   EXPECT_THAT(read("copied.md"), HasSubstr("](copied-pictures/"));
