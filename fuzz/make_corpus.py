@@ -386,13 +386,12 @@ def documents() -> None:
     """Text, Markdown and HTML: the first byte says which."""
     files = {
         "text": "TA paragraph that is wrapped at con-\nfiguration, and\n\n2.1\n\nTitle\n\na     b\n\tc\n",
-        "text_cr": "Ta\rb\r\rc\r\n\r\nd",
         "text_latin": b"Tcaf\xe9 \x80\n\n\x93b\x94",
         "text_utf16": b"T\xff\xfea\x00\n\x00\n\x00=\xd8\x00\xde",
         "text_half": b"T\xfe\xff\xd8\x00",
         "markdown": "M---\na: b\n---\n# t\n\na [l](u\n\"t\") ![p](q)\n\nb[^1]\n| a |\n|---|\n| 1 |\n\n[^1]: n\n\n- c\n\n> d\n",
         "markdown_table": "Mabove\n| a | b |\n|---|---|\nc\n\n![p](q)\n",
-        "markdown_mark": b"M\xef\xbb\xbfa\r\n\r\nb",
+        "markdown_mark": b"M\xef\xbb\xbfa\n\nb",
         "markdown_html": "M<div>\na\n</div>\n\n<script>b</script>\n\n<img src=a> c\n",
         "markdown_open": "M```\na\n[a](<b\n",
         "html": "H<!doctype html><title>t</title><body><p>a<b>c</p><p>d<p>e<div>f<p>g</div><figure></figure><p>h</body>",

@@ -13,11 +13,14 @@
 #include "saccade/model/visualness.h"
 #include "saccade/search/background.h"
 #include "saccade/search/search.h"
+#include "saccade/text/caption_queries.h"
 
 namespace saccade {
 namespace {
 
 constexpr int64_t kBatch = 64;
+constexpr size_t kWordsFigure = HitFigures::kCount - 1;  // log(1 + words)
+constexpr double kMostSpreads = 2;
 
 struct Texts {
   std::vector<TokenizedText> tokenized;
@@ -122,6 +125,15 @@ class Chooser {
     return {};
   }
 
+  // Whether a query is of more words than what likelihoods were learned from: a caption's phrases say nothing of a sentence
+  // of thirty words.
+  [[nodiscard]] bool beyond_learned(const Answer& answer) const {
+    if (!answer.matching || !answer.matching->tells) return false;
+    const HitRegression& hit = options_.background->text.model.hit;
+    const auto words = static_cast<double>(caption_words(answer.query.text).size());
+    return std::log(1 + words) > hit.centre[kWordsFigure] + kMostSpreads * hit.spread[kWordsFigure];
+  }
+
   void keep(size_t sentence, const Answer& answer) {
     if (answer.matching) {
       plan_.tells = answer.matching->tells;
@@ -129,6 +141,7 @@ class Chooser {
     }
     SentenceOutcome& outcome = plan_.outcomes[sentence];
     if (outcome == SentenceOutcome::kNotVisual) outcome = SentenceOutcome::kNothingLikely;
+    if (beyond_learned(answer)) return;
     for (const Hit& hit : answer.hits) {
       const bool judged = hit.likelihood && std::isfinite(hit.likelihood->expected_false);
       plan_.null_known = plan_.null_known || judged;

@@ -5,7 +5,8 @@
 // Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to be right, as far as the
 // collection's background tells (search/background.h):
 //
-//   likelihoods are known       its likelihood is at least `least`
+//   likelihoods are known       its likelihood is at least `least`, and the query has no more words than they were learned
+//                               from (two standard deviations above their mean)
 //   only the null is known      no more than `most_false` wrong pictures stand out as much
 //   nothing is known            every hit is one: pictures cannot be told from chance, which the answer says
 //
