@@ -107,7 +107,14 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   const Json cut =
       json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", fmt::format("{}", best)}));
   EXPECT_EQ(cut["hits"].size(), 1U);
-  EXPECT_EQ(cut["matching"]["cut_hits"], 9);
+  EXPECT_EQ(cut["matching"]["passed"], 1);
+  // Without -k all that pass are shown; with it the best of them, and how many pass is said all the same.
+  const Json lax = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", "0"}));
+  EXPECT_GT(lax["hits"].size(), 10U);
+  EXPECT_EQ(lax["matching"]["passed"], lax["hits"].size());
+  const Json two = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", "0", "-k", "2"}));
+  EXPECT_EQ(two["hits"].size(), 2U);
+  EXPECT_EQ(two["matching"]["passed"], lax["matching"]["passed"]);
   const Outcome nothing =
       run({"search", "-c", "c", "red", "heart", "--cut", "0.9999", "--html", "page.html"});
   EXPECT_EQ(nothing.code, 0);
