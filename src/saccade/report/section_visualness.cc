@@ -91,14 +91,23 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
   }
   chart.spec = interval_spec(groups, chart.legend, "F1");
   chart.spec["encoding"]["y"]["axis"] = {{"labelLimit", 190}};  // pixels: the names of the rules
+  // A row has one dot: in its middle, and no room for others'.
+  chart.spec["encoding"].erase("yOffset");
+  chart.spec["height"] = static_cast<int>(groups.size()) * 26 + 44;
   return chart;
+}
+
+// Such p as Fisher's z gives may be far below what a table's digits show.
+std::string p_text(double p) {
+  if (!std::isfinite(p)) return "\xE2\x80\x93";
+  return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
 }
 
 Table attention_table(const std::string& dataset, const std::vector<Entry>& entries) {
   Table table;
   table.name = "attention-" + dataset;
   table.caption = dataset + ": attention to words of the last block, and the words' ratings (Pearson)";
-  table.columns = {text_column("model", "model"), figure_column("r", "r"), number_column("p", "p"),
+  table.columns = {text_column("model", "model"), figure_column("r", "r"), text_column("p", "p"),
                    number_column("words", "words")};
   for (const Entry& entry : entries) {
     const Json& attention = json_member(*entry.result, "attention");
@@ -106,7 +115,7 @@ Table attention_table(const std::string& dataset, const std::vector<Entry>& entr
     table.rows.push_back({text_cell(entry.series.name),
                           figure_cell(json_number(attention, "r"), json_number(attention, "low"),
                                       json_number(attention, "high"), Unit::kNumber),
-                          number_cell(json_number(attention, "p")),
+                          text_cell(p_text(json_number(attention, "p"))),
                           number_cell(json_number(attention, "words"))});
   }
   return table;
