@@ -73,7 +73,7 @@ struct IllustrateArguments {
 
 // How sentences are told that picture something.
 struct Judge {
-  std::string method;  // "checkpoint", "null_picture", "lexicon", "objects", "everyday_words"
+  std::string method;  // "checkpoint", "classifier", "null_picture", "lexicon", "objects", "everyday_words"
   std::string name;    // the checkpoint's or the list's, for people
   double threshold = 0;
   bool threshold_given = false;
@@ -186,7 +186,10 @@ Status settle_judge(const IllustrateArguments& arguments, const LoadedEncoder& o
   SACCADE_ASSIGN(const auto kept, read_kept_visualness(loaded.id.path, loaded.encoder->info().fingerprint));
   std::vector<float> null_row;
   judge.name = loaded.id.name;
-  if (kept) {
+  if (loaded.encoder->text_classifier() != nullptr) {
+    judge.method = "classifier";
+    judge.threshold = arguments.threshold.value_or(kVisualProbability);
+  } else if (kept) {
     judge.method = "checkpoint";
     judge.threshold = arguments.threshold.value_or(kept->threshold);
     null_row = kept->null_row;
@@ -281,7 +284,8 @@ Result<std::vector<DocumentPicture>> pictures_of(Page& page, const IllustrateArg
 
 std::string judge_text(const Judge& judge) {
   const std::string by =
-      judge.method == "checkpoint"     ? one_line(judge.name) + ", which was trained to tell"
+      judge.method == "checkpoint" || judge.method == "classifier"
+          ? one_line(judge.name) + ", which was trained to tell"
       : judge.method == "null_picture" ? one_line(judge.name) + ", which was not trained to tell"
       : judge.method == "lexicon"      ? "the words' mean rating (" + judge.name + ")"
                                        : "the share of words that " + one_line(judge.name) + " name";

@@ -276,8 +276,13 @@ Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const floa
     const Texts batch =
         tokenize(encoder, texts.subspan(first, std::min(texts.size() - first, static_cast<size_t>(kBatch))));
     cut += batch.cut;
-    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(batch.tokenized));
-    const std::vector<double> of_batch = visualness_scores(null_row, rows.view());
+    std::vector<double> of_batch;
+    if (TextClassifier* classifier = encoder.text_classifier(); classifier != nullptr) {
+      SACCADE_ASSIGN(of_batch, visual_probabilities(*classifier, batch.tokenized));
+    } else {
+      SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(batch.tokenized));
+      of_batch = visualness_scores(null_row, rows.view());
+    }
     scores.insert(scores.end(), of_batch.begin(), of_batch.end());
     if (progress) progress({"judging sentences", std::ssize(scores), std::ssize(texts), ""});
   }

@@ -37,7 +37,8 @@
 
 namespace saccade {
 
-// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width. kUnsupported for encoders that
+// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier of texts the
+// probability of its visual class. kUnsupported for encoders that
 // read no texts, kCancelled. Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads.
 Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
                                           std::span<const std::string> texts, int64_t& cut,
