@@ -14,8 +14,8 @@ struct SmallPicture {
   std::string background;  // what it is best seen on: "", or "light" or "dark" where it is transparent
 };
 
-// At most `side` pixels on the longer side: JPEG, or PNG where the picture is transparent or tiny. Errors are those of
-// encoding. Thread-safe.
+// At most `side` pixels on the longer side: JPEG, or PNG where the picture is
+// transparent or tiny. Errors are those of encoding. Thread-safe.
 Result<SmallPicture> small_picture(Image image, int side);
 
 // `limits` for decoding no more of a picture than that needs.

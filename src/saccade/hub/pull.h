@@ -38,8 +38,8 @@ struct PullReport {
   int64_t resumed_bytes = 0;  // of files begun before
 };
 
-// {"model", "revision", "commit", "path", "files": [{"name", "bytes", "hash", "downloaded"}], "downloaded_bytes",
-// "resumed_bytes"}
+// {"model", "revision", "commit", "path", "downloaded_bytes", "resumed_bytes",
+// "files": [{"name", "bytes", "hash", "downloaded"}]}
 Json pull_json(const PullReport& report);
 
 // Downloads what select_files names and is not there yet, checks every file's size and hash, those already
