@@ -32,7 +32,7 @@ TEST_F(ServeCommand, AnswersUntilItIsStopped) {
   serve::test::Reply found;
   serve::test::Reply embedded;
   RunOptions options;
-  options.output_file = (folder_ / "out").string();
+  options.output_file = write("out", "").string();
   options.stop_signal = SIGTERM;
   options.stop_when = [&](std::string_view) {
     if (port() == 0) return false;
