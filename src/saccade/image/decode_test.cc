@@ -36,7 +36,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 // HEIC and AVIF, which are decoded in a process of their own.
 bool is_heif(std::string_view text) {
-  return text.size() > 12 && text.substr(4, 4) == "ftyp";
+  return text.size() >= 8 && text.substr(4, 4) == "ftyp";
 }
 
 // Made where a test first needs them, and ended with it: other tests count the processes that there are.

@@ -95,7 +95,8 @@ bool is_bert_punctuation(char32_t c) {
 
 bool is_bert_accent(char32_t c) {
   if (c < 0x300) return false;
-  if (c == 0x1734) return true;
+  // Marks that take up no room until Unicode 14, and until 16.
+  if (c == 0x1734 || c == 0x1171e) return true;
   // Marks today, but not in Unicode 8.
   if (c == 0x1885 || c == 0x1886 || c == 0xa9bd || c == 0x111c9) return false;
   return in_category(c, U_GC_MN_MASK);
