@@ -172,7 +172,7 @@ std::vector<Hostile> hostile_files() {
        ErrorCode::kUnsupported, "picture within it"},
       {"scans", [] { return test::with_empty_scans(progressive_jpeg(400, 300), 5000); }, ErrorCode::kLimit,
        "scans, limit 500"},
-      {"groups", [] { return test::svg_of_nested_groups(24); }, ErrorCode::kLimit,
+      {"groups", [] { return test::svg_of_nested_groups(20); }, ErrorCode::kLimit,
        "not decoded within 1 seconds"},
       {"noise", [] { return test::svg_of_noise(60); }, ErrorCode::kLimit, "not decoded within 1 seconds"},
   };
@@ -275,7 +275,7 @@ TEST(DecoderPool, AStopEndsWhatIsBeingDecoded) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     stop.request_stop();
   });
-  const auto result = decode_image(bytes_of(test::svg_of_nested_groups(24)), options);
+  const auto result = decode_image(bytes_of(test::svg_of_nested_groups(20)), options);
   stopper.join();
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
@@ -322,7 +322,7 @@ TEST(DecoderPool, ADecoderEndsWithItsProgram) {
     (void)!::write(ends[1], &decoder, sizeof decoder);
     DecodeOptions options;
     options.processes = pool->get();
-    (void)decode_image(bytes_of(test::svg_of_nested_groups(24)), options);
+    (void)decode_image(bytes_of(test::svg_of_nested_groups(20)), options);
     ::_exit(1);
   }
   pid_t decoder = 0;
