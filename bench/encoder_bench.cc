@@ -33,6 +33,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 
@@ -44,10 +45,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using dnnl::memory;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);

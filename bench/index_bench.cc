@@ -37,6 +37,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/core/files.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/decoder_pool.h"
@@ -188,10 +189,6 @@ double processor_seconds() {
       seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   }
   return seconds;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 struct Indexed {

@@ -20,6 +20,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "saccade/core/seconds_since.h"
 #include "saccade/index/dot_kernels.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/index/int8_kernels.h"
@@ -32,10 +33,6 @@ namespace {
 
 constexpr int64_t kRows = 1'000'000;
 constexpr int64_t kDim = 512;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Rows of ordinary size: never denormal, never constant. One generator a block, so that filling is quick.
 const Matrix<float>& million_rows(ThreadPool& pool) {

@@ -59,6 +59,16 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const 
   return saccade::load_checkpoint(named.string(), options);
 }
 
+Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
+                                      EncoderChoice& choice, Messages& messages) {
+  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.checkpoint, named));
+  if (!choice.precision && !choice.fastest) choice.precision = collection.settings.precision;
+  SACCADE_TRY(settle_precision(checkpoint, choice, messages));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
+  SACCADE_TRY(check_same_checkpoint(collection, loaded.id));
+  return loaded;
+}
+
 std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages) {
   const auto measured = read_measured_lengths(loaded.id.path, loaded.id.fingerprint);
   if (measured) return longest_measured(*measured);

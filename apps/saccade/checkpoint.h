@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
 #include "saccade/model/effective_length.h"
 #include "saccade/model/encoder.h"
@@ -40,6 +41,11 @@ Status settle_precision(const std::filesystem::path& named, EncoderChoice& choic
 // changed since, or from every byte: where it is what a collection is bound to from then on.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte = false);
+
+// The encoder of a collection, its checkpoint named by `named` where that is no longer where it was; in the collection's own
+// precision where none was given, which `choice` then holds. kMismatch where it is another checkpoint.
+Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
+                                      EncoderChoice& choice, Messages& messages);
 
 // What the checkpoint has been shown to read of a text, the longest of it; a file that says so and cannot be
 // read is worth a warning, not a failure.

@@ -100,13 +100,6 @@ std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
   return text + exclusions_text(dataset);
 }
 
-std::string answer_text(const Evaluation& evaluation) {
-  std::string text;
-  for (const RunDataset& dataset : evaluation.info.datasets)
-    text += dataset_text(dataset, evaluation.metrics);
-  return text;
-}
-
 Result<Evaluation> measure(ComposedArguments& arguments, Session& session, ProgressLine& progress) {
   ThreadPool pool(arguments.eval.encoder.threads);
   arguments.composed.server_files = arguments.server_files;
@@ -127,7 +120,7 @@ Result<int> run(ComposedArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
       [&](const Evaluation& evaluation) {
-        std::string text = answer_text(evaluation);
+        std::string text = text_by_dataset(evaluation, dataset_text);
         if (!arguments.server_files.empty()) {
           text += fmt::format("files for the servers: {}\n", one_line(arguments.server_files));
         }

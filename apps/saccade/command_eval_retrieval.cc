@@ -59,13 +59,6 @@ std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
   return text + exclusions_text(dataset);
 }
 
-std::string answer_text(const Evaluation& evaluation) {
-  std::string text;
-  for (const RunDataset& dataset : evaluation.info.datasets)
-    text += dataset_text(dataset, evaluation.metrics);
-  return text;
-}
-
 Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session, ProgressLine& progress) {
   ThreadPool pool(arguments.eval.encoder.threads);
   if (!arguments.embeddings.empty() || !arguments.scores.empty()) {
@@ -88,7 +81,7 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
 Result<int> run(const RetrievalArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
-      answer_text);
+      [](const Evaluation& evaluation) { return text_by_dataset(evaluation, dataset_text); });
 }
 
 }  // namespace

@@ -88,13 +88,6 @@ std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
   return text + exclusions_text(dataset);
 }
 
-std::string answer_text(const Evaluation& evaluation) {
-  std::string text;
-  for (const RunDataset& dataset : evaluation.info.datasets)
-    text += dataset_text(dataset, evaluation.metrics);
-  return text;
-}
-
 Result<Evaluation> measure(const VisualnessArguments& arguments, Session& session, ProgressLine& progress) {
   VisualnessOptions visualness = arguments.options;
   SACCADE_ASSIGN(visualness.null_picture, parse_null_picture(arguments.null_picture));
@@ -110,7 +103,7 @@ Result<Evaluation> measure(const VisualnessArguments& arguments, Session& sessio
 Result<int> run(const VisualnessArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
-      answer_text);
+      [](const Evaluation& evaluation) { return text_by_dataset(evaluation, dataset_text); });
 }
 
 }  // namespace

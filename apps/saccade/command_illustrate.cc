@@ -29,6 +29,7 @@
 #include "checkpoint.h"
 #include "choice.h"
 #include "command.h"
+#include "likelihoods.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -465,25 +466,6 @@ Result<Page> read_page(const IllustrateArguments& arguments, const std::stop_tok
   return page;
 }
 
-Result<LoadedEncoder> load_own(IllustrateArguments& arguments, const Collection& collection,
-                               Session& session) {
-  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info().checkpoint, arguments.checkpoint));
-  EncoderChoice choice = arguments.encoder;
-  if (!choice.precision && !choice.fastest) choice.precision = collection.info().settings.precision;
-  SACCADE_TRY(settle_precision(checkpoint, choice, session.messages));
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
-  SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
-  warn_of_separate_spaces(loaded, session.messages);
-  if (!collection.has_late_rows()) {
-    if (auto background = read_background(collection)) {
-      arguments.choosing.background = std::make_shared<const Background>(*std::move(background));
-    } else if (background.error().code != ErrorCode::kNotFound) {
-      session.messages.warning(background.error().message + "; the next `saccade index` measures it anew");
-    }
-  }
-  return loaded;
-}
-
 Result<int> run(IllustrateArguments& arguments, Session& session) {
   SACCADE_TRY(check_output(arguments));
   SACCADE_ASSIGN(const std::optional<PageFormat> format, settle_format(arguments));
@@ -492,7 +474,11 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
   if (format) SACCADE_TRY(check_page_format(page.document.format, *format));
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_own(arguments, collection, session));
+  EncoderChoice choice = arguments.encoder;  // --visualness has one of its own
+  SACCADE_ASSIGN(const LoadedEncoder loaded,
+                 load_encoder_of(collection.info(), arguments.checkpoint, choice, session.messages));
+  warn_of_separate_spaces(loaded, session.messages);
+  options.background = background_of(collection, session);
   ThreadPool pool(arguments.encoder.threads);
   Judge judge;
   {

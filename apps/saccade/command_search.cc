@@ -129,13 +129,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
 
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
-  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.info().checkpoint, arguments.checkpoint));
-  if (!arguments.encoder.precision && !arguments.encoder.fastest) {
-    arguments.encoder.precision = collection.info().settings.precision;
-  }
-  SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
-  SACCADE_TRY(check_same_checkpoint(collection.info(), loaded.id));
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_encoder_of(collection.info(), arguments.checkpoint,
+                                                             arguments.encoder, session.messages));
   query.measured_length = measured_length_of(loaded, session.messages);
   query.background = background_of(collection, session);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);

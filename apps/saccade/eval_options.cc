@@ -128,6 +128,13 @@ Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
   return evaluation.some_unreadable ? kSomeFailed : kDone;
 }
 
+std::string text_by_dataset(const Evaluation& evaluation,
+                            const std::function<std::string(const RunDataset&, const Json&)>& text) {
+  std::string all;
+  for (const RunDataset& dataset : evaluation.info.datasets) all += text(dataset, evaluation.metrics);
+  return all;
+}
+
 Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
                            const std::function<Result<Evaluation>(ProgressLine&)>& measure,
                            const std::function<std::string(const Evaluation&)>& text) {

@@ -45,6 +45,10 @@ Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Sessi
 Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
                    const std::function<std::string(const Evaluation&)>& text);
 
+// Of each dataset measured, one after the other; `text` of one is given the run's metrics.
+std::string text_by_dataset(const Evaluation& evaluation,
+                            const std::function<std::string(const RunDataset&, const Json&)>& text);
+
 // The whole of a command that evaluates: `measure` under a line of progress, then answer().
 Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
                            const std::function<Result<Evaluation>(ProgressLine&)>& measure,

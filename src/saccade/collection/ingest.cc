@@ -16,16 +16,13 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/collection/walk.h"
 #include "saccade/core/files.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/model/precision.h"
 
 namespace saccade {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Error no_such_input() {
   return {ErrorCode::kNotFound, "no such file or folder"};

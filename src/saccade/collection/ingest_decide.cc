@@ -5,6 +5,7 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/collection/store.h"
 #include "saccade/core/rows.h"
+#include "saccade/core/seconds_since.h"
 
 namespace saccade {
 namespace {
@@ -14,10 +15,6 @@ using Clock = std::chrono::steady_clock;
 // Late rows kept in memory before a transaction is written. Copies of a picture within one share no memory,
 // so that thousands of them may take more, at 512 items a transaction at most.
 constexpr int64_t kPendingBytes = int64_t{64} << 20;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Item item_of(const PreparedFile& file) {
   Item item;

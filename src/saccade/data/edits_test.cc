@@ -9,40 +9,17 @@
 #include "saccade/data/audit.h"
 #include "saccade/data/dataset.h"
 #include "saccade/data/dataset_json.h"
-#include "saccade/data/manifest.h"
+#include "saccade/data/test_read.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
 namespace {
 
+using test::error_of;
+using test::read;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-// Reads it; converts it to a manifest and back, which must change nothing.
-Dataset read(const test::TestFolder& folder, const std::string& name, const std::string& keys = "") {
-  const auto source = parse_dataset_source((folder.path() / name).string() + keys);
-  auto dataset = read_dataset(*source);
-  EXPECT_TRUE(dataset) << dataset.error().message;
-  if (!dataset) return {};
-  const auto manifest = format_manifest(*dataset, folder.path());
-  EXPECT_TRUE(manifest) << manifest.error().message;
-  const auto again = read_dataset(folder.write("converted.jsonl", *manifest));
-  EXPECT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->edits, dataset->edits);
-  EXPECT_EQ(again->gallery, dataset->gallery);
-  EXPECT_EQ(again->hash, dataset->hash);
-  EXPECT_EQ(again->layout, "manifest");
-  std::filesystem::remove(folder.path() / "converted.jsonl");
-  return *std::move(dataset);
-}
-
-std::string error_of(const test::TestFolder& folder, const std::string& name, const std::string& keys = "") {
-  const auto source = parse_dataset_source((folder.path() / name).string() + keys);
-  const auto dataset = read_dataset(*source);
-  EXPECT_FALSE(dataset);
-  return dataset ? "" : dataset.error().message;
-}
 
 std::vector<std::string> ids(const Dataset& dataset) {
   std::vector<std::string> all;

@@ -5,38 +5,16 @@
 #include "saccade/core/test_clock.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/data/dataset.h"
-#include "saccade/data/manifest.h"
+#include "saccade/data/test_read.h"
 #include "saccade/data/test_tar.h"
 
 namespace saccade {
 namespace {
 
+using test::error_of;
+using test::read;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Reads folder/name#keys; converts it to a manifest and back, which must change nothing.
-Dataset read(const test::TestFolder& folder, const std::string& name, const std::string& keys = "") {
-  const auto source = parse_dataset_source((folder.path() / name).string() + keys);
-  auto dataset = read_dataset(*source);
-  EXPECT_TRUE(dataset) << dataset.error().message;
-  if (!dataset) return {};
-  const auto manifest = format_manifest(*dataset, folder.path());
-  EXPECT_TRUE(manifest) << manifest.error().message;
-  const auto again = read_dataset(folder.write("converted.jsonl", *manifest));
-  EXPECT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->items, dataset->items);
-  EXPECT_EQ(again->compositions, dataset->compositions);
-  EXPECT_EQ(again->hash, dataset->hash);
-  std::filesystem::remove(folder.path() / "converted.jsonl");
-  return *std::move(dataset);
-}
-
-std::string error_of(const test::TestFolder& folder, const std::string& name, const std::string& keys = "") {
-  const auto source = parse_dataset_source((folder.path() / name).string() + keys);
-  const auto dataset = read_dataset(*source);
-  EXPECT_FALSE(dataset);
-  return dataset ? "" : dataset.error().message;
-}
 
 // "id path-from-folder split: captions", an item.
 std::string shown(const test::TestFolder& folder, const DatasetItem& item) {

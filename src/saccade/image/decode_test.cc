@@ -541,7 +541,7 @@ TEST(Decode, PicturesWithinSvg) {
   // Too many pixels: one, or all together.
   EXPECT_EQ(error_of(test::svg_with_picture("image/png", test::flat_png(20'000, 20'000))).code,
             ErrorCode::kLimit);
-  const std::string address = "data:image/png;base64," + test::base64(test::flat_png(90, 90));
+  const std::string address = "data:image/png;base64," + encode_base64(test::flat_png(90, 90));
   const std::string both = test::svg("<image href='" + address + "'/><image href='" + address + "'/>");
   options.max_pixels = 2 * 8100;
   EXPECT_TRUE(decode(both, options));

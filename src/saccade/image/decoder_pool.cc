@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/spawn_settings.h"
 #include "saccade/image/decode_here.h"
 #include "saccade/image/decoder_messages.h"
@@ -79,10 +80,6 @@ Status mapped_first(SharedBytes& bytes) {
   SACCADE_ASSIGN(const std::byte* mapped, bytes.map(kFirst, true));
   (void)mapped;
   return {};
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 std::string gibibytes(int64_t bytes) {

@@ -18,6 +18,7 @@
 #include <vips/vips.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/decoder_messages.h"
@@ -39,10 +40,6 @@ std::unique_ptr<DecoderPool> start_pool(int64_t memory_bytes = int64_t{2} << 30)
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 Image gradient(int width, int height, int channels) {

@@ -9,6 +9,8 @@
 #include <vector>
 #include <zlib.h>
 
+#include "saccade/core/base64.h"
+
 namespace saccade::test {
 
 inline std::string little_endian(uint64_t value, int bytes) {
@@ -93,21 +95,6 @@ inline std::string flat_png(uint32_t width, uint32_t height) {
          chunk("IDAT", deflated(rows, 15)) + chunk("IEND", "");
 }
 
-inline std::string base64(std::string_view bytes) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const auto byte = [&](size_t at) {
-      return at < bytes.size() ? uint32_t{static_cast<unsigned char>(bytes[at])} : 0U;
-    };
-    const uint32_t all = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
-    for (size_t c = 0; c < 4; ++c) {
-      text.push_back(i + c > bytes.size() ? '=' : kLetters[all >> (18 - 6 * c) & 63U]);
-    }
-  }
-  return text;
-}
-
 inline std::string svg(std::string_view content, std::string_view attributes = "width='64' height='64'") {
   return "<svg xmlns='http://www.w3.org/2000/svg' xmlns:xlink='http://www.w3.org/1999/xlink' " +
          std::string(attributes) + ">" + std::string(content) + "</svg>";
@@ -115,7 +102,7 @@ inline std::string svg(std::string_view content, std::string_view attributes = "
 
 inline std::string svg_with_picture(std::string_view kind, std::string_view picture) {
   return svg("<image width='64' height='64' xlink:href='data:" + std::string(kind) + ";base64," +
-             base64(picture) + "'/>");
+             encode_base64(picture) + "'/>");
 }
 
 // An entity of 100 kB that is named 20,000 times: 2 GB of text.

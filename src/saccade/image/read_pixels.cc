@@ -6,14 +6,12 @@
 #include <mutex>
 #include <new>
 
+#include "saccade/core/seconds_since.h"
+
 namespace saccade {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // A number of units that many threads share. First come, first served: a large request is not
 // starved by small ones.

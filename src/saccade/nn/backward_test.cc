@@ -20,6 +20,7 @@ namespace {
 using test::max_difference;
 using test::random_tensor;
 using test::RandomParameters;
+using test::slow_activation;
 
 using Doubles = std::vector<double>;
 
@@ -76,30 +77,13 @@ TEST(Backward, LayerNormAsFiniteDifferences) {
 }
 
 TEST(Backward, ActivationsAsFiniteDifferences) {
-  const auto plain = [](double x, Activation activation) {
-    switch (activation) {
-      case Activation::kGelu:
-        return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-      case Activation::kQuickGelu:
-        return x / (1 + std::exp(-1.702 * x));
-      case Activation::kGeluTanh:
-        return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-      case Activation::kRelu:
-        return std::max(x, 0.0);
-      case Activation::kSilu:
-        return x / (1 + std::exp(-x));
-      case Activation::kNone:
-        break;
-    }
-    return x;
-  };
   const Tensor x = random_tensor({4, 9}, 5, 3);
   const Tensor change = random_tensor({4, 9}, 6);
   for (const Activation activation : {Activation::kNone, Activation::kGelu, Activation::kQuickGelu,
                                       Activation::kGeluTanh, Activation::kRelu, Activation::kSilu}) {
     const auto apply = [&](const Doubles& at) {
       Doubles out;
-      for (const double value : at) out.push_back(plain(value, activation));
+      for (const double value : at) out.push_back(slow_activation(value, activation));
       return out;
     };
     const Tensor expected = slow_gradient(x, [&](const Doubles& at) { return weighted(apply(at), change); });

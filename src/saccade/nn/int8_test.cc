@@ -21,6 +21,7 @@ namespace {
 using test::max_difference;
 using test::norm_of;
 using test::random_tensor;
+using test::slow_activation;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -139,24 +140,6 @@ TEST(Int8Kernels, RowsAtTheEndsOfFloat32) {
       EXPECT_EQ(quantize(kernel, Tensor::zeros({1, width})).rows[0].scale, 0);
     }
   }
-}
-
-double slow_activation(double x, Activation activation) {
-  switch (activation) {
-    case Activation::kGelu:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::kQuickGelu:
-      return x / (1 + std::exp(-1.702 * x));
-    case Activation::kGeluTanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-    case Activation::kRelu:
-      return std::max(x, 0.0);
-    case Activation::kSilu:
-      return x / (1 + std::exp(-x));
-    case Activation::kNone:
-      break;
-  }
-  return x;
 }
 
 constexpr Activation kActivations[] = {Activation::kNone,     Activation::kGelu, Activation::kQuickGelu,

@@ -21,18 +21,7 @@ namespace {
 using test::max_difference;
 using test::random_tensor;
 using test::RandomParameters;
-
-double slow_activation(double x, Activation activation) {
-  if (activation == Activation::kGelu) return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-  if (activation == Activation::kQuickGelu) return x / (1 + std::exp(-1.702 * x));
-  // Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2: the approximation by tanh.
-  if (activation == Activation::kGeluTanh) {
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-  }
-  if (activation == Activation::kRelu) return std::max(x, 0.0);
-  if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
-  return x;
-}
+using test::slow_activation;
 
 // In float32, summed in double.
 Tensor slow_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/nn/activation.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/tensor.h"
 
@@ -20,6 +21,27 @@ inline nn::Tensor random_tensor(const nn::Shape& shape, uint32_t seed, float sca
   nn::Tensor tensor = nn::Tensor::empty(shape);
   for (float& value : tensor.floats()) value = scale * normal(random);
   return tensor;
+}
+
+// What a layer's activation is, as written down.
+inline double slow_activation(double x, nn::Activation activation) {
+  using nn::Activation;
+  switch (activation) {
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kQuickGelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::kGeluTanh:
+      // Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2: the approximation by tanh.
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kNone:
+      break;
+  }
+  return x;
 }
 
 // Fresh parameters that are kept for an oracle to read. What starts from one value is spread a little, so that

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/base64.h"
 #include "saccade/core/hash.h"
 
 namespace saccade {
@@ -96,28 +97,8 @@ std::string file_url(std::string_view path) {
   return result;
 }
 
-namespace {
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result;
-  result.reserve(result.size() + (bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;  // three bytes, zeros where there are fewer
-    for (size_t j = 0; j < 3; ++j) {
-      group = group << 8U | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      result += i + j <= bytes.size() ? kDigits[group >> (18U - 6U * static_cast<uint32_t>(j)) & 63U] : '=';
-    }
-  }
-  return result;
-}
-
-}  // namespace
-
 std::string data_url(std::string_view media_type, std::string_view bytes) {
-  return fmt::format("data:{};base64,{}", media_type, base64(bytes));
+  return fmt::format("data:{};base64,{}", media_type, encode_base64(bytes));
 }
 
 std::string script_json(const Json& json) {
@@ -150,7 +131,7 @@ std::string script_hash(std::string_view script) {
   for (size_t i = 0; i + 1 < hex.size(); i += 2) {
     bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
   }
-  return "sha256-" + base64(bytes);
+  return "sha256-" + encode_base64(bytes);
 }
 
 }  // namespace saccade

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/base64.h"
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
@@ -130,21 +131,6 @@ TEST(TextCleanups, OneTextThreeWays) {
   }
 }
 
-std::string base64(const std::string& bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      bits = bits << 8 | (i + j < bytes.size() ? static_cast<uint8_t>(bytes[i + j]) : 0U);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      out += i + j > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * j) & 63];
-    }
-  }
-  return out;
-}
-
 // The unigram model as transformers writes it to tokenizer.json (convert_slow_tokenizer.py, T5Converter).
 Json unigram_json() {
   const SentencePieceModel model = parse_sentencepiece_model(bytes_of("sentencepiece/unigram.model")).value();
@@ -161,7 +147,7 @@ Json unigram_json() {
       {"normalizer",
        {{"type", "Sequence"},
         {"normalizers",
-         {{{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.charsmap)}},
+         {{{"type", "Precompiled"}, {"precompiled_charsmap", encode_base64(model.charsmap)}},
           {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}},
           {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "\u2581"}}}}}},
       {"pre_tokenizer",
