@@ -12,6 +12,7 @@
 
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/small_picture.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/words.h"
 #include "saccade/model/precision.h"
 #include "saccade/search/fusion.h"
@@ -22,10 +23,6 @@ namespace saccade::serve {
 namespace {
 
 using Parts = std::vector<std::string>;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 template <typename T>
 Result<T> number_of(std::string_view name, std::string_view text) {

@@ -16,6 +16,8 @@
 
 #include <fmt/chrono.h>
 
+#include "saccade/core/seconds_since.h"
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -57,10 +59,6 @@ constexpr int64_t kLingerBytes = int64_t{4} << 20;
 
 Clock::duration duration(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 struct Connection {

@@ -4,14 +4,11 @@
 #include <chrono>
 #include <utility>
 
+#include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
 
 namespace saccade::serve {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Rows of the inputs `which`, put where these stand in `result`.
 void put(const Matrix<float>& rows, const std::vector<int64_t>& which, Matrix<float>& result) {

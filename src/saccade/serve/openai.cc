@@ -10,8 +10,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
+#include "saccade/core/base64.h"
 #include "saccade/serve/inputs.h"
 #include "saccade/serve/service.h"
 
@@ -21,15 +21,6 @@ namespace {
 constexpr std::array<std::string_view, 10> kFields = {
     "model",    "input",      "encoding_format", "dimensions", "user",
     "modality", "input_type", "truncate",        "normalized", "embedding_type"};
-
-std::string base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int size =
-      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(size));
-  return text;
-}
 
 // One of a list: a text, Jina's object, or a content part.
 Result<Input> item_of(const Json& item, bool pictures) {
@@ -125,7 +116,7 @@ Result<HttpResponse> embeddings(const Context& context, const HttpRequest& reque
     const auto row = encoded.rows.row(i);
     Json embedding;
     if (format == "base64") {
-      embedding = base64({reinterpret_cast<const char*>(row.data()), row.size_bytes()});
+      embedding = encode_base64({reinterpret_cast<const char*>(row.data()), row.size_bytes()});
     } else {
       embedding = Json::array();
       for (const float value : row) embedding.push_back(value);

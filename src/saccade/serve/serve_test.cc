@@ -8,9 +8,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
 
 #include "saccade/collection/test_support.h"
+#include "saccade/core/base64.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/search/search.h"
@@ -23,15 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-std::string base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int size =
-      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(size));
-  return text;
-}
 
 // A collection of six pictures made with the starter, served.
 class Serving : public testing::Test {
@@ -91,7 +82,7 @@ class Serving : public testing::Test {
     return "";
   }
   [[nodiscard]] std::string data_address(int seed) const {
-    return "data:image/png;base64," + base64(test::png(seed));
+    return "data:image/png;base64," + encode_base64(test::png(seed));
   }
 
   test::TestFolder temporary_;
@@ -205,6 +196,15 @@ TEST_F(Serving, FollowsACollectionThatGrows) {
   EXPECT_EQ(json_of(get("/api/collections/my pictures"))["items"], 7);
 }
 
+TEST_F(Serving, ACollectionOfAnotherCheckpointInItsPlaceIsNotTaken) {
+  fs::remove_all(folder_);
+  ASSERT_TRUE(CollectionWriter::create(folder_, test::fake_checkpoint()));
+  const Status followed = served_->collections().front()->follow();
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, ErrorCode::kMismatch);
+  EXPECT_EQ(served_->collections().front()->now()->collection.item_count(), 6);
+}
+
 TEST_F(Serving, BadRequestsAreOneSentence) {
   const auto refused = [](const HttpResponse& response, int status, const char* words) {
     EXPECT_EQ(response.status, status) << response.body;
@@ -289,10 +289,10 @@ TEST_F(Serving, EmbedsAsOpenAisClientsAsk) {
 
 TEST_F(Serving, EmbedsPicturesInTheFormsThatClientsSend) {
   const std::string address = data_address(2);
-  const Json jina = json_of(
-      post("/v1/embeddings",
-           Json{{"model", "starter"}, {"input", {{{"image", base64(test::png(2))}}, {{"text", "a bell"}}}}}
-               .dump()));
+  const Json jina = json_of(post(
+      "/v1/embeddings",
+      Json{{"model", "starter"}, {"input", {{{"image", encode_base64(test::png(2))}}, {{"text", "a bell"}}}}}
+          .dump()));
   const Json nim = json_of(post("/v1/embeddings", Json{{"model", "starter"},
                                                        {"input", {address}},
                                                        {"modality", {"image"}},

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/model/fingerprint.h"
 #include "saccade/model/precision.h"
 
 namespace saccade::serve {
@@ -40,11 +41,11 @@ Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string nam
                                                                  const std::filesystem::path& folder) {
   std::unique_ptr<ServedCollection> served(new ServedCollection(std::move(name), folder));
   served->state_ = state_of(folder);
-  SACCADE_TRY(served->read());
+  SACCADE_ASSIGN(served->snapshot_, served->read());
   return served;
 }
 
-Status ServedCollection::read() {
+Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
   SACCADE_ASSIGN(Collection collection, Collection::open(folder_));
   std::shared_ptr<const Background> background;
   if (!collection.has_late_rows()) {
@@ -52,10 +53,7 @@ Status ServedCollection::read() {
     if (auto read = read_background(collection))
       background = std::make_shared<const Background>(*std::move(read));
   }
-  auto snapshot = std::make_shared<const Snapshot>(Snapshot{std::move(collection), std::move(background)});
-  const std::lock_guard lock(mutex_);
-  snapshot_ = std::move(snapshot);
-  return {};
+  return std::make_shared<const Snapshot>(Snapshot{std::move(collection), std::move(background)});
 }
 
 std::shared_ptr<const Snapshot> ServedCollection::now() const {
@@ -66,24 +64,28 @@ std::shared_ptr<const Snapshot> ServedCollection::now() const {
 Status ServedCollection::follow() {
   const std::string state = state_of(folder_);
   if (state == state_) return {};
-  SACCADE_TRY(read());
-  if (const Status same = check_same_checkpoint(now()->collection.info(), model->id); !same) return same;
+  SACCADE_ASSIGN(std::shared_ptr<const Snapshot> snapshot, read());
+  SACCADE_TRY(check_same_checkpoint(snapshot->collection.info(), model->id));
+  {
+    const std::lock_guard lock(mutex_);
+    snapshot_ = std::move(snapshot);
+  }
   state_ = state;
   return {};
 }
 
 Result<ServedModel*> Served::load(const std::filesystem::path& checkpoint, const EncoderOptions& options,
                                   const BatchLimits& batches) {
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
-  const Precision precision = loaded.encoder->info().precision;
+  SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   for (const auto& model : models_) {
-    if (model->id.fingerprint == loaded.id.fingerprint && model->encoder->info().precision == precision) {
+    if (model->id.fingerprint == fingerprint && model->encoder->info().precision == options.precision) {
       return model.get();
     }
   }
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
   auto model = std::make_unique<ServedModel>();
   model->name = loaded.id.name;
-  if (this->model(model->name)) model->name += fmt::format("@{}", word_of(precision));
+  if (this->model(model->name)) model->name += fmt::format("@{}", word_of(options.precision));
   if (const auto measured = read_measured_lengths(loaded.id.path, loaded.id.fingerprint)) {
     model->measured_length = longest_measured(*measured);
   }

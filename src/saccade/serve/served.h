@@ -52,7 +52,7 @@ class ServedCollection {
  private:
   ServedCollection(std::string name, std::filesystem::path folder)
       : name_(std::move(name)), folder_(std::move(folder)) {}
-  Status read();
+  [[nodiscard]] Result<std::shared_ptr<const Snapshot>> read() const;
 
   const std::string name_;
   const std::filesystem::path folder_;
