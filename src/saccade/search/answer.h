@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,8 @@ struct Matching {
   bool more = false;  // the last picture looked at passes too: below it there may be others
 };
 
+struct Composition;  // composition.h
+
 struct Answer {
   Query query;
   std::optional<TokenCount> tokens;
@@ -92,6 +95,7 @@ struct Answer {
   std::optional<int64_t> rescored;
   std::optional<Reranking> reranking;
   std::optional<Matching> matching;
+  std::shared_ptr<const Composition> composition = {};  // how a composer made the query; nullptr: none did
 };
 
 // What the answer says of its hits' likelihood, in a line for people; "" where nothing was measured.

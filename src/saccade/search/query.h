@@ -19,6 +19,7 @@
 namespace saccade {
 
 struct Background;  // background.h
+class Composer;     // model/composer.h
 
 // Rows at least this close are shown as one picture. Measured with the starter on 1,211 icons, emoji and
 // drawings of 80 x 80 pixels, every hundredth it was trained on: 99.8% stay above it when scaled to 90% and
@@ -60,6 +61,8 @@ struct Fusion {
   float text_weight = 1;
   float image_weight = 1;
   std::string was = {};  // of kDirection: what the picture shows now, in words; empty: kAnyPicture
+  // A trained composer that makes the row instead: method and weights are not looked at then. nullptr: none.
+  std::shared_ptr<Composer> composer = {};
 };
 
 inline constexpr int64_t kCutDepth = 1000;

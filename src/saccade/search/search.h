@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,6 +28,7 @@ struct EncodedQuery {
   int64_t text_rows = 0;          // the first of them
   float text_weight = 1;          // the factor on the text's rows: its share times its weight
   std::vector<int32_t> text_ids;  // the tokens of the text's rows, where each row is one token's
+  std::shared_ptr<const Composition> composition = {};  // how a composer made the row; nullptr: none did
 };
 
 // Encodes all of the query that the collection can use. kUsage for a query with neither text nor picture,
