@@ -137,7 +137,6 @@ class TextClassifier {
 };
 
 class PictureMapper;  // picture_map.h
-class PseudoWords;    // pseudo_words.h
 
 // Thread-safe: calls from several threads are run one after the other.
 class Encoder {
@@ -165,7 +164,6 @@ class Encoder {
   [[nodiscard]] virtual FrozenFeatures* frozen_features() { return nullptr; }
   [[nodiscard]] virtual TextClassifier* text_classifier() { return nullptr; }
   [[nodiscard]] virtual PictureMapper* picture_mapper() { return nullptr; }
-  [[nodiscard]] virtual PseudoWords* pseudo_words() { return nullptr; }
 };
 
 // Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.
