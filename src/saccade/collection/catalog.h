@@ -21,7 +21,6 @@ namespace saccade {
 // The newest versions this program reads and writes.
 inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and the folder's layout; 2 only
                                                         // where rows of late interaction are kept
-inline constexpr int64_t kCatalogSchemaVersion = 1;     // catalog.sqlite, kept in its user_version
 
 // What transparent pictures are laid over before the encoder sees them.
 // Words: "by_contrast" (or "contrast"), "white", "checkpoint".

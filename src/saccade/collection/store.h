@@ -14,6 +14,8 @@
 
 namespace saccade::store {
 
+// The newest version of catalog.sqlite that this program reads and writes, kept in the file's user_version.
+inline constexpr int64_t kCatalogSchemaVersion = 1;
 inline constexpr std::string_view kInfoName = "collection.json";
 inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // "SACC" in the catalog's header (https://www.sqlite.org/fileformat.html, offset 68): another program's

@@ -12,6 +12,7 @@
 #include "saccade/index/likelihood.h"
 #include "saccade/search/explain.h"
 #include "saccade/search/query.h"
+#include "saccade/search/word_answer.h"
 
 namespace saccade {
 
@@ -40,6 +41,8 @@ struct Hit {
   std::vector<TokenMatch> matches;           // with Query::explain: one a row of the text
   std::vector<HitExplanation> explanations;  // after explain_hits: one an encoder
   std::optional<HitLikelihood> likelihood;   // with Query::background, of the encoder's own score
+  std::optional<WordHit> words;        // with Query::word_share, where the picture has words of the query
+  std::optional<int64_t> vector_rank;  // beside it: by the score alone; nothing where it is too low to count
   // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
   struct Retrieval {
     int64_t rank = 0;
@@ -95,6 +98,7 @@ struct Answer {
   std::optional<int64_t> rescored;
   std::optional<Reranking> reranking;
   std::optional<Matching> matching;
+  std::optional<WordSearch> words;                      // with Query::word_share
   std::shared_ptr<const Composition> composition = {};  // how a composer made the query; nullptr: none did
 };
 
@@ -103,6 +107,11 @@ std::string matching_note(const Answer& answer);
 
 // How text and picture became one query, in a line for people; "" where only one of them was given.
 std::string composed_note(const Answer& answer);
+
+// What was understood of a query of several parts, in a line for people; "" where it is one text or one picture.
+std::string understood_note(const Answer& answer);
+// What words had to do with the answer, in a line for people; "" where they changed nothing.
+std::string words_note(const Answer& answer);
 
 // Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
 bool beyond_measured_length(const Answer& answer);

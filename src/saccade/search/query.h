@@ -8,12 +8,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "saccade/core/words.h"
 #include "saccade/image/image.h"
 #include "saccade/model/compose.h"
 #include "saccade/model/effective_length.h"
 #include "saccade/model/long_text.h"
+#include "saccade/search/query_parts.h"
 #include "saccade/text/token_parts.h"
 
 namespace saccade {
@@ -96,6 +98,16 @@ struct Query {
   std::optional<double> cut = {};
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
+
+  // How `text` is to be read (query_language.h): what is wanted first, then what is not. Empty: as one text, as it stands.
+  std::vector<QueryPart> parts = {};
+  // What stood in quotes: word search takes each as words that stand side by side.
+  std::vector<std::string> phrases = {};
+  // Pictures beside `image`, and what that one weighs among them.
+  std::vector<QueryPicture> more_images = {};
+  float image_weight = 1;
+  // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
+  double word_share = 0;
 
   [[nodiscard]] bool has_image() const { return !image.empty() || image_bytes != nullptr; }
 };

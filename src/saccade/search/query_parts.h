@@ -1,0 +1,27 @@
+// The parts of a query that has more than one text or picture, each with its weight (query_language.h reads them).
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace saccade {
+
+// What a text that is not wanted weighs, beside what is wanted of length 1.
+inline constexpr float kUnwantedWeight = -0.5F;
+
+struct QueryPart {
+  std::string text;
+  float weight = 1;        // below 0: what is not wanted
+  std::vector<size_t> at;  // for each byte of `text`, the byte of Query::text that it was
+};
+
+struct QueryPicture {
+  std::filesystem::path image;  // a file, or a name for people where there are bytes
+  std::shared_ptr<const std::string> bytes = {};
+  float weight = 1;
+};
+
+}  // namespace saccade

@@ -1,0 +1,37 @@
+// What words, beside vectors, had to do with an answer (word_search.h fills these in).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace saccade {
+
+// Where a picture has words: a set of these.
+enum WordField : uint8_t { kInCaption = 1, kInName = 2, kInFolders = 4 };
+
+// Why words brought a hit.
+struct WordHit {
+  struct Match {
+    std::string term;    // a word of the query, or words in quotes
+    uint8_t fields = 0;  // WordField
+  };
+  int64_t rank = 0;   // among all pictures that have words of the query, from 1; equal ones share it
+  double weight = 0;  // of what the query's words weigh, the share that the picture has, (0, 1]
+  std::vector<Match> matches;
+};
+
+// Of the answer as a whole.
+struct WordSearch {
+  struct Term {
+    std::string text;
+    int64_t pictures = 0;  // that have it
+    bool common = false;   // so many have it that it tells nothing: it is not looked at
+  };
+  double share = 0;  // of words beside vectors, [0, 1]
+  std::vector<Term> terms;
+  int64_t pictures = 0;  // that the words brought: that have more than half of what the words weigh
+  std::string reason;    // why there was nothing to search; empty where there was
+};
+
+}  // namespace saccade
