@@ -5,6 +5,7 @@
 #include "saccade/collection/int8_file.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
+#include "saccade/collection/word_index.h"
 #include "saccade/core/files.h"
 
 namespace saccade {
@@ -227,6 +228,23 @@ Result<std::vector<uint8_t>> Collection::allowed(const Filter& filter) const {
     if (!row) return mask;
     mask[static_cast<size_t>(statement.integer(0))] = 1;  // in range: checked with the snapshot
   }
+}
+
+Result<WordMatches> Collection::match_words(std::span<const std::string> terms) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(const int64_t version, state_->database.integer("PRAGMA user_version"));
+  if (version < store::kWordsSince) {
+    WordMatches none;
+    none.reason = "the collection has no words to search yet: the next `saccade index` makes them";
+    return none;
+  }
+  return store::match_words(state_->database, terms, state_->snapshot.items, state_->snapshot.meta.rows)
+      .in("words of the catalog");
+}
+
+Result<std::vector<uint8_t>> Collection::word_fields(int64_t id, std::span<const std::string> terms) const {
+  const std::lock_guard lock(state_->mutex);
+  return store::word_fields(state_->database, id, terms).in("words of the catalog");
 }
 
 Result<CollectionSummary> Collection::summary() const {

@@ -306,9 +306,12 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   EXPECT_EQ(open_error(), "opened");
 
   damage("PRAGMA user_version = 9");
-  EXPECT_THAT(open_error(), HasSubstr("catalog: schema version 9, this program reads up to 1"));
+  EXPECT_THAT(open_error(), HasSubstr(fmt::format("catalog: schema version 9, this program reads up to {}",
+                                                  store::kCatalogSchemaVersion)));
   EXPECT_EQ(Collection::open(folder_).error().code, ErrorCode::kUnsupported);
-  damage("PRAGMA user_version = 1; CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM items; END");
+  damage(fmt::format(
+      "PRAGMA user_version = {}; CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM items; END",
+      store::kCatalogSchemaVersion));
   EXPECT_THAT(open_error(), HasSubstr("catalog: \"t\" is not as this schema version has it"));
   damage("DROP TRIGGER t; PRAGMA application_id = 1");
   EXPECT_THAT(open_error(), HasSubstr("a database of another program"));

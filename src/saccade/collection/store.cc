@@ -1,11 +1,13 @@
 #include "saccade/collection/store.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <ctime>
 
 #include <fmt/chrono.h>
 
+#include "saccade/collection/word_index.h"
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/model/precision.h"
@@ -19,6 +21,7 @@ constexpr std::string_view kGridMean = "grid_mean";
 struct SchemaObject {
   std::string_view name;
   std::string_view sql;  // as sqlite_schema keeps it
+  int64_t since = 1;     // the schema's version that brought it
 };
 
 // AUTOINCREMENT: an id that was given once never comes back for another picture.
@@ -35,6 +38,7 @@ constexpr std::array kSchema = {
                  "CREATE TABLE failures (path TEXT PRIMARY KEY, code TEXT NOT NULL, reason TEXT NOT NULL, "
                  "size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, failed_at INTEGER NOT NULL, "
                  "tries INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
+    SchemaObject{"words", kWordIndexSql, kWordsSince},
 };
 
 ErrorCode code_from_name(std::string_view name) {
@@ -118,26 +122,56 @@ Result<CollectionInfo> parse_info(const Json& json) {
   return info;
 }
 
-Status check_schema_objects(Database& database) {
+// A table that FTS5 keeps the index of words in. What it says of its columns is not looked at: SQLite's versions
+// differ there, and with a schema that is not trusted it runs nothing.
+bool is_word_table(std::string_view type, std::string_view name) {
+  return type == "table" && std::ranges::find(kWordIndexTables, name) != std::end(kWordIndexTables);
+}
+
+Status check_schema_objects(Database& database, int64_t version) {
   SACCADE_ASSIGN(
       Statement statement,
-      database.prepare("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"));
+      database.prepare("SELECT name, sql, type FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' "
+                       "ESCAPE '\\'"));
   size_t found = 0;
   for (;;) {
     SACCADE_ASSIGN(const bool row, statement.step());
     if (!row) break;
     const std::string name = statement.text(0);
+    if (version >= kWordsSince && is_word_table(statement.text(2), name)) continue;
     bool known = false;
     for (const SchemaObject& object : kSchema) {
-      known = known || (object.name == name && object.sql == statement.text(1));
+      known = known || (object.since <= version && object.name == name && object.sql == statement.text(1));
     }
     if (!known) return fail(ErrorCode::kBadData, "\"{}\" is not as this schema version has it", name);
     ++found;
   }
-  if (found != kSchema.size()) {
-    return fail(ErrorCode::kBadData, "{} of {} tables and indexes are there", found, kSchema.size());
+  const auto expected = static_cast<size_t>(
+      std::ranges::count_if(kSchema, [&](const SchemaObject& object) { return object.since <= version; }));
+  if (found != expected) {
+    return fail(ErrorCode::kBadData, "{} of {} tables and indexes are there", found, expected);
   }
   return {};
+}
+
+// What a version brought is made, and filled from what was there before.
+Status migrate_to(Database& database, int64_t version) {
+  for (const SchemaObject& object : kSchema) {
+    if (object.since == version) SACCADE_TRY(database.execute(std::string(object.sql)));
+  }
+  if (version == kWordsSince) SACCADE_TRY(fill_word_index(database));
+  return database.execute(fmt::format("PRAGMA user_version = {}", version));
+}
+
+// A catalog of an older version becomes one of the newest, all at once or not at all.
+Status migrate(Database& database) {
+  SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));
+  if (version == kCatalogSchemaVersion) return {};
+  SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
+  for (int64_t next = version + 1; next <= kCatalogSchemaVersion; ++next) {
+    SACCADE_TRY(migrate_to(database, next).in(fmt::format("to schema version {}", next)));
+  }
+  return transaction.commit();
 }
 
 Status check_schema_inner(Database& database, const CollectionInfo& info) {
@@ -149,7 +183,7 @@ Status check_schema_inner(Database& database, const CollectionInfo& info) {
                 kCatalogSchemaVersion);
   }
   if (version < 1) return fail(ErrorCode::kBadData, "schema version {}", version);
-  SACCADE_TRY(check_schema_objects(database));
+  SACCADE_TRY(check_schema_objects(database, version));
   SACCADE_ASSIGN(const std::string fingerprint,
                  database.text("SELECT value FROM meta WHERE key = 'fingerprint'"));
   SACCADE_ASSIGN(const int64_t dim, database.integer("SELECT value FROM meta WHERE key = 'dim'"));
@@ -256,8 +290,10 @@ Result<Database> open_catalog(const std::filesystem::path& folder, const Collect
                               Database::Mode mode) {
   SACCADE_ASSIGN(Database database, Database::open(folder / kCatalogName, mode).in("catalog"));
   SACCADE_TRY(check_schema(database, info));
-  if (mode == Database::Mode::kWrite)
+  if (mode == Database::Mode::kWrite) {
     SACCADE_TRY(database.execute("PRAGMA synchronous = FULL").in("catalog"));
+    SACCADE_TRY(migrate(database).in("catalog"));
+  }
   return database;
 }
 

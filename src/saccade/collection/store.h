@@ -15,7 +15,10 @@
 namespace saccade::store {
 
 // The newest version of catalog.sqlite that this program reads and writes, kept in the file's user_version.
-inline constexpr int64_t kCatalogSchemaVersion = 1;
+// Older ones are read as they are, and become of this version when they are next opened for writing: a step a version
+// (migrate_to), in one transaction.
+inline constexpr int64_t kCatalogSchemaVersion = 2;
+inline constexpr int64_t kWordsSince = 2;  // words of captions, names and folders (word_index.h)
 inline constexpr std::string_view kInfoName = "collection.json";
 inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // "SACC" in the catalog's header (https://www.sqlite.org/fileformat.html, offset 68): another program's
@@ -46,7 +49,7 @@ Status check_schema(Database& database, const CollectionInfo& info);
 Result<Meta> read_meta(Database& database);
 Status write_meta(Database& database, const Meta& meta);
 
-// Opens catalog.sqlite and checks it.
+// Opens catalog.sqlite and checks it; for writing, it is brought to the newest version.
 Result<Database> open_catalog(const std::filesystem::path& folder, const CollectionInfo& info,
                               Database::Mode mode);
 

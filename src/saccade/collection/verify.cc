@@ -14,6 +14,7 @@
 #include "saccade/collection/int8_file.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
+#include "saccade/collection/word_index.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
@@ -37,6 +38,7 @@ class Verifier {
     SACCADE_TRY(check_pages(database));
     SACCADE_TRY(check_rows(database, meta, info.checkpoint.dim));
     SACCADE_TRY(check_int8(meta, info.checkpoint.dim));
+    SACCADE_TRY(check_words(database));
     if (options_.deep) SACCADE_TRY(check_files(database));
     return std::move(report_);
   }
@@ -202,6 +204,24 @@ class Verifier {
           true);
     }
     return {};
+  }
+
+  // That the words which can be searched are those of the items.
+  Status check_words(Database& database) {
+    SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));
+    if (version < store::kWordsSince) return {};
+    const auto faults = store::word_faults(database);
+    if (!faults) {
+      problem("words", faults.error().message, true);
+    } else if (faults->count > 0) {
+      problem(
+          "words",
+          fmt::format("of {} items, the first of them {}, other words are searched than they have: `saccade "
+                      "collection compact` makes them anew",
+                      faults->count, faults->first),
+          true);
+    }
+    return stopped();
   }
 
   void check_file(const Item& item) {

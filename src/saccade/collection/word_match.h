@@ -24,7 +24,7 @@ struct WordMatch {
 struct WordMatches {
   std::vector<WordTerm> terms;
   double weight = 0;             // of all terms
-  std::vector<WordMatch> found;  // pictures that have a term that is not common, by falling weight, then id
+  std::vector<WordMatch> found;  // pictures that have a term that is not common, by row
   std::string reason;            // why the collection has no words to search; empty where it has
 };
 

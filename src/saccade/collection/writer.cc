@@ -11,6 +11,7 @@
 #include "saccade/collection/int8_file.h"
 #include "saccade/collection/late_file.h"
 #include "saccade/collection/store.h"
+#include "saccade/collection/word_index.h"
 #include "saccade/core/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/temporary_files.h"
@@ -148,7 +149,7 @@ struct CollectionWriter::State {
   Status append_late(const CollectionChange& change);
   [[nodiscard]] Status check_put(const CollectionChange::Put& put) const;
   Status change_catalog(const CollectionChange& change);
-  Status insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace);
+  Result<int64_t> insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace);
   Status forget(Statement& statement, std::string_view path);
   Status commit(const CollectionChange& change);
   Status update_int8(const ProgressCallback& progress, const std::stop_token& stop);
@@ -156,6 +157,7 @@ struct CollectionWriter::State {
                          const ProgressCallback& progress, const std::stop_token& stop) const;
   Status compact_late(std::span<const std::pair<int64_t, int64_t>> items, int64_t generation,
                       const ProgressCallback& progress, const std::stop_token& stop) const;
+  Status mend_words();
   Result<std::vector<int64_t>> ids_where(const Filter& filter);
   Result<int64_t> remove_where(const Filter& filter);
 };
@@ -298,15 +300,16 @@ Status CollectionWriter::State::forget(Statement& statement, std::string_view pa
   return statement.bind(path).run();
 }
 
-Status CollectionWriter::State::insert(const CollectionChange::Put& put, int64_t row, Statement& add,
-                                       Statement& replace) {
+// The item's id.
+Result<int64_t> CollectionWriter::State::insert(const CollectionChange::Put& put, int64_t row, Statement& add,
+                                                Statement& replace) {
   Statement& statement = put.item.id == 0 ? add : replace;
   store::bind_fields(statement, put.item);
   statement.bind(row);
   if (put.item.id != 0) statement.bind(put.item.id);
   SACCADE_TRY(statement.run().in(put.item.path));
   if (database.changes() != 1) return fail(ErrorCode::kUsage, "{}: no item {}", put.item.path, put.item.id);
-  return {};
+  return put.item.id == 0 ? database.last_id() : put.item.id;
 }
 
 Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
@@ -326,16 +329,22 @@ Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
       database.prepare("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT (path) DO UPDATE SET "
                        "code = excluded.code, reason = excluded.reason, size = excluded.size, "
                        "mtime_ns = excluded.mtime_ns, failed_at = excluded.failed_at, tries = tries + 1"));
-  for (const int64_t id : change.removals) SACCADE_TRY(remove.bind(id).run());
+  SACCADE_ASSIGN(store::WordWriter words, store::WordWriter::make(database));
+  for (const int64_t id : change.removals) {
+    SACCADE_TRY(remove.bind(id).run());
+    SACCADE_TRY(words.remove(id));
+  }
   for (const Item& item : change.updates) {
     store::bind_fields(update, item);
     SACCADE_TRY(update.bind(item.id).run().in(item.path));
     if (database.changes() != 1) return fail(ErrorCode::kUsage, "{}: no item {}", item.path, item.id);
+    SACCADE_TRY(words.put(item.id, item.path, item.caption));
     SACCADE_TRY(forget(forget_failure, item.path));
   }
   int64_t row = meta.rows;
   for (const auto& put : change.puts) {
-    SACCADE_TRY(insert(put, row++, add, replace));
+    SACCADE_ASSIGN(const int64_t id, insert(put, row++, add, replace));
+    SACCADE_TRY(words.put(id, put.item.path, put.item.caption));
     SACCADE_TRY(forget(forget_failure, put.item.path));
   }
   for (const Failure& failure : change.failures) {
@@ -558,11 +567,21 @@ Status CollectionWriter::State::compact_late(std::span<const std::pair<int64_t, 
   });
 }
 
+// Makes the index of words anew where it is not what the items say.
+Status CollectionWriter::State::mend_words() {
+  const auto faults = store::word_faults(database);
+  if (faults && faults->count == 0) return {};
+  SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
+  SACCADE_TRY(store::fill_word_index(database));
+  return transaction.commit();
+}
+
 Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std::stop_token stop) {
   const std::lock_guard lock(state_->mutex);
   State& state = *state_;
   const auto compacted = [&]() -> Result<int64_t> {
     SACCADE_TRY(state.usable());
+    SACCADE_TRY(state.mend_words());
     std::vector<std::pair<int64_t, int64_t>> items;  // (row, id), by row
     SACCADE_ASSIGN(Statement select, state.database.prepare("SELECT row, id FROM items ORDER BY row"));
     for (;;) {

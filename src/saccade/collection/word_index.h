@@ -1,0 +1,67 @@
+// The catalog's full-text index: the words of each item's caption, file name and folders, in SQLite's FTS5, changed in the
+// transaction that changes the item. Not for use outside this module.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/collection/sqlite.h"
+#include "saccade/collection/word_match.h"
+#include "saccade/core/error.h"
+
+namespace saccade::store {
+
+// The statement that makes it, as sqlite_schema keeps it.
+inline constexpr std::string_view kWordIndexSql =
+    "CREATE VIRTUAL TABLE words USING fts5(caption, name, folders, "
+    "tokenize = 'porter unicode61 remove_diacritics 2')";
+// The tables that FTS5 keeps it in; their own statements are SQLite's business, and differ between its versions.
+inline constexpr std::string_view kWordIndexTables[] = {"words_data", "words_idx", "words_content",
+                                                        "words_docsize", "words_config"};
+
+// Terms behind these are not looked at.
+inline constexpr size_t kMostTerms = 64;
+// A term that more than a quarter of the items have, and more than so many, tells nothing.
+inline constexpr int64_t kFewestCommon = 32;
+
+// What the index holds of an item. Words are Unicode's (text/words.h), one space between them, so that scripts that are
+// written without spaces have words too.
+struct WordText {
+  std::string caption;
+  std::string name;     // of the file, without its ending
+  std::string folders;  // of the path
+};
+Result<WordText> word_text(std::string_view path, std::string_view caption);
+
+// Keeps the index in step; lives within a transaction.
+class WordWriter {
+ public:
+  static Result<WordWriter> make(Database& database);
+  Status put(int64_t id, std::string_view path, std::string_view caption);
+  Status remove(int64_t id);
+
+ private:
+  WordWriter(Statement add, Statement remove) : add_(std::move(add)), remove_(std::move(remove)) {}
+  Statement add_;
+  Statement remove_;
+};
+
+// Makes the index of all items anew.
+Status fill_word_index(Database& database);
+
+// Where the index is not what the items say: how many items, and the first of them.
+struct WordFaults {
+  int64_t count = 0;
+  int64_t first = 0;
+};
+Result<WordFaults> word_faults(Database& database);
+
+// As Collection::match_words and word_fields.
+Result<WordMatches> match_words(Database& database, std::span<const std::string> terms, int64_t items,
+                                int64_t rows);
+Result<std::vector<uint8_t>> word_fields(Database& database, int64_t id, std::span<const std::string> terms);
+
+}  // namespace saccade::store
