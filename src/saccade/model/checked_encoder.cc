@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "saccade/model/picture_map.h"
+#include "saccade/model/token_states.h"
 
 namespace saccade {
 namespace {
@@ -49,7 +50,9 @@ class CheckedEncoder : public Encoder,
                        public PairScorer,
                        public FrozenFeatures,
                        public TextClassifier,
-                       public PictureMapper {
+                       public PictureMapper,
+                       public TokenStates,
+                       public WordInserter {
  public:
   explicit CheckedEncoder(std::unique_ptr<Encoder> encoder)
       : encoder_(std::move(encoder)),
@@ -57,7 +60,9 @@ class CheckedEncoder : public Encoder,
         scorer_(encoder_->pair_scorer()),
         frozen_(encoder_->frozen_features()),
         classifier_(encoder_->text_classifier()),
-        mapper_(encoder_->picture_mapper()) {}
+        mapper_(encoder_->picture_mapper()),
+        tokens_(encoder_->token_states()),
+        inserter_(encoder_->word_inserter()) {}
 
   const EncoderInfo& info() const override { return encoder_->info(); }
   const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
@@ -124,6 +129,24 @@ class CheckedEncoder : public Encoder,
     return maps;
   }
 
+  TokenStates* token_states() override { return tokens_ == nullptr ? nullptr : this; }
+  Result<RowSets> image_tokens(MatrixView<const float> pixels) override {
+    return checked(tokens_->image_tokens(pixels), Input::kPicture);
+  }
+  Result<RowSets> text_tokens(std::span<const TokenizedText> texts) override {
+    return checked(tokens_->text_tokens(texts), Input::kText);
+  }
+  int64_t picture_tokens() const override { return tokens_->picture_tokens(); }
+  int64_t end_token(const TokenizedText& text) const override { return tokens_->end_token(text); }
+
+  WordInserter* word_inserter() override { return inserter_ == nullptr ? nullptr : this; }
+  int64_t word_width() const override { return inserter_->word_width(); }
+  Result<Matrix<float>> encode_with_words(std::span<const TokenizedText> texts,
+                                          std::span<const int64_t> places,
+                                          MatrixView<const float> words) override {
+    return checked(inserter_->encode_with_words(texts, places, words), Input::kText);
+  }
+
  private:
   class Raw : public RawRows {
    public:
@@ -146,6 +169,8 @@ class CheckedEncoder : public Encoder,
   FrozenFeatures* frozen_;
   TextClassifier* classifier_;
   PictureMapper* mapper_;
+  TokenStates* tokens_;
+  WordInserter* inserter_;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "saccade/model/dual_encoder.h"
 
+#include <algorithm>
+#include <cassert>
+
 namespace saccade {
 
 using nn::Tensor;
@@ -86,6 +89,89 @@ Result<PictureMaps> DualEncoder::map_pictures(MatrixView<const float> pixels, st
     });
   }));
   return maps;
+}
+
+Result<RowSets> DualEncoder::image_tokens(MatrixView<const float> pixels) {
+  SACCADE_TRY(check_pictures(pixels, parts_.info));
+  RowSets sets = equal_row_sets(pixels.rows(), shape_.picture_tokens, parts_.info.dim);
+  SACCADE_TRY(run_alone(mutex_, [&] {
+    for_pictures(pixels, parts_, shape_.image_tokens, [&](int64_t first, const Tensor& piece) {
+      const Tensor states = image_token_states(piece);
+      store_rows(states.view({-1, parts_.info.dim}), first * shape_.picture_tokens, sets.rows);
+    });
+  }));
+  return sets;
+}
+
+Result<RowSets> DualEncoder::text_tokens(std::span<const TokenizedText> texts) {
+  SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
+  RowSets sets = token_row_sets(texts, parts_.info.dim);
+  const TextBatching batching{.workspace = parts_.workspace.get(), .at_once = parts_.tokens_at_once};
+  SACCADE_TRY(run_alone(mutex_, [&] {
+    for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
+      store_token_rows(text_token_states(batch.ids), batch, sets);
+    }
+  }));
+  return sets;
+}
+
+int64_t DualEncoder::end_token(const TokenizedText& text) const {
+  Tensor ids = Tensor::empty({1, std::ssize(text.ids)}, DType::kI64);
+  std::copy(text.ids.begin(), text.ids.end(), ids.integers().begin());
+  return text_ends(ids).integers()[0];
+}
+
+Result<Matrix<float>> DualEncoder::encode_with_words(std::span<const TokenizedText> texts,
+                                                     std::span<const int64_t> places,
+                                                     MatrixView<const float> words) {
+  SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
+  if (places.size() != texts.size() || words.rows() != std::ssize(texts) ||
+      words.columns() != shape_.word_width) {
+    return fail(ErrorCode::kUsage,
+                "{} texts with {} places and words [{}, {}], expected one of each of width {}", texts.size(),
+                places.size(), words.rows(), words.columns(), shape_.word_width);
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (places[i] >= 0 && places[i] < std::ssize(texts[i].ids)) continue;
+    return fail(ErrorCode::kUsage, "text {}: no token {} to be replaced, it has {}", i, places[i],
+                texts[i].ids.size());
+  }
+  Matrix<float> rows(std::ssize(texts), parts_.info.dim);
+  const TextBatching batching{.workspace = parts_.workspace.get(), .at_once = parts_.tokens_at_once};
+  SACCADE_TRY(run_alone(mutex_, [&] {
+    for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
+      const int64_t n = std::ssize(batch.items);
+      const Tensor at = Tensor::empty({n}, DType::kI64, parts_.workspace.get());
+      const Tensor inserted = Tensor::empty({n, shape_.word_width}, DType::kF32, parts_.workspace.get());
+      for (int64_t i = 0; i < n; ++i) {
+        const size_t item = batch.items[static_cast<size_t>(i)];
+        at.integers()[static_cast<size_t>(i)] = places[item];
+        const std::span<const float> word = words.row(static_cast<int64_t>(item));
+        std::copy(word.begin(), word.end(), inserted.data<float>() + i * shape_.word_width);
+      }
+      store_rows(nn::normalize_rows(project_texts(text_states_with(batch.ids, at, inserted))), batch.items,
+                 rows);
+    }
+  }));
+  return rows;
+}
+
+// A family whose shape gives none of these is never asked for them.
+Tensor DualEncoder::image_token_states(const Tensor&) const {
+  assert(false);
+  return {};
+}
+Tensor DualEncoder::text_token_states(const Tensor&) const {
+  assert(false);
+  return {};
+}
+Tensor DualEncoder::text_ends(const Tensor&) const {
+  assert(false);
+  return {};
+}
+Tensor DualEncoder::text_states_with(const Tensor&, const Tensor&, const Tensor&) const {
+  assert(false);
+  return {};
 }
 
 Result<nn::TensorMap> DualEncoder::answers(const nn::TensorMap& inputs) {

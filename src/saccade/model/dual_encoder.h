@@ -9,6 +9,7 @@
 #include "saccade/model/architecture.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/picture_map.h"
+#include "saccade/model/token_states.h"
 #include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 
@@ -23,9 +24,15 @@ struct DualShape {
   bool masked = true;        // false: what follows a text's end is never looked at, so that no mask is needed
   int64_t image_states = 0;  // widths of what the towers give
   int64_t text_states = 0;
+  int64_t picture_tokens = 0;  // rows that token_states() gives a picture; 0: the family has no such rows
+  int64_t word_width = 0;      // of token embeddings that can be replaced; 0: they cannot
 };
 
-class DualEncoder : public Architecture, public FrozenFeatures, public PictureMapper {
+class DualEncoder : public Architecture,
+                    public FrozenFeatures,
+                    public PictureMapper,
+                    public TokenStates,
+                    public WordInserter {
  public:
   const EncoderInfo& info() const override { return parts_.info; }
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
@@ -54,6 +61,18 @@ class DualEncoder : public Architecture, public FrozenFeatures, public PictureMa
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override;
 
+  TokenStates* token_states() override { return shape_.picture_tokens > 0 ? this : nullptr; }
+  Result<RowSets> image_tokens(MatrixView<const float> pixels) override;
+  Result<RowSets> text_tokens(std::span<const TokenizedText> texts) override;
+  int64_t picture_tokens() const override { return shape_.picture_tokens; }
+  int64_t end_token(const TokenizedText& text) const override;
+
+  WordInserter* word_inserter() override { return shape_.word_width > 0 ? this : nullptr; }
+  int64_t word_width() const override { return shape_.word_width; }
+  Result<Matrix<float>> encode_with_words(std::span<const TokenizedText> texts,
+                                          std::span<const int64_t> places,
+                                          MatrixView<const float> words) override;
+
  protected:
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
@@ -65,6 +84,14 @@ class DualEncoder : public Architecture, public FrozenFeatures, public PictureMa
   // States to [n, dim], not normalized; a tower that ends in that width needs none.
   virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
   virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
+  // Of families whose shape says so. All tokens' states in the shared space, not normalized: [n, tokens, dim].
+  virtual nn::Tensor image_token_states(const nn::Tensor& pixels) const;
+  virtual nn::Tensor text_token_states(const nn::Tensor& ids) const;
+  // Which token of each text is its row: [n] int64.
+  virtual nn::Tensor text_ends(const nn::Tensor& ids) const;
+  // text_states with the embedding of token places[i] of text i replaced: places [n] int64, words [n, word_width].
+  virtual nn::Tensor text_states_with(const nn::Tensor& ids, const nn::Tensor& places,
+                                      const nn::Tensor& words) const;
   // The picture tower as explaining sees it, over the family's own model; nothing where it is no transformer.
   virtual std::optional<PictureTower> picture_tower() const { return std::nullopt; }
   // cosines: of any shape.

@@ -137,6 +137,8 @@ class TextClassifier {
 };
 
 class PictureMapper;  // picture_map.h
+class TokenStates;    // token_states.h
+class WordInserter;   // token_states.h
 
 // Thread-safe: calls from several threads are run one after the other.
 class Encoder {
@@ -164,6 +166,8 @@ class Encoder {
   [[nodiscard]] virtual FrozenFeatures* frozen_features() { return nullptr; }
   [[nodiscard]] virtual TextClassifier* text_classifier() { return nullptr; }
   [[nodiscard]] virtual PictureMapper* picture_mapper() { return nullptr; }
+  [[nodiscard]] virtual TokenStates* token_states() { return nullptr; }
+  [[nodiscard]] virtual WordInserter* word_inserter() { return nullptr; }
 };
 
 // Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.

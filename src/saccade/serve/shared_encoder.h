@@ -42,6 +42,8 @@ class SharedEncoder final : public Encoder {
   [[nodiscard]] PairScorer* pair_scorer() override { return encoder_->pair_scorer(); }
   [[nodiscard]] FrozenFeatures* frozen_features() override { return encoder_->frozen_features(); }
   [[nodiscard]] TextClassifier* text_classifier() override { return encoder_->text_classifier(); }
+  [[nodiscard]] TokenStates* token_states() override { return encoder_->token_states(); }
+  [[nodiscard]] WordInserter* word_inserter() override { return encoder_->word_inserter(); }
 
   // Of all passes so far.
   struct Counts {

@@ -89,7 +89,7 @@ Status check_apart(const NamedDataset& dataset, std::string_view role,
   return {};
 }
 
-FrozenId frozen_id(const LoadedEncoder& loaded) {
+EncoderId frozen_id(const LoadedEncoder& loaded) {
   return {.name = loaded.id.name,
           .family = loaded.encoder->info().family,
           .fingerprint = loaded.id.fingerprint,

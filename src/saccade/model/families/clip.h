@@ -90,6 +90,14 @@ class ClipModelOf {
   }
   [[nodiscard]] T project_texts(const T& states) const { return text_projection_.forward(states); }
 
+  // Every token's state through the tower's last norm and projection, as the pooled one's goes: [n, tokens, projection]
+  // float32, not normalized. A picture's first is the class token. Not with a ResNet.
+  [[nodiscard]] T image_tokens(const T& pixels, DType dtype) const;
+  [[nodiscard]] T text_tokens(const nn::Tensor& ids, DType dtype) const;
+  // text_states where the embedding of token places[i] of text i is words[i]: places [n] int64, words [n, width] float32.
+  [[nodiscard]] T text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
+                                   DType dtype) const;
+
   // For inference, packed: the vision transformer as explaining sees it, over this model. Not with a ResNet.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
@@ -243,6 +251,40 @@ T ClipModelOf<T>::text_states(const nn::Tensor& ids, DType dtype, const nn::Tens
   if (trace == nullptr) return final_norm_.forward(take_rows(x, ends), DType::kF32);
   trace->last_hidden_state = final_norm_.forward(x, DType::kF32);
   return take_rows(trace->last_hidden_state, ends);
+}
+
+template <typename T>
+T ClipModelOf<T>::image_tokens(const T& pixels, DType dtype) const {
+  T x = embed_images(pixels, dtype, {});
+  x = run_blocks<T>(vision_blocks_, vision_blocks_.size(), std::move(x), {}, dtype, nullptr);
+  return visual_projection_.forward(post_norm_.forward(x, DType::kF32));
+}
+
+template <typename T>
+T ClipModelOf<T>::text_tokens(const nn::Tensor& ids, DType dtype) const {
+  const int64_t tokens = ids.size(1);
+  T x = embedding(token_embedding_, ids) + text_positions_.slice(0, 0, tokens);
+  x = run_blocks<T>(text_blocks_, text_blocks_.size(), std::move(x), nn::causal_mask(tokens), dtype, nullptr);
+  return text_projection_.forward(final_norm_.forward(x, DType::kF32));
+}
+
+template <typename T>
+T ClipModelOf<T>::text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
+                                   DType dtype) const {
+  const int64_t n = ids.size(0);
+  const int64_t tokens = ids.size(1);
+  // The words stand behind the texts' own embeddings, and are read where they replace one.
+  const nn::Tensor which = nn::Tensor::empty({n, tokens}, DType::kI64);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      which.data<int64_t>()[i * tokens + t] = places.data<int64_t>()[i] == t ? tokens : t;
+    }
+  }
+  const T own = embedding(token_embedding_, ids);
+  T x = gather_rows(cat(std::vector<T>{own, words.view({n, 1, config_.text.width})}, 1), which) +
+        text_positions_.slice(0, 0, tokens);
+  x = run_blocks<T>(text_blocks_, text_blocks_.size(), std::move(x), nn::causal_mask(tokens), dtype, nullptr);
+  return final_norm_.forward(take_rows(x, end_positions(ids)), DType::kF32);
 }
 
 template <typename T>

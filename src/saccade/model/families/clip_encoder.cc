@@ -39,7 +39,9 @@ class ClipEncoder : public DualEncoder {
             .pad_id = 0,
             .masked = false,
             .image_states = config.resnet ? config.projection : config.vision.width,
-            .text_states = config.text.width};
+            .text_states = config.text.width,
+            .picture_tokens = config.resnet ? 0 : side * side + 1,
+            .word_width = config.text.width};
   }
 
   Tensor image_states(const Tensor& pixels, TowerTrace* trace) const override {
@@ -50,6 +52,14 @@ class ClipEncoder : public DualEncoder {
   }
   Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
+  Tensor image_token_states(const Tensor& pixels) const override {
+    return model_.image_tokens(pixels, dtype());
+  }
+  Tensor text_token_states(const Tensor& ids) const override { return model_.text_tokens(ids, dtype()); }
+  Tensor text_ends(const Tensor& ids) const override { return model_.end_positions(ids); }
+  Tensor text_states_with(const Tensor& ids, const Tensor& places, const Tensor& words) const override {
+    return model_.text_states_with(ids, places, words, dtype());
+  }
   std::optional<PictureTower> picture_tower() const override {
     if (model_.config().resnet) return std::nullopt;
     return model_.picture_tower(dtype());

@@ -93,21 +93,12 @@ Result<HeadConfig> head_config_from_json(const Json& json) {
   }
   const auto frozen = json.find("frozen");
   if (frozen == json.end() || frozen->is_null()) return config;
-  FrozenId id;
-  SACCADE_ASSIGN(id.name, json_field<std::string>(*frozen, "name").in("\"frozen\""));
-  SACCADE_ASSIGN(id.family, json_field<std::string>(*frozen, "family").in("\"frozen\""));
-  SACCADE_ASSIGN(id.fingerprint, json_field<std::string>(*frozen, "fingerprint").in("\"frozen\""));
+  SACCADE_ASSIGN(EncoderId id, encoder_id_from_json(*frozen).in("\"frozen\""));
   config.frozen = std::move(id);
   return config;
 }
 
 Json head_config_json(const HeadConfig& config) {
-  Json frozen;
-  if (config.frozen) {
-    frozen = {{"name", config.frozen->name},
-              {"family", config.frozen->family},
-              {"fingerprint", config.frozen->fingerprint}};
-  }
   return {{"model_type", "head"},
           {"kind", word_of(config.kind)},
           {"image_width", config.image_width},
@@ -118,7 +109,7 @@ Json head_config_json(const HeadConfig& config) {
           {"text_states", word_of(config.input.texts)},
           {"pooling", word_of(config.input.pooling)},
           {"qformer", config.qformer ? qformer_json(*config.qformer) : Json()},
-          {"frozen", std::move(frozen)}};
+          {"frozen", config.frozen ? encoder_id_json(*config.frozen) : Json()}};
 }
 
 nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling) {
@@ -133,13 +124,6 @@ nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling) {
       break;
   }
   return states.select(1, states.size(1) - 1).contiguous();
-}
-
-Result<std::string> frozen_path(const std::filesystem::path& head) {
-  const std::filesystem::path file = head / "frozen.json";
-  SACCADE_ASSIGN(const Json json, read_json(file));
-  SACCADE_ASSIGN(const auto path, json_field<std::string>(json, "path").in(file.string()));
-  return path;
 }
 
 Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const std::filesystem::path& folder,

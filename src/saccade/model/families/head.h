@@ -26,6 +26,7 @@
 #include "saccade/core/words.h"
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/head_input.h"
+#include "saccade/model/named_encoder.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/workspace.h"
@@ -37,14 +38,6 @@ enum class HeadKind {
   kMlp,     // linear, GELU, linear
 };
 std::span<const EnumWord<HeadKind>> enum_words(HeadKind);  // "linear", "mlp"
-
-// The encoder that a head was trained on.
-struct FrozenId {
-  std::string name;
-  std::string family;
-  std::string fingerprint;
-  std::string path;  // absolute, or relative to the head's folder
-};
 
 // A head's own Q-Former: it asks the vision tower's states, `memory_rows` of them a picture.
 struct HeadQFormer {
@@ -61,13 +54,11 @@ struct HeadConfig {
   int64_t width = 768;         // of the shared space
   HeadInput input;             // with a Q-Former `pooling` is of its queries' states
   std::optional<HeadQFormer> qformer;
-  std::optional<FrozenId> frozen;
+  std::optional<EncoderId> frozen;
 };
 // kBadData names the field.
 Result<HeadConfig> head_config_from_json(const Json& json);
 Json head_config_json(const HeadConfig& config);  // without the path
-// The path of frozen.json in a head's folder; kBadData, kNotFound.
-Result<std::string> frozen_path(const std::filesystem::path& head);
 
 // exp of it is what cosines are multiplied by; training begins with 1 / 0.07 (Radford et al. 2021).
 inline constexpr double kInitialLogScale = 2.6592600369327780;

@@ -1,12 +1,9 @@
 // A head and the frozen encoder it sits on, as one encoder.
-#include <system_error>
 #include <utility>
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/head.h"
-#include "saccade/model/fingerprint.h"
-#include "saccade/model/locate.h"
 
 namespace saccade {
 namespace {
@@ -112,19 +109,6 @@ class HeadEncoder : public Architecture {
   EncoderInfo info_;
 };
 
-// Where the frozen encoder's checkpoint may be, in the order they are looked at.
-std::vector<fs::path> places_of(const FrozenId& id, const fs::path& head) {
-  std::vector<fs::path> places = {id.path};
-  if (fs::path(id.path).is_relative()) places.front() = head / id.path;
-  if (id.name == "starter") {
-    if (const auto starter = starter_checkpoint()) places.push_back(*starter);
-  }
-  if (id.name.find('/') != std::string::npos) {
-    if (const auto cached = find_checkpoint(id.name)) places.push_back(*cached);
-  }
-  return places;
-}
-
 Result<Checkpoint> open_frozen(const Checkpoint& head, const HeadConfig& config,
                                const FingerprintMemory& memory, bool check) {
   if (!config.frozen) {
@@ -132,34 +116,7 @@ Result<Checkpoint> open_frozen(const Checkpoint& head, const HeadConfig& config,
                 "a head trained on features from a file, without an encoder (-m) to go with them: it reads "
                 "features alone");
   }
-  FrozenId id = *config.frozen;
-  SACCADE_ASSIGN(id.path, frozen_path(head.folder));
-  std::string other;
-  for (const fs::path& place : places_of(id, head.folder)) {
-    std::error_code ignored;
-    if (!fs::is_directory(place, ignored)) continue;
-    SACCADE_ASSIGN(Checkpoint frozen, open_checkpoint(place).in("the frozen encoder"));
-    SACCADE_ASSIGN(const std::string type, model_type_of(frozen));
-    if (type == "head") {
-      return fail(ErrorCode::kBadData, "the frozen encoder in {} is a head itself", place.string());
-    }
-    if (!check) return frozen;
-    SACCADE_ASSIGN(const std::string found, checkpoint_fingerprint(frozen, memory));
-    if (found == id.fingerprint) return frozen;
-    if (other.empty()) other = fmt::format("in {} is one with {}", place.string(), found.substr(0, 16));
-  }
-  const std::string wanted =
-      fmt::format("{} ({}, fingerprint {})", id.name, id.family, id.fingerprint.substr(0, 16));
-  const std::string file = (head.folder / "frozen.json").string();
-  if (!other.empty()) {
-    return fail(
-        ErrorCode::kMismatch,
-        "a head for another encoder: it was trained on {}, and {}; write the right one's folder into {}",
-        wanted, other, file);
-  }
-  return fail(ErrorCode::kNotFound,
-              "the frozen encoder that the head was trained on, {}, is not in {}; write its folder into {}",
-              wanted, id.path, file);
+  return open_named_encoder(*config.frozen, head.folder, "head", memory, check);
 }
 
 Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {

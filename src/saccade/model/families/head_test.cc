@@ -80,10 +80,10 @@ class Head : public testing::Test {
     config.text_width = widths.texts;
     config.hidden_width = 24;
     config.width = 16;
-    config.frozen = FrozenId{.name = frozen.filename().string(),
-                             .family = encoder->info().family,
-                             .fingerprint = encoder->info().fingerprint,
-                             .path = frozen.string()};
+    config.frozen = EncoderId{.name = frozen.filename().string(),
+                              .family = encoder->info().family,
+                              .fingerprint = encoder->info().fingerprint,
+                              .path = frozen.string()};
     return config;
   }
 

@@ -1,0 +1,198 @@
+#include "saccade/model/composers/atf.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "saccade/model/config_fields.h"
+#include "saccade/model/encoder_parts.h"
+
+namespace saccade {
+
+using nn::Tensor;
+
+std::span<const EnumWord<AtfPlaces>> enum_words(AtfPlaces) {
+  static constexpr std::array<EnumWord<AtfPlaces>, 3> kWords{
+      {{AtfPlaces::kLearned, "learned", "a learned encoding of each place"},
+       {AtfPlaces::kSinusoidal, "sinusoidal", "fixed sines and cosines"},
+       {AtfPlaces::kNone, "none", "no encoding of places"}}};
+  return kWords;
+}
+
+std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling) {
+  static constexpr std::array<EnumWord<AtfPooling>, 3> kWords{
+      {{AtfPooling::kMean, "mean", "the tokens' mean"},
+       {AtfPooling::kLearned, "learned", "attention, asked by a learned query"},
+       {AtfPooling::kAsked, "asked", "attention, asked by the sum of the picture's and the text's row"}}};
+  return kWords;
+}
+
+std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection) {
+  static constexpr std::array<EnumWord<AtfProjection>, 2> kWords{
+      {{AtfProjection::kLinear, "linear", "one layer"},
+       {AtfProjection::kMlp, "mlp", "two layers with GELU, which see the sum of both rows too"}}};
+  return kWords;
+}
+
+std::span<const EnumWord<AtfResidual>> enum_words(AtfResidual) {
+  static constexpr std::array<EnumWord<AtfResidual>, 2> kWords{
+      {{AtfResidual::kNone, "none", "the projection alone"},
+       {AtfResidual::kSum, "sum", "the sum of both rows plus the projection"}}};
+  return kWords;
+}
+
+namespace {
+
+template <typename E>
+Result<E> word_field(const Json& json, const char* key) {
+  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
+  if (const auto value = from_word<E>(word)) return *value;
+  std::string known;
+  for (const EnumWord<E>& entry : enum_words(E{})) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.word);
+  }
+  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, known);
+}
+
+Result<int64_t> count_field(const Json& json, const char* key, int64_t least, int64_t most) {
+  SACCADE_ASSIGN(const auto value, json_field<int64_t>(json, key));
+  SACCADE_TRY(in_range(key, value, least, most));
+  return value;
+}
+
+class AtfModel : public ComposerModel {
+ public:
+  explicit AtfModel(AtfOf<Tensor> atf, const AtfOptions& options) : atf_(std::move(atf)), options_(options) {}
+
+  Result<Composed> compose(Encoder& /*encoder*/, const ComposerInput& input,
+                           nn::Workspace* workspace) override {
+    const auto n = input.picture_rows.rows();
+    for (int64_t i = 0; i < n; ++i) {
+      const auto item = static_cast<size_t>(i);
+      const int64_t pictures = input.picture_tokens.begin[item + 1] - input.picture_tokens.begin[item];
+      const int64_t texts = input.text_tokens.begin[item + 1] - input.text_tokens.begin[item];
+      if (pictures == options_.picture_tokens && texts <= options_.text_places) continue;
+      return fail(ErrorCode::kMismatch,
+                  "query {}: {} picture tokens and {} text tokens, expected {} and at most {}", i + 1,
+                  pictures, texts, options_.picture_tokens, options_.text_places);
+    }
+    Composed composed;
+    composed.rows = Matrix<float>(n, input.picture_rows.columns());
+    if (n == 0) return composed;
+    TokenMerge merge;
+    store_rows(atf_.forward(composer_parts(input, workspace), &merge), 0, composed.rows);
+    composed.matches = std::move(merge.matches);
+    return composed;
+  }
+
+ private:
+  AtfOf<Tensor> atf_;
+  AtfOptions options_;
+};
+
+Result<std::unique_ptr<ComposerModel>> load(const ComposerConfig& config, nn::ParameterSource& source) {
+  SACCADE_ASSIGN(const AtfOptions options, atf_options_from_json(config.options).in("\"options\""));
+  SACCADE_ASSIGN(AtfOf<Tensor> atf, AtfOf<Tensor>::make(options, config.dim, source));
+  atf.pack(DType::kF32);
+  return std::unique_ptr<ComposerModel>(std::make_unique<AtfModel>(std::move(atf), options));
+}
+
+}  // namespace
+
+Result<AtfOptions> atf_options_from_json(const Json& json) {
+  AtfOptions options;
+  SACCADE_ASSIGN(options.merge.tau, json_field<double>(json, "tau"));
+  SACCADE_ASSIGN(options.merge.matching, word_field<MergeMatching>(json, "matching"));
+  SACCADE_ASSIGN(options.merge.weights, word_field<MergeWeights>(json, "weights"));
+  SACCADE_ASSIGN(options.places, word_field<AtfPlaces>(json, "places"));
+  SACCADE_ASSIGN(options.pooling, word_field<AtfPooling>(json, "pooling"));
+  SACCADE_ASSIGN(options.heads, count_field(json, "heads", 1, 1024));
+  SACCADE_ASSIGN(options.projection, word_field<AtfProjection>(json, "projection"));
+  SACCADE_ASSIGN(options.hidden_width, count_field(json, "hidden_width", 0, 1 << 20));
+  SACCADE_ASSIGN(options.residual, word_field<AtfResidual>(json, "residual"));
+  SACCADE_ASSIGN(options.picture_tokens, count_field(json, "picture_tokens", 1, 1 << 20));
+  SACCADE_ASSIGN(options.text_places, count_field(json, "text_places", 1, 1 << 20));
+  return options;
+}
+
+Json atf_options_json(const AtfOptions& options) {
+  return {{"tau", options.merge.tau},
+          {"matching", word_of(options.merge.matching)},
+          {"weights", word_of(options.merge.weights)},
+          {"places", word_of(options.places)},
+          {"pooling", word_of(options.pooling)},
+          {"heads", options.heads},
+          {"projection", word_of(options.projection)},
+          {"hidden_width", options.hidden_width},
+          {"residual", word_of(options.residual)},
+          {"picture_tokens", options.picture_tokens},
+          {"text_places", options.text_places}};
+}
+
+Tensor sinusoidal_places(int64_t count, int64_t dim) {
+  Tensor table = Tensor::empty({count, dim});
+  for (int64_t place = 0; place < count; ++place) {
+    for (int64_t d = 0; d < dim; ++d) {
+      const double angle = static_cast<double>(place) /
+                           std::pow(10'000.0, static_cast<double>(d / 2 * 2) / static_cast<double>(dim));
+      table.data<float>()[place * dim + d] =
+          static_cast<float>(d % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+Tensor plus_constant(const Tensor& x, const Tensor& added) {
+  return x + added;
+}
+
+Tensor mean_of_merged(const Tensor& x, const Tensor& kept) {
+  return nn::mean_of_kept(x, kept);
+}
+
+Tensor plain_values(const Tensor& x) {
+  return x;
+}
+
+ComposerPartsOf<Tensor> composer_parts(const ComposerInput& input, nn::Workspace* workspace) {
+  ComposerPartsOf<Tensor> parts;
+  const int64_t n = std::max(input.picture_rows.rows(), input.text_rows.rows());
+  const auto rows_of = [&](const Matrix<float>& rows) {
+    return rows.rows() == 0
+               ? Tensor()
+               : Tensor::borrow(rows.data(), {rows.rows(), rows.columns()}, DType::kF32, workspace);
+  };
+  parts.pictures = rows_of(input.picture_rows);
+  parts.texts = rows_of(input.text_rows);
+  if (input.text_tokens.rows.rows() == 0) return parts;
+  const int64_t dim = input.text_tokens.rows.columns();
+  parts.picture_tokens =
+      Tensor::borrow(input.picture_tokens.rows.data(), {n, input.picture_tokens.rows.rows() / n, dim},
+                     DType::kF32, workspace);
+  int64_t longest = 0;
+  for (size_t i = 0; i + 1 < input.text_tokens.begin.size(); ++i) {
+    parts.text_lengths.push_back(input.text_tokens.begin[i + 1] - input.text_tokens.begin[i]);
+    longest = std::max(longest, parts.text_lengths.back());
+  }
+  if (longest * n == input.text_tokens.rows.rows()) {
+    parts.text_tokens =
+        Tensor::borrow(input.text_tokens.rows.data(), {n, longest, dim}, DType::kF32, workspace);
+    return parts;
+  }
+  parts.text_tokens = Tensor::zeros({n, longest, dim}, DType::kF32, workspace);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto item = static_cast<size_t>(i);
+    const float* from = input.text_tokens.rows.data() + input.text_tokens.begin[item] * dim;
+    std::copy(from, from + parts.text_lengths[item] * dim,
+              parts.text_tokens.data<float>() + i * longest * dim);
+  }
+  return parts;
+}
+
+const ComposerKind atf_kind = {
+    "atf",
+    "adaptive token fusion: the picture's and the words' tokens that are alike become one (TMCIR)",
+    {.picture_rows = true, .text_rows = true, .tokens = true},
+    load};
+
+}  // namespace saccade

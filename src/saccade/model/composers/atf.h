@@ -1,0 +1,172 @@
+// Adaptive token fusion (ATF), our reading of TMCIR (arXiv 2504.10995), which has published no program:
+//
+//   tokens   merged as token_merge.h says, from both towers' token states in the shared space
+//   places   to each token the encoding of its place in the picture and of its place in the text; a token that has no
+//            partner has the encoding of "none" for the side it lacks (the study's "positional residuals")
+//   pool     the mean, or attention that a learned query or the sum of both rows asks
+//   project  to the shared space, by one layer or an MLP that sees the sum of both rows too
+//   row      that, or the sum of both rows plus that; brought to length 1
+//
+// Every choice that the study leaves open is an option; docs/studies.md says what each is worth.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/words.h"
+#include "saccade/model/composers/kinds.h"
+#include "saccade/model/composers/token_merge.h"
+#include "saccade/nn/layers.h"
+
+namespace saccade {
+
+enum class AtfPlaces {
+  kLearned,     // a learned table a side
+  kSinusoidal,  // fixed (Vaswani et al. 2017, section 3.5), the text's places behind the picture's
+  kNone,
+};
+std::span<const EnumWord<AtfPlaces>> enum_words(AtfPlaces);
+enum class AtfPooling {
+  kMean,
+  kLearned,  // attention, asked by a learned query
+  kAsked,    // attention, asked by the sum of the picture's and the text's row, to which its answer is added
+};
+std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling);
+enum class AtfProjection {
+  kLinear,
+  kMlp,  // two layers with GELU, over what was pooled and the sum of both rows side by side
+};
+std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection);
+enum class AtfResidual {
+  kNone,
+  kSum,  // the projection begins at 0 and is added to the sum of both rows: training begins at the plain sum
+};
+std::span<const EnumWord<AtfResidual>> enum_words(AtfResidual);
+
+struct AtfOptions {
+  MergeOptions merge;
+  AtfPlaces places = AtfPlaces::kLearned;
+  AtfPooling pooling = AtfPooling::kAsked;
+  int64_t heads = 4;  // of pooling by attention
+  AtfProjection projection = AtfProjection::kMlp;
+  int64_t hidden_width = 0;  // of an MLP; 0: four times the shared space's
+  AtfResidual residual = AtfResidual::kSum;
+  int64_t picture_tokens = 0;  // that the encoder gives
+  int64_t text_places = 0;     // the encoder's context
+};
+// kBadData names the field.
+Result<AtfOptions> atf_options_from_json(const Json& json);
+Json atf_options_json(const AtfOptions& options);
+
+// Fixed encodings of places: [count, dim].
+nn::Tensor sinusoidal_places(int64_t count, int64_t dim);
+
+// (*) With twins in train/composers/atf_operations.h. x + an added constant of its shape, or [..., dim] each repeated.
+nn::Tensor plus_constant(const nn::Tensor& x, const nn::Tensor& added);
+// (*) The mean over the tokens that are kept: x [n, most, dim] -> [n, dim].
+nn::Tensor mean_of_merged(const nn::Tensor& x, const nn::Tensor& kept);
+// (*) What a plan is made of: the tokens as they are, contiguous float32.
+nn::Tensor plain_values(const nn::Tensor& x);
+
+template <typename T>
+class AtfOf {
+ public:
+  static Result<AtfOf> make(const AtfOptions& options, int64_t dim, nn::ParameterSourceOf<T>& source) {
+    AtfOf atf;
+    atf.options_ = options;
+    atf.dim_ = dim;
+    const double spread = 1 / std::sqrt(static_cast<double>(dim));
+    const int64_t asked = options.heads * dim;
+    if (options.merge.weights == MergeWeights::kLearned) {
+      SACCADE_ASSIGN(atf.share_, source.take("share", {}, {}));
+    }
+    if (options.places == AtfPlaces::kLearned) {
+      SACCADE_ASSIGN(atf.picture_places_,
+                     source.take("picture_places", {options.picture_tokens + 1, dim}, {0, 0.02}));
+      SACCADE_ASSIGN(atf.text_places_, source.take("text_places", {options.text_places + 1, dim}, {0, 0.02}));
+    } else if (options.places == AtfPlaces::kSinusoidal) {
+      atf.fixed_ = sinusoidal_places(options.picture_tokens + options.text_places + 2, dim);
+    }
+    SACCADE_ASSIGN(atf.norm_, nn::LayerNormOf<T>::make(source, "norm", dim, 1e-5));
+    if (options.pooling == AtfPooling::kLearned) {
+      SACCADE_ASSIGN(atf.learned_query_, source.take("query", {1, asked}, {0, spread}));
+    } else if (options.pooling == AtfPooling::kAsked) {
+      SACCADE_ASSIGN(atf.query_, nn::LinearOf<T>::make(source, "query", dim, asked, spread));
+    }
+    if (options.pooling != AtfPooling::kMean) {
+      SACCADE_ASSIGN(atf.answer_, nn::LinearOf<T>::make(source, "answer", asked, dim,
+                                                        1 / std::sqrt(static_cast<double>(asked))));
+    }
+    const bool mlp = options.projection == AtfProjection::kMlp;
+    const int64_t hidden = !mlp ? dim : options.hidden_width > 0 ? options.hidden_width : 4 * dim;
+    if (mlp) {
+      SACCADE_ASSIGN(atf.in_, nn::LinearOf<T>::make(source, "in", 2 * dim, hidden,
+                                                    1 / std::sqrt(2 * static_cast<double>(dim))));
+    }
+    SACCADE_ASSIGN(atf.out_, nn::LinearOf<T>::make(source, "out", hidden, dim,
+                                                   options.residual == AtfResidual::kSum
+                                                       ? 0
+                                                       : 1 / std::sqrt(static_cast<double>(hidden))));
+    return atf;
+  }
+
+  // [n, dim], not normalized. merge: what became of the tokens, where it is asked for.
+  [[nodiscard]] T forward(const ComposerPartsOf<T>& parts, TokenMerge* merge = nullptr) const {
+    const TokenMerge plan =
+        plan_token_merge(plain_values(parts.picture_tokens), plain_values(parts.text_tokens),
+                         parts.text_lengths, options_.merge, options_.text_places);
+    // x: [n, most, dim]
+    T x = merge_tokens(parts.picture_tokens, parts.text_tokens, plan, options_.merge.weights, share_);
+    if (options_.places == AtfPlaces::kLearned) {
+      x = x + embedding(picture_places_, plan.picture_place) + embedding(text_places_, plan.text_place);
+    } else if (options_.places == AtfPlaces::kSinusoidal) {
+      x = plus_constant(x,
+                        nn::embedding(fixed_.slice(0, 0, options_.picture_tokens + 1), plan.picture_place));
+      x = plus_constant(x, nn::embedding(fixed_.slice(0, options_.picture_tokens + 1), plan.text_place));
+    }
+    x = norm_.forward(x, DType::kF32);
+    const T sum = parts.pictures + parts.texts;
+    const T pooled = pool(x, sum, plan);
+    T row = options_.projection == AtfProjection::kMlp
+                ? out_.forward(in_.forward(cat(std::vector<T>{pooled, sum}, 1), nn::Activation::kGelu))
+                : out_.forward(pooled);
+    if (options_.residual == AtfResidual::kSum) row = sum + row;
+    if (merge != nullptr) *merge = plan;
+    return row;
+  }
+
+  void pack(DType dtype) {
+    for (nn::LinearOf<T>* layer : {&query_, &answer_, &in_, &out_}) layer->pack(dtype);
+  }
+
+ private:
+  [[nodiscard]] T pool(const T& x, const T& sum, const TokenMerge& plan) const {
+    if (options_.pooling == AtfPooling::kMean) return mean_of_merged(x, plan.kept);
+    const int64_t n = x.size(0);
+    const T asked = options_.pooling == AtfPooling::kAsked
+                        ? query_.forward(sum)
+                        : embedding(learned_query_, nn::Tensor::full_integers({n}, 0));
+    // One key and value for all heads, the tokens themselves: nothing of a token's width is multiplied a token.
+    const T tokens = x.view({n, x.size(1), 1, dim_});
+    const T answer =
+        answer_.forward(attention(asked.view({n, 1, options_.heads, dim_}), tokens, tokens, plan.mask)
+                            .view({n, options_.heads * dim_}));
+    return options_.pooling == AtfPooling::kAsked ? sum + answer : answer;
+  }
+
+  AtfOptions options_;
+  int64_t dim_ = 0;
+  T share_, picture_places_, text_places_, learned_query_;
+  nn::Tensor fixed_;
+  nn::LayerNormOf<T> norm_;
+  nn::LinearOf<T> query_, answer_, in_, out_;
+};
+
+}  // namespace saccade

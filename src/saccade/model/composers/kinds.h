@@ -1,0 +1,27 @@
+// The kinds of composers, a file each. For composer.cc and the trainer of each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "saccade/model/composer.h"
+#include "saccade/nn/tensor.h"
+
+namespace saccade {
+
+extern const ComposerKind atf_kind;
+extern const ComposerKind sum_kind;
+
+// What a batch's rows are made of, in the tensors of inference or of training (nn::Tensor, Variable).
+template <typename T>
+struct ComposerPartsOf {
+  T pictures;        // [n, dim], rows of length 1
+  T texts;           // [n, dim], rows of length 1
+  T picture_tokens;  // [n, picture tokens, dim]; undefined where the kind does not need them
+  T text_tokens;     // [n, longest, dim], what is behind a text's end is not read; or undefined
+  std::vector<int64_t> text_lengths;  // [n]
+};
+// Over the input's memory, save for texts of several lengths, which are filled up.
+ComposerPartsOf<nn::Tensor> composer_parts(const ComposerInput& input, nn::Workspace* workspace);
+
+}  // namespace saccade
