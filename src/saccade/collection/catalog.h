@@ -111,6 +111,9 @@ struct CollectionSummary {
   int64_t generation = 0;  // of the rows file; each `compact` makes the next
   int64_t failures = 0;
   int64_t captions = 0;           // items that have one
+  int64_t looked_at = 0;          // items whose pixels are known to be a photograph or not
+  int64_t photographs = 0;        // of these (image/look.h)
+  int64_t removed = 0;            // pictures taken out to stay out
   int64_t distinct_contents = 0;  // different hashes
   int64_t file_bytes = 0;         // the pictures' own
   int64_t catalog_bytes = 0;      // catalog.sqlite and its log

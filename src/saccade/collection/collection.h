@@ -27,10 +27,12 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "saccade/collection/catalog.h"
 #include "saccade/collection/filter.h"
+#include "saccade/collection/item_facts.h"
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/progress.h"
@@ -96,6 +98,14 @@ class Collection {
   // so `visit` must not call back.
   [[nodiscard]] Status for_each_item(const std::function<Status(const Item&)>& visit) const;
 
+  // What is known of the item beside its row; FactsRead::kNothing where nothing is kept. One look-up.
+  [[nodiscard]] Result<ItemFacts> facts(int64_t id) const;
+  // Calls `visit` with each item of which something is kept, by id; as for_each_item.
+  [[nodiscard]] Status for_each_facts(
+      const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const;
+  // What was taken out to stay out, by path.
+  [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const;
+
   // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
 
@@ -108,6 +118,16 @@ class Collection {
   // Of one picture: the fields that have each of the terms, one a term: 1 caption, 2 name, 4 folders, added up.
   [[nodiscard]] Result<std::vector<uint8_t>> word_fields(int64_t id,
                                                          std::span<const std::string> terms) const;
+  // Why a filter holds for no item, in a sentence or two: the conditions that none meets alone, and what there is instead.
+  // Empty where some item meets it. Cost: a scan of the catalog a condition.
+  [[nodiscard]] Result<std::string> why_empty(const Filter& filter) const;
+  // The values of a field of text ("camera", "keyword", "format", ...) with the number of items that have each, most first.
+  // kUsage for another field. Cost: one scan.
+  struct FieldValue {
+    std::string value;
+    int64_t items = 0;
+  };
+  [[nodiscard]] Result<std::vector<FieldValue>> values_of(std::string_view field, int64_t most) const;
 
   [[nodiscard]] Result<CollectionSummary> summary() const;
   // By path.
@@ -130,15 +150,21 @@ struct CollectionChange {
     std::vector<float> values;  // the item's new row, [dim], of length 1
     // Its rows of late interaction as they are stored, where the collection keeps such; else empty.
     std::vector<std::byte> late;
+    // Nothing: a new item has none, one that is there keeps its own.
+    std::optional<ItemFacts> facts = {};
   };
   std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
   std::vector<Item> updates;  // fields of existing items (by id), their rows kept; forgets failures likewise
-  std::vector<int64_t> removals;             // ids; one that is not there is no error
-  std::vector<Failure> failures;             // remembered by path; `tries` is counted by the catalog
-  std::vector<std::string> forget_failures;  // paths
+  std::vector<int64_t> removals;                     // ids; one that is not there is no error
+  std::vector<Failure> failures;                     // remembered by path; `tries` is counted by the catalog
+  std::vector<std::string> forget_failures;          // paths
+  std::vector<std::pair<int64_t, ItemFacts>> facts;  // of existing items, by id
+  std::vector<RemovedPicture> removed;               // pictures that are to stay out, remembered by path
+  std::vector<std::string> forget_removed;           // paths
 
   [[nodiscard]] bool empty() const {
-    return puts.empty() && updates.empty() && removals.empty() && failures.empty() && forget_failures.empty();
+    return puts.empty() && updates.empty() && removals.empty() && failures.empty() &&
+           forget_failures.empty() && facts.empty() && removed.empty() && forget_removed.empty();
   }
 };
 
@@ -185,6 +211,11 @@ class CollectionWriter {
   // By id, the first 32 above `after_id`: a thousand copies of one picture must not make each look-up a scan.
   [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash, int64_t after_id = 0) const;
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
+  // As Collection::facts.
+  [[nodiscard]] Result<ItemFacts> find_facts(int64_t id) const;
+  // Whether a picture of that path was taken out to stay out; and the paths of all of that content.
+  [[nodiscard]] Result<bool> was_removed(std::string_view path) const;
+  [[nodiscard]] Result<std::vector<std::string>> removed_of_hash(std::string_view hash) const;
   // Calls `visit` with each item (each failure) that has this path or is below it as a folder; stops at the
   // first error it returns. `visit` must not call the writer.
   [[nodiscard]] Status for_each_item_under(std::string_view path,
@@ -202,10 +233,13 @@ class CollectionWriter {
   Status update_int8_rows(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
   // Remove items by id, by path (of a file, or of a folder with all below it), or by filter. Each returns how
-  // many items it removed. The pictures themselves are not touched.
+  // many items it removed. The files themselves are not touched, and stay out: ingest does not take them in again, under
+  // this name or another, until that is forgotten.
   Result<int64_t> remove_ids(std::span<const int64_t> ids);
   Result<int64_t> remove_path(const std::filesystem::path& path);
   Result<int64_t> remove_matching(const Filter& filter);
+  // Forgets that the picture of that path, or those below that folder, are to stay out; how many there were.
+  Result<int64_t> forget_removed(const std::filesystem::path& path);
 
   // Writes the rows that items have to the next generation, in the same order, and drops the rest. Needs room
   // for both generations meanwhile. Returns how many rows it dropped. Readers keep what they have mapped.

@@ -8,22 +8,26 @@
 //   term       := "not" term | "(" filter ")" | field operator value
 //   value      := word | "text in double quotes" | 'or single', with \ before a quote or backslash
 //
-//   field              operators               values
-//   id width height    = != < <= > >=          whole numbers
-//   pixels             = != < <= > >=          width x height; also 12M, 500k
-//   aspect             = != < <= > >=          width / height, a decimal number
-//   size               = != < <= > >=          bytes, or 2kB, 2MB, 2GB (1000s), 2KiB, 2MiB, 2GiB (1024s)
-//   date added         = != < <= > >=          2024, 2024-05, 2024-05-31, 2024-05-31T12:30[:15], UTC
-//   format hash        = != ~ !~               format ignores case and knows jpg, tif and heic
-//   path caption       = != ~ !~
+//   field                      operators           values
+//   id width height rating     = != < <= > >=      whole numbers; a rating of 0: none
+//   pixels                     = != < <= > >=      width x height; also 12M, 500k
+//   aspect latitude longitude  = != < <= > >=      width / height; degrees north and east; decimal numbers
+//   size                       = != < <= > >=      bytes, or 2kB, 2MB, 2GB (1000s), 2KiB, 2MiB, 2GiB (1024s)
+//   date taken added           = != < <= > >=      2024, 2024-05, 2024-05-31, 2024-05-31T12:30[:15]
+//   format hash                = != ~ !~           format ignores case and knows jpg, tif and heic
+//   path caption camera lens place title keyword   = != ~ !~
+//   photograph                 = !=                yes, no
 //
-// `date` is the file's own time, `added` when it came in. A date is the whole span it names: date=2024 is any
-// moment of that year, date>2024 begins with 2025. `~` matches a glob over the whole value (* any characters,
-// "/" included, ? one, [a-z] a set); captions and formats are matched without regard to (ASCII) case.
-// Fields and keywords ignore case.
+// `taken` is when the picture was taken by the clock on the wall there, as its file says; `date` is that, or where the file
+// says nothing, its own time in UTC; `added` is when it came in. A date is the whole span it names: date=2024 is any moment of
+// that year, date>2024 begins with 2025. `~` with any of * ? [ in its value matches a glob over the whole value (* any
+// characters, "/" included, ? one, [a-z] a set); without them it looks for the value anywhere, without regard to (ASCII)
+// case. All but path and hash are matched without regard to case by globs and "=" too. Of keywords, one has to match.
+// Fields and keywords of the language ignore case.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -40,7 +44,18 @@ using SqlValue = std::variant<int64_t, double, std::string>;
 struct Filter {
   std::string sql;
   std::vector<SqlValue> values;
+  // Its conditions one by one: what Collection::why_empty looks at.
+  struct Condition {
+    std::string text;   // as it was written
+    std::string field;  // in SQL
+    std::string sql;
+    std::vector<SqlValue> values;
+  };
+  std::vector<Condition> conditions = {};
 };
+
+// The SQL of a field that is text (as the list above has them), for counting its values; nothing for others.
+std::optional<std::string_view> text_field(std::string_view name);
 
 // kUsage names what is wrong and the column (from 1) where. Any bytes; texts over 10,000 bytes, nested deeper
 // than 12 or with more than 500 conditions are refused. Thread-safe.

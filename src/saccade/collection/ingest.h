@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <stop_token>
@@ -33,6 +34,13 @@ struct IngestOptions {
   bool follow_links = false;
   // Take in files and folders whose names begin with a dot, when found in folders.
   bool hidden = false;
+  // What not to take in, as lines of an ignore file (ignore_rules.h) that stands in each folder of the inputs and wins
+  // over those that do.
+  std::vector<std::string> exclude;
+  // Obey the files called kIgnoreFileName in the folders walked.
+  bool ignore_files = true;
+  // Keep what files say of themselves (image/facts.h), where `limits` has processes.
+  bool facts = true;
   // Take rows of an encoder of another precision than the collection's; otherwise one is kMismatch.
   bool mix_precisions = false;
   // Read captions from "picture.txt" or "picture.jpg.txt" beside "picture.jpg", of at most 64 KiB.
@@ -53,15 +61,29 @@ struct IngestOptions {
   double seconds_per_transaction = 10;
 };
 
+// What a walk met and did not look at: nobody should wonder where their pictures are.
+struct NotLookedAt {
+  std::map<std::string, int64_t>
+      endings;         // files that are no pictures by their names: ".cr2" -> how many; "" for none
+  int64_t hidden = 0;  // files and folders whose names begin with a dot
+  int64_t folder_links = 0;
+  int64_t broken_links = 0;  // links with a picture's ending that lead nowhere
+  int64_t excluded = 0;      // files and folders that ignore files or `exclude` keep out
+};
+
 struct IngestReport {
-  int64_t seen = 0;             // files looked at
-  int64_t added = 0;            // new items, duplicates included
-  int64_t updated = 0;          // items whose file had changed
-  int64_t moved = 0;            // items whose file was found under another path; encoded row and id kept
-  int64_t unchanged = 0;        // with those whose time alone, or caption alone, had changed
-  int64_t removed = 0;          // with `prune`
-  int64_t missing = 0;          // files gone, items kept for want of `prune`
-  int64_t duplicates = 0;       // among `added`: the same bytes as another item; not encoded again
+  int64_t seen = 0;        // files looked at
+  int64_t added = 0;       // new items, duplicates included
+  int64_t updated = 0;     // items whose file had changed
+  int64_t moved = 0;       // items whose file was found under another path; encoded row and id kept
+  int64_t unchanged = 0;   // with those whose time alone, or caption alone, had changed
+  int64_t removed = 0;     // with `prune`
+  int64_t missing = 0;     // files gone, items kept for want of `prune`
+  int64_t duplicates = 0;  // among `added`: the same bytes as another item; not encoded again
+  int64_t stayed_out = 0;  // taken out of the collection before, to stay out
+  int64_t facts_read = 0;  // unchanged items, looked into for what their files say, which was not kept before
+  NotLookedAt not_looked_at;
+  bool encoder_used = false;    // it was asked for: something was to be read
   int64_t skipped_failed = 0;   // their bytes were at fault before, and are unchanged since
   std::vector<Failure> failed;  // in this run, by path; unreadable folders and missing inputs among them
   // Caption files that could not be read or are too long, by path; their pictures are taken in without.
@@ -83,6 +105,9 @@ struct IngestReport {
   } seconds;
 };
 
+// Gives the encoder when it is first needed, which is never where nothing is new. The encoder outlives the run.
+using EncoderSource = std::function<Result<Encoder*>()>;
+
 // kNotFound, in the words of ingest(), if none of `inputs`
 // exists: to be asked before a collection is made for them.
 Status check_any_input(std::span<const std::filesystem::path> inputs);
@@ -96,6 +121,11 @@ Status check_any_input(std::span<const std::filesystem::path> inputs);
 // folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the
 // pool's threads where that is more), and the list of paths. Must not be called from inside a task of `pool`.
 Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
+                            std::span<const std::filesystem::path> inputs, const IngestOptions& options,
+                            ThreadPool& pool, const ProgressCallback& progress = {},
+                            std::stop_token stop = {});
+// Likewise with an encoder that is loaded only where a file is new or has changed.
+Result<IngestReport> ingest(CollectionWriter& collection, const EncoderSource& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress = {},
                             std::stop_token stop = {});

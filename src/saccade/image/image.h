@@ -57,6 +57,9 @@ struct DecodeOptions {
   DecoderPool* processes = nullptr;
   // Asked to stop, a process that decodes is ended: kCancelled. Without processes it is not looked at.
   std::stop_token stop = {};
+  // What the file says of itself is read too (facts.h), into PictureView::facts. Processes do; without them it is left
+  // out, as foreign bytes are read nowhere else.
+  bool facts = false;
 };
 
 struct DecodedImage {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "saccade/core/error.h"
+#include "saccade/image/facts.h"
 #include "saccade/image/image.h"
 #include "saccade/image/preprocess.h"
 
@@ -39,6 +40,7 @@ struct PictureView {
   std::string format;
   int original_width = 0;
   int original_height = 0;
+  PictureFacts facts = {};  // where DecodeOptions::facts asked for them, and processes decode
 };
 
 using UsePicture = std::function<Status(const PictureView& picture)>;
