@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -18,8 +19,31 @@ Json tokens_json(const std::optional<TokenCount>& tokens) {
   return {{"used", tokens->used}, {"dropped", tokens->dropped}, {"chunks", tokens->chunks}};
 }
 
+// Whether a text and a picture that are both wanted became one row.
 bool composed(const Query& query) {
-  return query.has_image() && query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos;
+  const auto wanted = [](const auto& part) { return part.weight > 0; };
+  const bool text = query.parts.empty() ? query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos
+                                        : std::ranges::any_of(query.parts, wanted);
+  const bool picture =
+      query.has_image() && (query.image_weight > 0 || std::ranges::any_of(query.more_images, wanted));
+  return text && picture;
+}
+
+// Null where the query is one text, one picture, or one of each.
+Json parts_json(const Query& query) {
+  if (query.parts.empty() && query.more_images.empty() && query.image_weight == 1) return {};
+  Json parts = Json::array();
+  for (const QueryPart& part : query.parts) {
+    parts.push_back({{"text", part.text}, {"weight", shortest(part.weight)}});
+  }
+  if (query.parts.empty() && !query.text.empty()) parts.push_back({{"text", query.text}, {"weight", 1}});
+  if (query.has_image()) {
+    parts.push_back({{"image", query.image.string()}, {"weight", shortest(query.image_weight)}});
+  }
+  for (const QueryPicture& picture : query.more_images) {
+    parts.push_back({{"image", picture.image.string()}, {"weight", shortest(picture.weight)}});
+  }
+  return parts;
 }
 
 Json compose_json(const Query& query) {
@@ -116,6 +140,35 @@ Json likelihood_json(const Hit& hit) {
           {"standard_score", known(hit.likelihood->standard)}};
 }
 
+Json fields_json(uint8_t fields) {
+  Json names = Json::array();
+  if ((fields & kInCaption) != 0) names.push_back("caption");
+  if ((fields & kInName) != 0) names.push_back("name");
+  if ((fields & kInFolders) != 0) names.push_back("folders");
+  return names;
+}
+
+Json words_json(const std::optional<WordHit>& words) {
+  if (!words) return {};
+  Json matches = Json::array();
+  for (const WordHit::Match& match : words->matches) {
+    matches.push_back({{"term", match.term}, {"in", fields_json(match.fields)}});
+  }
+  return {{"rank", words->rank}, {"weight", words->weight}, {"matches", std::move(matches)}};
+}
+
+Json words_json(const std::optional<WordSearch>& words) {
+  if (!words) return {};
+  Json terms = Json::array();
+  for (const WordSearch::Term& term : words->terms) {
+    terms.push_back({{"term", term.text}, {"pictures", term.pictures}, {"common", term.common}});
+  }
+  return {{"share", words->share},
+          {"terms", std::move(terms)},
+          {"pictures", words->pictures},
+          {"reason", words->reason.empty() ? Json() : Json(words->reason)}};
+}
+
 // What only some answers have, behind what all have.
 void add_stages(const Hit& hit, const Query& query, Json& json) {
   if (hit.pooled_score) json["pooled_score"] = shortest(*hit.pooled_score);
@@ -171,6 +224,39 @@ std::string composed_note(const Answer& answer) {
       fusion.text_weight, fusion.was.empty() ? kAnyPicture : fusion.was);
 }
 
+std::string understood_note(const Answer& answer) {
+  const Json parts = parts_json(answer.query);
+  if (parts.is_null()) return {};
+  std::string wanted;
+  std::string unwanted;
+  for (const Json& part : parts) {
+    const double weight = part["weight"].get<double>();
+    std::string& to = weight > 0 ? wanted : unwanted;
+    const bool text = part.contains("text");
+    to += fmt::format("{}{}{}", to.empty() ? "" : ", ", text ? "" : "picture ",
+                      fmt::format("\"{}\"", part[text ? "text" : "image"].get<std::string>()));
+    if (weight != 1) to += fmt::format(" x {:.3g}", std::abs(weight));
+  }
+  if (wanted.empty()) return "searched for what is not like " + unwanted;
+  return "searched for " + wanted + (unwanted.empty() ? "" : "; not like " + unwanted);
+}
+
+std::string words_note(const Answer& answer) {
+  if (!answer.words) return {};
+  const WordSearch& words = *answer.words;
+  if (words.pictures == 0) return words.reason.empty() || words.terms.empty() ? std::string() : words.reason;
+  std::string terms;
+  std::string common;
+  for (const WordSearch::Term& term : words.terms) {
+    std::string& to = term.common ? common : terms;
+    to += fmt::format("{}\"{}\"", to.empty() ? "" : ", ", term.text);
+  }
+  std::string note = fmt::format("{} found by {}: words count {:.2g}, vectors {:.2g}",
+                                 counted(words.pictures, "picture"), terms, words.share, 1 - words.share);
+  if (!common.empty()) note += fmt::format("; too many have {}", common);
+  return note;
+}
+
 Json answer_json(const Answer& answer) {
   Json json;
   json["query"] = {{"text", answer.query.text.empty() ? Json() : Json(answer.query.text)},
@@ -180,7 +266,8 @@ Json answer_json(const Answer& answer) {
                    {"fold_duplicates", answer.query.fold_duplicates},
                    {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
                    {"order", word_of(answer.query.order)},
-                   {"compose", compose_json(answer.query)}};
+                   {"compose", compose_json(answer.query)},
+                   {"parts", parts_json(answer.query)}};
   json["tokens"] = tokens_json(answer.tokens);
   json["effective_length"] = measured_json(answer);
   json["searched"] = answer.searched;
@@ -191,6 +278,7 @@ Json answer_json(const Answer& answer) {
   json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();
   json["matching"] = matching_json(answer);
+  json["words"] = words_json(answer.words);
   json["hits"] = Json::array();
   for (const Hit& hit : answer.hits) {
     Json folded = Json::array();
@@ -210,7 +298,9 @@ Json answer_json(const Answer& answer) {
                             {"width", hit.item.width},
                             {"height", hit.item.height},
                             {"format", hit.item.format},
-                            {"folded", std::move(folded)}});
+                            {"folded", std::move(folded)},
+                            {"vector_rank", hit.vector_rank ? Json(*hit.vector_rank) : Json()},
+                            {"words", words_json(hit.words)}});
     add_stages(hit, answer.query, json["hits"].back());
   }
   return json;

@@ -74,6 +74,31 @@ Result<Words> words_of(const std::string& text) {
   return words;
 }
 
+// The same for a query of several parts: the query without each word of each part. Places are bytes of the text as it was typed.
+struct PartWords {
+  std::vector<WordWeight> places;
+  std::vector<std::vector<QueryPart>> queries;
+};
+
+Result<PartWords> words_of_parts(const std::vector<QueryPart>& parts) {
+  PartWords words;
+  words.queries = {parts};
+  for (size_t p = 0; p < parts.size(); ++p) {
+    SACCADE_ASSIGN(const Words own, words_of(parts[p].text));
+    for (size_t w = 0; w < own.places.size(); ++w) {
+      if (std::ssize(words.places) == kMostWeighedWords) return words;
+      const WordWeight& place = own.places[w];
+      words.places.push_back({parts[p].at[place.begin], parts[p].at[place.end - 1] + 1});
+      std::vector<QueryPart>& without = words.queries.emplace_back(parts);
+      without[p].text = own.texts[w + 1];
+      // Without its last word it is no part; without its last part a query is the empty text.
+      if (own.places.size() == 1 && parts.size() > 1)
+        without.erase(without.begin() + static_cast<ptrdiff_t>(p));
+    }
+  }
+  return words;
+}
+
 float dot_of(std::span<const float> a, std::span<const float> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0F);
 }
@@ -135,9 +160,16 @@ class Explainer {
       : collection_(collection), encoder_(encoder), options_(options), way_(way), query_(query) {}
 
   Status prepare() {
-    SACCADE_ASSIGN(words_, words_of(has_words(query_) ? query_.text : std::string()));
-    SACCADE_ASSIGN(
-        queries_, encode_query_texts(collection_.info().settings, encoder_, query_, way_.late, words_.texts));
+    const IngestSettings& settings = collection_.info().settings;
+    if (!query_.parts.empty()) {
+      SACCADE_ASSIGN(PartWords words, words_of_parts(query_.parts));
+      places_ = std::move(words.places);
+      SACCADE_ASSIGN(queries_, encode_query_parts(settings, encoder_, query_, way_.late, words.queries));
+      return {};
+    }
+    SACCADE_ASSIGN(Words words, words_of(has_words(query_) ? query_.text : std::string()));
+    places_ = std::move(words.places);
+    SACCADE_ASSIGN(queries_, encode_query_texts(settings, encoder_, query_, way_.late, words.texts));
     return {};
   }
 
@@ -181,7 +213,7 @@ class Explainer {
   void weigh(const PictureRows& rows, HitExplanation& explanation) const {
     const std::vector<float> scores = scores_of(queries_, rows, way_.late);
     explanation.score = scores.front();
-    explanation.words = words_.places;
+    explanation.words = places_;
     for (size_t w = 0; w < explanation.words.size(); ++w) {
       explanation.words[w].drop = scores.front() - scores[w + 1];
     }
@@ -241,7 +273,7 @@ class Explainer {
   const ExplainOptions& options_;
   const Way way_;
   const Query& query_;
-  Words words_;
+  std::vector<WordWeight> places_;     // of the words that are weighed
   std::vector<EncodedQuery> queries_;  // of the whole text, then without each word
 };
 

@@ -14,8 +14,8 @@ inline constexpr float kUnwantedWeight = -0.5F;
 
 struct QueryPart {
   std::string text;
-  float weight = 1;        // below 0: what is not wanted
-  std::vector<size_t> at;  // for each byte of `text`, the byte of Query::text that it was
+  float weight = 1;             // below 0: what is not wanted
+  std::vector<size_t> at = {};  // for each byte of `text`, the byte of Query::text that it was
 };
 
 struct QueryPicture {

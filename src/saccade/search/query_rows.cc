@@ -7,6 +7,7 @@
 #include "saccade/collection/picture.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/search/query_language.h"
 
 namespace saccade {
 namespace {
@@ -90,11 +91,11 @@ Result<TextPart> text_part(std::span<const TokenizedText> texts, MatrixView<cons
 
 // All texts together.
 Result<std::vector<TextPart>> encode_texts(Encoder& encoder, LongText long_text, bool late,
-                                           std::span<const std::string> texts) {
+                                           std::span<const std::string_view> texts) {
   std::vector<TokenizedText> pieces;
   std::vector<size_t> first = {0};  // piece of each text
-  for (const std::string& text : texts) {
-    SACCADE_ASSIGN(const std::vector<TokenizedText> own, pieces_of(encoder, long_text, text));
+  for (const std::string_view text : texts) {
+    SACCADE_ASSIGN(const std::vector<TokenizedText> own, pieces_of(encoder, long_text, std::string(text)));
     pieces.insert(pieces.end(), own.begin(), own.end());
     first.push_back(pieces.size());
   }
@@ -113,6 +114,84 @@ Result<std::vector<TextPart>> encode_texts(Encoder& encoder, LongText long_text,
                    text_part(std::span(pieces).subspan(first[i], first[i + 1] - first[i]), rows, late));
   }
   return parts;
+}
+
+// What is not wanted: a sum of rows, each times its weight, which is below 0; empty where there is nothing of the kind.
+using Unwanted = std::vector<double>;
+
+void add_row(std::span<const float> row, float weight, std::vector<double>& sum) {
+  sum.resize(row.size());
+  for (size_t c = 0; c < row.size(); ++c) sum[c] += double{weight} * row[c];
+}
+
+// row: of length 1, or empty where nothing is wanted.
+Status leave_out(const Unwanted& texts, const Unwanted& pictures, std::vector<float>& row) {
+  if (texts.empty() && pictures.empty()) return {};
+  std::vector<double> sum(std::max(texts.size(), pictures.size()));
+  for (const Unwanted* unwanted : {&texts, &pictures}) {
+    for (size_t c = 0; c < unwanted->size(); ++c) sum[c] += (*unwanted)[c];
+  }
+  if (!row.empty()) add_row(row, 1, sum);
+  SACCADE_ASSIGN(row, unit_row(sum, kShortestSum).in("what is wanted and what is not cancel out"));
+  return {};
+}
+
+Status check_late_weight(bool late, float weight) {
+  if (!late || weight > 0) return {};
+  return fail(
+      ErrorCode::kUnsupported,
+      "late interaction cannot search for what is not there: every row of a text looks for the part of a "
+      "picture that is most like it");
+}
+
+// One query's texts, encoded, as one: `wanted` is their sum by their weights; of late interaction the rows of all, each times
+// its text's weight.
+struct TextParts {
+  std::optional<TextPart> wanted;
+  std::optional<TokenCount> tokens;
+  Unwanted unwanted;
+};
+
+Result<TextParts> joined_texts(std::span<const QueryPart> parts, std::span<TextPart> encoded, bool late) {
+  TextParts all;
+  std::vector<double> sum;
+  int64_t wanted = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TextPart& part = encoded[i];
+    const float weight = parts[i].weight;
+    SACCADE_TRY(check_late_weight(late, weight));
+    TokenCount& tokens = all.tokens ? *all.tokens : all.tokens.emplace(TokenCount{.chunks = 1});
+    tokens.used += part.tokens.used;
+    tokens.dropped += part.tokens.dropped;
+    tokens.chunks += part.tokens.chunks - 1;
+    tokens.longest_chunk = std::max(tokens.longest_chunk, part.tokens.longest_chunk);
+    if (weight < 0) {
+      add_row(part.row, weight, all.unwanted);
+      continue;
+    }
+    if (++wanted == 1) {
+      add_row(part.row, weight, sum);
+      for (float& value : part.late.values()) value *= weight;
+      all.wanted = std::move(part);
+      continue;
+    }
+    add_row(part.row, weight, sum);
+    TextPart& first = *all.wanted;
+    if (!late) continue;
+    Matrix<float> rows(first.late.rows() + part.late.rows(), first.late.columns());
+    auto to = std::ranges::copy(first.late.values(), rows.values().begin()).out;
+    for (const float value : part.late.values()) *to++ = weight * value;
+    first.late = std::move(rows);
+    // One a row, or none.
+    if (first.ids.empty() || part.ids.empty())
+      first.ids.clear();
+    else
+      first.ids.insert(first.ids.end(), part.ids.begin(), part.ids.end());
+  }
+  if (wanted > 1) {
+    SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the texts cancel out"));
+  }
+  return all;
 }
 
 // The picture's part of a query.
@@ -136,6 +215,46 @@ Result<PicturePart> encode_picture(const IngestSettings& settings, Encoder& enco
   SACCADE_TRY(check_rows(rows.view()).in("the picture"));
   part.row.assign(rows.row(0).begin(), rows.row(0).end());
   return part;
+}
+
+// All the pictures of a query, as one.
+struct PictureParts {
+  std::optional<PicturePart> wanted;
+  Unwanted unwanted;
+};
+
+Result<PictureParts> encode_pictures(const IngestSettings& settings, Encoder& encoder, const Query& query,
+                                     bool late) {
+  PictureParts all;
+  std::vector<double> sum;
+  int64_t wanted = 0;
+  const auto add = [&](const Query& one, float weight) -> Status {
+    if (!std::isfinite(weight)) return fail(ErrorCode::kUsage, "a picture weighs {}", weight);
+    SACCADE_TRY(check_late_weight(late, weight));
+    if (late && wanted > 0) {
+      return fail(ErrorCode::kUnsupported, "late interaction searches by one picture, not by several");
+    }
+    SACCADE_ASSIGN(PicturePart part, encode_picture(settings, encoder, one, late));
+    if (weight < 0) {
+      add_row(part.row, weight, all.unwanted);
+      return {};
+    }
+    add_row(part.row, weight, sum);
+    if (++wanted == 1) all.wanted = std::move(part);
+    return {};
+  };
+  SACCADE_TRY(add(query, query.image_weight));
+  for (const QueryPicture& picture : query.more_images) {
+    Query one;
+    one.limits = query.limits;
+    one.image = picture.image;
+    one.image_bytes = picture.bytes;
+    SACCADE_TRY(add(one, picture.weight));
+  }
+  if (wanted > 1) {
+    SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the pictures cancel out"));
+  }
+  return all;
 }
 
 // One row of each part, and with late interaction many, whose mean that one is. Either may be nullptr.
@@ -196,18 +315,23 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& enco
 
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
                                        bool late) {
+  const std::vector<QueryPart> parts =
+      query.parts.empty() ? std::vector{QueryPart{.text = query.text}} : query.parts;
   SACCADE_ASSIGN(std::vector<EncodedQuery> encoded,
-                 encode_query_texts(settings, encoder, query, late, {&query.text, 1}));
+                 encode_query_parts(settings, encoder, query, late, {&parts, 1}));
   return std::move(encoded.front());
 }
 
-Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
+Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, Encoder& encoder,
                                                      const Query& query, bool late,
-                                                     std::span<const std::string> texts) {
+                                                     std::span<const std::vector<QueryPart>> queries) {
   if (!has_words(query) && !query.has_image()) {
     return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
   }
   const Fusion& fusion = query.fusion;
+  if (fusion.composer && !is_plain(query)) {
+    return fail(ErrorCode::kUsage, "a composer takes one picture and one text, without weights");
+  }
   if (!std::isfinite(fusion.text_weight) || !std::isfinite(fusion.image_weight)) {
     return fail(ErrorCode::kUsage, "the parts' weights are {} and {}, expected finite numbers",
                 fusion.text_weight, fusion.image_weight);
@@ -217,24 +341,46 @@ Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& setti
                 "late interaction composes text and picture by their sum alone, not by {}",
                 word_of(fusion.method));
   }
-  std::vector<TextPart> parts;
-  if (has_words(query)) {
-    SACCADE_ASSIGN(parts, encode_texts(encoder, query.long_text, late, texts));
+  // Every text of every query, encoded in one call.
+  std::vector<std::string_view> texts;
+  for (const std::vector<QueryPart>& parts : queries) {
+    for (const QueryPart& part : parts) texts.push_back(part.text);
   }
-  std::optional<PicturePart> picture;
+  std::vector<TextPart> encoded_texts;
+  if (has_words(query)) {
+    SACCADE_ASSIGN(encoded_texts, encode_texts(encoder, query.long_text, late, texts));
+  }
+  PictureParts pictures;
   if (query.has_image()) {
-    SACCADE_ASSIGN(picture, encode_picture(settings, encoder, query, late));
-    if (!parts.empty() && fusion.method == Compose::kDirection) {
-      SACCADE_ASSIGN(picture->was, was_row(encoder, fusion));
+    SACCADE_ASSIGN(pictures, encode_pictures(settings, encoder, query, late));
+    if (has_words(query) && pictures.wanted && fusion.method == Compose::kDirection) {
+      SACCADE_ASSIGN(pictures.wanted->was, was_row(encoder, fusion));
     }
   }
   std::vector<EncodedQuery> encoded;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    SACCADE_ASSIGN(encoded.emplace_back(),
-                   joined(parts.empty() ? nullptr : &parts[i], picture ? &*picture : nullptr, fusion, late,
-                          encoder.info().dim));
+  size_t first = 0;
+  for (const std::vector<QueryPart>& parts : queries) {
+    TextParts words;
+    if (has_words(query)) {
+      SACCADE_ASSIGN(words, joined_texts(parts, std::span(encoded_texts).subspan(first, parts.size()), late));
+      first += parts.size();
+    }
+    EncodedQuery& one = encoded.emplace_back();
+    SACCADE_ASSIGN(
+        one, joined(words.wanted ? &*words.wanted : nullptr, pictures.wanted ? &*pictures.wanted : nullptr,
+                    fusion, late, encoder.info().dim));
+    one.tokens = words.tokens;
+    SACCADE_TRY(leave_out(words.unwanted, pictures.unwanted, one.row));
   }
   return encoded;
+}
+
+Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
+                                                     const Query& query, bool late,
+                                                     std::span<const std::string> texts) {
+  std::vector<std::vector<QueryPart>> queries;
+  for (const std::string& text : texts) queries.push_back({QueryPart{.text = text}});
+  return encode_query_parts(settings, encoder, query, late, queries);
 }
 
 }  // namespace saccade

@@ -10,6 +10,7 @@
 
 #include "saccade/index/max_sim.h"
 #include "saccade/search/hit_pictures.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 
 namespace saccade {
@@ -20,12 +21,15 @@ Result<RerankMethod> choose_method(RerankMethod wanted, Encoder& second, const Q
   const bool can_max_sim = second.late_interaction() != nullptr;
   switch (wanted) {
     case RerankMethod::kStrongest:
-      if (can_match && !query.has_image()) return RerankMethod::kMatch;
-      return can_max_sim ? RerankMethod::kMaxSim : RerankMethod::kCosine;
+      if (can_match && !query.has_image() && is_plain(query)) return RerankMethod::kMatch;
+      return can_max_sim && is_plain(query) ? RerankMethod::kMaxSim : RerankMethod::kCosine;
     case RerankMethod::kMatch:
       if (!can_match) return fail(ErrorCode::kUnsupported, "match: the checkpoint has no matching head");
       if (query.has_image()) {
         return fail(ErrorCode::kUsage, "match: a matching head judges texts, the query has a picture");
+      }
+      if (!is_plain(query)) {
+        return fail(ErrorCode::kUsage, "match: a matching head judges one text, the query has several parts");
       }
       return wanted;
     case RerankMethod::kMaxSim:

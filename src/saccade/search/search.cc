@@ -13,7 +13,9 @@
 #include "saccade/index/max_sim.h"
 #include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
+#include "saccade/search/word_search.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
@@ -114,10 +116,41 @@ Status check(const Query& query) {
 
 // How many candidates to begin with, of `searched` pictures: enough that those with a few copies each need no
 // second pass; never more than there are, and one more, so that `complete` can be seen.
-int64_t first_count(const Query& query, int64_t searched, bool late, bool judged) {
+int64_t first_count(const Query& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
-  const int64_t wanted = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
+  int64_t most = judged ? std::max(query.k, kCompetitors) : query.k;
+  if (words) most = std::max(most, kWordDepth);
+  const int64_t wanted = std::min(most, searched);
   return std::min(late ? std::max(query.candidates, wanted) : wanted * 2 + 32, searched + 1);
+}
+
+// What words, beside vectors, have to do with a search.
+struct Words {
+  WordRanking ranking;
+  std::map<int64_t, FusedRank> ranks;  // by row, of the candidates
+
+  [[nodiscard]] bool change() const { return !ranking.places.empty(); }
+};
+
+// Adds to the candidates those that words alone brought, so that all are there, by score.
+Status add_found_by_words(const Collection& collection, std::span<const float> row, const PackedQuery* late,
+                          const Words& words, ThreadPool& pool, Candidates& candidates) {
+  std::vector<uint8_t> missing(collection.alive().size());
+  int64_t count = 1;
+  for (const auto& [place, ignored] : words.ranking.places) missing[static_cast<size_t>(place)] = 1;
+  for (const Candidate& candidate : candidates.best) missing[static_cast<size_t>(candidate.row)] = 0;
+  count += std::ranges::count(missing, 1);
+  if (count == 1) return {};
+  SACCADE_ASSIGN(const Candidates found,
+                 late != nullptr ? find_late_candidates(collection, row, *late, count, missing, pool)
+                                 : find_candidates(collection, row, count, missing, pool));
+  candidates.scored += found.scored;
+  candidates.best.insert(candidates.best.end(), found.best.begin(), found.best.end());
+  // Of late interaction they may score above candidates that their rows' mean brought.
+  std::ranges::sort(candidates.best, [](const Candidate& a, const Candidate& b) {
+    return a.score > b.score || (a.score == b.score && a.id < b.id);
+  });
+  return {};
 }
 
 Result<std::vector<Hit>> hits_of(const Collection& collection, const std::vector<Group>& groups, bool late) {
@@ -152,6 +185,7 @@ Judge judge_of(const Collection& collection, const Query& query) {
   if (query.background == nullptr) {
     return {nullptr, "the collection has not been measured: `saccade index` does that"};
   }
+  if (!is_plain(query)) return {nullptr, "of a query of several parts nothing is measured"};
   if (has_words(query) && query.has_image()) {
     return {nullptr, "of a text and a picture together nothing is measured"};
   }
@@ -183,7 +217,7 @@ std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<c
 }
 
 // The hits of the candidates that are likely enough: all are judged first, so that only those few are folded.
-Folding cut_and_fold(Candidates candidates, const std::map<int64_t, HitLikelihood>& likelihoods,
+Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t, HitLikelihood>& likelihoods,
                      const Collection& collection, const Query& query, Answer& answer) {
   Matching& matching = *answer.matching;
   const auto passes = [&](const Candidate& candidate) {
@@ -195,6 +229,7 @@ Folding cut_and_fold(Candidates candidates, const std::map<int64_t, HitLikelihoo
   matching.more = !candidates.complete && !candidates.best.empty() && passes(candidates.best.back());
   matching.cut_hits = static_cast<int64_t>(
       std::erase_if(candidates.best, [&](const Candidate& candidate) { return !passes(candidate); }));
+  if (words.change()) words.ranks = fuse_ranks(words.ranking, query.word_share, candidates.best);
   Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
   matching.passed = std::ssize(folding.groups);
   if (matching.passed > query.k) folding.groups.resize(static_cast<size_t>(query.k));
@@ -202,9 +237,9 @@ Folding cut_and_fold(Candidates candidates, const std::map<int64_t, HitLikelihoo
 }
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged by, or
-// nullptr: they are not.
+// nullptr: they are not. `by_words`: whether the query's words are looked at.
 Result<Answer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                           const Judge* by, const Query& query, ThreadPool& pool) {
+                           const Judge* by, const Query& query, ThreadPool& pool, bool by_words) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -226,6 +261,11 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
   if (late != nullptr) answer.late_scored = 0;
   if (answer.searched == 0) return answer;
 
+  Words words;
+  if (by_words && query.word_share != 0 && has_words(query)) {
+    SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
+    answer.words = words.ranking.report;
+  }
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
@@ -237,12 +277,15 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
                      find_candidates(collection, row, std::min(count, answer.searched + 1), allowed, pool));
     }
     answer.rescored = candidates.rescored;
+    if (words.change()) {
+      SACCADE_TRY(add_found_by_words(collection, row, nullptr, words, pool, candidates));
+    }
     likelihoods = judge(collection, row, *by, candidates, answer);
-    folding = cut_and_fold(std::move(candidates), likelihoods, collection, query, answer);
+    folding = cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer);
     folding.settled = true;
   }
-  for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr); !folding.settled;
-       count *= 4) {
+  for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
+       !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
     if (late != nullptr) {
       SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, allowed, pool));
@@ -251,9 +294,26 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool));
     }
     answer.rescored = candidates.rescored;
-    folding = fold(candidates, collection, query, query.k);
+    if (!words.change()) {
+      folding = fold(candidates, collection, query, query.k);
+      continue;
+    }
+    // Ranks by vectors are counted down to kWordDepth: so many must be there, and where many score alike they may not be.
+    if (!candidates.complete && std::ssize(candidates.best) < kWordDepth) continue;
+    SACCADE_TRY(add_found_by_words(collection, row, late, words, pool, candidates));
+    if (late != nullptr) answer.late_scored = candidates.scored;
+    Candidates fused = candidates;
+    words.ranks = fuse_ranks(words.ranking, query.word_share, fused.best);
+    folding = fold(fused, collection, query, query.k);
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
+  for (Hit& hit : answer.hits) {
+    const auto ranked = words.ranks.find(hit.item.row);
+    if (ranked == words.ranks.end()) continue;
+    hit.vector_rank = ranked->second.by_vectors;
+    if (!ranked->second.by_words) continue;
+    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->second.by_words, words.ranking.report));
+  }
   if (by == nullptr) return answer;
   if (!query.cut) likelihoods = judge(collection, row, *by, candidates, answer);
   for (Hit& hit : answer.hits) {
@@ -306,7 +366,7 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool) {
-  SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool));
+  SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool, false));
   order_hits(answer);
   return answer;
 }
@@ -323,11 +383,11 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
   Answer answer;
   if (!collection.has_late_rows()) {
     const Judge* by = query.background != nullptr ? &judge : nullptr;
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool));
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool, true));
   } else {
     SACCADE_ASSIGN(const PackedQuery packed,
                    pack_query(encoded.late.view(), collection.info().settings.late->precision));
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, nullptr, query, pool));
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, nullptr, query, pool, true));
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;

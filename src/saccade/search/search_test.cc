@@ -12,6 +12,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/test_letters.h"
 
 namespace saccade {
@@ -457,6 +458,70 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
 }
 
 // "No pictures" would be a wrong answer to a query that nothing can be compared with.
+Query typed_query(const std::string& typed) {
+  Query query;
+  const Status read = read_query_text(typed, query);
+  EXPECT_TRUE(read) << read.error().message;
+  return query;
+}
+
+TEST_F(SearchTest, PartsAreAddedByTheirWeightsAndLeftOutByTheirs) {
+  add({put("a", axis(0)), put("b", axis(1)), put("ab", {1, 1}), put("c", axis(2)), put("ac", {1, 0, 1})});
+  const auto score_of = [](const Answer& answer, const std::string& name) {
+    for (const Hit& hit : answer.hits) {
+      if (hit.item.path == "/pictures/" + name) return hit.score;
+    }
+    return std::nanf("");
+  };
+  // a + 2 b, by hand.
+  Answer answer = answer_to(typed_query("a b:2"));
+  EXPECT_NEAR(score_of(answer, "a"), 1 / std::sqrt(5.0), 1e-6);
+  EXPECT_NEAR(score_of(answer, "b"), 2 / std::sqrt(5.0), 1e-6);
+  EXPECT_EQ(answer.tokens->used, 2);
+  EXPECT_EQ(answer.tokens->chunks, 1);
+  EXPECT_EQ(understood_note(answer), "searched for \"a\", \"b\" x 2");
+  // Unit(a) - half of c: what is not wanted is weighed beside all that is, of length 1.
+  answer = answer_to(typed_query("a -c"));
+  EXPECT_NEAR(score_of(answer, "a"), 1 / std::sqrt(1.25), 1e-6);
+  EXPECT_NEAR(score_of(answer, "c"), -0.5 / std::sqrt(1.25), 1e-6);
+  EXPECT_EQ(understood_note(answer), "searched for \"a\"; not like \"c\" x 0.5");
+  EXPECT_EQ(answer_json(answer)["query"]["parts"].dump(),
+            R"([{"text":"a","weight":1.0},{"text":"c","weight":-0.5}])");
+  answer = answer_to(typed_query("a:4 b:4 -c:1"));
+  EXPECT_NEAR(score_of(answer, "ab"), 1 / std::sqrt(2.0), 1e-6);
+  EXPECT_NEAR(score_of(answer, "c"), -1 / std::sqrt(2.0), 1e-6);
+  answer = answer_to(typed_query("-c"));
+  EXPECT_NEAR(score_of(answer, "c"), -1, 1e-6);
+  EXPECT_EQ(understood_note(answer), "searched for what is not like \"c\" x 0.5");
+  EXPECT_THAT(error_of(typed_query("a -a:1")).message, HasSubstr("cancel out"));
+  answer = answer_to(typed_query("ab"));
+  EXPECT_EQ(understood_note(answer), "");
+  EXPECT_TRUE(answer_json(answer)["query"]["parts"].is_null());
+}
+
+TEST_F(SearchTest, SeveralPicturesHaveWeightsToo) {
+  add({put("a", axis(0)), put("b", axis(1)), put("c", axis(2))});
+  Query query;
+  const std::vector<std::string> named = {picture("red.png", 255, 0, 0).string(),
+                                          picture("green.png", 0, 255, 0).string() + ":2"};
+  ASSERT_TRUE(set_query_pictures(named, query));
+  Answer answer = answer_to(query);
+  EXPECT_EQ(paths(answer), (std::vector<std::string>{"/pictures/b", "/pictures/a", "/pictures/c"}));
+  EXPECT_NEAR(answer.hits[0].score, 2 / std::sqrt(5.0), 1e-5);
+  // With words beside them, each kind is one row first.
+  query.text = "c";
+  answer = answer_to(query);
+  EXPECT_NEAR(answer.hits[0].score, 1 / std::sqrt(2.0), 1e-5);
+  EXPECT_EQ(answer.hits[0].item.path, "/pictures/c");
+  // Like neither: a picture that is not wanted, and a text that is.
+  query.image_weight = -1;
+  query.more_images.clear();
+  answer = answer_to(query);
+  EXPECT_NEAR(answer.hits[0].score, 1 / std::sqrt(2.0), 1e-5);
+  EXPECT_EQ(answer.hits.back().item.path, "/pictures/a");
+  EXPECT_EQ(composed_note(answer), "") << "nothing is composed of what is not wanted";
+}
+
 TEST_F(SearchTest, QueriesThatAreNoNumbersAreErrors) {
   add({put("a", axis(0))});
   encoder_.broken_ = true;
@@ -511,13 +576,13 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   const Json json = answer_json(answer_to(text_query("a", 2)));
   EXPECT_EQ(
       dump_json(json["query"]),
-      R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true,"cut":null,"order":"score","compose":null})");
+      R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true,"cut":null,"order":"score","compose":null,"parts":null})");
   EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
       R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"likelihood":null,"date":0,"caption":"picture a",)"
-      R"("width":10,"height":10,"format":"png","folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}]})");
+      R"("width":10,"height":10,"format":"png","folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }

@@ -1,0 +1,213 @@
+#include "saccade/search/query_language.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "saccade/text/caption_queries.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n\f\v";
+struct Quotes {
+  std::string_view open;
+  std::string_view close;
+};
+constexpr Quotes kQuotes[] = {{"\"", "\""}, {"\u201C", "\u201D"}, {"\u201E", "\u201C"}, {"\u00AB", "\u00BB"}};
+
+bool has_word(std::string_view text) {
+  return !caption_words(text).empty();
+}
+
+bool has_letter(std::string_view text) {
+  return std::ranges::any_of(caption_words(text), [](const std::string& word) {
+    return word.find_first_not_of("0123456789") != std::string::npos;
+  });
+}
+
+// ":2", ":0.5", ":-1" and nothing behind it.
+std::optional<float> weight_of(std::string_view text) {
+  if (text.size() < 2 || text.front() != ':') return std::nullopt;
+  text.remove_prefix(1);
+  float weight = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), weight, std::chars_format::fixed);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(weight)) return std::nullopt;
+  return weight;
+}
+
+Result<float> checked_weight(std::string_view what, float weight) {
+  if (weight != 0 && std::abs(weight) <= kMostWeight) return weight;
+  return fail(
+      ErrorCode::kUsage,
+      "\"{0}\" weighs {1}, expected a number above 0 and up to {2}, or down to -{2} for what is not wanted "
+      "(in quotes, \"{0}:{1}\" is a word as it stands)",
+      what, weight, kMostWeight);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view typed) : typed_(typed) {}
+
+  // The parts: the running text first, then what has a weight of its own.
+  Result<std::vector<QueryPart>> read() {
+    for (skip_space(); at_ < typed_.size(); skip_space()) SACCADE_TRY(read_word());
+    std::vector<QueryPart> parts;
+    if (!running_.text.empty()) parts.push_back(std::move(running_));
+    for (QueryPart& part : wanted_) parts.push_back(std::move(part));
+    for (QueryPart& part : unwanted_) parts.push_back(std::move(part));
+    return parts;
+  }
+  std::vector<std::string> phrases;
+
+ private:
+  void skip_space() { at_ = std::min(typed_.find_first_not_of(kSpace, at_), typed_.size()); }
+  [[nodiscard]] size_t end_of_word(size_t from) const {
+    return std::min(typed_.find_first_of(kSpace, from), typed_.size());
+  }
+
+  void append(QueryPart& part, size_t begin, size_t end) const {
+    if (begin == end) return;
+    if (!part.text.empty()) {
+      part.text += ' ';
+      part.at.push_back(begin);
+    }
+    for (size_t at = begin; at < end; ++at) {
+      part.text += typed_[at];
+      part.at.push_back(at);
+    }
+  }
+
+  // What stands in quotes that begin at `at`: its bytes, and where the closing quote ends.
+  struct Quoted {
+    size_t begin = 0;
+    size_t end = 0;
+    size_t behind = 0;
+  };
+  [[nodiscard]] std::optional<Quoted> quoted_at(size_t at) const {
+    for (const Quotes& quotes : kQuotes) {
+      if (typed_.substr(at, quotes.open.size()) != quotes.open) continue;
+      const size_t begin = at + quotes.open.size();
+      for (size_t end = typed_.find(quotes.close, begin); end != std::string_view::npos;
+           end = typed_.find(quotes.close, end + 1)) {
+        const size_t behind = end + quotes.close.size();
+        const size_t word_end = end_of_word(behind);
+        if (word_end == behind || weight_of(typed_.substr(behind, word_end - behind)))
+          return Quoted{begin, end, behind};
+      }
+    }
+    return std::nullopt;
+  }
+
+  Status read_word() {
+    const size_t begin = at_;
+    if (typed_.substr(begin, end_of_word(begin) - begin) == "--") {
+      at_ = begin + 2;
+      skip_space();
+      const size_t end = typed_.find_last_not_of(kSpace) + 1;
+      if (at_ < end) append(running_, at_, end);
+      at_ = typed_.size();
+      return {};
+    }
+    const bool minus = typed_[begin] == '-' && begin + 1 < typed_.size() && typed_[begin + 1] != '-';
+    const size_t from = begin + (minus ? 1 : 0);
+    if (const auto quoted = quoted_at(from)) {
+      at_ = end_of_word(quoted->behind);
+      const auto weight = weight_of(typed_.substr(quoted->behind, at_ - quoted->behind));
+      if (!minus && !weight && has_word(typed_.substr(quoted->begin, quoted->end - quoted->begin))) {
+        phrases.emplace_back(typed_.substr(quoted->begin, quoted->end - quoted->begin));
+      }
+      return add(quoted->begin, quoted->end, minus, weight);
+    }
+    at_ = end_of_word(begin);
+    const std::string_view word = typed_.substr(from, at_ - from);
+    const size_t colon = word.rfind(':');
+    const auto weight = colon != std::string_view::npos && has_letter(word.substr(0, colon))
+                            ? weight_of(word.substr(colon))
+                            : std::nullopt;
+    const size_t end = weight ? from + colon : at_;
+    // A hyphen between words is one.
+    if (minus && !has_word(word)) {
+      append(running_, begin, at_);
+      return {};
+    }
+    return add(from, end, minus, weight);
+  }
+
+  Status add(size_t begin, size_t end, bool minus, std::optional<float> weight) {
+    const std::string_view text = typed_.substr(begin, end - begin);
+    if (!minus && !weight) {
+      append(running_, begin, end);
+      return {};
+    }
+    if (!has_word(text)) return fail(ErrorCode::kUsage, "\"{}\" has a weight and no words", text);
+    QueryPart part;
+    append(part, begin, end);
+    part.weight = minus ? kUnwantedWeight : 1;
+    if (weight) {
+      SACCADE_ASSIGN(part.weight, checked_weight(text, *weight));
+      if (minus) part.weight = -part.weight;
+    }
+    (part.weight < 0 ? unwanted_ : wanted_).push_back(std::move(part));
+    return {};
+  }
+
+  std::string_view typed_;
+  size_t at_ = 0;
+  QueryPart running_;
+  std::vector<QueryPart> wanted_;
+  std::vector<QueryPart> unwanted_;
+};
+
+}  // namespace
+
+Status read_query_text(std::string_view typed, Query& query) {
+  Reader reader(typed);
+  SACCADE_ASSIGN(query.parts, reader.read());
+  query.phrases = std::move(reader.phrases);
+  query.text = typed;
+  // One text that is wanted: its weight is nothing to anything.
+  if (query.parts.empty()) query.text.clear();
+  if (query.parts.size() == 1 && query.parts.front().weight > 0) {
+    query.text = std::move(query.parts.front().text);
+    query.parts.clear();
+  }
+  return {};
+}
+
+Result<QueryPicture> read_query_picture(const std::string& named) {
+  std::error_code error;
+  const size_t colon = named.rfind(':');
+  if (colon == std::string::npos || colon == 0 || std::filesystem::exists(named, error))
+    return QueryPicture{named};
+  const std::string file = named.substr(0, colon);
+  const auto weight = weight_of(std::string_view(named).substr(colon));
+  if (!weight || !std::filesystem::exists(file, error)) return QueryPicture{named};
+  QueryPicture picture{file};
+  SACCADE_ASSIGN(picture.weight, checked_weight(file, *weight));
+  return picture;
+}
+
+Status set_query_pictures(std::span<const std::string> named, Query& query) {
+  query.more_images.clear();
+  for (size_t i = 0; i < named.size(); ++i) {
+    SACCADE_ASSIGN(QueryPicture picture, read_query_picture(named[i]));
+    if (i > 0) {
+      query.more_images.push_back(std::move(picture));
+      continue;
+    }
+    query.image = std::move(picture.image);
+    query.image_weight = picture.weight;
+  }
+  return {};
+}
+
+bool is_plain(const Query& query) {
+  return query.parts.empty() && query.more_images.empty() && query.image_weight > 0;
+}
+
+}  // namespace saccade

@@ -1,0 +1,111 @@
+#include "saccade/search/query_language.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "saccade/core/test_folder.h"
+
+namespace saccade {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// "red apple; beach * 2; dogs * -0.5" of what was understood, "text" alone where it is one text.
+std::string understood(std::string_view typed) {
+  Query query;
+  const Status read = read_query_text(typed, query);
+  if (!read) return "error: " + read.error().message;
+  if (query.parts.empty()) return query.text;
+  std::string text;
+  for (const QueryPart& part : query.parts) {
+    text += (text.empty() ? "" : "; ") + part.text + fmt::format(" * {}", part.weight);
+    EXPECT_EQ(part.text.size(), part.at.size());
+    for (size_t i = 0; i < part.text.size(); ++i) {
+      const bool space = part.text[i] == ' ';
+      EXPECT_TRUE(space || query.text[part.at[i]] == part.text[i]) << typed << " at " << i;
+    }
+  }
+  return text;
+}
+
+TEST(QueryLanguage, WhatHasNoSignsIsOneTextAsItStands) {
+  for (const char* text :
+       {"a red apple", "t-shirt on a hanger", "sunset - the beach", "at 12:30", "16:9", "--no", "a--b",
+        "don't", "5\" pipe", "f:x", "half \"open", "http://x", "rock'n'roll", "日本 の 橋", "-", "- -"}) {
+    EXPECT_EQ(understood(text), text);
+  }
+  EXPECT_EQ(understood("  two   words "), "two words");
+  EXPECT_EQ(understood(""), "");
+  EXPECT_EQ(understood(" \t\n"), "");
+  EXPECT_EQ(understood("bad \xff bytes"), "bad \xff bytes");
+}
+
+TEST(QueryLanguage, ReadsWhatIsNotWanted) {
+  EXPECT_EQ(understood("cats -dogs"), "cats * 1; dogs * -0.5");
+  EXPECT_EQ(understood("-dogs cats on a sofa"), "cats on a sofa * 1; dogs * -0.5");
+  EXPECT_EQ(understood("red -dogs apple"), "red apple * 1; dogs * -0.5");
+  EXPECT_EQ(understood("cats -\"stop sign\" -t-shirt"), "cats * 1; stop sign * -0.5; t-shirt * -0.5");
+  EXPECT_EQ(understood("cats -dogs:2"), "cats * 1; dogs * -2");
+  EXPECT_EQ(understood("cats dogs:-0.25"), "cats * 1; dogs * -0.25");
+  EXPECT_EQ(understood("-dogs"), "dogs * -0.5");
+  EXPECT_EQ(understood("cats -5"), "cats * 1; 5 * -0.5");
+}
+
+TEST(QueryLanguage, ReadsWeights) {
+  EXPECT_EQ(understood("beach:2 sunset"), "sunset * 1; beach * 2");
+  EXPECT_EQ(understood("\"golden retriever\":1.5 park bench"), "park bench * 1; golden retriever * 1.5");
+  EXPECT_EQ(understood("\u201Cgolden retriever\u201D:2 park"), "park * 1; golden retriever * 2");
+  EXPECT_EQ(understood("beach:2"), "beach") << "alone, a weight is nothing to anything";
+  EXPECT_EQ(understood("été:3 mer"), "mer * 1; été * 3");
+  EXPECT_THAT(understood("beach:0 sea"),
+              HasSubstr("error: \"beach\" weighs 0, expected a number above 0 and up to 10"));
+  EXPECT_THAT(understood("mario:64"), HasSubstr("error: \"mario\" weighs 64"));
+  EXPECT_THAT(understood("a:-11"), HasSubstr("error"));
+  EXPECT_THAT(understood("a:1e5"), "a:1e5") << "no such numbers are typed";
+  EXPECT_THAT(understood("a:nan"), "a:nan");
+  EXPECT_THAT(understood("\"?\":2 a"), HasSubstr("error: \"?\" has a weight and no words"));
+}
+
+TEST(QueryLanguage, QuotesAndTwoHyphensMakeWordsLiteral) {
+  EXPECT_EQ(understood("\"cats -dogs\""), "cats -dogs");
+  EXPECT_EQ(understood("cats -- -dogs a:2 \"x\""), "cats -dogs a:2 \"x\"");
+  EXPECT_EQ(understood("-- -5 degrees"), "-5 degrees");
+  EXPECT_EQ(understood("cats --"), "cats");
+  EXPECT_EQ(understood("-dogs -- -cats "), "-cats * 1; dogs * -0.5");
+  EXPECT_EQ(understood("\"mario:64\" game"), "mario:64 game");
+  Query query;
+  ASSERT_TRUE(read_query_text("\"red apple\" tree \"x -y\" -\"stop sign\" \"\" \"!\"", query));
+  EXPECT_THAT(query.phrases, ElementsAre("red apple", "x -y"));
+  ASSERT_TRUE(read_query_text("red apple", query));
+  EXPECT_THAT(query.phrases, IsEmpty());
+}
+
+TEST(QueryLanguage, PicturesHaveWeightsBehindTheirNames) {
+  const test::TestFolder folder;
+  const std::string plain = (folder.path() / "a.png").string();
+  const std::string odd = (folder.path() / "b:2").string();
+  std::ofstream(plain) << "x";
+  std::ofstream(odd) << "x";
+  EXPECT_EQ(read_query_picture(plain)->weight, 1);
+  EXPECT_EQ(read_query_picture(plain + ":2")->image, plain);
+  EXPECT_EQ(read_query_picture(plain + ":2")->weight, 2);
+  EXPECT_EQ(read_query_picture(plain + ":-0.5")->weight, -0.5F);
+  EXPECT_EQ(read_query_picture(odd)->image, odd) << "a file of that very name";
+  EXPECT_EQ(read_query_picture(odd + ":3")->weight, 3);
+  EXPECT_EQ(read_query_picture("missing.png:2")->image, "missing.png:2")
+      << "is said to be missing under its whole name";
+  EXPECT_EQ(read_query_picture(plain + ":0").error().code, ErrorCode::kUsage);
+  Query query;
+  const std::vector<std::string> named = {plain + ":2", odd};
+  ASSERT_TRUE(set_query_pictures(named, query));
+  EXPECT_EQ(query.image, plain);
+  EXPECT_EQ(query.image_weight, 2);
+  ASSERT_EQ(query.more_images.size(), 1U);
+  EXPECT_EQ(query.more_images[0].image, odd);
+}
+
+}  // namespace
+}  // namespace saccade
