@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +37,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/picture_map.h"
 
 #include "random_checkpoint.h"
 #include <dnnl.hpp>
@@ -426,6 +428,36 @@ void encode_beside_another(benchmark::State& state, Bench& bench, Precision prec
   state.SetLabel(threads_label());
 }
 
+// Maps over ten pictures, and the same encoded, in turns.
+void map_pictures(benchmark::State& state, Bench& bench, MapMethod method) {
+  const auto encoder = bench.get(Precision::kFp32);
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  PictureMapper* mapper = (*encoder)->picture_mapper();
+  if (mapper == nullptr || !mapper->can_map(method)) return state.SkipWithError("no maps of this shape");
+  const Subject& subject = bench.subject();
+  Matrix<float> pixels(10, 3 * subject.side * subject.side);
+  const std::vector<float> values = normal_values(pixels.rows() * pixels.columns());
+  std::copy(values.begin(), values.end(), pixels.data());
+  const std::vector<float> target(static_cast<size_t>((*encoder)->info().dim),
+                                  1 / std::sqrt(static_cast<float>((*encoder)->info().dim)));
+  const auto encode = [&] { return (*encoder)->encode_images(pixels.view()).has_value(); };
+  const auto map = [&] { return mapper->map_pictures(pixels.view(), target, method).has_value(); };
+  if (!encode() || !map()) return state.SkipWithError("encoding or mapping failed");
+  std::vector<double> encoding, mapping;
+  for (auto unused : state) {
+    auto start = std::chrono::steady_clock::now();
+    (void)encode();
+    encoding.push_back(seconds_since(start));
+    start = std::chrono::steady_clock::now();
+    (void)map();
+    mapping.push_back(seconds_since(start));
+    state.SetIterationTime(mapping.back());
+  }
+  state.counters["maps/s"] = static_cast<double>(pixels.rows()) / median(mapping);
+  state.counters["times_encoding"] = median(mapping) / median(encoding);
+  state.SetLabel(threads_label());
+}
+
 void encode_texts(benchmark::State& state, Bench& bench, Precision precision, int64_t batch, int64_t tokens) {
   const auto encoder = bench.get(precision);
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
@@ -494,6 +526,11 @@ void register_all(Bench& bench) {
             encode_texts(state, bench, precision, 32, tokens);
           });
     }
+  }
+  if (!subject.fp32) return;
+  for (const EnumWord<MapMethod>& of : kMapMethodWords) {
+    add("maps/" + std::string(of.word), subject.rounds + 2,
+        [&bench, method = of.value](benchmark::State& state) { map_pictures(state, bench, method); });
   }
 }
 

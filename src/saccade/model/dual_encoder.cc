@@ -80,8 +80,8 @@ Result<PictureMaps> DualEncoder::map_pictures(MatrixView<const float> pixels, st
   SACCADE_TRY(check_target(target, parts_.info));
   PictureMaps maps{tower->rows, tower->columns,
                    Matrix<float>(pixels.rows(), int64_t{tower->rows} * tower->columns)};
-  // Every block's input is kept: as many pictures fewer at a time.
-  const int64_t cost = method == MapMethod::kChefer ? 4 * shape_.image_tokens : shape_.image_tokens;
+  // What every block traces is kept: as many pictures fewer at a time.
+  const int64_t cost = method == MapMethod::kChefer ? 16 * shape_.image_tokens : shape_.image_tokens;
   const Tensor row = Tensor::of(target, {parts_.info.dim});
   SACCADE_TRY(run_alone(mutex_, [&] {
     for_pictures(pixels, parts_, cost, [&](int64_t first, const Tensor& piece) {

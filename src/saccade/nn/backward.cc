@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "saccade/nn/activation_lanes.h"
 #include "saccade/nn/kernels.h"
 
 namespace saccade::nn {
@@ -34,41 +36,166 @@ void check_same(const Tensor& x, const Tensor& gradient) {
       fmt::format("a gradient of {} for {}", shape_text(gradient.sizes()), shape_text(x.sizes())));
 }
 
-double normal_density(double x) {
-  return std::exp(-0.5 * x * x) / std::sqrt(2 * std::acos(-1.0));
+// --- in vectors -------------------------------------------------------------------------------------------
+
+// out = activation(x), or gradient * activation'(x) where there is a gradient.
+template <int W, Activation kActivation>
+SACCADE_INLINE void activate_all(const float* x, const float* gradient, int64_t count, float* out) {
+  typename Lanes<W>::Floats v;
+  typename Lanes<W>::Floats change;
+  float last[W] = {};
+  for (int64_t i = 0; i < count; i += W) {
+    const int64_t here = std::min<int64_t>(W, count - i);
+    if (here < W) std::copy_n(x + i, here, last);
+    load(v, here < W ? last : x + i);
+    if (gradient == nullptr) {
+      activate<W, kActivation>(v);
+    } else {
+      slope<W, kActivation>(v);
+      if (here < W) std::copy_n(gradient + i, here, last);
+      load(change, here < W ? last : gradient + i);
+      v *= change;
+    }
+    if (here == W) {
+      store(out + i, v);
+    } else {
+      store(last, v);
+      std::copy_n(last, here, out + i);
+    }
+  }
 }
 
-struct ValueAndSlope {
-  double value, slope;
+template <int W>
+SACCADE_INLINE void activate_with(Activation activation, const float* x, const float* gradient, int64_t count,
+                                  float* out) {
+  switch (activation) {
+    case Activation::kNone:
+      return activate_all<W, Activation::kNone>(x, gradient, count, out);
+    case Activation::kRelu:
+      return activate_all<W, Activation::kRelu>(x, gradient, count, out);
+    case Activation::kGelu:
+      return activate_all<W, Activation::kGelu>(x, gradient, count, out);
+    case Activation::kQuickGelu:
+      return activate_all<W, Activation::kQuickGelu>(x, gradient, count, out);
+    case Activation::kGeluTanh:
+      return activate_all<W, Activation::kGeluTanh>(x, gradient, count, out);
+    case Activation::kSilu:
+      return activate_all<W, Activation::kSilu>(x, gradient, count, out);
+  }
+}
+
+struct NormGradientTask {
+  int64_t width;
+  float eps;
+  const float *x, *gain, *gradient;
+  float* out;
 };
 
-// x sigmoid(a x) and its derivative.
-ValueAndSlope swish(double x, double a) {
-  const double s = 1 / (1 + std::exp(-a * x));
-  return {x * s, s + a * x * s * (1 - s)};
+// With y = (x - m) / s: dx = (g - mean(g) - y mean(g y)) / s, where g = gain * gradient.
+template <int W>
+SACCADE_INLINE void norm_rows_back(const NormGradientTask& task, int64_t first, int64_t last) {
+  using Floats = typename Lanes<W>::Floats;
+  const int64_t width = task.width;
+  const int64_t whole = width / W * W;
+  const float count = static_cast<float>(width);
+  Floats v, g, gain;
+  for (int64_t row = first; row < last; ++row) {
+    const float* x = task.x + row * width;
+    const float* change = task.gradient + row * width;
+    float* to = task.out + row * width;
+    Floats sums{};
+    for (int64_t i = 0; i < whole; i += W) {
+      load(v, x + i);
+      sums += v;
+    }
+    float mean = sum_of<W>(sums);
+    for (int64_t i = whole; i < width; ++i) mean += x[i];
+    mean /= count;
+    Floats squares{}, totals{}, alongs{};
+    for (int64_t i = 0; i < whole; i += W) {
+      load(v, x + i);
+      load(g, change + i);
+      load(gain, task.gain + i);
+      v -= mean;
+      g *= gain;
+      squares += v * v;
+      totals += g;
+      alongs += g * v;
+    }
+    float square = sum_of<W>(squares);
+    float total = sum_of<W>(totals);
+    float along = sum_of<W>(alongs);
+    for (int64_t i = whole; i < width; ++i) {
+      const float centered = x[i] - mean;
+      const float weighted = task.gain[i] * change[i];
+      square += centered * centered;
+      total += weighted;
+      along += weighted * centered;
+    }
+    const float scale = 1 / std::sqrt(square / count + task.eps);
+    total /= count;
+    along *= scale * scale / count;
+    for (int64_t i = 0; i < width; ++i) {
+      to[i] = scale * (task.gain[i] * change[i] - total - (x[i] - mean) * along);
+    }
+  }
 }
 
-ValueAndSlope value_and_slope(double x, Activation activation) {
-  switch (activation) {
-    case Activation::kGelu: {
-      const double below = 0.5 * std::erfc(-x / std::sqrt(2.0));
-      return {x * below, below + x * normal_density(x)};
-    }
-    case Activation::kGeluTanh: {
-      const double c = std::sqrt(2 / std::acos(-1.0));
-      const double t = std::tanh(c * (x + 0.044715 * x * x * x));
-      return {0.5 * x * (1 + t), 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x)};
-    }
-    case Activation::kQuickGelu:
-      return swish(x, 1.702);
-    case Activation::kSilu:
-      return swish(x, 1);
-    case Activation::kRelu:
-      return {std::max(x, 0.0), x > 0 ? 1.0 : 0.0};
-    case Activation::kNone:
-      break;
-  }
-  return {x, 1};
+struct VectorKernels {
+  std::string_view name;  // as Kernels::name
+  void (*activate)(Activation activation, const float* x, const float* gradient, int64_t count, float* out);
+  void (*norm_back)(const NormGradientTask& task, int64_t first, int64_t last);
+};
+
+void activate_portable(Activation activation, const float* x, const float* gradient, int64_t count,
+                       float* out) {
+  activate_with<4>(activation, x, gradient, count, out);
+}
+void norm_back_portable(const NormGradientTask& task, int64_t first, int64_t last) {
+  norm_rows_back<4>(task, first, last);
+}
+#if defined(__x86_64__)
+SACCADE_AVX2 void activate_avx2(Activation activation, const float* x, const float* gradient, int64_t count,
+                                float* out) {
+  activate_with<8>(activation, x, gradient, count, out);
+}
+SACCADE_AVX2 void norm_back_avx2(const NormGradientTask& task, int64_t first, int64_t last) {
+  norm_rows_back<8>(task, first, last);
+}
+SACCADE_AVX512 void activate_avx512(Activation activation, const float* x, const float* gradient,
+                                    int64_t count, float* out) {
+  activate_with<16>(activation, x, gradient, count, out);
+}
+SACCADE_AVX512 void norm_back_avx512(const NormGradientTask& task, int64_t first, int64_t last) {
+  norm_rows_back<16>(task, first, last);
+}
+#endif
+
+const VectorKernels& vector_kernels() {
+  static constexpr VectorKernels kAll[] = {
+#if defined(__x86_64__)
+    {"avx512", activate_avx512, norm_back_avx512},
+    {"avx2", activate_avx2, norm_back_avx2},
+#endif
+    {"portable", activate_portable, norm_back_portable},
+  };
+  const VectorKernels* found = std::begin(kAll);
+  while (found->name != kernels().front().name) ++found;
+  return *found;
+}
+
+// activation(x), or gradient * activation'(x).
+Tensor activated(const Tensor& x, Activation activation, const Tensor* gradient) {
+  const Tensor in = plain(x);
+  const Tensor change = gradient == nullptr ? Tensor() : plain(*gradient);
+  Workspace* workspace = gradient == nullptr ? x.workspace() : workspace_of({&x, gradient});
+  Tensor out = Tensor::empty(in.sizes(), DType::kF32, workspace);
+  split(workspace, in.numel(), kGrain, [&](int64_t first, int64_t last) {
+    const float* changes = gradient == nullptr ? nullptr : change.data<float>() + first;
+    vector_kernels().activate(activation, in.data<float>() + first, changes, last - first,
+                              out.data<float>() + first);
+  });
+  return out;
 }
 
 }  // namespace
@@ -80,61 +207,24 @@ Tensor layer_norm_backward(const Tensor& x, const Tensor& gain, double eps, cons
   Workspace* workspace = workspace_of({&x, &gradient});
   Tensor out = Tensor::empty(in.sizes(), DType::kF32, workspace);
   const int64_t width = in.size(-1);
-  const float* gains = gain.data<float>();
-  // With y = (x - m) / s: dx = (g - mean(g) - y mean(g y)) / s, where g = gain * gradient.
-  split(workspace, in.numel() / width, 1 + kGrain / width, [&](int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; ++row) {
-      const float* values = in.data<float>() + row * width;
-      const float* changes = change.data<float>() + row * width;
-      float* to = out.data<float>() + row * width;
-      double mean = 0;
-      for (int64_t i = 0; i < width; ++i) mean += values[i];
-      mean /= static_cast<double>(width);
-      double square = 0;
-      for (int64_t i = 0; i < width; ++i) square += (values[i] - mean) * (values[i] - mean);
-      const double spread = std::sqrt(square / static_cast<double>(width) + eps);
-      double sum = 0;
-      double along = 0;
-      for (int64_t i = 0; i < width; ++i) {
-        const double g = double{gains[i]} * changes[i];
-        sum += g;
-        along += g * (values[i] - mean) / spread;
-      }
-      sum /= static_cast<double>(width);
-      along /= static_cast<double>(width);
-      for (int64_t i = 0; i < width; ++i) {
-        const double y = (values[i] - mean) / spread;
-        to[i] = static_cast<float>((double{gains[i]} * changes[i] - sum - y * along) / spread);
-      }
-    }
-  });
+  const NormGradientTask task{width,
+                              static_cast<float>(eps),
+                              in.data<float>(),
+                              gain.data<float>(),
+                              change.data<float>(),
+                              out.data<float>()};
+  split(workspace, in.numel() / width, 1 + kGrain / width,
+        [&](int64_t first, int64_t last) { vector_kernels().norm_back(task, first, last); });
   return out;
 }
 
 Tensor activate(const Tensor& x, Activation activation) {
-  const Tensor in = plain(x);
-  Tensor out = Tensor::empty(in.sizes(), DType::kF32, x.workspace());
-  split(x.workspace(), in.numel(), kGrain, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      out.data<float>()[i] = static_cast<float>(value_and_slope(in.data<float>()[i], activation).value);
-    }
-  });
-  return out;
+  return activated(x, activation, nullptr);
 }
 
 Tensor activation_backward(const Tensor& x, Activation activation, const Tensor& gradient) {
   check_same(x, gradient);
-  const Tensor in = plain(x);
-  const Tensor change = plain(gradient);
-  Workspace* workspace = workspace_of({&x, &gradient});
-  Tensor out = Tensor::empty(in.sizes(), DType::kF32, workspace);
-  split(workspace, in.numel(), kGrain, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const double slope = value_and_slope(in.data<float>()[i], activation).slope;
-      out.data<float>()[i] = static_cast<float>(slope * change.data<float>()[i]);
-    }
-  });
-  return out;
+  return activated(x, activation, &gradient);
 }
 
 Tensor attention_backward(const Tensor& qkv, int64_t heads, const Tensor& gradient) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "saccade/nn/activation_lanes.h"
 #include "saccade/nn/int8_digits.h"
 
 #if defined(__x86_64__)
@@ -20,61 +21,6 @@ namespace {
 constexpr int kTileRows = 6;
 
 // --- sums to float32 ------------------------------------------------------------------------------------
-
-// 1 / (1 + e^-z).
-template <int W>
-SACCADE_INLINE void logistic(typename Lanes<W>::Floats& z) {
-  typename Lanes<W>::Floats e = z;
-  absolute<W>(e);
-  e = -e;
-  exp_of<W>(e);
-  z = (z < 0 ? e : e * 0.F + 1.F) / (1.F + e);
-}
-
-// Phi(x) by erf as Abramowitz and Stegun give it in 7.1.26, to 1.5e-7.
-template <int W>
-SACCADE_INLINE void normal_distribution(typename Lanes<W>::Floats& x) {
-  using Floats = typename Lanes<W>::Floats;
-  Floats z = x;
-  absolute<W>(z);
-  z *= 0.70710678118654752F;
-  const Floats t = 1.F / (1.F + 0.3275911F * z);
-  Floats e = -z * z;
-  exp_of<W>(e);
-  const Floats p =
-      ((((1.061405429F * t - 1.453152027F) * t + 1.421413741F) * t - 0.284496736F) * t + 0.254829592F) * t;
-  const Floats tail = 0.5F * p * e;  // Phi(-|x|)
-  x = x < 0 ? tail : 1.F - tail;
-}
-
-template <int W, Activation kActivation>
-SACCADE_INLINE void activate(typename Lanes<W>::Floats& x) {
-  using Floats = typename Lanes<W>::Floats;
-  Floats factor = x;
-  switch (kActivation) {
-    case Activation::kNone:
-      return;
-    case Activation::kRelu:
-      x = x < 0 ? Floats{} : x;
-      return;
-    case Activation::kGelu:
-      normal_distribution<W>(factor);
-      break;
-    case Activation::kQuickGelu:
-      factor *= 1.702F;
-      logistic<W>(factor);
-      break;
-    case Activation::kGeluTanh:
-      // (1 + tanh(u)) / 2 = logistic(2 u)
-      factor = 1.5957691216F * (x + 0.044715F * x * x * x);
-      logistic<W>(factor);
-      break;
-    case Activation::kSilu:
-      logistic<W>(factor);
-      break;
-  }
-  x *= factor;
-}
 
 // sums, high: [kPanelOutputs]; high: nullptr where the row has no second digits.
 template <int W, Activation kActivation>

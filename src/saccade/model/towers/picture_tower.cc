@@ -49,17 +49,13 @@ Tensor legrad(const PictureTower& tower, Tensor x, const Tensor& target) {
 }
 
 // What the pooled state owes to each token, r, is followed through the blocks from the last to the first: with
-// R = (I + A_L) ... (I + A_1), r of the whole is r_L (I + A_L) ... (I + A_1), so that no [tokens, tokens] is kept. Blocks'
-// inputs are, and their forward passes run again.
+// R = (I + A_L) ... (I + A_1), r of the whole is r_L (I + A_L) ... (I + A_1), so that no [tokens, tokens] is kept. What
+// blocks trace is.
 Tensor chefer(const PictureTower& tower, Tensor x, const Tensor& target) {
   const int64_t n = x.size(0);
   const int64_t tokens = x.size(1);
-  std::vector<Tensor> inputs;
-  for (const CrossedBlock& block : tower.blocks) {
-    inputs.push_back(x);
-    nn::BlockTrace trace;
-    x = block.forward(x, trace);
-  }
+  std::vector<nn::BlockTrace> traces(tower.blocks.size());
+  for (size_t i = 0; i < traces.size(); ++i) x = tower.blocks[i].forward(x, traces[i]);
   const Pooled pooled = tower.pool(x, target, {.times_attention = true});
   Tensor relevance = tower.pools_by_attention ? pooled.relevance : first_tokens(n, tokens).in(x.workspace());
   Tensor gradient = pooled.gradient;
@@ -69,12 +65,10 @@ Tensor chefer(const PictureTower& tower, Tensor x, const Tensor& target) {
   }
   for (size_t i = tower.blocks.size(); i-- > 0;) {
     const CrossedBlock& block = tower.blocks[i];
-    nn::BlockTrace trace;
-    (void)block.forward(inputs[i], trace);
-    const nn::BlockGradient crossed = block.to_attention(trace, gradient);
-    relevance = relevance + relevance_of(block, trace, crossed.mixed, relevance, true);
-    if (i > 0) gradient = block.from_attention(trace, crossed);
-    inputs.pop_back();
+    const nn::BlockGradient crossed = block.to_attention(traces[i], gradient);
+    relevance = relevance + relevance_of(block, traces[i], crossed.mixed, relevance, true);
+    if (i > 0) gradient = block.from_attention(traces[i], crossed);
+    traces.pop_back();
   }
   return relevance;
 }
