@@ -1,0 +1,35 @@
+// How many pictures of a collection share a property: what a filter can be chosen from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+struct FacetValue {
+  std::string name;    // for people: "jpeg", "2024-05", "birds"
+  std::string filter;  // that leaves these pictures (filter.h)
+  int64_t items = 0;   // at least 1
+};
+
+struct Facet {
+  std::string name;  // "folder", "format", "date", "size" or "shape"
+  std::vector<FacetValue>
+      values;  // dates newest first, sizes and shapes ascending, others most pictures first
+};
+
+inline constexpr size_t kMostFacetValues = 40;
+
+// Facets of the pictures that `filter` leaves; "" is all of them. Folders are those below the deepest one that holds all
+// of these pictures. Dates are the files' own, in UTC: years, months where there is one year, days where there is one
+// month. A facet of one value that all pictures have says nothing and is left out. At most kMostFacetValues each: of
+// dates the newest, else those of most pictures. kUsage for a broken filter. Cost: one scan of the catalog, and one more
+// for a filter. Thread-safe.
+Result<std::vector<Facet>> collection_facets(const Collection& collection, std::string_view filter);
+
+}  // namespace saccade
