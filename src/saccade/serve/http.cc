@@ -89,6 +89,21 @@ std::optional<std::string> decode_path(std::string_view text) {
   return decoded;
 }
 
+std::string escape_part(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string escaped_text;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+        c == '.' || c == '~') {
+      escaped_text += c;
+    } else {
+      escaped_text += {'%', kHex[byte >> 4U], kHex[byte & 15U]};
+    }
+  }
+  return escaped_text;
+}
+
 ByteRange parse_range(std::optional<std::string_view> header, int64_t size) {
   const ByteRange whole{ByteRange::Kind::kWhole, 0, size};
   constexpr std::string_view kUnit = "bytes=";

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -187,6 +188,110 @@ TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
   EXPECT_EQ(get("/api/collections/my pictures/pictures/x/file").status, 400);
 }
 
+TEST_F(Serving, OneOfItsOwnPicturesAndWordsAreOneQuery) {
+  const Json uploaded = json_of(
+      post("/api/search",
+           Json{{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}, {"k", 6}, {"fold", false}}
+               .dump()));
+  const Json own = json_of(get("/api/search?q=a&k=6&fold=false"));
+  int64_t fourth = 0;
+  for (const Json& hit : own["hits"]) {
+    if (hit["path"].get<std::string>().ends_with("p4.png")) fourth = hit["id"].get<int64_t>();
+  }
+  const Json composed =
+      json_of(get(fmt::format("/api/search?like={}&q=red&compose=slerp&k=6&fold=false", fourth)));
+  ASSERT_THAT(composed["hits"], SizeIs(5));  // all but the picture itself, as ranked for its bytes
+  std::vector<int64_t> expected;
+  for (const Json& hit : uploaded["hits"]) {
+    if (hit["id"] != fourth) expected.push_back(hit["id"].get<int64_t>());
+  }
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(composed["hits"][i]["id"], expected[i]);
+    EXPECT_EQ(composed["hits"][i]["rank"], i + 1);
+  }
+  EXPECT_TRUE(composed["notes"]["compose"].is_string());
+  fs::remove(pictures_ / "p4.png");
+  EXPECT_EQ(get(fmt::format("/api/search?like={}&q=red", fourth)).status, 404);
+  EXPECT_EQ(get(fmt::format("/api/search?like={}", fourth)).status, 200);  // its row is enough
+}
+
+TEST_F(Serving, SaysWhyAHitIsOne) {
+  const Json explained = json_of(get("/api/search?q=red+stripes&k=2&explain=true"));
+  ASSERT_THAT(explained["hits"], SizeIs(2));
+  for (const Json& hit : explained["hits"]) {
+    const Json& why = hit["explanations"][0];
+    EXPECT_EQ(why["model"], "starter");
+    ASSERT_THAT(why["words"], SizeIs(2));
+    EXPECT_EQ(why["words"][1]["word"], "stripes");
+    EXPECT_NEAR(why["score"].get<double>(), hit["score"].get<double>(), 1e-5);
+    EXPECT_EQ(why["map"]["values"].size(),
+              why["map"]["rows"].get<size_t>() * why["map"]["columns"].get<size_t>());
+  }
+  EXPECT_FALSE(json_of(get("/api/search?q=red&k=2"))["hits"][0].contains("explanations"));
+  EXPECT_EQ(json_of(get("/api/models"))["models"][0]["explains"], true);
+}
+
+TEST_F(Serving, ListsPicturesNewestFirstAndCountsThem) {
+  for (int i = 0; i < 6; ++i) {
+    const auto time = fs::file_time_type::clock::now() - std::chrono::hours(24 * 40 * i + 24);
+    fs::last_write_time(pictures_ / fmt::format("p{}.png", i), time);
+  }
+  add(6);  // and takes the new times in
+  ASSERT_TRUE(served_->collections().front()->follow());
+  const Json all = json_of(get("/api/collections/my pictures/pictures?k=3&offset=1"));
+  EXPECT_EQ(all["total"], 7);
+  ASSERT_THAT(all["pictures"], SizeIs(3));
+  EXPECT_THAT(all["pictures"][0]["path"].get<std::string>(), HasSubstr("p0.png"));  // p6 is the newest
+  EXPECT_THAT(all["pictures"][2]["path"].get<std::string>(), HasSubstr("p2.png"));
+  EXPECT_EQ(all["pictures"][0]["width"], 20);
+  EXPECT_EQ(json_of(get("/api/collections/my pictures/pictures?offset=7"))["pictures"].size(), 0U);
+  const Json facets = json_of(get("/api/collections/my pictures/facets"));
+  ASSERT_THAT(facets["facets"], SizeIs(1));  // dates alone tell these pictures apart
+  for (const Json& value : facets["facets"][0]["values"]) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = "/api/collections/my pictures/pictures";
+    request.query = {{"filter", value["filter"].get<std::string>()}};
+    EXPECT_EQ(json_of(ask(request))["total"], value["items"]);
+  }
+  EXPECT_EQ(get("/api/collections/my pictures/pictures?filter=width>").status, 400);
+  EXPECT_EQ(get("/api/collections/my pictures/pictures?k=0").status, 400);
+  EXPECT_EQ(get("/api/collections/my pictures/facets?k=0").status, 400);
+}
+
+TEST_F(Serving, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
+  served_.reset();  // nothing follows meanwhile
+  ServedOptions options;
+  options.collections = {folder_};
+  options.follow_seconds = 3600;
+  served_ = Served::open(options).value();
+  make({});
+  fs::resize_file(folder_ / "rows-1.f32", 8);
+  const HttpResponse response = get("/api/search?q=red");
+  EXPECT_EQ(response.status, 503) << response.body;
+  EXPECT_EQ(header(response, "Retry-After"), "1");
+  EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr("rows-1.f32"));
+}
+
+TEST_F(Serving, ThePageIsServedUnderAPolicyThatRunsItsScriptAlone) {
+  const HttpResponse page = get("/");
+  ASSERT_EQ(page.status, 200);
+  EXPECT_EQ(page.content_type, "text/html; charset=utf-8");
+  EXPECT_THAT(page.body, HasSubstr("/page.js"));
+  EXPECT_THAT(header(page, "Content-Security-Policy"), HasSubstr("default-src 'none'; script-src 'self'"));
+  for (const char* file : {"/page.js", "/page.css", "/icon.svg"}) {
+    EXPECT_THAT(page.body, HasSubstr(file));
+    HttpRequest request;
+    request.method = "GET";
+    request.path = file;
+    const HttpResponse whole = ask(request);
+    EXPECT_EQ(whole.status, 200);
+    EXPECT_GT(whole.body.size(), 100U);
+    request.headers = {{"if-none-match", header(whole, "ETag")}};
+    EXPECT_EQ(ask(request).status, 304);
+  }
+}
+
 TEST_F(Serving, FollowsACollectionThatGrows) {
   EXPECT_EQ(json_of(get("/api/collections"))["collections"][0]["items"], 6);
   add(6);
@@ -219,7 +324,10 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&cut=2"), 400, "expected 0 to 1");
   refused(get("/api/search?q=a&sort=size"), 400, "expected one of score, date");
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
-  refused(get("/api/search?q=a&like=1"), 400, "\"like\" stands alone");
+  refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
+          "one picture is enough");
+  refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");
+  refused(get("/api/search?q=a&explain=true&k=25"), 400, "at most 24 hits are explained");
   refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");
   refused(post("/api/search", "{\"text\": }"), 422, "body:");
   refused(post("/api/search", "[]"), 422, "an array, expected an object");
@@ -247,6 +355,17 @@ TEST_F(Serving, KeysLetInThoseWhoHaveThem) {
   EXPECT_EQ(get("/api/models").status, 401);
   EXPECT_EQ(header(get("/api/models"), "WWW-Authenticate"), "Bearer");
   EXPECT_EQ(get("/healthz").status, 200);
+  EXPECT_EQ(get("/").status, 200);  // it asks for the key itself
+  EXPECT_EQ(post("/api/session", R"({"key": "0123456789abcdeg"})").status, 401);
+  const std::string cookie = header(post("/api/session", R"({"key": "0123456789abcdef"})"), "Set-Cookie");
+  EXPECT_THAT(cookie, HasSubstr("HttpOnly; SameSite=Strict"));
+  HttpRequest browser;
+  browser.method = "GET";
+  browser.path = "/api/models";
+  browser.headers = {{"cookie", "a=b; " + cookie.substr(0, cookie.find(';'))}};
+  EXPECT_EQ(ask(browser).status, 200);
+  browser.headers = {{"cookie", "saccade_key=0123456789abcdeg"}};
+  EXPECT_EQ(ask(browser).status, 401);
   HttpRequest request;
   request.method = "GET";
   request.path = "/api/models";

@@ -42,13 +42,28 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
   return found;
 }
 
-// "Bearer KEY" of Authorization, or X-API-Key.
-std::string_view key_of(const HttpRequest& request) {
-  if (const auto key = request.header("x-api-key")) return *key;
+// The value of one cookie, decoded; "" where there is none.
+std::string cookie(const HttpRequest& request, std::string_view name) {
+  std::string_view rest = request.header("cookie").value_or("");
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(';'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
+      return decode_path(pair.substr(name.size() + 1)).value_or("");
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+  }
+  return {};
+}
+
+// "Bearer KEY" of Authorization, X-API-Key, or a browser's cookie.
+std::string key_of(const HttpRequest& request) {
+  if (const auto key = request.header("x-api-key")) return std::string(*key);
   constexpr std::string_view kBearer = "Bearer ";
   const auto authorization = request.header("authorization");
-  if (!authorization || !authorization->starts_with(kBearer)) return {};
-  return authorization->substr(kBearer.size());
+  if (!authorization || !authorization->starts_with(kBearer)) return cookie(request, kKeyCookie);
+  return std::string(authorization->substr(kBearer.size()));
 }
 
 // Whether a Host header names this machine's loopback interface.
@@ -109,6 +124,7 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
                  Metrics& metrics)
     : options_(std::move(options)), served_(served), keys_(keys), pool_(pool), metrics_(metrics) {
   formats_.push_back(own_format());
+  formats_.push_back(page_format());
   formats_.push_back(openai_format());
 }
 
@@ -144,7 +160,7 @@ HttpResponse Service::answer(const HttpRequest& request) const {
           fmt::format("this server answers to localhost, not to \"{}\": start it with keys", *host));
     }
   }
-  const Context context{options_, served_, pool_, metrics_};
+  const Context context{options_, served_, keys_, pool_, metrics_};
   const bool has_key = !keys_.asked_for() || keys_.has(key_of(request));
   std::string methods;
   for (const Format& format : formats_) {

@@ -21,9 +21,10 @@
 namespace saccade::serve {
 
 struct ServiceOptions {
-  DecodeOptions limits;       // of a client's picture: pixels, bytes, seconds, the processes that decode
-  int64_t most_hits = 1000;   // k and offset together
-  int64_t most_inputs = 256;  // texts and pictures of one request for rows
+  DecodeOptions limits;         // of a client's picture: pixels, bytes, seconds, the processes that decode
+  int64_t most_hits = 1000;     // k and offset together
+  int64_t most_explained = 24;  // hits of one search
+  int64_t most_inputs = 256;    // texts and pictures of one request for rows
   int most_thumbnail_side = 1024;
   // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here shows from
   // asking a server without keys, by a name that it has pointed here.
@@ -34,9 +35,13 @@ struct ServiceOptions {
 struct Context {
   const ServiceOptions& options;
   const Served& served;
+  const Keys& keys;
   ThreadPool& pool;
   Metrics& metrics;
 };
+
+// Of a browser that has given a key once (POST /api/session).
+inline constexpr std::string_view kKeyCookie = "saccade_key";
 
 // How errors look to the clients of a format.
 using ErrorForm = std::function<Json(int status, std::string_view code, std::string_view message)>;
@@ -56,6 +61,7 @@ struct Format {
   ErrorForm error;
 };
 Format own_format();     // api.cc
+Format page_format();    // page.cc: the page for people, and the files it is made of
 Format openai_format();  // openai.cc: embeddings, as OpenAI, Jina, NVIDIA NIM and infinity take them
 
 class Service {

@@ -44,6 +44,7 @@ class SharedEncoder final : public Encoder {
   [[nodiscard]] TextClassifier* text_classifier() override { return encoder_->text_classifier(); }
   [[nodiscard]] TokenStates* token_states() override { return encoder_->token_states(); }
   [[nodiscard]] WordInserter* word_inserter() override { return encoder_->word_inserter(); }
+  [[nodiscard]] PictureMapper* picture_mapper() override { return encoder_->picture_mapper(); }
 
   // Of all passes so far.
   struct Counts {

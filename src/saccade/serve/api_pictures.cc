@@ -1,0 +1,225 @@
+// The server's own API: pictures, whole and small, and lists and counts of them.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fcntl.h>
+#include <optional>
+#include <sys/stat.h>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "saccade/collection/facets.h"
+#include "saccade/collection/small_picture.h"
+#include "saccade/core/seconds_since.h"
+#include "saccade/serve/api.h"
+
+namespace saccade::serve {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;  // in nanoseconds
+
+// The fields that a hit has too.
+Json picture_json(const ServedCollection& served, const Item& item) {
+  Json json = {{"id", item.id},           {"path", item.path},   {"date", item.mtime_ns / kSecond},
+               {"caption", item.caption}, {"width", item.width}, {"height", item.height},
+               {"format", item.format}};
+  add_picture_paths(served, json);
+  return json;
+}
+
+// Of a query string that may have these parameters and no others.
+Status check_parameters(const HttpRequest& request, std::span<const std::string_view> known) {
+  for (const auto& [name, value] : request.query) {
+    if (std::ranges::find(known, name) == known.end()) {
+      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}", name, fmt::join(known, ", "));
+    }
+  }
+  return {};
+}
+
+// The ids of the pictures that a filter leaves, newest file first. What has one date, as files of an archive do, is mixed:
+// by hash.
+Result<std::vector<int64_t>> newest_first(const Collection& collection, std::string_view filter) {
+  std::optional<std::vector<uint8_t>> allowed;
+  if (!filter.empty()) {
+    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
+    SACCADE_ASSIGN(allowed, collection.allowed(parsed));
+  }
+  std::vector<std::tuple<int64_t, std::string, int64_t>> dated;
+  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
+    const auto row = static_cast<size_t>(item.row);
+    if (!allowed || (row < allowed->size() && (*allowed)[row] != 0))
+      dated.emplace_back(-item.mtime_ns, item.hash, item.id);
+    return {};
+  }));
+  std::ranges::sort(dated);
+  std::vector<int64_t> ids;
+  for (const auto& [date, hash, id] : dated) ids.push_back(id);
+  return ids;
+}
+
+Result<Item> item_of(const Context& context, const Parts& parts) {
+  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const auto id, number_of<int64_t>("id", parts[1]));
+  return served->now()->collection.item(id);
+}
+
+struct OpenPicture {
+  std::shared_ptr<const Descriptor> file;
+  int64_t bytes = 0;
+  std::string tag;  // changes with the file
+};
+
+Result<OpenPicture> open_picture(const Item& item) {
+  auto file =
+      std::make_shared<const Descriptor>(::open(item.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file->get() < 0) return fail_errno(errno, item.path);
+  struct stat status = {};
+  if (::fstat(file->get(), &status) != 0) return fail_errno(errno, item.path);
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kNotFound, "{}: no regular file any more", item.path);
+  return OpenPicture{
+      std::move(file), status.st_size,
+      fmt::format("{:x}-{:x}.{:x}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec)};
+}
+
+std::string type_of(std::string_view format) {
+  if (format == "svg") return "image/svg+xml";
+  for (const std::string_view known : {"jpeg", "png", "webp", "gif", "bmp", "tiff", "avif"}) {
+    if (format == known) return fmt::format("image/{}", known);
+  }
+  return format == "heif" ? "image/heic" : "application/octet-stream";
+}
+
+// Whether the client has this already.
+bool is_known(const HttpRequest& request, std::string_view tag) {
+  const auto known = request.header("if-none-match");
+  return known && (*known == "*" || known->find(tag) != std::string_view::npos);
+}
+
+HttpResponse tagged(std::string_view tag) {
+  HttpResponse response;
+  response.headers.emplace_back("ETag", tag);
+  response.headers.emplace_back("Cache-Control", "private, max-age=60");
+  return response;
+}
+
+}  // namespace
+
+std::string picture_path(const ServedCollection& collection, int64_t id) {
+  return fmt::format("/api/collections/{}/pictures/{}", escape_part(collection.name()), id);
+}
+
+void add_picture_paths(const ServedCollection& collection, Json& json) {
+  const std::string path = picture_path(collection, json["id"].get<int64_t>());
+  json["file"] = path + "/file";
+  json["thumbnail"] = path + "/thumbnail";
+}
+
+Result<HttpResponse> pictures(const Context& context, const HttpRequest& request, const Parts& parts) {
+  constexpr std::array<std::string_view, 3> kParameters = {"k", "offset", "filter"};
+  SACCADE_TRY(check_parameters(request, kParameters));
+  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const auto k, number_of<int64_t>("k", request.parameter("k").value_or("60")));
+  SACCADE_ASSIGN(const auto offset, number_of<int64_t>("offset", request.parameter("offset").value_or("0")));
+  if (k < 1 || k > context.options.most_hits || offset < 0) {
+    return fail(ErrorCode::kUsage, "\"k\": {}, \"offset\": {}: k is 1 to {}, offset 0 or more", k, offset,
+                context.options.most_hits);
+  }
+  const std::shared_ptr<const Snapshot> snapshot = served->now();
+  SACCADE_ASSIGN(const std::vector<int64_t> ids,
+                 newest_first(snapshot->collection, request.parameter("filter").value_or("")));
+  Json list = Json::array();
+  for (int64_t i = offset; i < std::min(offset, std::ssize(ids)) + k && i < std::ssize(ids); ++i) {
+    SACCADE_ASSIGN(const Item item, snapshot->collection.item(ids[static_cast<size_t>(i)]));
+    list.push_back(picture_json(*served, item));
+  }
+  return json_response({{"collection", served->name()},
+                        {"total", ids.size()},
+                        {"offset", offset},
+                        {"pictures", std::move(list)}});
+}
+
+Result<HttpResponse> facets(const Context& context, const HttpRequest& request, const Parts& parts) {
+  constexpr std::array<std::string_view, 1> kParameters = {"filter"};
+  SACCADE_TRY(check_parameters(request, kParameters));
+  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const std::vector<Facet> found,
+                 collection_facets(served->now()->collection, request.parameter("filter").value_or("")));
+  Json list = Json::array();
+  for (const Facet& facet : found) {
+    Json values = Json::array();
+    for (const FacetValue& value : facet.values) {
+      values.push_back({{"name", value.name}, {"filter", value.filter}, {"items", value.items}});
+    }
+    list.push_back({{"name", facet.name}, {"values", std::move(values)}});
+  }
+  return json_response({{"collection", served->name()}, {"facets", std::move(list)}});
+}
+
+Result<HttpResponse> picture(const Context& context, const HttpRequest&, const Parts& parts) {
+  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const Item item, item_of(context, parts));
+  Json json = picture_json(*served, item);
+  json["bytes"] = item.size;
+  json["modified"] = item.mtime_ns / kSecond;
+  json["added"] = item.added;
+  json["hash"] = item.hash;
+  return json_response(json);
+}
+
+Result<HttpResponse> picture_file(const Context& context, const HttpRequest& request, const Parts& parts) {
+  SACCADE_ASSIGN(const Item item, item_of(context, parts));
+  SACCADE_ASSIGN(OpenPicture open, open_picture(item));
+  const std::string tag = fmt::format("\"{}\"", open.tag);
+  HttpResponse response = tagged(tag);
+  response.headers.emplace_back("Accept-Ranges", "bytes");
+  if (is_known(request, tag)) {
+    response.status = 304;
+    return response;
+  }
+  const auto condition = request.header("if-range");
+  const ByteRange range =
+      parse_range(condition && *condition != tag ? std::nullopt : request.header("range"), open.bytes);
+  if (range.kind == ByteRange::Kind::kUnsatisfiable) {
+    response.status = 416;
+    response.headers.emplace_back("Content-Range", fmt::format("bytes */{}", open.bytes));
+    return response;
+  }
+  if (range.kind == ByteRange::Kind::kPart) {
+    response.status = 206;
+    response.headers.emplace_back("Content-Range", fmt::format("bytes {}-{}/{}", range.offset,
+                                                               range.offset + range.bytes - 1, open.bytes));
+  }
+  response.content_type = type_of(item.format);
+  response.file = FilePart{std::move(open.file), range.offset, range.bytes};
+  return response;
+}
+
+Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& request, const Parts& parts) {
+  SACCADE_ASSIGN(const Item item, item_of(context, parts));
+  SACCADE_ASSIGN(const auto side, number_of<int>("size", request.parameter("size").value_or("256")));
+  if (side < 16 || side > context.options.most_thumbnail_side) {
+    return fail(ErrorCode::kUsage, "\"size\": {}, expected 16 to {}", side,
+                context.options.most_thumbnail_side);
+  }
+  SACCADE_ASSIGN(const OpenPicture open, open_picture(item));
+  const std::string tag = fmt::format("\"{}-{}\"", open.tag, side);
+  HttpResponse response = tagged(tag);
+  if (is_known(request, tag)) {
+    response.status = 304;
+    return response;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  SACCADE_ASSIGN(DecodedImage decoded,
+                 decode_image_file(item.path, small_picture_decoding(side, context.options.limits)));
+  SACCADE_ASSIGN(SmallPicture small, small_picture(std::move(decoded.image), side));
+  context.metrics.spent("decode", seconds_since(start));
+  response.content_type = std::move(small.type);
+  response.body = std::move(small.bytes);
+  return response;
+}
+
+}  // namespace saccade::serve

@@ -1,0 +1,161 @@
+// What the server says and is asked: the shapes of docs/serve.md.
+
+export interface Picture {
+  id: number;
+  path: string;
+  date: number; // of the file, seconds since 1970
+  caption: string;
+  width: number;
+  height: number;
+  format: string;
+  file: string; // paths on this server
+  thumbnail: string;
+}
+
+export interface Folded extends Picture {
+  score: number;
+  same_bytes: boolean;
+}
+
+export interface Hit extends Picture {
+  rank: number;
+  score: number | null;
+  likelihood: { right: number | null } | null;
+  folded: Folded[];
+  explanations?: Explanation[];
+}
+
+export interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+export interface Explanation {
+  model: string;
+  score_by: string;
+  score: number | null;
+  words: { word: string; begin: number; end: number; drop: number }[];
+  method: string;
+  map: { rows: number; columns: number; values: number[]; box: Box | null } | null;
+  no_map: string | null;
+}
+
+export interface Answer {
+  collection: string;
+  searched: number;
+  tokens: { used: number; dropped: number; chunks: number } | null;
+  matching: { tells: boolean; there: number | null; best: number | null } | null;
+  notes: { tokens: string | null; effective_length: string | null; matching: string | null; compose: string | null };
+  hits: Hit[];
+  seconds: number;
+}
+
+export interface PictureList {
+  total: number;
+  pictures: Picture[];
+}
+
+export interface PictureFacts extends Picture {
+  bytes: number;
+  modified: number;
+  added: number;
+  hash: string;
+}
+
+export interface Facet {
+  name: string;
+  values: { name: string; filter: string; items: number }[];
+}
+
+export interface CollectionInfo {
+  name: string;
+  model: string;
+  items: number;
+  captions: number;
+}
+
+export interface ModelInfo {
+  name: string;
+  reads_texts: boolean;
+  explains: boolean;
+}
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number, // 0: nobody answered
+    message: string,
+    readonly retryAfter: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+export function wasAborted(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch (error) {
+    if (wasAborted(error)) throw error;
+    throw new ApiError(0, "The server does not answer. Is it running?");
+  }
+  const json = await response.json().catch(() => null);
+  if (response.ok) return json as T;
+  const retry = Number(response.headers.get("retry-after"));
+  throw new ApiError(
+    response.status,
+    json?.error?.message ?? `The server answered ${response.status}.`,
+    retry > 0 ? retry : null,
+  );
+}
+
+export interface SearchBody {
+  text?: string;
+  image?: string;
+  like?: number;
+  k: number;
+  offset?: number;
+  filter?: string;
+  fold?: boolean;
+  long_query?: "truncate" | "chunk";
+  sort?: "score" | "date";
+  cut?: number;
+  compose?: string;
+  weight?: number;
+  explain?: boolean;
+}
+
+const base = (collection: string) => `/api/collections/${encodeURIComponent(collection)}`;
+
+export const api = {
+  collections: (signal?: AbortSignal) =>
+    ask<{ collections: CollectionInfo[] }>("/api/collections", { signal }).then((json) => json.collections),
+  models: () => ask<{ models: ModelInfo[] }>("/api/models").then((json) => json.models),
+  facets: (collection: string, signal?: AbortSignal) =>
+    ask<{ facets: Facet[] }>(`${base(collection)}/facets`, { signal }).then((json) => json.facets),
+  search: (collection: string, body: SearchBody, signal?: AbortSignal) =>
+    ask<Answer>(`${base(collection)}/search`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+      signal,
+    }),
+  pictures: (collection: string, offset: number, k: number, filter: string, signal?: AbortSignal) => {
+    const query = new URLSearchParams({ offset: String(offset), k: String(k) });
+    if (filter) query.set("filter", filter);
+    return ask<PictureList>(`${base(collection)}/pictures?${query}`, { signal });
+  },
+  picture: (collection: string, id: number, signal?: AbortSignal) =>
+    ask<PictureFacts>(`${base(collection)}/pictures/${id}`, { signal }),
+  openSession: (key: string) =>
+    ask<unknown>("/api/session", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ key }),
+    }),
+};

@@ -1,0 +1,220 @@
+// Chips above the grid: facets with their counts, the filter language, order, near-duplicates.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Facet } from "./api";
+import { CloseIcon, DownIcon, FilterIcon } from "./icons";
+import type { State } from "./state";
+import { count } from "./text";
+
+// A chip that opens a panel beneath it; Escape and a click elsewhere close it.
+function Popover({ label, active, icon, children }: {
+  label: string;
+  active: boolean;
+  icon?: ComponentChildren;
+  children: (close: () => void) => ComponentChildren;
+}) {
+  const [open, setOpen] = useState(false);
+  const [shift, setShift] = useState(0);
+  const root = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const panel = useRef<HTMLDivElement>(null);
+  const id = useId();
+  const close = () => {
+    setOpen(false);
+    button.current?.focus();
+  };
+  useEffect(() => {
+    if (!open) return;
+    // Within the window, whichever chip it hangs from.
+    const box = panel.current!.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - 12;
+    if (box.right > room) setShift(room - box.right);
+    panel.current!.querySelector<HTMLElement>("input, button")?.focus();
+    const outside = (event: PointerEvent) => {
+      if (!root.current?.contains(event.target as Node)) setOpen(false);
+    };
+    document.addEventListener("pointerdown", outside);
+    return () => document.removeEventListener("pointerdown", outside);
+  }, [open]);
+  return (
+    <div
+      class="popover"
+      ref={root}
+      onKeyDown={(event) => {
+        if (event.key === "Escape" && open) {
+          event.stopPropagation();
+          close();
+        }
+      }}
+    >
+      <button
+        ref={button}
+        type="button"
+        class={`chip ${active ? "on" : ""}`}
+        aria-expanded={open}
+        aria-controls={open ? id : undefined}
+        onClick={() => {
+          setShift(0);
+          setOpen(!open);
+        }}
+      >
+        {icon}
+        {label}
+        <DownIcon />
+      </button>
+      {open && (
+        <div class="panel" id={id} ref={panel} role="group" aria-label={label} style={{ transform: `translateX(${shift}px)` }}>
+          {children(close)}
+        </div>
+      )}
+    </div>
+  );
+}
+
+const titles: Record<string, string> = { folder: "Folder", format: "Format", date: "Date", size: "Size", shape: "Shape" };
+const valueTitles: Record<string, string> = {
+  small: "Small, under 0.1 megapixels",
+  medium: "Medium",
+  large: "Large, 2 megapixels and more",
+  tall: "Tall",
+  square: "Square",
+  wide: "Wide",
+};
+const title = (facet: string) => titles[facet] ?? facet;
+const months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+function valueTitle(facet: string, name: string): string {
+  if (facet === "date" && /^\d{4}-\d{2}$/.test(name)) return `${months[Number(name.slice(5)) - 1]} ${name.slice(0, 4)}`;
+  if (facet === "format") return name.toUpperCase();
+  return valueTitles[name] ?? name;
+}
+const shortTitle = (facet: string, name: string) => valueTitle(facet, name).replace(/,.*/, "");
+
+function FilterLanguage({ filter, error, onFilter }: { filter: string; error: string | null; onFilter: (filter: string) => void }) {
+  const [text, setText] = useState(filter);
+  const id = useId();
+  return (
+    <form
+      class="language"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onFilter(text);
+      }}
+    >
+      <label for={id}>Conditions on size, date, format, path and caption</label>
+      <input id={id} type="text" value={text} spellcheck={false} autocomplete="off" autocapitalize="off"
+        aria-describedby={`${id}-more`} aria-invalid={error !== null} onInput={(event) => setText(event.currentTarget.value)} />
+      <p class={error ? "wrong" : "hint"} id={`${id}-more`} role={error ? "alert" : undefined}>
+        {error ?? "For example"}
+      </p>
+      {!error && (
+        <ul class="examples">
+          {["width>=640 and format=jpeg", 'path~"*holiday*" or date>=2024-06', "caption~*cat* and not size>2MB"].map((example) => (
+            <li key={example}>
+              <button type="button" onClick={() => setText(example)}>
+                <code>{example}</code>
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <button class="main" type="submit">Apply</button>
+    </form>
+  );
+}
+
+export function Filters({ state, facets, error, searching, tells, folds, change }: {
+  state: State;
+  facets: Facet[];
+  error: string | null; // of the typed filter
+  searching: boolean;
+  tells: boolean; // whether hits have a likelihood
+  folds: boolean;
+  change: (change: Partial<State>) => void;
+}) {
+  const toggle = (filter: string) =>
+    change({
+      chosen: state.chosen.includes(filter) ? state.chosen.filter((one) => one !== filter) : [...state.chosen, filter],
+    });
+  const named = (filter: string) => {
+    for (const facet of facets) {
+      const value = facet.values.find((one) => one.filter === filter);
+      if (value) return shortTitle(facet.name, value.name);
+    }
+    return filter;
+  };
+  return (
+    <div class="filters" role="group" aria-label="Filters">
+      {facets.map((facet) => (
+        <Popover key={facet.name} label={title(facet.name)} active={facet.values.some((value) => state.chosen.includes(value.filter))}>
+          {() => (
+            <ul class="values">
+              {facet.values.map((value) => (
+                <li key={value.filter}>
+                  <label>
+                    <input type="checkbox" checked={state.chosen.includes(value.filter)} onChange={() => toggle(value.filter)} />
+                    <span class="value-name">{valueTitle(facet.name, value.name)}</span>
+                    <span class="value-count">{count(value.items)}</span>
+                  </label>
+                </li>
+              ))}
+            </ul>
+          )}
+        </Popover>
+      ))}
+      <Popover label="Filter" active={state.filter !== ""} icon={<FilterIcon />}>
+        {(close) => (
+          <FilterLanguage filter={state.filter} error={error} onFilter={(filter) => {
+            change({ filter });
+            if (!filter) close();
+          }} />
+        )}
+      </Popover>
+      {searching && (
+        <>
+          <span class="rule" aria-hidden="true" />
+          <button type="button" class={`chip ${state.byDate ? "on" : ""}`} aria-pressed={state.byDate}
+            title="The best matches, newest first" onClick={() => change({ byDate: !state.byDate })}>
+            Newest first
+          </button>
+          {(folds || !state.fold) && (
+            <button type="button" class={`chip ${state.fold ? "" : "on"}`} aria-pressed={!state.fold}
+              title="Show near-duplicates one by one" onClick={() => change({ fold: !state.fold })}>
+              Near-duplicates
+            </button>
+          )}
+          {(tells || state.likely) && (
+            <button type="button" class={`chip ${state.likely ? "on" : ""}`} aria-pressed={state.likely}
+              title="Leave out what is less likely than not to be right" onClick={() => change({ likely: !state.likely })}>
+              Likely only
+            </button>
+          )}
+        </>
+      )}
+      {(state.chosen.length > 0 || state.filter) && (
+        <ul class="chosen" aria-label="Chosen filters">
+          {state.chosen.map((filter) => (
+            <li key={filter}>
+              <button type="button" class="chip on" onClick={() => toggle(filter)} aria-label={`Remove the filter ${named(filter)}`}>
+                {named(filter)}
+                <CloseIcon />
+              </button>
+            </li>
+          ))}
+          {state.filter && (
+            <li>
+              <button type="button" class="chip on" onClick={() => change({ filter: "" })} aria-label={`Remove the filter ${state.filter}`}>
+                <code>{state.filter}</code>
+                <CloseIcon />
+              </button>
+            </li>
+          )}
+          <li>
+            <button type="button" class="chip quiet" onClick={() => change({ chosen: [], filter: "" })}>
+              Clear all
+            </button>
+          </li>
+        </ul>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+// What is searched for and shown, as the page's address says it: every state can be linked to and gone back to.
+import type { Facet, SearchBody } from "./api";
+
+export interface State {
+  collection: string; // "": the first
+  text: string;
+  like: number; // a picture's id; 0: none
+  image: string; // a picture of the reader's own, by its name in `images`; "": none
+  weight: number; // of the words beside a picture, 0 to 1
+  chosen: string[]; // filters of facets
+  filter: string; // in the filter language
+  byDate: boolean;
+  fold: boolean;
+  likely: boolean; // only what is likely to be right
+  whole: boolean; // a long text in parts, to its end
+  open: number; // the picture shown large; 0: none
+}
+
+export const initial: State = {
+  collection: "",
+  text: "",
+  like: 0,
+  image: "",
+  weight: 0.5,
+  chosen: [],
+  filter: "",
+  byDate: false,
+  fold: true,
+  likely: false,
+  whole: false,
+  open: 0,
+};
+
+const number = (text: string | null) => {
+  const value = Number(text ?? 0);
+  return Number.isSafeInteger(value) && value > 0 ? value : 0;
+};
+
+export function stateOf(address: string): State {
+  const query = new URLSearchParams(address);
+  const weight = Number(query.get("w") ?? 0.5);
+  return {
+    collection: query.get("c") ?? "",
+    text: query.get("q") ?? "",
+    like: number(query.get("like")),
+    image: query.get("image") ?? "",
+    weight: weight >= 0 && weight <= 1 ? weight : 0.5,
+    chosen: query.getAll("f"),
+    filter: query.get("filter") ?? "",
+    byDate: query.get("sort") === "date",
+    fold: query.get("fold") !== "no",
+    likely: query.get("likely") === "yes",
+    whole: query.get("long") === "whole",
+    open: number(query.get("open")),
+  };
+}
+
+export function addressOf(state: State): string {
+  const query = new URLSearchParams();
+  if (state.collection) query.set("c", state.collection);
+  if (state.text) query.set("q", state.text);
+  if (state.like) query.set("like", String(state.like));
+  if (state.image) query.set("image", state.image);
+  if (state.weight !== 0.5) query.set("w", String(state.weight));
+  for (const filter of state.chosen) query.append("f", filter);
+  if (state.filter) query.set("filter", state.filter);
+  if (state.byDate) query.set("sort", "date");
+  if (!state.fold) query.set("fold", "no");
+  if (state.likely) query.set("likely", "yes");
+  if (state.whole) query.set("long", "whole");
+  if (state.open) query.set("open", String(state.open));
+  const text = query.toString();
+  return text ? `?${text}` : "/";
+}
+
+export const isSearch = (state: State) => state.text.trim() !== "" || state.like !== 0 || state.image !== "";
+
+// Values of one facet are alternatives; facets, and the filter that was typed, all hold.
+export function filterOf(state: State, facets: Facet[]): string {
+  const groups = new Map<string, string[]>();
+  for (const filter of state.chosen) {
+    const facet = facets.find((one) => one.values.some((value) => value.filter === filter));
+    const name = facet?.name ?? filter;
+    groups.set(name, [...(groups.get(name) ?? []), filter]);
+  }
+  const parts = [...groups.values()].map((filters) => filters.map((filter) => `(${filter})`).join(" or "));
+  if (state.filter.trim()) parts.push(state.filter.trim());
+  return parts.length === 1 ? parts[0]! : parts.map((part) => `(${part})`).join(" and ");
+}
+
+// Hits a request; more follow as the reader scrolls, as far as the server goes.
+export const pageSize = 60;
+export const mostHits = 1000;
+// By date the best matches are put in order all at once.
+export const datedHits = 240;
+// Hits less likely than this are below the line.
+export const likelyAt = 0.5;
+// Where it is less likely than this that there is an answer at all, the page says so.
+export const thereAt = 0.25;
+
+export function bodyOf(state: State, image: string | null, filter: string, offset: number): SearchBody {
+  const body: SearchBody = {
+    k: state.byDate ? datedHits : Math.min(pageSize, mostHits - offset),
+    offset,
+    fold: state.fold,
+    sort: state.byDate ? "date" : "score",
+  };
+  if (state.text.trim()) body.text = state.text;
+  if (state.like) body.like = state.like;
+  if (image) body.image = image;
+  if (filter) body.filter = filter;
+  if (state.likely) body.cut = likelyAt;
+  if (state.whole) body.long_query = "chunk";
+  if (body.text && (body.like || body.image)) {
+    body.compose = "slerp";
+    body.weight = state.weight;
+  }
+  return body;
+}

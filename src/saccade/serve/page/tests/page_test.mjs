@@ -1,0 +1,403 @@
+// The page in a browser, over a server and a collection of its own: every feature, what axe-core finds, a silent console,
+// and nothing fetched from elsewhere.
+//
+//   SACCADE_PROGRAM=build/release/apps/saccade/saccade node --test tests/
+//
+// Says "skipped", and why, where the program, npm's packages or Chromium are not there.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { makeCollections } from "./collection.mjs";
+
+const here = dirname(dirname(fileURLToPath(import.meta.url)));
+const modules = join(here, "node_modules");
+const program = process.env.SACCADE_PROGRAM ?? "";
+const browserPath = [process.env.CHROMIUM ?? "", "/usr/bin/chromium", "/usr/bin/chromium-browser"].find(existsSync);
+const missing = !existsSync(program)
+  ? `SACCADE_PROGRAM names no program ("${program}")`
+  : !existsSync(join(modules, "playwright-core"))
+    ? "npm's packages are not fetched (./dev page does it)"
+    : !browserPath
+      ? "no Chromium"
+      : false;
+if (missing) console.log(`skipped: ${missing}`);
+
+const require = createRequire(join(here, "package.json"));
+const environment = { ...process.env, OMP_WAIT_POLICY: "passive" };
+const folder = mkdtempSync(join(tmpdir(), "saccade-page-"));
+const servers = [];
+let browser;
+let address = "";
+let context;
+let page;
+const said = []; // in the console, and what was asked for elsewhere
+
+function serve(...options) {
+  const server = spawn(program, ["serve", "-q", "--listen", "127.0.0.1:0", ...options], { env: environment });
+  servers.push(server);
+  return new Promise((resolve, reject) => {
+    let out = "";
+    let err = "";
+    server.stdout.on("data", (data) => {
+      out += data;
+      const found = out.match(/http:\/\/127\.0\.0\.1:\d+/);
+      if (found) resolve(found[0]);
+    });
+    server.stderr.on("data", (data) => (err += data));
+    server.on("exit", (code) => reject(new Error(`saccade serve ended with ${code}: ${err}`)));
+  });
+}
+
+async function open(path, { width = 1280, height = 860, ...more } = {}) {
+  await context?.close();
+  context = await browser.newContext({ viewport: { width, height }, reducedMotion: "reduce", ...more });
+  page = await context.newPage();
+  page.setDefaultTimeout(60_000);
+  page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => said.push(`error: ${error.message}`));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(address) && !url.startsWith("data:") && !url.startsWith("blob:")) said.push(`asked for ${url}`);
+  });
+  await page.goto(address + path);
+  await settled();
+}
+
+// Nothing is being looked for, and the first pictures are there.
+async function settled() {
+  await page.waitForSelector('#results[aria-busy="false"] .tile-link, #results[aria-busy="false"] .notice, main.notice');
+}
+const ids = () => page.$$eval("#results .tile-link", (links) => links.map((link) => Number(link.dataset.id)));
+const parameter = (name) => new URL(page.url()).searchParams.get(name);
+const status = () => page.textContent(".status");
+async function api(path, body) {
+  const response = await fetch(address + path, body ? { method: "POST", body: JSON.stringify(body) } : {});
+  return response.json();
+}
+async function search(text) {
+  await page.fill('input[name="q"]', text);
+  await page.waitForFunction((wanted) => new URL(location.href).searchParams.get("q") === wanted, text);
+  await page.waitForTimeout(250); // typing is waited out
+  await settled();
+}
+async function axe(what) {
+  await page.evaluate(readFileSync(join(modules, "axe-core/axe.min.js"), "utf8"));
+  const found = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }),
+  );
+  const told = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`);
+  assert.deepEqual(told, [], what);
+}
+const image = () => ({ name: "mine.svg", mimeType: "image/svg+xml", buffer: readFileSync(join(modules, "bootstrap-icons/icons/alarm.svg")) });
+
+describe("the page", { skip: missing }, () => {
+  before(async () => {
+    const { chromium } = require("playwright-core");
+    browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox", "--disable-gpu"] });
+    await makeCollections({ folder, program, icons: join(modules, "bootstrap-icons/icons"), browser, environment });
+    address = await serve("-c", join(folder, "icons"), "-c", join(folder, "cards"));
+  });
+  after(async () => {
+    await browser?.close();
+    for (const server of servers) server.kill();
+    rmSync(folder, { recursive: true });
+  });
+
+  test("begins with the newest pictures, in their own proportions", async () => {
+    await open("/");
+    assert.match(await status(), /328 pictures/);
+    const tiles = await page.$$eval("#results .tile", (all) =>
+      all.slice(0, 8).map((tile) => ({ width: tile.clientWidth, height: tile.clientHeight, id: Number(tile.querySelector("a").dataset.id) })),
+    );
+    const list = await api("/api/collections/icons/pictures?k=8");
+    assert.deepEqual(tiles.map((tile) => tile.id), list.pictures.map((picture) => picture.id));
+    for (const [i, { width, height }] of tiles.entries()) {
+      const { width: w, height: h } = list.pictures[i];
+      assert.ok(Math.abs(width / height - w / h) < 0.03 * (w / h), `${width} x ${height} for ${w} x ${h}`);
+    }
+  });
+
+  test("answers while one types, and asks for no more than it has to", async () => {
+    await open("/");
+    const asked = [];
+    page.on("request", (request) => request.method() === "POST" && asked.push(request.postDataJSON().text));
+    await page.focus('input[name="q"]');
+    await page.keyboard.type("shopping cart", { delay: 10 });
+    await page.waitForFunction(() => document.querySelector(".status").textContent.includes("searched"));
+    await settled();
+    assert.equal(asked.at(-1), "shopping cart");
+    assert.ok(asked.length < "shopping cart".length, `${asked.length} requests`);
+    const answer = await api("/api/collections/icons/search", { text: "shopping cart", k: 60 });
+    assert.deepEqual((await ids()).slice(0, 20), answer.hits.map((hit) => hit.id).slice(0, 20));
+    await axe("hits");
+    await page.goBack();
+    await page.waitForSelector(".welcome");
+    assert.equal(await page.inputValue('input[name="q"]'), "");
+    await page.goForward();
+    await settled();
+    assert.equal(await page.inputValue('input[name="q"]'), "shopping cart");
+  });
+
+  test("goes on as one scrolls, and nothing moves", async () => {
+    await open("/?q=arrow");
+    const places = () => page.$$eval("#results .tile", (all) => all.slice(0, 30).map((tile) => [tile.offsetLeft, tile.offsetTop, tile.offsetWidth]));
+    const first = await ids();
+    const before_ = await places();
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForFunction((n) => document.querySelectorAll("#results .tile").length > n, first.length);
+    const all = await ids();
+    assert.deepEqual(all.slice(0, first.length), first);
+    assert.equal(new Set(all).size, all.length);
+    assert.deepEqual(await places(), before_);
+  });
+
+  test("more like this; this picture, but", async () => {
+    await open("/?q=bell");
+    const [first] = await ids();
+    await page.hover(".tile");
+    await page.click(".tile:first-child .tile-actions button:nth-child(1)");
+    await page.waitForFunction(() => location.search.includes("like="));
+    await settled();
+    assert.equal(parameter("like"), String(first));
+    assert.equal(parameter("q"), null);
+    assert.ok(!(await ids()).includes(first));
+    await page.hover(".tile");
+    const [second] = await ids();
+    await page.click(".tile:first-child .tile-actions button:nth-child(2)");
+    await page.waitForFunction((id) => location.search.includes(`like=${id}`), second);
+    assert.equal(await page.evaluate(() => document.activeElement.name), "q");
+    await search("fill");
+    const composed = { like: second, text: "fill", compose: "slerp", k: 60 };
+    const expected = (weight) => api("/api/collections/icons/search", { ...composed, weight }).then((json) => json.hits.map((hit) => hit.id));
+    assert.deepEqual((await ids()).slice(0, 20), (await expected(0.5)).slice(0, 20));
+    await page.fill('.balance input[type="range"]', "0.9");
+    await page.waitForTimeout(300);
+    await settled();
+    assert.deepEqual((await ids()).slice(0, 20), (await expected(0.9)).slice(0, 20));
+    await axe("a picture and words");
+    await page.click(".reference button");
+    await page.waitForFunction(() => !location.search.includes("like="));
+  });
+
+  test("a picture that is picked, pasted or dropped", async () => {
+    await open("/");
+    const data = `data:image/svg+xml;base64,${image().buffer.toString("base64")}`;
+    const expected = (await api("/api/collections/icons/search", { image: data, k: 60 })).hits.map((hit) => hit.id).slice(0, 20);
+    await page.setInputFiles('input[type="file"]', image());
+    await page.waitForSelector(".reference");
+    await settled();
+    assert.deepEqual((await ids()).slice(0, 20), expected);
+    await page.reload();
+    await settled();
+    assert.deepEqual((await ids()).slice(0, 20), expected, "after a reload");
+    for (const kind of ["paste", "drop"]) {
+      await open("/");
+      await page.evaluate(
+        ([type, base64]) => {
+          const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([bytes], "mine.svg", { type: "image/svg+xml" }));
+          const event =
+            type === "paste"
+              ? new ClipboardEvent("paste", { clipboardData: transfer, bubbles: true, cancelable: true })
+              : new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+          document.body.dispatchEvent(event);
+        },
+        [kind, image().buffer.toString("base64")],
+      );
+      await page.waitForSelector(".reference");
+      await settled();
+      assert.deepEqual((await ids()).slice(0, 20), expected, kind);
+    }
+    await open("/?image=gone");
+    assert.match(await page.textContent("#results"), /bring it again/);
+  });
+
+  test("filters are chips, with counts, or the filter language", async () => {
+    await open("/?q=red");
+    await page.click('.chip:text("Format")');
+    await axe("a panel of values");
+    await page.click('.panel label:has-text("JPEG")');
+    await page.waitForFunction(() => location.search.includes("f="));
+    await page.keyboard.press("Escape");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Format");
+    await page.waitForFunction(() => document.querySelectorAll("#results .tile").length < 8);
+    const facets = await api("/api/collections/icons/facets");
+    const jpeg = facets.facets.find((one) => one.name === "format").values.find((one) => one.name === "jpeg");
+    assert.match(await status(), new RegExp(`^${jpeg.items} pictures searched`));
+    await page.click('.chip:text("Folder")');
+    await page.click('.panel label:has-text("icons")');
+    await page.waitForSelector("#results .notice");
+    assert.match(await page.textContent("#results"), /No picture passes/);
+    await axe("nothing is left");
+    await page.click('#results button:text("Show all")');
+    await page.waitForFunction(() => document.querySelectorAll("#results .tile").length > 20);
+    await page.click('.chip:text("Filter")');
+    await page.fill(".language input", "width>");
+    said.length = 0;
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".language .wrong");
+    assert.match(await page.textContent("#results"), /The filter cannot be read/);
+    said.splice(0, said.length, ...said.filter((line) => !line.includes("400 (Bad Request)")));
+    await page.fill(".language input", "height>500");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => new URL(location.href).searchParams.get("filter") === "height>500");
+    await settled();
+    assert.match(await status(), /^3 pictures searched/);
+  });
+
+  test("near-duplicates are folded, and unfold", async () => {
+    await open("/?c=cards&q=red+card");
+    const folded = await ids();
+    assert.equal(folded.length, 6);
+    const badges = await page.$$eval(".copies", (all) => all.map((one) => one.textContent));
+    assert.deepEqual(badges, ["1", "1"]);
+    await page.click(".copies");
+    await page.waitForFunction(() => document.querySelectorAll(".tile.copy").length === 1);
+    await page.click('.chip:text("Near-duplicates")');
+    await page.waitForFunction(() => document.querySelectorAll("#results .tile").length === 8);
+    assert.equal(parameter("fold"), "no");
+  });
+
+  test("newest first, among what matches", async () => {
+    await open("/?q=arrow");
+    await page.click('.chip:text("Newest first")');
+    await page.waitForFunction(() => document.querySelector(".status").textContent.includes("newest first"));
+    const answer = await api("/api/collections/icons/search", { text: "arrow", k: 240, sort: "date" });
+    assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
+  });
+
+  test("one picture, large: facts, keys, and why it is a hit", async () => {
+    await open("/?q=red+bell");
+    const [first, second] = await ids();
+    await page.click(".tile-link");
+    await page.waitForSelector(".viewer[open] .facts");
+    await axe("a picture, large");
+    const facts = await api(`/api/collections/icons/pictures/${first}`);
+    const text = await page.textContent(".about");
+    for (const wanted of [facts.path.split("/").at(-1), facts.caption, `${facts.width} × ${facts.height}`, facts.format.toUpperCase()]) {
+      assert.ok(text.includes(wanted), wanted);
+    }
+    assert.equal(await page.getAttribute(".actions a[download]", "href"), facts.file);
+    await page.waitForFunction(() => document.querySelector(".large").naturalWidth > 0);
+    await page.click(".disclose");
+    await page.waitForSelector(".words");
+    assert.deepEqual(await page.$$eval(".word", (all) => all.map((one) => one.firstChild.textContent)), ["red", "bell"]);
+    assert.ok(await page.isVisible("canvas.heat"));
+    await axe("why");
+    await page.keyboard.press("ArrowRight");
+    await page.waitForFunction((id) => location.search.includes(`open=${id}`), second);
+    await page.keyboard.press("ArrowLeft");
+    await page.waitForFunction((id) => location.search.includes(`open=${id}`), first);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".viewer", { state: "detached" });
+    assert.equal(parameter("open"), null);
+    assert.equal(await page.evaluate(() => Number(document.activeElement.dataset.id)), first);
+    await page.click(".tile-link");
+    await page.fill(".but input", "slash");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction((id) => location.search === `?q=slash&like=${id}`, first);
+  });
+
+  test("says what of a long text was read, and reads the rest", async () => {
+    await open("/");
+    await search("bell ".repeat(60).trim());
+    await page.waitForSelector('.banner:has-text("the model read the first")');
+    await page.click('.banner button:text("Read all of it")');
+    await page.waitForSelector('.banner:has-text("in 2 parts"), .banner:has-text("in 3 parts"), .banner:has-text("in 4 parts")');
+    assert.equal(parameter("long"), "whole");
+  });
+
+  test("says so where probably nothing matches", async () => {
+    const { matching } = await api("/api/collections/icons/search", { text: "the of and", k: 1 });
+    assert.equal(matching.tells, true, matching.reason);
+    await open("/?q=the+of+and");
+    assert.equal(await page.isVisible(".banner.nothing"), matching.there < 0.25);
+    await open("/?q=battery+full&likely=yes");
+    const answer = await api("/api/collections/icons/search", { text: "battery full", k: 60, cut: 0.5 });
+    assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
+  });
+
+  test("several collections", async () => {
+    await open("/");
+    await page.selectOption("select", "cards");
+    await page.waitForFunction(() => location.search === "?c=cards");
+    await page.waitForFunction(() => document.querySelector(".status").textContent.startsWith("8 pictures"));
+    assert.equal(await page.textContent(".welcome h1"), "cards");
+  });
+
+  test("by keyboard alone", async () => {
+    await open("/?q=arrow");
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    await page.keyboard.press("/");
+    assert.equal(await page.evaluate(() => document.activeElement.name), "q");
+    const all = await ids();
+    await page.focus(".tile-link");
+    await page.keyboard.press("ArrowRight");
+    const focused = () => page.evaluate(() => Number(document.activeElement.dataset.id));
+    assert.equal(await focused(), all[1]);
+    await page.keyboard.press("ArrowDown");
+    assert.ok(all.indexOf(await focused()) > 3);
+    await page.keyboard.press("ArrowUp");
+    assert.equal(await focused(), all[1]);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".viewer[open]");
+    assert.equal(parameter("open"), String(all[1]));
+  });
+
+  test("at 390, 820 and 1440 pixels, light and dark", async () => {
+    for (const [width, colorScheme] of [[390, "dark"], [390, "light"], [820, "dark"], [1440, "dark"]]) {
+      for (const path of ["/", "/?q=bell"]) {
+        await open(path, { width, height: 844, colorScheme });
+        const wider = await page.evaluate(() => document.body.scrollWidth - innerWidth);
+        assert.ok(wider <= 0, `${path} at ${width}: ${wider} pixels too wide`);
+        await axe(`${path} at ${width}, ${colorScheme}`);
+      }
+      await page.click(".tile-link");
+      await page.waitForSelector(".viewer[open] .facts");
+      await axe(`a picture at ${width}, ${colorScheme}`);
+    }
+  });
+
+  test("has been silent, and asked nobody else", () => assert.deepEqual(said, []));
+
+  test("errors are said, and tried again", async () => {
+    await open("/");
+    let refusals = 1;
+    await page.route("**/search", (route) =>
+      refusals-- > 0 ? route.fulfill({ status: 503, headers: { "Retry-After": "1" }, json: { error: { message: "busy" } } }) : route.continue(),
+    );
+    await search("bell");
+    assert.ok((await ids()).length > 10);
+    await page.unroute("**/search");
+    await page.route("**/search", (route) => route.abort());
+    await page.fill('input[name="q"]', "bells");
+    await page.waitForSelector('#results .notice:has-text("does not answer")');
+    await page.unroute("**/search");
+    await page.click('#results button:text("Try again")');
+    await page.waitForSelector("#results .tile-link");
+    said.length = 0;
+  });
+
+  test("asks for the server's key", async () => {
+    const keys = join(folder, "keys");
+    writeFileSync(keys, "0123456789abcdef\n");
+    chmodSync(keys, 0o600);
+    address = await serve("-c", join(folder, "cards"), "--key-file", keys);
+    await open("/");
+    await axe("the key");
+    await page.fill('input[type="password"]', "0123456789abcdeg");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".wrong");
+    await page.fill('input[type="password"]', "0123456789abcdef");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#results .tile-link");
+    await page.waitForFunction(() => document.querySelector("#results img").naturalWidth > 0);
+  });
+});
