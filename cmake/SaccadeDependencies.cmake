@@ -12,6 +12,8 @@ find_package(CLI11 2.1 REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
 pkg_check_modules(gobject REQUIRED IMPORTED_TARGET gobject-2.0)
+# What pictures say of themselves; 0.27 of Debian 12 and 0.28 differ in their pointers and sizes alone.
+pkg_check_modules(exiv2 REQUIRED IMPORTED_TARGET exiv2>=0.27)
 # These are beneath libvips already: JPEG is decoded without its detours, vector pictures are read before librsvg
 # draws them.
 find_package(JPEG REQUIRED)

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   try {
     std::string problem;
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    const int code = saccade::run_decoder_process(arguments, problem);
+    const int code = saccade::run_decoder_process(arguments, saccade::read_facts, problem);
     if (!problem.empty()) std::fprintf(stderr, "%s\n", problem.c_str());
     ::_exit(code);  // libvips' closing down is of no use any more
   } catch (const std::exception& error) {

@@ -39,6 +39,7 @@ DecodeRequest request_of(size_t bytes, const DecodeOptions& options) {
   request.vector_side = options.vector_side;
   request.shrink_to_side = options.shrink_to_side;
   request.apply_orientation = options.apply_orientation ? 1 : 0;
+  request.facts = options.facts ? 1 : 0;
   return request;
 }
 
@@ -51,6 +52,7 @@ DecodeOptions options_of(const DecodeRequest& request) {
   options.vector_side = request.vector_side;
   options.shrink_to_side = request.shrink_to_side;
   options.size_only_above = request.size_only_above;
+  options.facts = request.facts != 0;
   return options;
 }
 
@@ -104,6 +106,53 @@ Result<ReadReply> read_reply(std::span<const std::byte> message, const DecodeOpt
                     std::string(format), reply.original_width, reply.original_height};
   if (!size_only) result.pixels = static_cast<size_t>(count) * static_cast<size_t>(reply.channels);
   return result;
+}
+
+FactsMessage message_of(const PictureFacts& facts) {
+  FactsMessage message;
+  message.has_taken = facts.taken ? 1 : 0;
+  message.taken = facts.taken.value_or(0);
+  message.has_zone = facts.zone_minutes ? 1 : 0;
+  message.zone_minutes = facts.zone_minutes.value_or(0);
+  message.has_place = facts.latitude && facts.longitude ? 1 : 0;
+  message.latitude = facts.latitude.value_or(0);
+  message.longitude = facts.longitude.value_or(0);
+  message.has_rating = facts.rating ? 1 : 0;
+  message.rating = facts.rating.value_or(0);
+  put(message.camera, facts.camera);
+  put(message.lens, facts.lens);
+  put(message.title, facts.title);
+  put(message.description, facts.description);
+  std::string keywords;
+  for (const std::string& keyword : facts.keywords) {
+    if (keywords.size() + keyword.size() + 1 <= kMaxFactText) keywords += keyword + "\n";
+  }
+  put(message.keywords, keywords);
+  return message;
+}
+
+Result<PictureFacts> read_facts_message(std::span<const std::byte> bytes) {
+  if (bytes.size() != sizeof(FactsMessage)) return nonsense(fmt::format("{} bytes of facts", bytes.size()));
+  FactsMessage message;
+  std::memcpy(&message, bytes.data(), sizeof message);
+  PictureFacts facts;
+  if (message.has_taken != 0) facts.taken = message.taken;
+  if (message.has_zone != 0) facts.zone_minutes = message.zone_minutes;
+  if (message.has_place != 0) {
+    facts.latitude = message.latitude;
+    facts.longitude = message.longitude;
+  }
+  if (message.has_rating != 0) facts.rating = message.rating;
+  facts.camera = text_of(message.camera);
+  facts.lens = text_of(message.lens);
+  facts.title = text_of(message.title);
+  facts.description = text_of(message.description);
+  std::string_view keywords = text_of(message.keywords);
+  for (size_t end = keywords.find('\n'); end != std::string_view::npos; end = keywords.find('\n')) {
+    facts.keywords.emplace_back(keywords.substr(0, end));
+    keywords.remove_prefix(end + 1);
+  }
+  return plausible(std::move(facts));
 }
 
 Result<SharedBytes> SharedBytes::make(const char* name) {

@@ -14,11 +14,12 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/files.h"
+#include "saccade/image/facts.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
 
-inline constexpr uint32_t kDecoderProtocol = 1;
+inline constexpr uint32_t kDecoderProtocol = 2;
 
 // The descriptors that a decoder begins with.
 inline constexpr int kDecoderSocket = 0;
@@ -43,7 +44,7 @@ struct DecodeRequest {
   int32_t vector_side = 0;
   int32_t shrink_to_side = 0;
   uint32_t apply_orientation = 0;
-  uint32_t unused = 0;
+  uint32_t facts = 0;  // a FactsMessage follows the reply of a picture that was decoded
 };
 
 inline constexpr size_t kDecodeMessageBytes = 512;
@@ -61,9 +62,37 @@ struct DecodeReply {
   std::array<char, kDecodeMessageBytes> message = {};  // of an error, likewise
 };
 
+// What the file says of itself, after its pixels: a process that dies of it has decoded the picture before.
+struct FactsMessage {
+  int64_t taken = 0;
+  double latitude = 0;
+  double longitude = 0;
+  int32_t zone_minutes = 0;
+  int32_t rating = 0;
+  uint8_t has_taken = 0;
+  uint8_t has_zone = 0;
+  uint8_t has_place = 0;
+  uint8_t has_rating = 0;
+  uint32_t unused = 0;
+  // Padded with zeros. Keywords end in a line end each.
+  std::array<char, kMaxFactName + 1> camera = {};
+  std::array<char, kMaxFactName + 1> lens = {};
+  std::array<char, kMaxFactTitle + 1> title = {};
+  std::array<char, kMaxFactText + 1> description = {};
+  std::array<char, kMaxFactText + 1> keywords = {};
+};
+FactsMessage message_of(const PictureFacts& facts);
+// kInternal for a message of another size; what cannot be true is left out.
+Result<PictureFacts> read_facts_message(std::span<const std::byte> message);
+
 DecodeRequest request_of(size_t bytes, const DecodeOptions& options);
 DecodeOptions options_of(const DecodeRequest& request);
 DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels);
+
+// Whether facts follow: they were asked for, and the picture's pixels have come.
+inline bool asks_for_facts(const DecodeOptions& options, const DecodeReply& reply) {
+  return options.facts && reply.error == -1 && reply.has_pixels != 0;
+}
 
 // The picture without its pixels, which are room for `pixels` bytes still to be filled, or the error that the
 // decoder sent. kInternal for a message that no decoder of ours sends, or that breaks the limits of `options`.

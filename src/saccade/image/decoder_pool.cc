@@ -111,6 +111,7 @@ class DecoderPool::Process {
 
   Status read_hello(const std::filesystem::path& program);
   Result<std::optional<Error>> wait(const DecodeOptions& options);
+  PictureFacts wait_for_facts(const DecodeOptions& options);
   [[nodiscard]] double processor_seconds() const;
   int end();
   std::string last_words();
@@ -266,6 +267,24 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
   return {fail(ErrorCode::kBadData, "its decoder {}{}{}", how, said.empty() ? "" : ": ", said), false, false};
 }
 
+// The picture has been decoded by now: whatever becomes of the process over its metadata, it stands, without them.
+PictureFacts DecoderPool::Process::wait_for_facts(const DecodeOptions& options) {
+  constexpr double kFactsSeconds = 5;
+  DecodeOptions limits = options;
+  limits.max_seconds = options.max_seconds > 0 ? std::min(options.max_seconds, kFactsSeconds) : kFactsSeconds;
+  const auto waited = wait(limits);
+  if (waited && !*waited) {
+    FactsMessage message;
+    const ssize_t got = ::recv(socket_.get(), &message, sizeof message, MSG_DONTWAIT);
+    if (got > 0) {
+      auto facts = read_facts_message(std::as_bytes(std::span(&message, 1)).first(static_cast<size_t>(got)));
+      if (facts) return *std::move(facts);
+    }
+  }
+  (void)end();
+  return {};
+}
+
 DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::byte> bytes,
                                                           const DecodeOptions& options,
                                                           const UsePicture& use) {
@@ -307,6 +326,7 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
     }
     view.image.pixels = {reinterpret_cast<const uint8_t*>(*pixels), read->pixels};
   }
+  if (asks_for_facts(options, reply)) view.facts = wait_for_facts(options);
   Answer answer{use(view)};
   for (SharedBytes* shared : {&input_, &output_}) shared->release(kKeptBytes);
   return answer;

@@ -46,7 +46,7 @@ void limit_processor_time(double seconds) {
 }
 
 // One picture. False: nobody listens any more.
-bool answer(const DecodeRequest& request, SharedBytes& input, SharedBytes& output) {
+bool answer(const DecodeRequest& request, ReadFacts read_facts, SharedBytes& input, SharedBytes& output) {
   const DecodeOptions options = options_of(request);
   limit_processor_time(options.max_seconds);
   bool has_pixels = false;
@@ -65,12 +65,17 @@ bool answer(const DecodeRequest& request, SharedBytes& input, SharedBytes& outpu
   };
   const Result<DecodedImage> decoded = decode();
   const DecodeReply reply = reply_of(decoded, has_pixels);
-  return send_message(&reply, sizeof reply);
+  if (!send_message(&reply, sizeof reply)) return false;
+  if (!asks_for_facts(options, reply)) return true;
+  const auto bytes = input.map(request.bytes, false);
+  const FactsMessage facts =
+      message_of(bytes ? read_facts(std::span<const std::byte>(*bytes, request.bytes)) : PictureFacts{});
+  return send_message(&facts, sizeof facts);
 }
 
 }  // namespace
 
-int run_decoder_process(std::span<const std::string> arguments, std::string& problem) {
+int run_decoder_process(std::span<const std::string> arguments, ReadFacts read_facts, std::string& problem) {
   const std::string number = std::to_string(kDecoderProtocol);
   int64_t memory = 0;
   if (arguments.size() != 2 ||
@@ -110,7 +115,9 @@ int run_decoder_process(std::span<const std::string> arguments, std::string& pro
     DecodeRequest request;
     const ssize_t got = ::recv(kDecoderSocket, &request, sizeof request, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got != static_cast<ssize_t>(sizeof request) || !answer(request, input, output)) return 0;
+    if (got != static_cast<ssize_t>(sizeof request) || !answer(request, read_facts, input, output)) {
+      return 0;
+    }
   }
 }
 
