@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/npy.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
@@ -21,7 +22,6 @@
 
 #include "checkpoint.h"
 #include "command.h"
-#include "npy.h"
 #include "number.h"
 #include "texts.h"
 

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files.h"
+#include "saccade/core/npy.h"
 #include "saccade/core/test_folder.h"
 
 #include "command.h"
 #include "console.h"
 #include "eval_options.h"
-#include "npy.h"
 #include "number.h"
 
 namespace saccade::app {

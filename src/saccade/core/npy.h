@@ -1,4 +1,5 @@
-// NumPy's array file, for rows that Python reads with numpy.load.
+// NumPy's array file (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): rows that Python reads with
+// numpy.load, and those that it has written with numpy.save.
 //
 //   offset  size  what
 //   0       6     "\x93NUMPY"
@@ -13,9 +14,13 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 
-namespace saccade::app {
+namespace saccade {
 
 // Whole or not at all.
 Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows);
 
-}  // namespace saccade::app
+// Rows written by anybody: two dimensions of float16, float32 or float64 in this machine's order, row by row. kNotFound,
+// kBadData for a broken file, kUnsupported for another type or layout. Memory: the file, and the rows as float32.
+Result<Matrix<float>> read_npy(const std::filesystem::path& path);
+
+}  // namespace saccade
