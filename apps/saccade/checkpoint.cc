@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "saccade/collection/checkpoint_place.h"
+#include "saccade/collection/starter_warning.h"
 #include "saccade/model/precision.h"
 #include "saccade/model/precision_choice.h"
 
@@ -74,6 +76,35 @@ std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Me
   if (measured) return longest_measured(*measured);
   messages.warning("what the model effectively reads is not known: " + measured.error().message);
   return std::nullopt;
+}
+
+void remember_place(const std::filesystem::path& folder, const std::string& named,
+                    const LoadedEncoder& loaded, Messages& messages) {
+  const auto info = read_collection_info(folder);
+  if (named.empty() || !info || info->checkpoint.path == loaded.id.path) return;
+  // Two copies of a checkpoint are both right: only one that is gone is replaced.
+  std::error_code error;
+  if (std::filesystem::exists(info->checkpoint.path, error)) return;
+  const Status remembered = remember_checkpoint(folder, loaded.id);
+  if (remembered) {
+    messages.info(
+        fmt::format("the collection's checkpoint is remembered to be in {}", one_line(loaded.id.path)));
+  } else {
+    messages.warning(remembered.error().message);
+  }
+}
+
+void warn_of_starter(const std::filesystem::path& folder, Messages& messages) {
+  const auto warning = [&]() -> Result<std::string> {
+    // Counts take a scan: of the starter's collections alone.
+    SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(folder));
+    if (info.checkpoint.name != kStarterName) return std::string();
+    SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
+    SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
+    return starter_warning(collection.info(), summary);
+  };
+  // What is wrong with the collection is said by who needs it.
+  if (const auto text = warning(); text && !text->empty()) messages.warning(*text);
 }
 
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages) {

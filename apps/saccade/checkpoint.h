@@ -51,6 +51,13 @@ Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const st
 // read is worth a warning, not a failure.
 std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages);
 
+// Where -m named a checkpoint that is not where the collection remembers it: it is remembered from now on. Says so, or why not.
+void remember_place(const std::filesystem::path& collection, const std::string& named,
+                    const LoadedEncoder& loaded, Messages& messages);
+
+// A loud line where the collection's checkpoint is the starter, which has seen drawings, and its pictures are photographs.
+void warn_of_starter(const std::filesystem::path& collection, Messages& messages);
+
 // For every command that ranks pictures by texts, or the other way round.
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages);
 // For every command that encodes many pictures.

@@ -1,4 +1,4 @@
-// saccade collection info|verify|remove|compact.
+// saccade collection info|verify|remove|compact|duplicates|merge|export|import.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,10 +9,16 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
+#include "saccade/collection/duplicates.h"
+#include "saccade/collection/exchange.h"
 #include "saccade/collection/filter.h"
 #include "saccade/collection/verify.h"
+#include "saccade/core/files.h"
 #include "saccade/model/precision.h"
+#include "saccade/report/duplicates_page.h"
 
+#include "checkpoint.h"
+#include "choice.h"
 #include "command.h"
 #include "number.h"
 
@@ -27,6 +33,12 @@ struct CollectionArguments {
   std::vector<std::string> paths;  // remove
   std::vector<int64_t> ids;        // remove
   std::string filter;              // remove
+  bool forget = false;             // remove
+  DuplicateOptions duplicates;
+  std::string script;      // duplicates
+  std::string html;        // duplicates
+  std::string folder;      // export, import
+  std::string checkpoint;  // import
 };
 
 Result<int> run_info(const CollectionArguments& arguments, Session& session) {
@@ -63,6 +75,14 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
     for (const auto& [format, count] : summary.formats)
       text += fmt::format(" {} {}", one_line(format), count_text(count));
     text += "\n";
+  }
+  if (summary.looked_at > 0) {
+    text += fmt::format("photographs  {} of {}\n", count_text(summary.photographs),
+                        count_text(summary.looked_at));
+  }
+  if (summary.removed > 0) {
+    text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
+                        counted(summary.removed, "picture"));
   }
   text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
                       size_text(summary.catalog_bytes));
@@ -117,7 +137,29 @@ Result<int> run_verify(const CollectionArguments& arguments, Session& session) {
   return report->ok() ? kDone : kFailed;
 }
 
+// Lets pictures in again that were taken out.
+Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
+  if (arguments.paths.empty() || !arguments.ids.empty() || !arguments.filter.empty()) {
+    return fail(ErrorCode::kUsage, "--forget takes the PATHs of what was removed, and nothing else");
+  }
+  SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
+  int64_t forgotten = 0;
+  for (const std::string& path : arguments.paths) {
+    SACCADE_ASSIGN(const int64_t count, collection.forget_removed(path));
+    if (count == 0) session.messages.warning(fmt::format("nothing was removed at {}", one_line(path)));
+    forgotten += count;
+  }
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"forgotten", forgotten}}));
+  } else {
+    SACCADE_TRY(session.out.write(fmt::format("{} may come in again: the next saccade index takes them\n",
+                                              counted(forgotten, "picture"))));
+  }
+  return kDone;
+}
+
 Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
+  if (arguments.forget) return run_forget(arguments, session);
   if (arguments.paths.empty() && arguments.ids.empty() && arguments.filter.empty()) {
     return fail(ErrorCode::kUsage, "nothing to remove: give a PATH, --id or --filter");
   }
@@ -143,8 +185,9 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"removed", removed}}));
   } else {
-    SACCADE_TRY(session.out.write(fmt::format("{} removed from the collection; the files were not touched\n",
-                                              counted(removed, "picture"))));
+    SACCADE_TRY(session.out.write(fmt::format(
+        "{} removed from the collection, to stay out (--forget lets them in again); the files were not touched\n",
+        counted(removed, "picture"))));
   }
   return kDone;
 }
@@ -161,6 +204,122 @@ Result<int> run_compact(const CollectionArguments& arguments, Session& session) 
     SACCADE_TRY(session.out.write(fmt::format("{} dropped\n", counted(*dropped, "unused row"))));
   }
   return kDone;
+}
+
+Result<int> run_duplicates(const CollectionArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  ThreadPool pool;
+  ProgressLine progress(session.quiet);
+  auto report = find_duplicates(collection, arguments.duplicates, pool, progress.callback(),
+                                session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (!arguments.html.empty()) {
+    DuplicatesPageOptions options;
+    options.collection = collection.folder().string();
+    options.limits.processes = session.decoders.start(session.messages);
+    ProgressLine drawing(session.quiet);
+    SACCADE_ASSIGN(const std::string page, duplicates_page(*report, options, pool, drawing.callback(),
+                                                           session.interrupts.stop_cleanly()));
+    SACCADE_TRY(write_file_atomic(arguments.html, page).in("page"));
+  }
+  if (!arguments.script.empty()) {
+    SACCADE_TRY(write_file_atomic(arguments.script, duplicates_script(*report)));
+  }
+  if (arguments.json) {
+    Json json = {{"collection", arguments.collection}};
+    json.update(duplicates_json(*report));
+    SACCADE_TRY(session.out.write_json(json));
+  } else {
+    SACCADE_TRY(session.out.write(duplicates_text(*report)));
+  }
+  return kDone;
+}
+
+Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
+  MergeReport all;
+  for (const std::string& other : arguments.paths) {
+    SACCADE_ASSIGN(const Collection from, Collection::open(other));
+    ProgressLine progress(session.quiet);
+    auto report = merge_collection(collection, from, progress.callback(), session.interrupts.stop_cleanly());
+    progress.clear();
+    if (!report) return fail(std::move(report).error());
+    all.added += report->added;
+    all.same += report->same;
+    all.different += report->different;
+    all.stayed_out += report->stayed_out;
+  }
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json({{"collection", arguments.collection},
+                                        {"added", all.added},
+                                        {"same", all.same},
+                                        {"different", all.different},
+                                        {"stayed_out", all.stayed_out}}));
+    return kDone;
+  }
+  std::string text = fmt::format("{} added", counted(all.added, "picture"));
+  if (all.same > 0) text += fmt::format(", {} there already", count_text(all.same));
+  if (all.different > 0)
+    text += fmt::format(", {} there with another content, which stays", count_text(all.different));
+  if (all.stayed_out > 0)
+    text += fmt::format(", {} kept out as they were removed before", count_text(all.stayed_out));
+  SACCADE_TRY(session.out.write(text + "\n"));
+  return kDone;
+}
+
+Result<int> run_export(const CollectionArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_ASSIGN(const int64_t items, export_collection(collection, arguments.folder));
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(
+        {{"collection", arguments.collection}, {"folder", arguments.folder}, {"items", items}}));
+  } else {
+    SACCADE_TRY(session.out.write(
+        fmt::format("{} written to {}\n", counted(items, "picture"), one_line(arguments.folder))));
+  }
+  return kDone;
+}
+
+Result<int> run_import(const CollectionArguments& arguments, Session& session) {
+  if (!is_collection(arguments.collection)) {
+    if (arguments.checkpoint.empty()) {
+      return fail(ErrorCode::kUsage,
+                  "{}: a new collection: name the checkpoint that the rows were made with (-m)",
+                  arguments.collection);
+    }
+    // Loaded, because only then it is known to be one, and how many columns it gives.
+    SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, {}, true));
+    SACCADE_TRY(CollectionWriter::create(arguments.collection, loaded.id));
+  }
+  SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
+  DecodeOptions limits;
+  limits.processes = session.decoders.start(session.messages, limits.max_pixels);
+  ProgressLine progress(session.quiet);
+  auto report = import_rows(collection, arguments.folder, limits, progress.callback(),
+                            session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (arguments.json) {
+    Json failed = Json::array();
+    for (const Failure& failure : report->failed) failed.push_back(failure_json(failure));
+    SACCADE_TRY(session.out.write_json({{"collection", arguments.collection},
+                                        {"added", report->added},
+                                        {"same", report->same},
+                                        {"stayed_out", report->stayed_out},
+                                        {"failed", std::move(failed)}}));
+  } else {
+    std::string text = fmt::format("{} added", counted(report->added, "picture"));
+    if (report->same > 0) text += fmt::format(", {} there already", count_text(report->same));
+    if (report->stayed_out > 0)
+      text += fmt::format(", {} kept out as they were removed before", count_text(report->stayed_out));
+    text += "\n";
+    for (const Failure& failure : report->failed) {
+      text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
+    }
+    SACCADE_TRY(session.out.write(text));
+  }
+  return report->failed.empty() ? kDone : kSomeFailed;
 }
 
 using Run = Result<int> (*)(const CollectionArguments&, Session&);
@@ -191,8 +350,41 @@ void add_collection_command(CLI::App& app, Command& chosen) {
                               arguments, chosen, run_remove);
   remove->add_option("PATH", arguments->paths, "files to take out, or folders with all that is below them");
   remove->add_option("--id", arguments->ids, "ids of pictures to take out")->transform(whole_number(1));
+  remove->add_flag("--forget", arguments->forget,
+                   "undo earlier removals: let what was taken out at PATH, or below it, in again");
   remove->add_option("--filter", arguments->filter,
                      "condition (docs/cli.md): take out all pictures that meet it");
+  CLI::App* duplicates =
+      add_part(group, "duplicates", "Find pictures that are there more than once; nothing is deleted",
+               arguments, chosen, run_duplicates);
+  add_choice(
+      *duplicates, "--least", arguments->duplicates.least,
+      "how alike at least: the same bytes, the same picture (default) in another form, or of one burst");
+  duplicates
+      ->add_option("--seconds", arguments->duplicates.burst_seconds,
+                   "of a burst: time between two pictures at most")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  duplicates->add_option("--html", arguments->html, "file for the groups as an HTML page");
+  duplicates->add_option(
+      "--script", arguments->script,
+      "file for a script for sh that removes all but the best of each group: read it, then run it");
+  add_part(group, "merge", "Add what other collections of the same checkpoint have", arguments, chosen,
+           run_merge)
+      ->add_option("OTHER", arguments->paths, "folders of the other collections, which stay as they are")
+      ->required();
+  add_part(group, "export", "Write rows and items to files that other programs read", arguments, chosen,
+           run_export)
+      ->add_option("FOLDER", arguments->folder, "folder to write to, missing or empty (docs/cli.md)")
+      ->required();
+  CLI::App* import =
+      add_part(group, "import", "Add rows that another program has made with the same checkpoint", arguments,
+               chosen, run_import);
+  import->add_option("FOLDER", arguments->folder, "folder with rows.npy and items.jsonl (docs/cli.md)")
+      ->required();
+  import->add_option(
+      "-m,--model", arguments->checkpoint,
+      std::string(kCheckpointHelp) + " that the rows were made with; for a collection that is made now");
   add_part(group, "compact", "Free the space of removed pictures", arguments, chosen, run_compact);
 }
 

@@ -22,6 +22,7 @@
 #include "saccade/core/json.h"
 #include "saccade/data/dataset.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/model/fingerprint.h"
 #include "saccade/model/precision.h"
 #include "saccade/model/receipt.h"
 
@@ -31,6 +32,8 @@
 #include "ingest_report.h"
 #include "likelihoods.h"
 #include "number.h"
+#include "towns.h"
+#include "walk_options.h"
 
 namespace saccade::app {
 namespace {
@@ -48,7 +51,6 @@ struct IndexArguments {
   int64_t pool_rows = 0;  // 0: not given
   bool as_stored = false;
   bool fast_decode = false;
-  bool no_sidecars = false;
   bool json = false;
 };
 
@@ -171,6 +173,26 @@ Result<std::optional<RowAgreement>> sample_receipt(Encoder& encoder, const std::
   return picture_agreement(encoder, *reference.encoder, batch.rows());
 }
 
+void tell_sample_receipt(const LoadedEncoder& loaded, const std::vector<std::filesystem::path>& inputs,
+                         const IndexArguments& arguments, ThreadPool& pool, Messages& messages) {
+  const auto sample = sample_receipt(*loaded.encoder, loaded.id.path, inputs, arguments, pool);
+  if (!sample) {
+    messages.warning("what the precision costs is not known: " + sample.error().message);
+  } else if (*sample) {
+    messages.info(fmt::format("{}: cosines of the first pictures' rows to fp32's: {}",
+                              word_of(loaded.encoder->info().precision),
+                              agreement_text(**sample, "picture")));
+  }
+}
+
+// That what -m names is the collection's checkpoint: nothing may be new, and then it is not loaded.
+Status check_named(const CollectionInfo& collection, const std::string& named) {
+  if (named.empty()) return {};
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
+  SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(folder, user_fingerprint_memory()));
+  return check_same_checkpoint(collection, {named, folder.string(), fingerprint, collection.checkpoint.dim});
+}
+
 Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::vector<std::filesystem::path> inputs;
   for (const std::string& path : arguments.paths) {
@@ -184,13 +206,14 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   if (!arguments.captions.empty()) {
     SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions).in("captions"));
   }
-  arguments.ingest.sidecar_captions = !arguments.no_sidecars;
   // Which checkpoint: the collection's own where there is one, before any weights are read.
   std::filesystem::path checkpoint = arguments.checkpoint;
-  if (is_collection(arguments.collection)) {
+  const bool fresh = !is_collection(arguments.collection);
+  if (!fresh) {
     SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
     SACCADE_TRY(check_settled(arguments, info.settings));
     SACCADE_ASSIGN(checkpoint, checkpoint_of(info.checkpoint, arguments.checkpoint));
+    SACCADE_TRY(check_named(info, arguments.checkpoint));
     // The collection's own precision, or what was asked for: whether that is mixed in, ingest() says.
     if (!arguments.encoder.precision) arguments.encoder.precision = info.settings.precision;
     arguments.encoder.fastest = false;
@@ -200,34 +223,41 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
       SACCADE_ASSIGN(checkpoint, starter_checkpoint());
     }
   }
-  const bool fresh = !is_collection(arguments.collection);
-  SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
-  warn_of_separate_spaces(loaded, session.messages);
-  warn_of_guessed_preprocessing(loaded, session.messages);
-  IngestSettings settings;
-  if (!is_collection(arguments.collection)) {
-    SACCADE_ASSIGN(settings, new_settings(arguments, *loaded.encoder));
-    settings.precision = loaded.encoder->info().precision;
-  }
-  SACCADE_ASSIGN(CollectionWriter collection,
-                 CollectionWriter::open_or_create(arguments.collection, loaded.id, settings));
-
   ThreadPool pool(arguments.encoder.threads);
   DecodeOptions& limits = arguments.ingest.limits;
   limits.processes = session.decoders.start(session.messages, limits.max_pixels);
-  if (loaded.encoder->info().precision != Precision::kFp32) {
-    const auto sample = sample_receipt(*loaded.encoder, loaded.id.path, inputs, arguments, pool);
-    if (!sample) {
-      session.messages.warning("what the precision costs is not known: " + sample.error().message);
-    } else if (*sample) {
-      session.messages.info(fmt::format("{}: cosines of the first pictures' rows to fp32's: {}",
-                                        word_of(loaded.encoder->info().precision),
-                                        agreement_text(**sample, "picture")));
+  const std::unique_ptr<Gazetteer> towns = find_towns();
+  arguments.ingest.places = towns.get();
+  // Loaded at once for a new collection, which is bound to it; for one that there is, when something is new.
+  std::optional<LoadedEncoder> loaded;
+  const auto load = [&]() -> Result<Encoder*> {
+    if (loaded) return loaded->encoder.get();
+    SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
+    SACCADE_ASSIGN(loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
+    session.messages.info(fmt::format("encoder: {}, {}", one_line(loaded->id.name),
+                                      !fresh ? "the collection's own"
+                                      : arguments.checkpoint.empty()
+                                          ? "the starter, as no other was named (-m)"
+                                          : "as named"));
+    if (!fresh) remember_place(arguments.collection, arguments.checkpoint, *loaded, session.messages);
+    warn_of_separate_spaces(*loaded, session.messages);
+    warn_of_guessed_preprocessing(*loaded, session.messages);
+    if (loaded->encoder->info().precision != Precision::kFp32) {
+      tell_sample_receipt(*loaded, inputs, arguments, pool, session.messages);
     }
+    return loaded->encoder.get();
+  };
+  IngestSettings settings;
+  if (fresh) {
+    SACCADE_ASSIGN(Encoder * encoder, load());
+    SACCADE_ASSIGN(settings, new_settings(arguments, *encoder));
+    settings.precision = encoder->info().precision;
   }
+  SACCADE_ASSIGN(CollectionWriter collection,
+                 fresh ? CollectionWriter::create(arguments.collection, loaded->id, settings)
+                       : CollectionWriter::open(arguments.collection));
   ProgressLine progress(session.quiet);
-  auto report = ingest(collection, *loaded.encoder, inputs, arguments.ingest, pool, progress.callback(),
+  auto report = ingest(collection, EncoderSource(load), inputs, arguments.ingest, pool, progress.callback(),
                        session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
@@ -239,7 +269,10 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
-  if (!report->cancelled) measure_likelihoods(arguments.collection, *loaded.encoder, pool, session);
+  warn_of_starter(arguments.collection, session.messages);
+  // Where nothing was read the rows are those that it was measured of.
+  if (!report->cancelled && loaded)
+    measure_likelihoods(arguments.collection, *loaded->encoder, pool, session);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");
@@ -264,17 +297,8 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_option(
       "-m,--model", arguments->checkpoint,
       std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
-  command->add_flag("--prune", arguments->ingest.prune,
-                    "remove pictures below PATH whose files no longer exist");
-  command->add_flag("--retry-failed", arguments->ingest.retry_failed,
-                    "try again the files that failed before");
-  command->add_flag("--follow-links", arguments->ingest.follow_links,
-                    "follow symbolic links to folders (default: skip them)");
-  command->add_flag("--hidden", arguments->ingest.hidden,
-                    "include files and folders whose names begin with a dot");
+  add_walk_options(*command, arguments->ingest);
   command->add_option("--captions", arguments->captions, "dataset to take captions from (docs/datasets.md)");
-  command->add_flag("--no-sidecars", arguments->no_sidecars,
-                    "do not read captions from the .txt files beside pictures");
   add_choice(*command, "--background", arguments->background,
              "what to lay transparent pictures on: by contrast, white or dark grey (default), white, or what "
              "the checkpoint says; settled when the collection is made");

@@ -131,6 +131,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_encoder_of(collection.info(), arguments.checkpoint,
                                                              arguments.encoder, session.messages));
+  remember_place(arguments.collection, arguments.checkpoint, loaded, session.messages);
+  warn_of_starter(arguments.collection, session.messages);
   query.measured_length = measured_length_of(loaded, session.messages);
   query.background = background_of(collection, session);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);

@@ -1,8 +1,40 @@
 #include "ingest_report.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 namespace saccade::app {
+
+// "2,113 .cr2, 40 .mov, 12 other files, 40 folder links (--follow-links), 3 hidden (--hidden)"
+std::string not_looked_at_text(const NotLookedAt& passed) {
+  constexpr size_t kShown = 8;
+  std::vector<std::pair<int64_t, std::string>> endings;
+  int64_t others = 0;
+  for (const auto& [ending, count] : passed.endings) {
+    if (ending.empty()) {
+      others += count;
+    } else {
+      endings.emplace_back(count, ending);
+    }
+  }
+  std::sort(endings.begin(), endings.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  for (size_t i = kShown; i < endings.size(); ++i) others += endings[i].first;
+  if (endings.size() > kShown) endings.resize(kShown);
+  std::string text;
+  const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  for (const auto& [count, ending] : endings) add(fmt::format("{} {}", count_text(count), one_line(ending)));
+  if (others > 0) add(counted(others, "other file"));
+  if (passed.folder_links > 0) add(counted(passed.folder_links, "folder link") + " (--follow-links)");
+  if (passed.broken_links > 0) add(counted(passed.broken_links, "broken link"));
+  if (passed.hidden > 0) add(count_text(passed.hidden) + " hidden (--hidden)");
+  if (passed.excluded > 0) add(count_text(passed.excluded) + " excluded");
+  return text;
+}
 
 std::string report_text(const IngestReport& report, const std::string& collection) {
   std::string text = fmt::format("{}: {} seen in {}", one_line(collection), counted(report.seen, "file"),
@@ -24,7 +56,14 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   line(report.unchanged, "unchanged");
   line(report.removed, "removed: the file is gone");
   line(report.missing, "kept although the file is gone (--prune removes them)");
+  line(report.facts_read,
+       "of these looked into for what their files say of themselves, which was not kept before");
+  line(report.stayed_out,
+       "kept out: taken out of the collection before (saccade collection remove --forget lets them in)");
   line(report.skipped_failed, "skipped: failed before (--retry-failed tries again)");
+  if (const std::string passed = not_looked_at_text(report.not_looked_at); !passed.empty()) {
+    text += fmt::format("  not looked at: {}\n", passed);
+  }
   const auto list = [&](const std::vector<Failure>& failures, std::string_view what) {
     line(static_cast<int64_t>(failures.size()), what);
     for (const Failure& failure : failures)

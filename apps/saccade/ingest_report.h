@@ -10,6 +10,8 @@
 
 namespace saccade::app {
 
+// What was not looked at, most first; empty where that is nothing.
+std::string not_looked_at_text(const NotLookedAt& passed);
 // Counts, and a line a failure.
 std::string report_text(const IngestReport& report, const std::string& collection);
 

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "command_illustrate.h"
 #include "command_visualness.h"
+#include "command_watch.h"
 
 namespace saccade::app {
 namespace {
@@ -31,6 +32,7 @@ int run(int argc, char** argv) {
   add_index_command(app, chosen);
   add_search_command(app, chosen);
   add_collection_command(app, chosen);
+  add_watch_command(app, chosen);
   add_dataset_command(app, chosen);
   add_embed_command(app, chosen);
   add_model_command(app, chosen);

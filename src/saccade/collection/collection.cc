@@ -1,5 +1,7 @@
 #include "saccade/collection/collection.h"
 
+#include <algorithm>
+#include <map>
 #include <mutex>
 
 #include "saccade/collection/int8_file.h"
@@ -7,6 +9,7 @@
 #include "saccade/collection/store.h"
 #include "saccade/collection/word_index.h"
 #include "saccade/core/files.h"
+#include "saccade/image/look.h"
 
 namespace saccade {
 
@@ -217,6 +220,35 @@ Status Collection::for_each_item(const std::function<Status(const Item&)>& visit
   }
 }
 
+Result<ItemFacts> Collection::facts(int64_t id) const {
+  const std::lock_guard lock(state_->mutex);
+  return store::find_facts(state_->database, id);
+}
+
+Status Collection::for_each_facts(
+    const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM facts ORDER BY id",
+                                                                           store::kFactsColumns)));
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return {};
+    SACCADE_TRY(visit(statement.integer(0), store::read_facts(statement)));
+  }
+}
+
+Result<std::vector<RemovedPicture>> Collection::removed() const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement,
+                 state_->database.prepare("SELECT path, hash FROM removed ORDER BY path"));
+  std::vector<RemovedPicture> removed;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return removed;
+    removed.push_back({statement.text(0), statement.text(1)});
+  }
+}
+
 Result<std::vector<uint8_t>> Collection::allowed(const Filter& filter) const {
   const std::lock_guard lock(state_->mutex);
   SACCADE_ASSIGN(Statement statement,
@@ -247,6 +279,83 @@ Result<std::vector<uint8_t>> Collection::word_fields(int64_t id, std::span<const
   return store::word_fields(state_->database, id, terms).in("words of the catalog");
 }
 
+Result<std::string> Collection::why_empty(const Filter& filter) const {
+  const std::lock_guard lock(state_->mutex);
+  Database& database = state_->database;
+  const auto matches = [&](const std::string& sql, const std::vector<SqlValue>& values) -> Result<bool> {
+    SACCADE_ASSIGN(Statement statement,
+                   database.prepare(fmt::format("SELECT 1 FROM items WHERE {} LIMIT 1", sql)));
+    for (const SqlValue& value : values) statement.bind(value);
+    return statement.step();
+  };
+  SACCADE_ASSIGN(const bool any, matches(filter.sql, filter.values));
+  if (any) return std::string();
+  if (state_->snapshot.items == 0) return std::string("the collection is empty");
+  std::string why;
+  for (const Filter::Condition& condition : filter.conditions) {
+    SACCADE_ASSIGN(const bool met, matches(condition.sql, condition.values));
+    if (met) continue;
+    // What there is: the most frequent values of a text, the ends of a number.
+    SACCADE_ASSIGN(Statement found,
+                   database.prepare(fmt::format("SELECT min({0}), max({0}), typeof(max({0})) FROM items",
+                                                condition.field)));
+    SACCADE_TRY(found.step());
+    std::string here;
+    if (found.is_null(1) || (found.text(2) == "text" && found.text(1).empty())) {
+      here = "no picture here says anything of the kind";
+    } else if (found.text(2) == "text") {
+      SACCADE_ASSIGN(
+          Statement most,
+          database.prepare(fmt::format(
+              "SELECT {0}, count(*) FROM items WHERE {0} <> '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3",
+              condition.field)));
+      for (;;) {
+        SACCADE_ASSIGN(const bool row, most.step());
+        if (!row) break;
+        std::string value = most.text(0);
+        std::replace(value.begin(), value.end(), '\n', ' ');
+        if (value.size() > 60) value = value.substr(0, 57) + "...";
+        here += fmt::format("{}\"{}\" ({})", here.empty() ? "there is " : ", ", value, most.integer(1));
+      }
+    } else if (condition.field.find("taken") != std::string::npos || condition.field == "added") {
+      here = fmt::format("there is {} to {}", store::utc_text(found.integer(0)).substr(0, 10),
+                         store::utc_text(found.integer(1)).substr(0, 10));
+    } else {
+      here = fmt::format("there is {} to {}", found.text(0), found.text(1));
+    }
+    why += fmt::format("{}no picture meets {}: {}", why.empty() ? "" : "; ", condition.text, here);
+  }
+  if (why.empty()) why = "each condition is met by some picture, all of them together by none";
+  return why;
+}
+
+Result<std::vector<Collection::FieldValue>> Collection::values_of(std::string_view field,
+                                                                  int64_t most) const {
+  const auto column = text_field(field);
+  if (!column) return fail(ErrorCode::kUsage, "\"{}\" is no field of text", field);
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement,
+                 state_->database.prepare(fmt::format("SELECT {}, count(*) FROM items GROUP BY 1", *column)));
+  // Keywords stand several in a value.
+  std::map<std::string, int64_t> counts;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) break;
+    const std::string value = statement.text(0);
+    for (size_t begin = 0; begin < value.size();) {
+      const size_t end = std::min(field == "keyword" ? value.find('\n', begin) : value.size(), value.size());
+      if (end > begin) counts[value.substr(begin, end - begin)] += statement.integer(1);
+      begin = end + 1;
+    }
+  }
+  std::vector<FieldValue> values;
+  for (auto& [value, items] : counts) values.push_back({value, items});
+  std::stable_sort(values.begin(), values.end(),
+                   [](const auto& a, const auto& b) { return a.items > b.items; });
+  if (static_cast<int64_t>(values.size()) > most) values.resize(static_cast<size_t>(most));
+  return values;
+}
+
 Result<CollectionSummary> Collection::summary() const {
   const std::lock_guard lock(state_->mutex);
   Database& database = state_->database;
@@ -266,6 +375,11 @@ Result<CollectionSummary> Collection::summary() const {
   }
   SACCADE_ASSIGN(summary.failures, database.integer("SELECT count(*) FROM failures"));
   SACCADE_ASSIGN(summary.captions, database.integer("SELECT count(*) FROM items WHERE caption <> ''"));
+  SACCADE_ASSIGN(summary.looked_at, database.integer("SELECT count(*) FROM facts WHERE facts_read > 0"));
+  SACCADE_ASSIGN(summary.photographs,
+                 database.integer(fmt::format(
+                     "SELECT count(*) FROM facts WHERE facts_read > 0 AND grain >= {}", kPhotographGrain)));
+  SACCADE_ASSIGN(summary.removed, database.integer("SELECT count(*) FROM removed"));
   SACCADE_ASSIGN(summary.distinct_contents, database.integer("SELECT count(DISTINCT hash) FROM items"));
   SACCADE_ASSIGN(summary.file_bytes, database.integer("SELECT coalesce(sum(size), 0) FROM items"));
   for (const std::string_view ending : {"", "-wal"}) {

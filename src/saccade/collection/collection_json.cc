@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/collection/starter_warning.h"
 #include "saccade/model/precision.h"
 
 namespace saccade {
@@ -12,6 +13,16 @@ Json failures_json(const std::vector<Failure>& failures) {
   Json list = Json::array();
   for (const Failure& failure : failures) list.push_back(failure_json(failure));
   return list;
+}
+
+Json not_looked_at_json(const NotLookedAt& passed) {
+  Json endings = Json::object();
+  for (const auto& [ending, count] : passed.endings) endings[ending] = count;
+  return {{"endings", std::move(endings)},
+          {"hidden", passed.hidden},
+          {"folder_links", passed.folder_links},
+          {"broken_links", passed.broken_links},
+          {"excluded", passed.excluded}};
 }
 
 Json settings_json(const IngestSettings& settings) {
@@ -34,6 +45,8 @@ Json settings_json(const IngestSettings& settings) {
 Json collection_json(const CollectionInfo& info, const CollectionSummary& summary) {
   Json formats = Json::object();
   for (const auto& [format, count] : summary.formats) formats[format] = count;
+  Json warnings = Json::array();
+  if (const std::string text = starter_warning(info, summary); !text.empty()) warnings.push_back(text);
   return {{"format_version", info.format_version},
           {"created", info.created},
           {"checkpoint",
@@ -45,6 +58,9 @@ Json collection_json(const CollectionInfo& info, const CollectionSummary& summar
           {"items", summary.items},
           {"distinct_contents", summary.distinct_contents},
           {"captions", summary.captions},
+          {"looked_at", summary.looked_at},
+          {"photographs", summary.photographs},
+          {"removed", summary.removed},
           {"formats", std::move(formats)},
           {"file_bytes", summary.file_bytes},
           {"rows", summary.rows},
@@ -55,7 +71,8 @@ Json collection_json(const CollectionInfo& info, const CollectionSummary& summar
           {"late_rows", summary.late_rows},
           {"late_bytes", summary.late_bytes},
           {"catalog_bytes", summary.catalog_bytes},
-          {"failures", summary.failures}};
+          {"failures", summary.failures},
+          {"warnings", std::move(warnings)}};
 }
 
 Json failure_json(const Failure& failure) {
@@ -73,6 +90,10 @@ Json ingest_json(const IngestReport& report) {
           {"missing", report.missing},
           {"duplicates", report.duplicates},
           {"skipped_failed", report.skipped_failed},
+          {"stayed_out", report.stayed_out},
+          {"facts_read", report.facts_read},
+          {"encoder_used", report.encoder_used},
+          {"not_looked_at", not_looked_at_json(report.not_looked_at)},
           {"cancelled", report.cancelled},
           {"bytes_read", report.bytes_read},
           {"seconds",

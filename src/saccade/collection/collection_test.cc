@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 
+#include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/store.h"
 #include "saccade/collection/test_support.h"
@@ -280,6 +281,68 @@ TEST_F(CollectionTest, LeavesAnotherProgramsDatabaseAlone) {
   ASSERT_OK(write_file_atomic(other / "catalog.sqlite.bak", "kept"));
   EXPECT_FALSE(CollectionWriter::create(other, test::fake_checkpoint()));
   EXPECT_TRUE(fs::exists(other / "catalog.sqlite.bak"));
+}
+
+TEST_F(CollectionTest, ACheckpointThatMovedIsRememberedOnceTold) {
+  make();
+  CheckpointId moved = test::fake_checkpoint();
+  moved.path = "/elsewhere/fake";
+  ASSERT_OK(remember_checkpoint(folder_, moved));
+  EXPECT_EQ(read_collection_info(folder_)->checkpoint.path, "/elsewhere/fake");
+  EXPECT_EQ(open_error(), "opened");
+  moved.fingerprint = sha256_hex("another");
+  moved.path = "/third";
+  EXPECT_EQ(remember_checkpoint(folder_, moved).error().code, ErrorCode::kMismatch);
+  moved = test::fake_checkpoint();
+  const auto writer = CollectionWriter::open(folder_);
+  EXPECT_EQ(remember_checkpoint(folder_, moved).error().code, ErrorCode::kIo);  // somebody writes
+  EXPECT_EQ(read_collection_info(folder_)->checkpoint.path, "/elsewhere/fake");
+}
+
+// As the program wrote them before facts were kept: read as they are, brought up to date by who writes.
+TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
+  make();
+  const auto items = test::all_items(Collection::open(folder_).value());
+  ASSERT_FALSE(items.empty());
+  damage(
+      fmt::format("DROP TABLE facts; DROP TABLE removed; PRAGMA user_version = {}", store::kFactsSince - 1));
+  {
+    const auto collection = Collection::open(folder_);
+    ASSERT_OK(collection);
+    EXPECT_EQ(test::all_items(*collection).size(), items.size());
+    EXPECT_EQ(collection->facts(items[0].id)->read, FactsRead::kNothing);
+    EXPECT_EQ(collection->summary()->looked_at, 0);
+    const auto mask = collection->allowed(parse_filter("camera~canon or rating>=1").value());
+    ASSERT_OK(mask);
+    EXPECT_EQ(std::count(mask->begin(), mask->end(), 1), 0);
+    EXPECT_THAT(*collection->removed(), testing::IsEmpty());
+  }
+  EXPECT_EQ(test::faults(folder_), "");
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    CollectionChange change;
+    ItemFacts facts;
+    facts.read = FactsRead::kEverything;
+    facts.picture.camera = "Canon";
+    facts.picture.keywords = {"one", "two"};
+    facts.look = ~uint64_t{0};
+    change.facts.emplace_back(items[0].id, facts);
+    ASSERT_OK(writer->commit(change));
+  }
+  const auto collection = Collection::open(folder_);
+  ASSERT_OK(collection);
+  const auto facts = collection->facts(items[0].id);
+  EXPECT_EQ(facts->picture.camera, "Canon");
+  EXPECT_EQ(facts->picture.keywords, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(facts->look, ~uint64_t{0});
+  // With the item goes what was kept of it.
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer->remove_ids(std::vector<int64_t>{items[0].id}));
+  }
+  EXPECT_EQ(Collection::open(folder_)->summary()->looked_at, 0);
+  EXPECT_EQ(test::faults(folder_), "");
 }
 
 TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {

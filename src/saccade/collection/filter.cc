@@ -8,6 +8,9 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <utility>
+
+#include "saccade/image/look.h"
 
 namespace saccade {
 namespace {
@@ -17,18 +20,18 @@ constexpr size_t kMaxText = 10'000;
 constexpr int kMaxDepth = 12;
 constexpr int kMaxConditions = 500;
 constexpr size_t kMaxPattern = 1'000;
-constexpr int64_t kNanoseconds = 1'000'000'000;
 
 enum class Kind {
   kInteger,
   kCount,
   kBytes,
   kDecimal,
-  kDateSeconds,
-  kDateNanoseconds,
+  kDate,
+  kFlag,
   kFormat,
   kText,
-  kCaption
+  kName,     // text without regard to case
+  kKeyword,  // names, each between line ends
 };
 
 struct Field {
@@ -37,6 +40,8 @@ struct Field {
   Kind kind;
 };
 
+// Few items have facts, and each at most one row of them.
+#define SACCADE_FACT(column) "(SELECT " column " FROM facts WHERE facts.id = items.id)"
 constexpr std::array kFields = {
     Field{"id", "id", Kind::kInteger},
     Field{"width", "width", Kind::kInteger},
@@ -44,13 +49,29 @@ constexpr std::array kFields = {
     Field{"pixels", "(width * height)", Kind::kCount},
     Field{"aspect", "(CAST(width AS REAL) / max(height, 1))", Kind::kDecimal},
     Field{"size", "size", Kind::kBytes},
-    Field{"date", "mtime_ns", Kind::kDateNanoseconds},
-    Field{"added", "added", Kind::kDateSeconds},
+    Field{"date", "coalesce((SELECT taken FROM facts WHERE facts.id = items.id), mtime_ns / 1000000000)",
+          Kind::kDate},
+    Field{"taken", SACCADE_FACT("taken"), Kind::kDate},
+    Field{"added", "added", Kind::kDate},
+    Field{"rating", "coalesce(" SACCADE_FACT("rating") ", 0)", Kind::kInteger},
+    Field{"latitude", SACCADE_FACT("latitude"), Kind::kDecimal},
+    Field{"longitude", SACCADE_FACT("longitude"), Kind::kDecimal},
+    Field{"photograph", "coalesce(" SACCADE_FACT("grain") ", 0)", Kind::kFlag},
     Field{"format", "format", Kind::kFormat},
     Field{"hash", "hash", Kind::kText},
     Field{"path", "path", Kind::kText},
-    Field{"caption", "caption", Kind::kCaption},
+    Field{"caption", "caption", Kind::kName},
+    Field{"camera", "coalesce(" SACCADE_FACT("camera") ", '')", Kind::kName},
+    Field{"lens", "coalesce(" SACCADE_FACT("lens") ", '')", Kind::kName},
+    Field{"place", "coalesce(" SACCADE_FACT("place") ", '')", Kind::kName},
+    Field{"title", "coalesce(" SACCADE_FACT("title") ", '')", Kind::kName},
+    Field{"keyword", "coalesce(" SACCADE_FACT("keywords") ", '')", Kind::kKeyword},
 };
+#undef SACCADE_FACT
+
+bool is_text(Kind kind) {
+  return kind >= Kind::kFormat;
+}
 
 struct Suffix {
   std::string_view name;
@@ -84,10 +105,11 @@ std::string lowered(std::string_view text) {
   return result;
 }
 
-// "12", "1.5" as a double; nothing else of what from_chars would take (inf, nan, hex, exponents).
+// "12", "-1.5" as a double; nothing else of what from_chars would take (inf, nan, hex, exponents).
 std::optional<double> parse_decimal(std::string_view text) {
-  if (text.empty() || text.size() > 40 ||
-      !std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || c == '.'; })) {
+  const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
+  if (digits.empty() || text.size() > 40 ||
+      !std::all_of(digits.begin(), digits.end(), [](char c) { return is_digit(c) || c == '.'; })) {
     return std::nullopt;
   }
   double value = 0;
@@ -290,20 +312,30 @@ class Parser {
     skip_spaces();
     const size_t operator_at = at_;
     const std::string_view op = take_operator();
-    const bool text =
-        field->kind == Kind::kFormat || field->kind == Kind::kText || field->kind == Kind::kCaption;
-    if (op.empty() || (text && (op[0] == '<' || op[0] == '>')) || (!text && op.back() == '~')) {
-      return wrong(operator_at,
-                   fmt::format("one of {} after \"{}\"", text ? "= != ~ !~" : "= != < <= > >=", name));
+    const bool text = is_text(field->kind);
+    const std::string_view operators = text                         ? "= != ~ !~"
+                                       : field->kind == Kind::kFlag ? "= !="
+                                                                    : "= != < <= > >=";
+    const bool order = !op.empty() && (op[0] == '<' || op[0] == '>');
+    if (op.empty() || (order && operators.find('<') == std::string_view::npos) ||
+        (!text && op.back() == '~')) {
+      return wrong(operator_at, fmt::format("one of {} after \"{}\"", operators, name));
     }
     skip_spaces();
     const size_t value_at = at_;
     SACCADE_ASSIGN(const std::string value, take_value());
-    if (text) return text_condition(*field, op, value, value_at);
-    if (field->kind == Kind::kDateSeconds) return date_condition(*field, op, value, value_at, 1);
-    if (field->kind == Kind::kDateNanoseconds)
-      return date_condition(*field, op, value, value_at, kNanoseconds);
-    return number_condition(*field, op, value, value_at);
+    const size_t sql_at = filter_.sql.size();
+    const size_t values_at = filter_.values.size();
+    SACCADE_TRY(text                         ? text_condition(*field, op, value, value_at)
+                : field->kind == Kind::kDate ? date_condition(*field, op, value, value_at)
+                : field->kind == Kind::kFlag ? flag_condition(*field, op, value, value_at)
+                                             : number_condition(*field, op, value, value_at));
+    filter_.conditions.push_back(
+        {std::string(text_.substr(start, at_ - start)),
+         std::string(field->sql),
+         filter_.sql.substr(sql_at),
+         {filter_.values.begin() + static_cast<std::ptrdiff_t>(values_at), filter_.values.end()}});
+    return {};
   }
 
   static std::string field_names() {
@@ -352,20 +384,55 @@ class Parser {
       return fail(ErrorCode::kUsage, "filter: column {}: a value of {} bytes, limit {}", value_at + 1,
                   value.size(), kMaxPattern);
     }
+    const bool negated = op[0] == '!';
+    const bool whole = op.back() == '=';
+    const bool glob = !whole && value.find_first_of("*?[") != std::string::npos;
     std::string column(field.sql);
     std::string parameter = "?";
     if (field.kind == Kind::kFormat) {
-      value = lowered(value);
-      if (value == "jpg") value = "jpeg";
-      if (value == "tif") value = "tiff";
-      if (value == "heic") value = "heif";
-    } else if (field.kind == Kind::kCaption) {
-      column = "lower(caption)";
+      value = format_of(lowered(value));
+    } else if (field.kind != Kind::kText || (!whole && !glob)) {
+      column = fmt::format("lower({})", column);
       parameter = "lower(?)";
     }
-    const std::string_view sql_op = op == "=" ? "=" : op == "!=" ? "<>" : op == "~" ? "GLOB" : "NOT GLOB";
-    filter_.sql += fmt::format("{} {} {}", column, sql_op, parameter);
+    if (field.kind == Kind::kKeyword && (whole || glob)) {
+      value = "\n" + value + "\n";
+      if (glob) value = "*" + value + "*";
+    }
+    const bool within = (!whole && !glob) || (whole && field.kind == Kind::kKeyword);
+    if (within) {
+      filter_.sql += fmt::format("{}instr({}, {}) > 0", negated ? "NOT " : "", column, parameter);
+    } else {
+      const std::string_view sql_op = whole ? (negated ? "<>" : "=") : (negated ? "NOT GLOB" : "GLOB");
+      filter_.sql += fmt::format("{} {} {}", column, sql_op, parameter);
+    }
     filter_.values.emplace_back(std::move(value));
+    return {};
+  }
+
+  // Endings that people say for formats.
+  static std::string format_of(std::string value) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kSaid = {{{"jpg", "jpeg"},
+                                                                                     {"jpe", "jpeg"},
+                                                                                     {"jfif", "jpeg"},
+                                                                                     {"tif", "tiff"},
+                                                                                     {"heic", "heif"},
+                                                                                     {"hif", "heif"},
+                                                                                     {"dib", "bmp"},
+                                                                                     {"svgz", "svg"}}};
+    if (value.starts_with('.')) value.erase(0, 1);
+    for (const auto& [said, meant] : kSaid) {
+      if (value == said) return std::string(meant);
+    }
+    return value;
+  }
+
+  Status flag_condition(const Field& field, std::string_view op, const std::string& value, size_t value_at) {
+    const std::string word = lowered(value);
+    const bool yes = word == "yes" || word == "true" || word == "1";
+    if (!yes && word != "no" && word != "false" && word != "0") return wrong(value_at, "yes or no");
+    filter_.sql += fmt::format("{} {} ?", field.sql, yes == (op == "=") ? ">=" : "<");
+    filter_.values.emplace_back(kPhotographGrain);
     return {};
   }
 
@@ -391,12 +458,10 @@ class Parser {
     return {};
   }
 
-  Status date_condition(const Field& field, std::string_view op, const std::string& value, size_t value_at,
-                        int64_t scale) {
+  Status date_condition(const Field& field, std::string_view op, const std::string& value, size_t value_at) {
     const auto span = parse_date(value);
     if (!span) return wrong(value_at, "a date like 2024, 2024-05, 2024-05-31 or 2024-05-31T12:30");
-    const int64_t begin = span->begin * scale;
-    const int64_t end = span->end * scale;
+    const auto [begin, end] = *span;
     if (op == "=" || op == "!=") {
       filter_.sql += fmt::format("{0}({1} >= ? AND {1} < ?)", op == "=" ? "" : "NOT ", field.sql);
       filter_.values.emplace_back(begin);
@@ -418,6 +483,13 @@ class Parser {
 };
 
 }  // namespace
+
+std::optional<std::string_view> text_field(std::string_view name) {
+  for (const Field& field : kFields) {
+    if (field.name == name && is_text(field.kind)) return field.sql;
+  }
+  return std::nullopt;
+}
 
 Result<Filter> parse_filter(std::string_view text) {
   return Parser(text).parse();

@@ -126,6 +126,77 @@ TEST_F(FilterTest, TextAndGlobs) {
   EXPECT_THAT(matches("hash=" + sha256_hex("2")), ElementsAre(3));
 }
 
+TEST_F(FilterTest, WithoutAGlobTextIsLookedForAnywhere) {
+  EXPECT_THAT(matches("path~birds"), ElementsAre(1, 2));
+  EXPECT_THAT(matches("path~BIRDS"), ElementsAre(1, 2));
+  EXPECT_THAT(matches("path!~birds"), ElementsAre(3, 4));
+  EXPECT_THAT(matches("caption~owl"), ElementsAre(1));
+  EXPECT_THAT(matches("caption~dog or format~pe"), ElementsAre(1, 3, 4));
+  EXPECT_THAT(matches("format=.jpg"), ElementsAre(1, 3));
+  EXPECT_THAT(matches("path=birds"), IsEmpty());
+}
+
+TEST_F(FilterTest, WhatFilesSayOfThemselves) {
+  {
+    auto writer = CollectionWriter::open(folder_.path() / "c");
+    ASSERT_OK(writer);
+    CollectionChange change;
+    ItemFacts facts;
+    facts.read = FactsRead::kEverything;
+    facts.picture.taken = 946'684'799;  // 1999-12-31T23:59:59, whatever the file's own time
+    facts.picture.camera = "Canon EOS R5";
+    facts.picture.lens = "RF50mm F1.2 L USM";
+    facts.picture.rating = 4;
+    facts.picture.latitude = -33.86;
+    facts.picture.longitude = 151.2;
+    facts.picture.keywords = {"Paris", "by night"};
+    facts.picture.title = "The tower";
+    facts.place = "Sydney, AU";
+    facts.grain = 0.9;
+    change.facts.emplace_back(2, facts);
+    ItemFacts drawn;
+    drawn.read = FactsRead::kPixels;
+    change.facts.emplace_back(3, drawn);
+    ASSERT_OK(writer->commit(change));
+  }
+  ASSERT_OK(collection_->refresh());
+  EXPECT_THAT(matches("date=1999"), ElementsAre(2));  // of the others it is the file's
+  EXPECT_THAT(matches("date>=2024"), ElementsAre(3, 4));
+  EXPECT_THAT(matches("taken=1999-12-31"), ElementsAre(2));
+  EXPECT_THAT(matches("taken>=1900"), ElementsAre(2));
+  EXPECT_THAT(matches("camera~canon"), ElementsAre(2));
+  EXPECT_THAT(matches("camera=\"canon eos r5\""), ElementsAre(2));
+  EXPECT_THAT(matches("camera~\"canon*\""), ElementsAre(2));
+  EXPECT_THAT(matches("camera=\"\""), ElementsAre(1, 3, 4));
+  EXPECT_THAT(matches("lens~1.2"), ElementsAre(2));
+  EXPECT_THAT(matches("rating>=4"), ElementsAre(2));
+  EXPECT_THAT(matches("rating=0"), ElementsAre(1, 3, 4));
+  EXPECT_THAT(matches("latitude<-30 and longitude>150"), ElementsAre(2));
+  EXPECT_THAT(matches("keyword=paris"), ElementsAre(2));
+  EXPECT_THAT(matches("keyword=night"), IsEmpty());  // the whole of one
+  EXPECT_THAT(matches("keyword~night"), ElementsAre(2));
+  EXPECT_THAT(matches("keyword~\"by*\""), ElementsAre(2));
+  EXPECT_THAT(matches("keyword!=paris"), ElementsAre(1, 3, 4));
+  EXPECT_THAT(matches("title~tower"), ElementsAre(2));
+  EXPECT_THAT(matches("place~sydney"), ElementsAre(2));
+  EXPECT_THAT(matches("photograph=yes"), ElementsAre(2));
+  EXPECT_THAT(matches("photograph=no"), ElementsAre(1, 3, 4));
+
+  const auto why = [&](const char* text) { return collection_->why_empty(*parse_filter(text)).value(); };
+  EXPECT_EQ(why("camera~canon"), "");
+  EXPECT_THAT(why("camera~leica"), HasSubstr("no picture meets camera~leica: there is \"Canon EOS R5\" (1)"));
+  EXPECT_THAT(why("format=cr2 and width>1"), HasSubstr("no picture meets format=cr2: there is \"jpeg\" (2)"));
+  EXPECT_THAT(why("width>5000"), HasSubstr("no picture meets width>5000: there is 100 to 4000"));
+  EXPECT_THAT(why("date<1990"), HasSubstr("there is 1999-12-31 to 2025-01-01"));
+  EXPECT_THAT(why("camera~canon and format=jpeg"), HasSubstr("all of them together by none"));
+  const auto values = collection_->values_of("keyword", 10);
+  ASSERT_OK(values);
+  ASSERT_EQ(values->size(), 2U);
+  EXPECT_EQ((*values)[0].value, "Paris");
+  EXPECT_EQ(collection_->values_of("format", 1)->front().value, "jpeg");
+  EXPECT_EQ(collection_->values_of("width", 1).error().code, ErrorCode::kUsage);
+}
+
 TEST_F(FilterTest, AndBindsBeforeOrAndNotBeforeAnd) {
   EXPECT_THAT(matches("id=1 or id=2 and id=3"), ElementsAre(1));
   EXPECT_THAT(matches("(id=1 or id=2) and id=2"), ElementsAre(2));

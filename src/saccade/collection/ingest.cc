@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -36,18 +37,37 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
 }
 
+// That it is the collection's, before anything is read for it.
+Status check_encoder(const CollectionWriter& collection, Encoder& encoder, const IngestOptions& options) {
+  const CollectionInfo& info = collection.info();
+  const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
+  SACCADE_TRY(
+      check_same_checkpoint(info, given).in(fmt::format("collection {}", collection.folder().string())));
+  const Precision precision = encoder.info().precision;
+  if (precision != info.settings.precision && !options.mix_precisions) {
+    return fail(
+        ErrorCode::kMismatch,
+        "collection {}: its rows were made in {}, the encoder computes in {}: load it in {}, or ask for "
+        "both to be mixed",
+        collection.folder().string(), word_of(info.settings.precision), word_of(precision),
+        word_of(info.settings.precision));
+  }
+  if (info.settings.late) SACCADE_TRY(check_grid(encoder, *info.settings.late));
+  return {};
+}
+
 class Run {
  public:
-  Run(CollectionWriter& collection, Encoder& encoder, const IngestOptions& options, ThreadPool& pool,
-      const ProgressCallback& progress, std::stop_token stop)
+  Run(CollectionWriter& collection, const EncoderSource& encoder, const IngestOptions& options,
+      ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop)
       : collection_(collection),
-        encoder_(encoder),
+        source_(encoder),
         options_(options),
+        pool_(pool),
         progress_(progress),
         stop_(std::move(stop)),
         block_(static_cast<size_t>(std::max(std::max(1, options.batch), 2 * pool.size()))),
-        preparer_(collection, encoder, options, pool, stop_),
-        decider_(collection, encoder, options, report_) {
+        decider_(collection, options, report_) {
     for (const auto& [path, caption] : options.captions)
       captions_.emplace(catalog_path(path), trimmed(caption));
   }
@@ -55,6 +75,7 @@ class Run {
   Result<IngestReport> run(std::span<const std::filesystem::path> inputs);
 
  private:
+  Status get_encoder();
   Status check_inputs(const WalkResult& found);
   std::string caption_of(const std::string& path);
   Result<std::vector<FileTask>> next_block(std::span<const std::string> files);
@@ -63,14 +84,15 @@ class Run {
   void tell();
 
   CollectionWriter& collection_;
-  Encoder& encoder_;
+  const EncoderSource& source_;
   const IngestOptions& options_;
+  ThreadPool& pool_;
   const ProgressCallback& progress_;
   std::stop_token stop_;
   const size_t block_;  // files prepared at a time
   std::unordered_map<std::string, std::string> captions_;
   IngestReport report_;
-  FilePreparer preparer_;
+  std::optional<FilePreparer> preparer_;  // once the encoder is there
   IngestDecider decider_;
   int64_t total_ = 0;
   size_t offered_ = 0;              // of the files that were found
@@ -115,12 +137,23 @@ Result<std::vector<FileTask>> Run::next_block(std::span<const std::string> files
   return tasks;
 }
 
+Status Run::get_encoder() {
+  if (preparer_) return {};
+  SACCADE_ASSIGN(Encoder * encoder, source_());
+  report_.encoder_used = true;
+  SACCADE_TRY(check_encoder(collection_, *encoder, options_));
+  preparer_.emplace(collection_, *encoder, options_, pool_, stop_);
+  decider_.use(*encoder);
+  return {};
+}
+
 Status Run::take_all(const WalkResult& found) {
   SACCADE_ASSIGN(std::vector<FileTask> tasks, next_block(found.files));
+  if (!tasks.empty()) SACCADE_TRY(get_encoder());
   while (!tasks.empty() && !stop_.stop_requested()) {
     const auto start = Clock::now();
     const auto count = static_cast<int64_t>(tasks.size());
-    std::vector<PreparedFile> files = preparer_.prepare(std::move(tasks));
+    std::vector<PreparedFile> files = preparer_->prepare(std::move(tasks));
     report_.seconds.waiting += seconds_since(start);
     // Looked for before these are decided, so that the disk is read while they are encoded.
     SACCADE_ASSIGN(tasks, next_block(found.files));
@@ -190,38 +223,24 @@ Status Run::look_for_missing(const WalkResult& found) {
       }));
     }
   }
-  if (!options_.prune) {
+  if (options_.prune) {
+    change.removals.assign(gone.begin(), gone.end());
+    report_.removed = static_cast<int64_t>(gone.size());
+  } else {
     report_.missing = static_cast<int64_t>(gone.size());
-    return {};
   }
-  change.removals.assign(gone.begin(), gone.end());
-  SACCADE_TRY(collection_.commit(change));
-  report_.removed = static_cast<int64_t>(gone.size());
-  return {};
+  return collection_.commit(change);
 }
 
 Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   const auto start = Clock::now();
-  const CollectionInfo& info = collection_.info();
-  const CheckpointId given{encoder_.info().family, "", encoder_.info().fingerprint, encoder_.info().dim};
-  SACCADE_TRY(
-      check_same_checkpoint(info, given).in(fmt::format("collection {}", collection_.folder().string())));
-  const Precision precision = encoder_.info().precision;
-  if (precision != info.settings.precision && !options_.mix_precisions) {
-    return fail(
-        ErrorCode::kMismatch,
-        "collection {}: its rows were made in {}, the encoder computes in {}: load it in {}, or ask for "
-        "both to be mixed",
-        collection_.folder().string(), word_of(info.settings.precision), word_of(precision),
-        word_of(info.settings.precision));
-  }
-  if (info.settings.late) SACCADE_TRY(check_grid(encoder_, *info.settings.late));
-
-  const WalkOptions walking{options_.follow_links, options_.hidden, collection_.folder()};
-  const WalkResult found = walk(inputs, walking, stop_, [&](int64_t count) {
+  const WalkOptions walking{options_.follow_links, options_.hidden, collection_.folder(), options_.exclude,
+                            options_.ignore_files};
+  WalkResult found = walk(inputs, walking, stop_, [&](int64_t count) {
     if (progress_) progress_({"looking for pictures", count, 0, {}});
   });
   report_.seconds.walk = seconds_since(start);
+  report_.not_looked_at = std::move(found.not_looked_at);
   SACCADE_TRY(check_inputs(found));
   total_ = static_cast<int64_t>(found.files.size());
   SACCADE_TRY(take_all(found));
@@ -231,7 +250,7 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   SACCADE_TRY(collection_.update_int8_rows(progress_, stop_));
   tell();
 
-  preparer_.add_to(report_);
+  if (preparer_) preparer_->add_to(report_);
   report_.seconds.total = seconds_since(start);
   std::sort(report_.failed.begin(), report_.failed.end(),
             [](const Failure& a, const Failure& b) { return a.path < b.path; });
@@ -249,6 +268,15 @@ Status check_any_input(std::span<const std::filesystem::path> inputs) {
 }
 
 Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
+                            std::span<const std::filesystem::path> inputs, const IngestOptions& options,
+                            ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
+  SACCADE_TRY(check_encoder(collection, encoder, options).in("index"));
+  return ingest(
+      collection, [&]() -> Result<Encoder*> { return &encoder; }, inputs, options, pool, progress,
+      std::move(stop));
+}
+
+Result<IngestReport> ingest(CollectionWriter& collection, const EncoderSource& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   Run run(collection, encoder, options, pool, progress, std::move(stop));

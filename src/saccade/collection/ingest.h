@@ -24,6 +24,8 @@
 
 namespace saccade {
 
+class Gazetteer;
+
 struct IngestOptions {
   // Remove items under the inputs whose files are gone. Without it they are only counted (`missing`).
   bool prune = false;
@@ -41,6 +43,8 @@ struct IngestOptions {
   bool ignore_files = true;
   // Keep what files say of themselves (image/facts.h), where `limits` has processes.
   bool facts = true;
+  // Names the places of pictures that say where they were taken. Not owned; nullptr: nobody does.
+  const Gazetteer* places = nullptr;
   // Take rows of an encoder of another precision than the collection's; otherwise one is kMismatch.
   bool mix_precisions = false;
   // Read captions from "picture.txt" or "picture.jpg.txt" beside "picture.jpg", of at most 64 KiB.

@@ -44,17 +44,17 @@ Failure failure_of(const std::string& path, Error error) {
   return failure;
 }
 
-IngestDecider::IngestDecider(CollectionWriter& collection, Encoder& encoder, const IngestOptions& options,
-                             IngestReport& report)
-    : collection_(collection),
-      encoder_(encoder),
-      options_(options),
-      report_(report),
-      batch_size_(std::max(1, options.batch)) {}
+IngestDecider::IngestDecider(CollectionWriter& collection, const IngestOptions& options, IngestReport& report)
+    : collection_(collection), options_(options), report_(report), batch_size_(std::max(1, options.batch)) {}
 
 Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, std::string caption) {
   FileTask task;
   task.path = path;
+  SACCADE_ASSIGN(const bool removed, collection_.was_removed(path));
+  if (removed) {
+    ++report_.stayed_out;
+    return std::optional<FileTask>();
+  }
   const auto state = file_state(path);
   if (!state) {
     report_failure(path, state.error());
@@ -66,7 +66,10 @@ Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, st
   const auto same = [&](const auto& known) {
     return known.size == task.state.size && known.mtime_ns == task.state.mtime_ns;
   };
-  if (task.existing && same(*task.existing)) {
+  if (task.existing) {
+    SACCADE_ASSIGN(task.wants_facts, wants_facts(*task.existing));
+  }
+  if (task.existing && same(*task.existing) && !task.wants_facts) {
     if (task.caption.empty() || task.caption == task.existing->caption) {
       ++report_.unchanged;
     } else {
@@ -83,8 +86,55 @@ Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, st
       ++report_.skipped_failed;
       return std::optional<FileTask>();
     }
+    if (!failure && !task.existing) {
+      SACCADE_ASSIGN(const bool followed, follow_failure(task));
+      if (followed) return std::optional<FileTask>();
+    }
   }
   return std::optional(std::move(task));
+}
+
+Result<bool> IngestDecider::wants_facts(const Item& item) {
+  if (!options_.facts) return false;
+  SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
+  return known.read < facts_of(options_.limits);
+}
+
+// A file that failed under a name that is gone, and stands here now: it need not be tried to know that it fails.
+Result<bool> IngestDecider::follow_failure(const FileTask& task) {
+  if (!gone_failures_) {
+    gone_failures_.emplace();
+    SACCADE_TRY(collection_.for_each_failure_under("/", [&](const Failure& failure) {
+      if (is_of_the_bytes(failure.code) && failure.size != kUnknownState && is_gone(failure.path)) {
+        (*gone_failures_)[{failure.size, failure.mtime_ns}].push_back(failure);
+      }
+      return Status{};
+    }));
+  }
+  const auto found = gone_failures_->find({task.state.size, task.state.mtime_ns});
+  if (found == gone_failures_->end()) return false;
+  Failure failure = std::move(found->second.back());
+  found->second.pop_back();
+  if (found->second.empty()) gone_failures_->erase(found);
+  change_.forget_failures.push_back(failure.path);
+  failure.path = task.path;
+  change_.failures.push_back(std::move(failure));
+  ++report_.skipped_failed;
+  SACCADE_TRY(flush_if_due());
+  return true;
+}
+
+// A new file whose content was taken out of the collection, under a name that is gone: it stays out under this one.
+Result<bool> IngestDecider::stays_out(const PreparedFile& file) {
+  SACCADE_ASSIGN(const std::vector<std::string> removed, collection_.removed_of_hash(file.hash));
+  for (const std::string& path : removed) {
+    if (!is_gone(path)) continue;
+    change_.forget_removed.push_back(path);
+    change_.removed.push_back({file.task.path, file.hash});
+    ++report_.stayed_out;
+    return true;
+  }
+  return false;
 }
 
 // An item of that content whose file is gone. Each item is
@@ -107,6 +157,12 @@ Result<std::optional<Item>> IngestDecider::find_moved(const std::string& hash) {
 
 Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   const std::optional<std::string> done;
+  if (file.error && file.same_content && !file.catalog_failed) {
+    // Only looked into again, and it could be read before: what is known of it stays, and this is not tried again.
+    file.error.reset();
+    file.facts = ItemFacts{};
+    file.facts->read = facts_of(options_.limits);
+  }
   if (file.error) {
     if (file.catalog_failed) return fail(*std::move(file.error));
     add_failure(file.task.path, *std::move(file.error),
@@ -116,10 +172,15 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   }
   Item item = item_of(file);
   if (file.same_content) {
-    change_.updates.push_back(std::move(item));
-    ++pending_unchanged_;
-    SACCADE_TRY(flush_if_due());
+    SACCADE_TRY(take_same(std::move(item), file));
     return done;
+  }
+  if (!file.task.existing) {
+    SACCADE_ASSIGN(const bool out, stays_out(file));
+    if (out) {
+      SACCADE_TRY(flush_if_due());
+      return done;
+    }
   }
   SACCADE_ASSIGN(const std::vector<Item> known, collection_.find_hash(item.hash));
   std::optional<Item> moved;
@@ -144,6 +205,29 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   return done;
 }
 
+// Whose bytes are what they were: touched, or looked into for what they say of themselves.
+Status IngestDecider::take_same(Item item, PreparedFile& file) {
+  if (file.facts) {
+    SACCADE_TRY(set_caption(item, file));
+    change_.facts.emplace_back(item.id, *std::move(file.facts));
+    ++pending_facts_;
+  }
+  change_.updates.push_back(std::move(item));
+  ++pending_unchanged_;
+  return flush_if_due();
+}
+
+// What the file says of itself is its caption where nobody has said another.
+Status IngestDecider::set_caption(Item& item, const PreparedFile& file) {
+  if (!file.facts || !file.task.caption.empty()) return {};
+  if (file.task.existing && !item.caption.empty()) {
+    SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
+    if (known.caption != item.caption) return {};
+  }
+  item.caption = file.facts->caption;
+  return {};
+}
+
 // The same bytes as an item of the catalog: the same row, without encoding again.
 Status IngestDecider::take_known(Item item, const Item& known) {
   Pending pending;
@@ -154,6 +238,8 @@ Status IngestDecider::take_known(Item item, const Item& known) {
   pending.duplicate = true;
   SACCADE_ASSIGN(pending.values, collection_.row_values(known.row));
   SACCADE_ASSIGN(pending.late, collection_.late_values(known.row));
+  SACCADE_ASSIGN(pending.facts, collection_.find_facts(known.id));
+  if (pending.item.caption.empty()) pending.item.caption = pending.facts->caption;
   pending_bytes_ += static_cast<int64_t>(pending.late.size());
   pending_.push_back(std::move(pending));
   return {};
@@ -164,6 +250,10 @@ Status IngestDecider::take_new(Item item, PreparedFile file) {
   item.width = file.picture.original_width;
   item.height = file.picture.original_height;
   item.format = file.picture.format;
+  SACCADE_TRY(set_caption(item, file));
+  pending.facts = std::move(file.facts);
+  // Of an item whose content is another now, what is kept is of the old one.
+  if (!pending.facts && file.task.existing) pending.facts = ItemFacts{};
   const auto index = static_cast<int64_t>(pending_.size());
   const auto [same, first] = pending_hashes_.emplace(item.hash, index);
   pending.item = std::move(item);
@@ -194,7 +284,7 @@ void IngestDecider::add_failure(const std::string& path, Error error, std::optio
 // One row a picture of the batch.
 Status IngestDecider::encode_rows(MatrixView<const float> pixels) {
   const int64_t dim = collection_.info().checkpoint.dim;
-  SACCADE_ASSIGN(const Matrix<float> rows, encoder_.encode_images(pixels).in("encode images"));
+  SACCADE_ASSIGN(const Matrix<float> rows, encoder_->encode_images(pixels).in("encode images"));
   if (rows.rows() != pixels.rows() || rows.columns() != dim) {
     return fail(ErrorCode::kInternal, "encode images: [{}, {}] came back, expected [{}, {}]", rows.rows(),
                 rows.columns(), pixels.rows(), dim);
@@ -216,7 +306,7 @@ Status IngestDecider::encode_late(MatrixView<const float> pixels) {
   const LateSettings& settings = *collection_.info().settings.late;
   const int64_t dim = collection_.info().checkpoint.dim;
   SACCADE_ASSIGN(const RowSets sets,
-                 encoder_.late_interaction()->encode_image_rows(pixels).in("encode images"));
+                 encoder_->late_interaction()->encode_image_rows(pixels).in("encode images"));
   if (static_cast<int64_t>(sets.begin.size()) != pixels.rows() + 1 || sets.rows.columns() != dim ||
       sets.begin.front() != 0 || sets.begin.back() != sets.rows.rows() ||
       !std::ranges::is_sorted(sets.begin)) {
@@ -285,7 +375,8 @@ Status IngestDecider::flush() {
     } else if (!pending.values.empty()) {
       pending.item.id == 0 ? ++counted.added : ++counted.updated;
       if (pending.item.id == 0 && pending.duplicate) ++counted.duplicates;
-      change_.puts.push_back({std::move(pending.item), std::move(pending.values), std::move(pending.late)});
+      change_.puts.push_back({std::move(pending.item), std::move(pending.values), std::move(pending.late),
+                              std::move(pending.facts)});
     }
   }
   pending_.clear();
@@ -299,6 +390,7 @@ Status IngestDecider::flush() {
   report_.duplicates += counted.duplicates;
   report_.moved += std::exchange(pending_moved_, 0);
   report_.unchanged += std::exchange(pending_unchanged_, 0);
+  report_.facts_read += std::exchange(pending_facts_, 0);
   report_.seconds.write += seconds_since(start);
   last_flush_ = Clock::now();
   return {};
@@ -312,7 +404,7 @@ Status IngestDecider::flush_if_due() {
 }
 
 Status IngestDecider::end_block() {
-  const bool nothing = pending_.empty() && change_.updates.empty() && change_.failures.empty();
+  const bool nothing = pending_.empty() && change_.empty();
   if (nothing || seconds_since(last_flush_) < options_.seconds_per_transaction) return {};
   SACCADE_TRY(encode_batch());
   return flush();

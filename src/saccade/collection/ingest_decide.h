@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +30,9 @@ Failure failure_of(const std::string& path, Error error);
 class IngestDecider {
  public:
   // `report` gets counts, failures, and the seconds of encoding and writing.
-  IngestDecider(CollectionWriter& collection, Encoder& encoder, const IngestOptions& options,
-                IngestReport& report);
+  IngestDecider(CollectionWriter& collection, const IngestOptions& options, IngestReport& report);
+  // Before the first call of `take`.
+  void use(Encoder& encoder) { encoder_ = &encoder; }
 
   // What a file that the walk found needs: nothing where it is unchanged, or failed before and
   // is to be skipped.
@@ -56,10 +58,16 @@ class IngestDecider {
     std::vector<std::byte> late;  // and those of late interaction, where the collection keeps such
     int64_t copy_of = -1;         // index of the pending item with the same content
     bool duplicate = false;
+    std::optional<ItemFacts> facts;
     std::optional<Error> error;  // the encoder gave no usable row
   };
 
   Result<std::optional<Item>> find_moved(const std::string& hash);
+  Result<bool> stays_out(const PreparedFile& file);
+  Result<bool> follow_failure(const FileTask& task);
+  Result<bool> wants_facts(const Item& item);
+  Status take_same(Item item, PreparedFile& file);
+  Status set_caption(Item& item, const PreparedFile& file);
   Status take_known(Item item, const Item& known);
   Status take_new(Item item, PreparedFile file);
   void add_failure(const std::string& path, Error error, std::optional<FileState> state);
@@ -71,7 +79,7 @@ class IngestDecider {
   Status flush_if_due();
 
   CollectionWriter& collection_;
-  Encoder& encoder_;
+  Encoder* encoder_ = nullptr;
   const IngestOptions& options_;
   IngestReport& report_;
   const int batch_size_;
@@ -92,6 +100,9 @@ class IngestDecider {
   std::unordered_map<std::string, int64_t> examined_;
   int64_t pending_moved_ = 0;
   int64_t pending_unchanged_ = 0;
+  int64_t pending_facts_ = 0;
+  // Failures whose files are gone, by size and time: looked for once a run, when a file is new.
+  std::optional<std::map<std::pair<int64_t, int64_t>, std::vector<Failure>>> gone_failures_;
   std::chrono::steady_clock::time_point last_flush_ = std::chrono::steady_clock::now();
 };
 

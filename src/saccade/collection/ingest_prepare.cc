@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "saccade/collection/picture.h"
+#include "saccade/collection/places.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/image/look.h"
 
 namespace saccade {
 namespace {
@@ -19,8 +21,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A stop ends what is being decoded, not only what waits for it.
-DecodeOptions with_stop(DecodeOptions limits, const std::stop_token& stop) {
+DecodeOptions with_stop(const IngestOptions& options, const std::stop_token& stop) {
+  DecodeOptions limits = options.limits;
   limits.stop = stop;
+  limits.facts = options.facts;
   return limits;
 }
 
@@ -30,6 +34,10 @@ Result<FileState> file_state(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return fail_errno(errno, "open");
   return FileState{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+FactsRead facts_of(const DecodeOptions& limits) {
+  return limits.processes != nullptr ? FactsRead::kEverything : FactsRead::kPixels;
 }
 
 bool is_gone(const std::string& path) {
@@ -48,10 +56,12 @@ FilePreparer::FilePreparer(const CollectionWriter& collection, const Encoder& en
                            const IngestOptions& options, ThreadPool& pool, std::stop_token stop)
     : collection_(collection),
       preprocessing_(encoder.preprocessing()),
+      facts_(options.facts),
+      places_(options.places),
       pool_(pool),
       stop_(std::move(stop)),
       reader_(picture_decode_options(collection.info().settings, encoder.preprocessing(),
-                                     with_stop(options.limits, stop_)),
+                                     with_stop(options, stop_)),
               options.pixels_in_flight, pool.size()) {}
 
 // New memory for every block would cost a page fault for each 4 KiB of it.
@@ -61,6 +71,21 @@ std::shared_ptr<Matrix<float>> FilePreparer::block_of(int64_t rows) {
   }
   const int64_t columns = int64_t{3} * preprocessing_.output_height() * preprocessing_.output_width();
   return blocks_.emplace_back(std::make_shared<Matrix<float>>(rows, columns));
+}
+
+ItemFacts FilePreparer::item_facts(const PictureView& picture) const {
+  ItemFacts facts;
+  facts.picture = picture.facts;
+  facts.caption = caption_of(picture.facts);
+  if (places_ != nullptr && picture.facts.latitude && picture.facts.longitude) {
+    // A file of towns that cannot be read costs the name of the place, and nothing else.
+    facts.place = places_->nearest(*picture.facts.latitude, *picture.facts.longitude).value_or("");
+  }
+  const PictureLook look = look_of(picture.image);
+  facts.look = look.hash;
+  facts.grain = look.grain;
+  facts.read = facts_of(reader_.options());
+  return facts;
 }
 
 void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row,
@@ -76,7 +101,9 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
       work.bytes_read += static_cast<int64_t>(content.size());
     }
     file.same_content = file.task.existing && file.task.existing->hash == file.hash;
-    if (file.same_content) return std::optional<std::string>();
+    if (file.same_content) {
+      return file.task.wants_facts ? std::optional(std::move(content)) : std::optional<std::string>();
+    }
     const auto known = collection_.find_hash(file.hash);
     file.catalog_failed = !known;
     SACCADE_TRY(known);
@@ -87,6 +114,8 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
   const auto use = [&](const PictureView& picture) -> Status {
     file.picture = picture;
     file.picture.image = {};
+    if (facts_) file.facts = item_facts(picture);
+    if (file.same_content) return {};
     file.block = block;
     file.row = row;
     return preprocess_picture(picture.image, preprocessing_, collection_.info().settings, block->row(row));

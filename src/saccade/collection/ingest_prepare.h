@@ -28,6 +28,8 @@ struct FileState {
   int64_t mtime_ns = 0;
 };
 Result<FileState> file_state(const std::string& path);
+// How far pictures are looked into with such options.
+FactsRead facts_of(const DecodeOptions& limits);
 // Certain that nothing has this name any more; a folder we may not look into is no proof.
 bool is_gone(const std::string& path);
 
@@ -37,6 +39,7 @@ struct FileTask {
   FileState state;
   std::optional<Item> existing;  // the item of this path
   std::string caption;
+  bool wants_facts = false;  // nothing is kept of it yet, or less than could be
 };
 
 // The same, once it has been looked into.
@@ -49,6 +52,7 @@ struct PreparedFile {
   // As the encoder reads it: row `row` of a block's pixels. None where it was not decoded.
   std::shared_ptr<const Matrix<float>> block;
   int64_t row = 0;
+  std::optional<ItemFacts> facts;  // where it was decoded, and facts are kept
   std::optional<Error> error;
   bool of_the_bytes = false;    // the error is a property of the file's bytes
   bool catalog_failed = false;  // the error is the collection's, not this file's
@@ -71,10 +75,13 @@ class FilePreparer {
  private:
   struct Work;
   void prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row, Work& work);
+  [[nodiscard]] ItemFacts item_facts(const PictureView& picture) const;
   std::shared_ptr<Matrix<float>> block_of(int64_t rows);
 
   const CollectionWriter& collection_;
   const Preprocessing& preprocessing_;
+  const bool facts_;
+  const Gazetteer* const places_;
   ThreadPool& pool_;
   std::stop_token stop_;
   PictureReader reader_;

@@ -227,30 +227,172 @@ TEST_F(IngestTest, FailuresAreRememberedAndRetriedWhenAsked) {
   const auto report = run();
   ASSERT_OK(report);
   EXPECT_EQ(report->added, 1);
-  ASSERT_EQ(report->failed.size(), 4U);
+  ASSERT_EQ(report->failed.size(), 3U);
   EXPECT_THAT(report->failed[0].path, HasSubstr("cut.png"));
-  EXPECT_EQ(report->failed[1].code, ErrorCode::kNotFound);
+  EXPECT_EQ(report->not_looked_at.broken_links, 1);  // no failure: it may come to point somewhere
   for (const Failure& failure : report->failed) EXPECT_FALSE(failure.reason.empty()) << failure.path;
-  EXPECT_EQ(open().failures()->size(), 3U);  // the link may come to point somewhere without changing
+  EXPECT_EQ(open().failures()->size(), 3U);
 
   const auto again = run();
   ASSERT_OK(again);
   EXPECT_EQ(again->skipped_failed, 3);
-  EXPECT_EQ(again->failed.size(), 1U);
+  EXPECT_THAT(again->failed, IsEmpty());
   IngestOptions retry;
   retry.retry_failed = true;
-  EXPECT_EQ(run(retry)->failed.size(), 4U);
+  EXPECT_EQ(run(retry)->failed.size(), 3U);
   EXPECT_EQ((*open().failures())[0].tries, 2);
 
   add("text.png", 7);  // mended: tried without being asked, and forgotten
   EXPECT_EQ(run()->added, 1);
   EXPECT_EQ(open().failures()->size(), 2U);
+  // They vanish with their files, and follow them without being tried.
   fs::remove(pictures_ / "empty.jpg");
+  fs::create_directories(pictures_ / "below");
+  fs::rename(pictures_ / "cut.png", pictures_ / "below" / "cut too.png");
+  const auto followed = run();
+  ASSERT_OK(followed);
+  EXPECT_THAT(followed->failed, IsEmpty());
+  EXPECT_EQ(followed->skipped_failed, 1);
+  EXPECT_EQ(followed->bytes_read, 0);
+  ASSERT_EQ(open().failures()->size(), 1U);
+  EXPECT_EQ((*open().failures())[0].path, (pictures_ / "below" / "cut too.png").string());
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(IngestTest, WhatIsNotLookedAtIsCounted) {
+  add("a.png", 1);
+  add("sub/b.png", 2);
+  add(".hidden.png", 3);
+  test::write_text(pictures_ / "x.CR2", "raw");
+  test::write_text(pictures_ / "sub/y.cr2", "raw");
+  test::write_text(pictures_ / "notes", "no ending");
+  fs::create_directory_symlink(pictures_ / "sub", pictures_ / "link");
+  fs::create_symlink("nowhere.png", pictures_ / "dangling.png");
+  const auto report = run();
+  ASSERT_OK(report);
+  EXPECT_EQ(report->added, 2);
+  EXPECT_THAT(report->failed, IsEmpty());
+  const NotLookedAt& passed = report->not_looked_at;
+  EXPECT_EQ(passed.endings, (std::map<std::string, int64_t>{{".cr2", 2}, {"", 1}}));
+  EXPECT_EQ(passed.folder_links, 1);
+  EXPECT_EQ(passed.broken_links, 1);
+  EXPECT_EQ(passed.hidden, 1);
+  EXPECT_EQ(passed.excluded, 0);
+  // Named by itself a link that leads nowhere is a failure.
+  EXPECT_EQ(run_on({pictures_ / "dangling.png"})->failed.size(), 1U);
+}
+
+TEST_F(IngestTest, IgnoreFilesAndExcludedPatternsKeepOut) {
+  add("keep.png", 1);
+  add("drop.tmp.png", 2);
+  add("raw/one.png", 3);
+  add("album/best/two.png", 4);
+  add("album/three.png", 5);
+  add("album/four.png", 6);
+  add("album/skip/five.png", 7);
+  test::write_text(pictures_ / ".saccadeignore", "# of the whole tree\n*.tmp.png\n/raw/\nthree.png\n");
+  test::write_text(pictures_ / "album/.saccadeignore", "!three.png\n/four.png\n");
+  IngestOptions options;
+  options.exclude = {"skip/"};
+  const auto report = run(options);
+  ASSERT_OK(report);
+  EXPECT_THAT(test::paths_of(open()),
+              ElementsAre((pictures_ / "album/best/two.png").string(),
+                          (pictures_ / "album/three.png").string(), (pictures_ / "keep.png").string()));
+  EXPECT_EQ(report->not_looked_at.excluded, 4);
+  EXPECT_EQ(report->not_looked_at.hidden, 0);  // the ignore files themselves are no news
+  options.exclude.clear();
+  options.ignore_files = false;
+  EXPECT_EQ(run(options)->added, 4);
+}
+
+TEST_F(IngestTest, WhatWasRemovedStaysOutUntilThatIsForgotten) {
+  const std::string gone = add("gone.png", 1);
+  add("stays.png", 2);
+  ASSERT_OK(run());
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    EXPECT_EQ(writer->remove_path(gone).value(), 1);
+  }
+  auto report = run();
+  ASSERT_OK(report);
+  EXPECT_EQ(report->added, 0);
+  EXPECT_EQ(report->stayed_out, 1);
+  EXPECT_EQ(open().summary()->removed, 1);
+  // Under another name too, where this one is gone; a copy beside it is another file.
+  const fs::path moved = pictures_ / "moved.png";
+  fs::rename(gone, moved);
+  report = run();
+  EXPECT_EQ(report->added, 0);
+  EXPECT_EQ(report->stayed_out, 1);
+  add("copy.png", 1);
+  EXPECT_EQ(run()->added, 1);
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    EXPECT_EQ(writer->forget_removed(pictures_).value(), 1);
+    EXPECT_EQ(writer->forget_removed(pictures_).value(), 0);
+  }
+  EXPECT_EQ(run()->added, 1);
+  EXPECT_TRUE(open().item_of_path(moved));
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(IngestTest, WithoutNewsNoEncoderIsAskedFor) {
+  const std::string a = add("a.png", 1);
+  add("b.png", 2);
+  ASSERT_OK(run());
+  int asked = 0;
+  const EncoderSource source = [&]() -> Result<Encoder*> {
+    ++asked;
+    return &encoder_;
+  };
+  const auto run_lazily = [&](const IngestOptions& options = {}) {
+    auto writer = CollectionWriter::open(folder_);
+    ThreadPool pool(2);
+    return ingest(*writer, source, std::vector<fs::path>{pictures_}, options, pool);
+  };
+  fs::remove(a);
   IngestOptions prune;
   prune.prune = true;
-  ASSERT_OK(run(prune));
-  EXPECT_EQ(open().failures()->size(), 1U);
-  EXPECT_EQ(test::faults(folder_), "");
+  const auto pruned = run_lazily(prune);
+  ASSERT_OK(pruned);
+  EXPECT_EQ(pruned->removed, 1);
+  EXPECT_FALSE(pruned->encoder_used);
+  EXPECT_EQ(asked, 0);
+  add("c.png", 3);
+  const auto news = run_lazily();
+  ASSERT_OK(news);
+  EXPECT_EQ(news->added, 1);
+  EXPECT_TRUE(news->encoder_used);
+  EXPECT_EQ(asked, 1);
+  // What it cannot give is the run's error.
+  add("d.png", 4);
+  auto writer = CollectionWriter::open(folder_);
+  ThreadPool pool(1);
+  const EncoderSource none = []() -> Result<Encoder*> { return fail(ErrorCode::kNotFound, "no checkpoint"); };
+  EXPECT_EQ(ingest(*writer, none, std::vector<fs::path>{pictures_}, {}, pool).error().code,
+            ErrorCode::kNotFound);
+}
+
+// A collection from before there were any: looked into once, and what is known otherwise stays.
+TEST_F(IngestTest, WhatIsNotKnownOfItemsIsReadOnce) {
+  add("a.png", 1);
+  add("b.png", 2);
+  IngestOptions without;
+  without.facts = false;
+  ASSERT_OK(run(without));
+  EXPECT_EQ(open().summary()->looked_at, 0);
+  const int64_t encoded = encoder_.images;
+  const auto report = run();
+  ASSERT_OK(report);
+  EXPECT_EQ(report->facts_read, 2);
+  EXPECT_EQ(report->unchanged, 2);
+  EXPECT_EQ(encoder_.images, encoded);
+  EXPECT_EQ(open().summary()->looked_at, 2);
+  EXPECT_NE(open().facts(1)->look, 0U);
+  EXPECT_EQ(run()->facts_read, 0);
 }
 
 // What is no property of the bytes (here time, and an encoder that gives no number) is tried again unasked.

@@ -88,6 +88,12 @@ Statement& Statement::bind(const SqlValue& value) {
   return bind(std::string_view(std::get<std::string>(value)));
 }
 
+Statement& Statement::bind_null() {
+  const int result = sqlite3_bind_null(handle_, ++bound_);
+  if (result != SQLITE_OK) bind_error_ = result;
+  return *this;
+}
+
 Result<bool> Statement::step() {
   const int result = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(handle_);
   if (result == SQLITE_ROW) return true;
@@ -121,6 +127,14 @@ std::string Statement::text(int column) const {
   const unsigned char* text = sqlite3_column_text(handle_, column);
   if (text == nullptr) return {};
   return {reinterpret_cast<const char*>(text), static_cast<size_t>(sqlite3_column_bytes(handle_, column))};
+}
+
+double Statement::real(int column) const {
+  return sqlite3_column_double(handle_, column);
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(handle_, column) == SQLITE_NULL;
 }
 
 Database& Database::operator=(Database&& other) noexcept {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,11 @@ class Statement {
   Statement& bind(double value);
   Statement& bind(std::string_view text);  // copied
   Statement& bind(const SqlValue& value);
+  template <typename T>
+  Statement& bind(const std::optional<T>& value) {  // NULL for nothing
+    return value ? bind(*value) : bind_null();
+  }
+  Statement& bind_null();
 
   // True: a row is there to read. False: done, and the statement is ready to be bound again.
   Result<bool> step();
@@ -40,6 +46,8 @@ class Statement {
   // Columns of the row that step() came to, from 0; numbers of other types as SQLite converts them.
   [[nodiscard]] int64_t integer(int column) const;
   [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] double real(int column) const;
+  [[nodiscard]] bool is_null(int column) const;
 
  private:
   friend class Database;

@@ -39,6 +39,18 @@ constexpr std::array kSchema = {
                  "size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, failed_at INTEGER NOT NULL, "
                  "tries INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
     SchemaObject{"words", kWordIndexSql, kWordsSince},
+    // What pictures say of themselves, and what is to stay out.
+    SchemaObject{
+        "facts",
+        "CREATE TABLE facts (id INTEGER PRIMARY KEY, taken INTEGER, zone_minutes INTEGER, camera TEXT NOT NULL, "
+        "lens TEXT NOT NULL, latitude REAL, longitude REAL, rating INTEGER, title TEXT NOT NULL, "
+        "description TEXT NOT NULL, keywords TEXT NOT NULL, place TEXT NOT NULL, caption TEXT NOT NULL, "
+        "look INTEGER NOT NULL, grain REAL NOT NULL, facts_read INTEGER NOT NULL) STRICT",
+        kFactsSince},
+    SchemaObject{"removed",
+                 "CREATE TABLE removed (path TEXT PRIMARY KEY, hash TEXT NOT NULL) STRICT, WITHOUT ROWID",
+                 kFactsSince},
+    SchemaObject{"removed_hash", "CREATE INDEX removed_hash ON removed (hash)", kFactsSince},
 };
 
 ErrorCode code_from_name(std::string_view name) {
@@ -174,7 +186,18 @@ Status migrate(Database& database) {
   return transaction.commit();
 }
 
-Status check_schema_inner(Database& database, const CollectionInfo& info) {
+// A reader changes nothing: what an older catalog has not got stands beside it, empty, for this connection alone.
+Status stand_in_for_missing(Database& database, int64_t version) {
+  SACCADE_TRY(database.execute("PRAGMA temp_store = MEMORY; PRAGMA query_only = OFF"));
+  for (const SchemaObject& object : kSchema) {
+    constexpr std::string_view kCreate = "CREATE TABLE ";
+    if (object.since <= version || !object.sql.starts_with(kCreate)) continue;
+    SACCADE_TRY(database.execute("CREATE TEMP TABLE " + std::string(object.sql.substr(kCreate.size()))));
+  }
+  return database.execute("PRAGMA query_only = ON");
+}
+
+Result<int64_t> check_schema_inner(Database& database, const CollectionInfo& info) {
   SACCADE_ASSIGN(const int64_t application, database.integer("PRAGMA application_id"));
   SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));
   if (application != kApplicationId) return fail(ErrorCode::kBadData, "a database of another program");
@@ -192,7 +215,7 @@ Status check_schema_inner(Database& database, const CollectionInfo& info) {
                 "made for fingerprint {:.12} ({} columns), but {} says {:.12} ({} columns)", fingerprint, dim,
                 kInfoName, info.checkpoint.fingerprint, info.checkpoint.dim);
   }
-  return {};
+  return version;
 }
 
 }  // namespace
@@ -265,7 +288,7 @@ Status create_schema(Database& database, const CollectionInfo& info) {
   return transaction.commit();
 }
 
-Status check_schema(Database& database, const CollectionInfo& info) {
+Result<int64_t> check_schema(Database& database, const CollectionInfo& info) {
   return check_schema_inner(database, info).in("catalog");
 }
 
@@ -289,10 +312,12 @@ Status write_meta(Database& database, const Meta& meta) {
 Result<Database> open_catalog(const std::filesystem::path& folder, const CollectionInfo& info,
                               Database::Mode mode) {
   SACCADE_ASSIGN(Database database, Database::open(folder / kCatalogName, mode).in("catalog"));
-  SACCADE_TRY(check_schema(database, info));
+  SACCADE_ASSIGN(const int64_t version, check_schema(database, info));
   if (mode == Database::Mode::kWrite) {
     SACCADE_TRY(database.execute("PRAGMA synchronous = FULL").in("catalog"));
     SACCADE_TRY(migrate(database).in("catalog"));
+  } else if (version < kCatalogSchemaVersion) {
+    SACCADE_TRY(stand_in_for_missing(database, version).in("catalog"));
   }
   return database;
 }
@@ -307,6 +332,66 @@ Result<int64_t> row_bytes(const Meta& meta, int64_t dim) {
 
 RowLayout late_layout(const CollectionInfo& info) {
   return {info.settings.late->precision, info.checkpoint.dim};
+}
+
+ItemFacts read_facts(const Statement& statement) {
+  ItemFacts facts;
+  PictureFacts& picture = facts.picture;
+  if (!statement.is_null(1)) picture.taken = statement.integer(1);
+  if (!statement.is_null(2)) picture.zone_minutes = static_cast<int>(statement.integer(2));
+  picture.camera = statement.text(3);
+  picture.lens = statement.text(4);
+  if (!statement.is_null(5)) picture.latitude = statement.real(5);
+  if (!statement.is_null(6)) picture.longitude = statement.real(6);
+  if (!statement.is_null(7)) picture.rating = static_cast<int>(statement.integer(7));
+  picture.title = statement.text(8);
+  picture.description = statement.text(9);
+  const std::string keywords = statement.text(10);
+  for (size_t begin = keywords.starts_with('\n') ? 1 : 0; begin < keywords.size();) {
+    const size_t end = std::min(keywords.find('\n', begin), keywords.size());
+    picture.keywords.push_back(keywords.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  facts.place = statement.text(11);
+  facts.caption = statement.text(12);
+  facts.look = static_cast<uint64_t>(statement.integer(13));
+  facts.grain = statement.real(14);
+  facts.read = static_cast<FactsRead>(statement.integer(15));
+  return facts;
+}
+
+void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts) {
+  const PictureFacts& picture = facts.picture;
+  std::string keywords;
+  for (const std::string& keyword : picture.keywords)
+    keywords += (keywords.empty() ? "\n" : "") + keyword + "\n";
+  std::optional<int64_t> zone;
+  if (picture.zone_minutes) zone = *picture.zone_minutes;
+  std::optional<int64_t> rating;
+  if (picture.rating) rating = *picture.rating;
+  statement.bind(id)
+      .bind(picture.taken)
+      .bind(zone)
+      .bind(std::string_view(picture.camera))
+      .bind(std::string_view(picture.lens))
+      .bind(picture.latitude)
+      .bind(picture.longitude)
+      .bind(rating)
+      .bind(std::string_view(picture.title))
+      .bind(std::string_view(picture.description))
+      .bind(std::string_view(keywords))
+      .bind(std::string_view(facts.place))
+      .bind(std::string_view(facts.caption))
+      .bind(static_cast<int64_t>(facts.look))
+      .bind(facts.grain)
+      .bind(static_cast<int64_t>(facts.read));
+}
+
+Result<ItemFacts> find_facts(Database& database, int64_t id) {
+  SACCADE_ASSIGN(Statement statement,
+                 database.prepare(fmt::format("SELECT {} FROM facts WHERE id = ?", kFactsColumns)));
+  SACCADE_ASSIGN(const bool row, statement.bind(id).step());
+  return row ? read_facts(statement) : ItemFacts{};
 }
 
 Item read_item(const Statement& statement) {
@@ -364,6 +449,10 @@ int64_t now_seconds() {
       .count();
 }
 
+std::string local_text(int64_t taken) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(taken)));
+}
+
 std::string utc_text(int64_t seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
@@ -371,6 +460,22 @@ std::string utc_text(int64_t seconds) {
 }  // namespace saccade::store
 
 namespace saccade {
+
+std::string caption_of(const PictureFacts& facts) {
+  std::string caption;
+  const auto add = [&](const std::string& text) {
+    if (text.empty()) return;
+    if (!caption.empty())
+      caption += std::string_view(".!?").find(caption.back()) == std::string_view::npos ? ". " : " ";
+    caption += text;
+  };
+  add(facts.title);
+  add(facts.description);
+  std::string keywords;
+  for (const std::string& keyword : facts.keywords) keywords += (keywords.empty() ? "" : ", ") + keyword;
+  add(keywords);
+  return caption;
+}
 
 std::span<const EnumWord<BackgroundPolicy>> enum_words(BackgroundPolicy) {
   static constexpr EnumWord<BackgroundPolicy> kWords[] = {{BackgroundPolicy::kByContrast, "by_contrast"},

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "saccade/collection/catalog.h"
+#include "saccade/collection/item_facts.h"
 #include "saccade/collection/sqlite.h"
 #include "saccade/core/error.h"
 
@@ -17,8 +18,10 @@ namespace saccade::store {
 // The newest version of catalog.sqlite that this program reads and writes, kept in the file's user_version.
 // Older ones are read as they are, and become of this version when they are next opened for writing: a step a version
 // (migrate_to), in one transaction.
-inline constexpr int64_t kCatalogSchemaVersion = 2;
+inline constexpr int64_t kCatalogSchemaVersion = 3;
 inline constexpr int64_t kWordsSince = 2;  // words of captions, names and folders (word_index.h)
+inline constexpr int64_t kFactsSince =
+    3;  // what pictures say of themselves, and what is to stay out (item_facts.h)
 inline constexpr std::string_view kInfoName = "collection.json";
 inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // "SACC" in the catalog's header (https://www.sqlite.org/fileformat.html, offset 68): another program's
@@ -44,8 +47,8 @@ struct Meta {
 
 Status create_schema(Database& database, const CollectionInfo& info);
 // That this is a catalog of ours, of a version we read, holding our tables and nothing else (no triggers, no
-// views: a foreign file must not run anything), and belongs to `info`. Errors say "catalog: ...".
-Status check_schema(Database& database, const CollectionInfo& info);
+// views: a foreign file must not run anything), and belongs to `info`. Returns its version. Errors say "catalog: ...".
+Result<int64_t> check_schema(Database& database, const CollectionInfo& info);
 Result<Meta> read_meta(Database& database);
 Status write_meta(Database& database, const Meta& meta);
 
@@ -63,6 +66,16 @@ RowLayout late_layout(const CollectionInfo& info);
 inline constexpr std::string_view kItemColumns =
     "id, row, path, hash, size, mtime_ns, width, height, format, caption, added";
 inline constexpr std::string_view kFailureColumns = "path, code, reason, size, mtime_ns, failed_at, tries";
+// Likewise of `facts`. Keywords are joined and ended by line ends, so that one of them can be looked for.
+inline constexpr std::string_view kFactsColumns =
+    "id, taken, zone_minutes, camera, lens, latitude, longitude, rating, title, description, keywords, place, caption, "
+    "look, grain, facts_read";
+ItemFacts read_facts(const Statement& statement);
+// Binds all of them.
+void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts);
+// Of an item; FactsRead::kNothing where there are none.
+Result<ItemFacts> find_facts(Database& database, int64_t id);
+
 Item read_item(const Statement& statement);
 Failure read_failure(const Statement& statement);
 // Binds path, hash, size, mtime_ns, width, height, format, caption, added.
@@ -72,6 +85,8 @@ void bind_fields(Statement& statement, const Item& item);
 Filter under(std::string_view path);
 
 int64_t now_seconds();
+// "2026-01-31T12:00:00", of PictureFacts::taken
+std::string local_text(int64_t taken);
 // "2026-01-31T12:00:00Z"
 std::string utc_text(int64_t seconds);
 

@@ -1,12 +1,15 @@
 #include "saccade/collection/walk.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <sys/stat.h>
 #include <unordered_set>
 #include <utility>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/ignore_rules.h"
+#include "saccade/core/files.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
@@ -17,7 +20,7 @@ namespace fs = std::filesystem;
 class Walker {
  public:
   Walker(const WalkOptions& options, std::stop_token stop, const std::function<void(int64_t)>& progress)
-      : options_(options), stop_(std::move(stop)), progress_(progress) {
+      : options_(options), stop_(std::move(stop)), progress_(progress), exclude_(std::span(options.exclude)) {
     if (!options.except.empty()) except_ = catalog_path(options.except);
   }
 
@@ -31,6 +34,26 @@ class Walker {
       result_.missing.push_back(path);
     } else {
       add(path);
+    }
+  }
+
+  // As walk_would_take, for a path below the input `top`: the folders between are what decides.
+  bool would_take(const std::string& top, const std::string& path) {
+    top_ = top;
+    Folder folder{top, nullptr};
+    for (size_t begin = top.size() + (top.ends_with('/') ? 0 : 1);;) {
+      const size_t slash = path.find('/', begin);
+      const std::string next = path.substr(0, slash);
+      const std::string name = next.substr(begin);
+      std::error_code error;
+      read_rules(folder);
+      const bool is_folder = fs::is_directory(next, error);
+      if (next == except_ || (!options_.hidden && name.starts_with('.'))) return false;
+      if (excluded(next, folder.rules.get(), is_folder)) return false;
+      if (is_folder && !options_.follow_links && fs::is_symlink(next, error)) return false;
+      if (slash == std::string::npos) return is_folder || has_image_extension(next);
+      folder.path = next;
+      begin = slash + 1;
     }
   }
 
@@ -50,46 +73,124 @@ class Walker {
     return visited_.emplace(info.st_dev, info.st_ino).second;
   }
 
+  // The rules that hold in a folder: its own file's, and those above it. Relative to `folder`.
+  struct Rules {
+    std::string folder;
+    IgnoreRules own;
+    std::shared_ptr<const Rules> above;
+  };
+
+  // What waits to be walked.
+  struct Folder {
+    std::string path;
+    std::shared_ptr<const Rules> rules;
+  };
+
   void take_folder(const std::string& top) {
-    std::vector<std::string> stack = {top};
+    top_ = top;
+    std::vector<Folder> stack = {{top, nullptr}};
     while (!stack.empty() && !stop_.stop_requested()) {
-      const std::string folder = std::move(stack.back());
+      Folder folder = std::move(stack.back());
       stack.pop_back();
-      if (folder == except_ || !first_visit(folder)) continue;
+      if (folder.path == except_ || !first_visit(folder.path)) continue;
+      read_rules(folder);
       std::vector<fs::directory_entry> entries;
       std::error_code error;
-      for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      for (fs::directory_iterator entry(folder.path, error), end; !error && entry != end;
+           entry.increment(error)) {
         entries.push_back(*entry);
       }
       if (error) {
         const auto code =
             error == std::errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo;
-        result_.unreadable.push_back({folder, Error{code, error.message()}});
+        result_.unreadable.push_back({folder.path, Error{code, error.message()}});
       }
       std::sort(entries.begin(), entries.end(),
                 [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
-      std::vector<std::string> below;
-      for (const fs::directory_entry& entry : entries) take_entry(entry, below);
+      std::vector<Folder> below;
+      for (const fs::directory_entry& entry : entries) take_entry(entry, folder, below);
       stack.insert(stack.end(), below.rbegin(), below.rend());
     }
   }
 
-  void take_entry(const fs::directory_entry& entry, std::vector<std::string>& below) {
-    const std::string name = entry.path().filename().string();
-    if (!options_.hidden && name.starts_with('.')) return;
-    std::error_code error;
-    const bool link = entry.is_symlink(error);
-    if (entry.is_directory(error)) {
-      if (!link || options_.follow_links) below.push_back(entry.path().string());
-    } else if ((entry.is_regular_file(error) || link) && has_image_extension(entry.path())) {
-      add(entry.path().string());  // a dangling link too: its failure is worth a line
+  void read_rules(Folder& folder) {
+    if (!options_.ignore_files) return;
+    constexpr int64_t kMaxBytes = int64_t{64} << 20;
+    const fs::path path = fs::path(folder.path) / kIgnoreFileName;
+    const auto text = read_file(path, kMaxBytes);
+    if (text) {
+      folder.rules = std::make_shared<const Rules>(
+          Rules{folder.path, IgnoreRules(std::string_view(*text)), folder.rules});
+    } else if (text.error().code != ErrorCode::kNotFound) {
+      result_.unreadable.push_back({path.string(), text.error()});
     }
+  }
+
+  // The command line first, then the deepest file that speaks of it.
+  bool excluded(const std::string& path, const Rules* rules, bool folder) const {
+    const auto below = [&](const std::string& top) {
+      return std::string_view(path).substr(top.size() + (top.ends_with('/') ? 0 : 1));
+    };
+    if (!exclude_.empty()) {
+      if (const auto decided = exclude_.decide(below(top_), folder)) return *decided;
+    }
+    for (; rules != nullptr; rules = rules->above.get()) {
+      if (const auto decided = rules->own.decide(below(rules->folder), folder)) return *decided;
+    }
+    return false;
+  }
+
+  void take_entry(const fs::directory_entry& entry, const Folder& folder, std::vector<Folder>& below) {
+    NotLookedAt& passed = result_.not_looked_at;
+    const std::string name = entry.path().filename().string();
+    std::string path = entry.path().string();
+    std::error_code error;
+    if (!options_.hidden && name.starts_with('.')) {
+      if (name != kIgnoreFileName) ++passed.hidden;
+      return;
+    }
+    const bool link = entry.is_symlink(error);
+    const bool is_folder = entry.is_directory(error);
+    if (path == except_) return;
+    if (excluded(path, folder.rules.get(), is_folder)) {
+      ++passed.excluded;
+    } else if (is_folder) {
+      if (link && !options_.follow_links) {
+        ++passed.folder_links;
+      } else {
+        below.push_back({std::move(path), folder.rules});
+      }
+    } else if (!has_image_extension(entry.path())) {
+      ++passed.endings[ending_of(entry.path())];
+    } else if (entry.is_regular_file(error)) {
+      add(path);
+    } else if (link) {
+      // One that cannot be followed for want of permission is tried, and fails aloud.
+      if (entry.status(error).type() == fs::file_type::not_found) {
+        ++passed.broken_links;
+      } else {
+        add(path);
+      }
+    }
+  }
+
+  // In small letters; long ones are none.
+  static std::string ending_of(const fs::path& path) {
+    constexpr size_t kLongest = 12;
+    std::string ending = path.extension().string();
+    if (ending.size() > kLongest) return {};
+    for (char& c : ending) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return ending;
   }
 
   const WalkOptions& options_;
   std::stop_token stop_;
   const std::function<void(int64_t)>& progress_;
+  const IgnoreRules exclude_;
   std::string except_;
+  std::string top_;  // the input that is being walked
   std::unordered_set<std::string> seen_;
   std::set<std::pair<dev_t, ino_t>> visited_;
   WalkResult result_;
@@ -111,6 +212,19 @@ WalkResult walk(std::span<const fs::path> inputs, const WalkOptions& options, st
     walker.take(input);
   }
   return walker.result();
+}
+
+bool walk_would_take(const fs::path& path, std::span<const fs::path> inputs, const WalkOptions& options) {
+  const std::string name = path.string();
+  const std::function<void(int64_t)> nothing;
+  for (const fs::path& input : inputs) {
+    const std::string top = catalog_path(input);
+    if (name == top) return true;
+    const bool below =
+        name.size() > top.size() && name.starts_with(top) && (top.ends_with('/') || name[top.size()] == '/');
+    if (below && Walker(options, {}, nothing).would_take(top, name)) return true;
+  }
+  return false;
 }
 
 std::vector<std::string> first_pictures(std::span<const fs::path> inputs, size_t most,

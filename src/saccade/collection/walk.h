@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "saccade/collection/ingest.h"
 #include "saccade/core/error.h"
 
 namespace saccade {
@@ -17,6 +18,9 @@ struct WalkOptions {
   bool hidden = false;
   // A folder not to look into: the collection's own. Empty: none.
   std::filesystem::path except;
+  // As IngestOptions has them.
+  std::vector<std::string> exclude = {};
+  bool ignore_files = true;
 };
 
 struct WalkResult {
@@ -27,7 +31,8 @@ struct WalkResult {
     std::string path;
     Error error;
   };
-  std::vector<Unreadable> unreadable;  // folders that could not be listed
+  std::vector<Unreadable> unreadable;  // folders, and ignore files, that could not be read
+  NotLookedAt not_looked_at;
 };
 
 // Whether an input is not there: neither a file, a folder, nor a link that leads nowhere.
@@ -37,6 +42,11 @@ bool is_missing(const std::filesystem::path& path);
 // are files are taken whatever they are called. Ends early, with what it has, when asked to stop.
 WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
                 std::stop_token stop, const std::function<void(int64_t found)>& progress);
+
+// Whether a walk of `inputs` would come to this file or folder: by its name, its links, and the rules of the folders above it,
+// without listing any. An input itself is always come to.
+bool walk_would_take(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs,
+                     const WalkOptions& options);
 
 // The first `most` files that a walk finds, or all where there are fewer.
 std::vector<std::string> first_pictures(std::span<const std::filesystem::path> inputs, size_t most,

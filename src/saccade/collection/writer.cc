@@ -145,6 +145,24 @@ struct CollectionWriter::State {
     return fail(ErrorCode::kIo, "{}: an earlier write failed; open the collection anew", folder.string());
   }
 
+  // Look-ups that ingest makes for each file, prepared once, and reset when they have been read: none holds a snapshot.
+  mutable std::optional<Statement> path_lookup;
+  mutable std::optional<Statement> removed_lookup;
+  mutable std::optional<Statement> facts_lookup;
+  // Binds, steps once and reads; nothing where there is no row.
+  template <typename T, typename V>
+  Result<std::optional<T>> look_up(std::optional<Statement>& statement, std::string_view sql, const V& value,
+                                   T (*read)(const Statement&)) {
+    if (!statement) {
+      SACCADE_ASSIGN(statement, database.prepare(sql));
+    }
+    SACCADE_ASSIGN(const bool row, statement->bind(value).step());
+    if (!row) return std::optional<T>();
+    std::optional<T> found(read(*statement));
+    statement->reset();
+    return found;
+  }
+
   Status append_rows(const CollectionChange& change);
   Status append_late(const CollectionChange& change);
   [[nodiscard]] Status check_put(const CollectionChange::Put& put) const;
@@ -158,7 +176,7 @@ struct CollectionWriter::State {
   Status compact_late(std::span<const std::pair<int64_t, int64_t>> items, int64_t generation,
                       const ProgressCallback& progress, const std::stop_token& stop) const;
   Status mend_words();
-  Result<std::vector<int64_t>> ids_where(const Filter& filter);
+  Status add_removals(const Filter& filter, CollectionChange& change);
   Result<int64_t> remove_where(const Filter& filter);
 };
 
@@ -330,8 +348,18 @@ Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
                        "code = excluded.code, reason = excluded.reason, size = excluded.size, "
                        "mtime_ns = excluded.mtime_ns, failed_at = excluded.failed_at, tries = tries + 1"));
   SACCADE_ASSIGN(store::WordWriter words, store::WordWriter::make(database));
+  SACCADE_ASSIGN(Statement remove_facts, database.prepare("DELETE FROM facts WHERE id = ?"));
+  SACCADE_ASSIGN(Statement set_facts,
+                 database.prepare(fmt::format("INSERT OR REPLACE INTO facts ({}) VALUES "
+                                              "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                              store::kFactsColumns)));
+  const auto keep_facts = [&](int64_t id, const ItemFacts& facts) {
+    store::bind_facts(set_facts, id, facts);
+    return set_facts.run();
+  };
   for (const int64_t id : change.removals) {
     SACCADE_TRY(remove.bind(id).run());
+    SACCADE_TRY(remove_facts.bind(id).run());
     SACCADE_TRY(words.remove(id));
   }
   for (const Item& item : change.updates) {
@@ -345,15 +373,24 @@ Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
   for (const auto& put : change.puts) {
     SACCADE_ASSIGN(const int64_t id, insert(put, row++, add, replace));
     SACCADE_TRY(words.put(id, put.item.path, put.item.caption));
+    if (put.facts) SACCADE_TRY(keep_facts(id, *put.facts));
     SACCADE_TRY(forget(forget_failure, put.item.path));
   }
+  // Forgotten first: one that follows its file may come to a path that another has just left.
+  for (const std::string& path : change.forget_failures) SACCADE_TRY(forget(forget_failure, path));
   for (const Failure& failure : change.failures) {
     remember.bind(std::string_view(failure.path))
         .bind(error_name(failure.code))
         .bind(std::string_view(failure.reason));
     SACCADE_TRY(remember.bind(failure.size).bind(failure.mtime_ns).bind(failure.when).run().in(failure.path));
   }
-  for (const std::string& path : change.forget_failures) SACCADE_TRY(forget(forget_failure, path));
+  for (const auto& [id, facts] : change.facts) SACCADE_TRY(keep_facts(id, facts));
+  SACCADE_ASSIGN(Statement forget_removed, database.prepare("DELETE FROM removed WHERE path = ?"));
+  for (const std::string& path : change.forget_removed) SACCADE_TRY(forget(forget_removed, path));
+  SACCADE_ASSIGN(Statement stay_out, database.prepare("INSERT OR REPLACE INTO removed VALUES (?, ?)"));
+  for (const RemovedPicture& picture : change.removed) {
+    SACCADE_TRY(stay_out.bind(std::string_view(picture.path)).bind(std::string_view(picture.hash)).run());
+  }
   return store::write_meta(database, store::Meta{row, meta.generation});
 }
 
@@ -416,10 +453,8 @@ Status CollectionWriter::commit(const CollectionChange& change) {
 
 Result<std::optional<Item>> CollectionWriter::find_path(std::string_view path) const {
   const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format(
-                                          "SELECT {} FROM items WHERE path = ?", store::kItemColumns)));
-  SACCADE_ASSIGN(const bool row, statement.bind(path).step());
-  return row ? std::optional<Item>(store::read_item(statement)) : std::nullopt;
+  static const std::string sql = fmt::format("SELECT {} FROM items WHERE path = ?", store::kItemColumns);
+  return state_->look_up(state_->path_lookup, sql, path, store::read_item);
 }
 
 Result<std::vector<Item>> CollectionWriter::find_hash(std::string_view hash, int64_t after_id) const {
@@ -443,6 +478,35 @@ Result<std::optional<Failure>> CollectionWriter::find_failure(std::string_view p
                                           "SELECT {} FROM failures WHERE path = ?", store::kFailureColumns)));
   SACCADE_ASSIGN(const bool row, statement.bind(path).step());
   return row ? std::optional<Failure>(store::read_failure(statement)) : std::nullopt;
+}
+
+Result<ItemFacts> CollectionWriter::find_facts(int64_t id) const {
+  const std::lock_guard lock(state_->mutex);
+  static const std::string sql = fmt::format("SELECT {} FROM facts WHERE id = ?", store::kFactsColumns);
+  SACCADE_ASSIGN(std::optional<ItemFacts> facts,
+                 state_->look_up(state_->facts_lookup, sql, id, store::read_facts));
+  return facts ? *std::move(facts) : ItemFacts{};
+}
+
+Result<bool> CollectionWriter::was_removed(std::string_view path) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto any = +[](const Statement&) { return true; };
+  SACCADE_ASSIGN(const std::optional<bool> removed,
+                 state_->look_up(state_->removed_lookup, "SELECT 1 FROM removed WHERE path = ?", path, any));
+  return removed.has_value();
+}
+
+Result<std::vector<std::string>> CollectionWriter::removed_of_hash(std::string_view hash) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(Statement statement,
+                 state_->database.prepare("SELECT path FROM removed WHERE hash = ? ORDER BY path LIMIT 32"));
+  statement.bind(hash);
+  std::vector<std::string> paths;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return paths;
+    paths.push_back(statement.text(0));
+  }
 }
 
 Status CollectionWriter::for_each_item_under(std::string_view path,
@@ -491,21 +555,22 @@ Result<std::vector<std::byte>> CollectionWriter::late_values(int64_t row) const 
   return state_->late.read(row);
 }
 
-Result<std::vector<int64_t>> CollectionWriter::State::ids_where(const Filter& filter) {
+// The items for which the filter holds, to be removed and to stay out.
+Status CollectionWriter::State::add_removals(const Filter& filter, CollectionChange& change) {
   SACCADE_ASSIGN(Statement statement,
-                 database.prepare(fmt::format("SELECT id FROM items WHERE {}", filter.sql)));
+                 database.prepare(fmt::format("SELECT id, path, hash FROM items WHERE {}", filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);
-  std::vector<int64_t> ids;
   for (;;) {
     SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return ids;
-    ids.push_back(statement.integer(0));
+    if (!row) return {};
+    change.removals.push_back(statement.integer(0));
+    change.removed.push_back({statement.text(1), statement.text(2)});
   }
 }
 
 Result<int64_t> CollectionWriter::State::remove_where(const Filter& filter) {
   CollectionChange change;
-  SACCADE_ASSIGN(change.removals, ids_where(filter));
+  SACCADE_TRY(add_removals(filter, change));
   SACCADE_TRY(commit(change));
   return static_cast<int64_t>(change.removals.size());
 }
@@ -514,8 +579,7 @@ Result<int64_t> CollectionWriter::remove_ids(std::span<const int64_t> ids) {
   const std::lock_guard lock(state_->mutex);
   CollectionChange change;
   for (const int64_t id : std::set(ids.begin(), ids.end())) {
-    SACCADE_ASSIGN(const auto found, state_->ids_where(Filter{"id = ?", {id}}));
-    change.removals.insert(change.removals.end(), found.begin(), found.end());
+    SACCADE_TRY(state_->add_removals(Filter{"id = ?", {id}}, change));
   }
   SACCADE_TRY(state_->commit(change).in("remove"));
   return static_cast<int64_t>(change.removals.size());
@@ -529,6 +593,22 @@ Result<int64_t> CollectionWriter::remove_path(const std::filesystem::path& path)
 Result<int64_t> CollectionWriter::remove_matching(const Filter& filter) {
   const std::lock_guard lock(state_->mutex);
   return state_->remove_where(filter).in("remove");
+}
+
+Result<int64_t> CollectionWriter::forget_removed(const std::filesystem::path& path) {
+  const std::lock_guard lock(state_->mutex);
+  const Filter filter = store::under(catalog_path(path));
+  SACCADE_ASSIGN(Statement statement,
+                 state_->database.prepare(fmt::format("SELECT path FROM removed WHERE {}", filter.sql)));
+  for (const SqlValue& value : filter.values) statement.bind(value);
+  CollectionChange change;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) break;
+    change.forget_removed.push_back(statement.text(0));
+  }
+  SACCADE_TRY(state_->commit(change).in("forget what was removed"));
+  return static_cast<int64_t>(change.forget_removed.size());
 }
 
 // The rows of `items`, (row, id) by row, as a new rows file, not yet in place.

@@ -1,0 +1,122 @@
+// saccade watch: a collection that follows its folders.
+#include "command_watch.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_json.h"
+#include "saccade/collection/watch.h"
+
+#include "checkpoint.h"
+#include "ingest_report.h"
+#include "number.h"
+#include "towns.h"
+#include "walk_options.h"
+
+namespace saccade::app {
+namespace {
+
+struct WatchArguments {
+  std::vector<std::string> paths;
+  std::string collection;
+  std::string checkpoint;
+  EncoderChoice encoder;
+  WatchOptions watch;
+  bool json = false;
+};
+
+// What was taken in, unless that is nothing.
+Status tell_report(const IngestReport& report, const WatchArguments& arguments, Session& session) {
+  const bool news = report.added + report.updated + report.moved + report.removed + report.facts_read > 0 ||
+                    !report.failed.empty();
+  if (!news) return {};
+  if (arguments.json) {
+    Json json = {{"collection", arguments.collection}};
+    json.update(ingest_json(report));
+    return session.out.write_json(json);
+  }
+  return session.out.write(report_text(report, arguments.collection));
+}
+
+Result<int> run_watch(WatchArguments& arguments, Session& session) {
+  const auto info = read_collection_info(arguments.collection);
+  if (!info && info.error().code == ErrorCode::kNotFound) {
+    return fail(ErrorCode::kNotFound, "{}; `saccade index PATH -c {}` makes one", info.error().message,
+                arguments.collection);
+  }
+  SACCADE_TRY(info);
+  DecodeOptions& limits = arguments.watch.ingest.limits;
+  limits.processes = session.decoders.start(session.messages, limits.max_pixels);
+  const std::unique_ptr<Gazetteer> towns = find_towns();
+  arguments.watch.ingest.places = towns.get();
+  std::optional<LoadedEncoder> loaded;
+  const EncoderSource load = [&]() -> Result<Encoder*> {
+    if (!loaded) {
+      SACCADE_ASSIGN(loaded,
+                     load_encoder_of(*info, arguments.checkpoint, arguments.encoder, session.messages));
+    }
+    return loaded->encoder.get();
+  };
+  ThreadPool pool(arguments.encoder.threads);
+  const std::vector<std::filesystem::path> inputs(arguments.paths.begin(), arguments.paths.end());
+  std::stop_source failed;  // a reader of stdout that has gone
+  const std::stop_token asked = session.interrupts.stop_cleanly();
+  const std::stop_callback passed_on(asked, [&] { failed.request_stop(); });
+  Status written;
+  const auto news = [&](const WatchNews& happened) {
+    if (!happened.text.empty()) {
+      happened.warning ? session.messages.warning(happened.text) : session.messages.info(happened.text);
+    }
+    if (happened.report && written) {
+      written = tell_report(*happened.report, arguments, session);
+      if (!written) failed.request_stop();
+    }
+  };
+  SACCADE_TRY(watch(arguments.collection, load, inputs, arguments.watch, pool, news, failed.get_token()));
+  SACCADE_TRY(written);
+  return kDone;
+}
+
+}  // namespace
+
+void add_watch_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<WatchArguments>();
+  CLI::App* command = app.add_subcommand("watch", "Keep a collection up to date while its folders change");
+  command->add_option("PATH", arguments->paths, "folders and files to follow")->required();
+  command
+      ->add_option("-c,--collection", arguments->collection,
+                   "folder of the collection, which has to be there")
+      ->required();
+  command->add_option("-m,--model", arguments->checkpoint,
+                      std::string(kCheckpointHelp) + " (default: the collection's own)");
+  WatchOptions& watch = arguments->watch;
+  add_walk_options(*command, watch.ingest);
+  command
+      ->add_option("--settle", watch.settle_seconds,
+                   "quiet time after which changes are taken in, in seconds")
+      ->transform(real_number(0))
+      ->capture_default_str();
+  command
+      ->add_option("--look", watch.look_seconds,
+                   "time between looks at folders that cannot be watched, or are away, in seconds")
+      ->transform(real_number(0.1))
+      ->capture_default_str();
+  command
+      ->add_option("--most-watches", watch.most_watches,
+                   "number of folders to watch at most; 0: as many as the kernel lets")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  add_encoder_options(*command, arguments->encoder);
+  command->add_flag("--json", arguments->json, "print the counts of each time as a line of JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_watch(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::app

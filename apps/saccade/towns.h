@@ -1,0 +1,14 @@
+// Where the program finds the towns that pictures were taken near.
+#pragma once
+
+#include <memory>
+
+#include "saccade/collection/places.h"
+
+namespace saccade::app {
+
+// share/saccade/places/towns.tsv beside the program, or what `./dev build` has made in the source tree; nullptr where neither
+// is there: pictures then have coordinates and no place.
+std::unique_ptr<Gazetteer> find_towns();
+
+}  // namespace saccade::app

@@ -1,0 +1,14 @@
+// What of the files that are met is taken in, as options of the commands that walk folders into a collection.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "saccade/collection/ingest.h"
+
+namespace saccade::app {
+
+// --prune, --retry-failed, --follow-links, --hidden, --exclude, --no-ignore-files, --no-sidecars and --no-facts. `options` outlives
+// the command.
+void add_walk_options(CLI::App& command, IngestOptions& options);
+
+}  // namespace saccade::app

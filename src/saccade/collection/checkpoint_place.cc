@@ -1,0 +1,24 @@
+#include "saccade/collection/checkpoint_place.h"
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/store.h"
+#include "saccade/core/files.h"
+
+namespace saccade {
+
+Status remember_checkpoint(const std::filesystem::path& collection, const CheckpointId& checkpoint) {
+  const auto remembered = [&]() -> Status {
+    SACCADE_ASSIGN(CollectionInfo info, store::read_info(collection));
+    SACCADE_TRY(check_same_checkpoint(info, checkpoint));
+    if (info.checkpoint.path == checkpoint.path && info.checkpoint.name == checkpoint.name) return {};
+    SACCADE_ASSIGN(const Descriptor lock,
+                   lock_file(collection / store::kLockName, "writing to this collection"));
+    SACCADE_ASSIGN(info, store::read_info(collection));
+    info.checkpoint.path = checkpoint.path;
+    info.checkpoint.name = checkpoint.name;
+    return store::write_info(collection, info);
+  };
+  return remembered().in("remember the checkpoint's place");
+}
+
+}  // namespace saccade

@@ -1,0 +1,398 @@
+#include "saccade/collection/duplicates.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "saccade/collection/store.h"
+#include "saccade/core/counts.h"
+#include "saccade/image/look.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::array<EnumWord<Likeness>, 3> kLikenessWords{
+    {{Likeness::kSameBytes, "bytes"}, {Likeness::kSamePicture, "picture"}, {Likeness::kBurst, "burst"}}};
+
+// Sets that grow together; each remembers the loosest link that made it.
+class Sets {
+ public:
+  explicit Sets(size_t count) : parent_(count), likeness_(count, Likeness::kSameBytes) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+  }
+  size_t find(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  // The smaller index leads, so that the result does not depend on the order of the links.
+  void unite(size_t a, size_t b, Likeness likeness) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return;
+    if (b < a) std::swap(a, b);
+    parent_[b] = a;
+    likeness_[a] = std::max({likeness_[a], likeness_[b], likeness});
+  }
+  Likeness likeness(size_t i) { return likeness_[find(i)]; }
+
+ private:
+  std::vector<size_t> parent_;
+  std::vector<Likeness> likeness_;
+};
+
+struct Candidate {
+  Item item;
+  std::optional<int64_t> taken;
+  std::string camera;
+  uint64_t look = 0;
+  int rating = 0;
+  bool photograph = false;
+  bool looked_at = false;
+};
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+class Finder {
+ public:
+  Finder(const Collection& collection, const DuplicateOptions& options, ThreadPool& pool,
+         const ProgressCallback& progress, std::stop_token stop)
+      : collection_(collection),
+        options_(options),
+        pool_(pool),
+        progress_(progress),
+        stop_(std::move(stop)) {}
+
+  Result<DuplicateReport> find() {
+    SACCADE_TRY(read());
+    Sets sets(all_.size());
+    unite_equal(sets);
+    if (options_.least >= Likeness::kSamePicture) SACCADE_TRY(unite_pictures(sets));
+    if (options_.least >= Likeness::kBurst) SACCADE_TRY(unite_bursts(sets));
+    return report(sets);
+  }
+
+ private:
+  Status read() {
+    SACCADE_TRY(collection_.check_files());
+    std::unordered_map<int64_t, size_t> place;
+    SACCADE_TRY(collection_.for_each_item([&](const Item& item) {
+      place.emplace(item.id, all_.size());
+      all_.push_back({item, {}, {}, 0, 0, false, false});
+      return Status{};
+    }));
+    return collection_.for_each_facts([&](int64_t id, const ItemFacts& facts) {
+      const auto found = place.find(id);
+      if (found == place.end()) return Status{};
+      Candidate& candidate = all_[found->second];
+      candidate.taken = facts.picture.taken;
+      candidate.camera = facts.picture.camera;
+      candidate.look = facts.look;
+      candidate.rating = facts.picture.rating.value_or(0);
+      candidate.photograph = is_photograph(facts.grain);
+      candidate.looked_at = facts.read != FactsRead::kNothing;
+      return Status{};
+    });
+  }
+
+  void unite_equal(Sets& sets) {
+    std::unordered_map<std::string_view, size_t> first;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const auto [known, fresh] = first.emplace(all_[i].item.hash, i);
+      if (!fresh) sets.unite(known->second, i, Likeness::kSameBytes);
+    }
+  }
+
+  [[nodiscard]] double cosine(size_t a, size_t b) const {
+    return dot(collection_.rows().row(all_[a].item.row), collection_.rows().row(all_[b].item.row));
+  }
+
+  // Whether one of the two was made of the other.
+  [[nodiscard]] bool same_picture(size_t a, size_t b) const {
+    const Candidate& one = all_[a];
+    const Candidate& other = all_[b];
+    if (!one.looked_at || !other.looked_at) return false;
+    const bool photographs = one.photograph && other.photograph;
+    return hash_distance(one.look, other.look) <=
+               (photographs ? options_.hash_bits : options_.drawing_hash_bits) &&
+           cosine(a, b) >= (photographs ? options_.cosine : options_.drawing_cosine);
+  }
+
+  // All pairs of different files, in blocks: threads find those with near hashes, this one unites.
+  Status unite_pictures(Sets& sets) {
+    std::vector<size_t> different;
+    std::vector<uint64_t> looks;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (!all_[i].looked_at || sets.find(i) != i) continue;
+      different.push_back(i);
+      looks.push_back(all_[i].look);
+    }
+    constexpr size_t kBlock = 256;
+    const int most_bits = std::max(options_.hash_bits, options_.drawing_hash_bits);
+    std::vector<std::vector<size_t>> near(kBlock);
+    for (size_t begin = 0; begin < different.size(); begin += kBlock) {
+      const size_t end = std::min(begin + kBlock, different.size());
+      pool_.parallel_for(static_cast<int64_t>(end - begin), 1, [&](int64_t from, int64_t to) {
+        for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
+          near[i].clear();
+          const uint64_t look = looks[begin + i];
+          for (size_t j = begin + i + 1; j < looks.size(); ++j) {
+            if (hash_distance(look, looks[j]) <= most_bits) near[i].push_back(j);
+          }
+        }
+      });
+      for (size_t i = 0; i < end - begin; ++i) {
+        const size_t a = different[begin + i];
+        for (const size_t j : near[i]) {
+          const size_t b = different[j];
+          if (sets.find(a) != sets.find(b) && same_picture(a, b)) {
+            sets.unite(a, b, Likeness::kSamePicture);
+          }
+        }
+      }
+      if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
+      if (progress_) {
+        progress_(
+            {"comparing pictures", static_cast<int64_t>(end), static_cast<int64_t>(different.size()), {}});
+      }
+    }
+    return {};
+  }
+
+  // By time: each with those that follow it closely, of the same camera where both name one.
+  Status unite_bursts(Sets& sets) {
+    constexpr size_t kMostFollowing =
+        500;  // a date that a thousand files share is of a program, not of a camera
+    std::vector<size_t> timed;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].taken) timed.push_back(i);
+    }
+    std::stable_sort(timed.begin(), timed.end(),
+                     [&](size_t a, size_t b) { return all_[a].taken < all_[b].taken; });
+    for (size_t i = 0; i < timed.size(); ++i) {
+      const Candidate& first = all_[timed[i]];
+      for (size_t j = i + 1; j < std::min(timed.size(), i + 1 + kMostFollowing); ++j) {
+        const Candidate& next = all_[timed[j]];
+        if (*next.taken - *first.taken > options_.burst_seconds) break;
+        const bool other = !first.camera.empty() && !next.camera.empty() && first.camera != next.camera;
+        if (other || sets.find(timed[i]) == sets.find(timed[j])) continue;
+        if (cosine(timed[i], timed[j]) >= options_.burst_cosine) {
+          sets.unite(timed[i], timed[j], Likeness::kBurst);
+        }
+      }
+      if (i % 1024 == 0 && stop_.stop_requested()) {
+        return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
+      }
+    }
+    return {};
+  }
+
+  // Which of two to keep: by what cannot be made again from the other.
+  static bool better(const Candidate& a, const Candidate& b) {
+    const auto key = [](const Candidate& c) {
+      return std::tuple(-c.item.width * c.item.height, -c.item.size, -c.rating, c.item.caption.empty(),
+                        c.item.path.size(), c.item.id);
+    };
+    return key(a) < key(b);
+  }
+
+  static std::string why(const Candidate& best, std::span<const Candidate* const> others) {
+    const auto all = [&](auto differs) {
+      return std::ranges::all_of(others, [&](const Candidate* c) { return differs(*c); });
+    };
+    const int64_t pixels = best.item.width * best.item.height;
+    if (all([&](const Candidate& c) { return c.item.width * c.item.height < pixels; })) {
+      return fmt::format("the most pixels ({} x {})", best.item.width, best.item.height);
+    }
+    if (all([&](const Candidate& c) {
+          return c.item.width * c.item.height < pixels || c.item.size < best.item.size;
+        })) {
+      return fmt::format("the largest file of the most pixels ({})", size_text(best.item.size));
+    }
+    if (all([&](const Candidate& c) { return c.rating < best.rating; }))
+      return fmt::format("rated {}", best.rating);
+    if (!best.item.caption.empty() && all([](const Candidate& c) { return c.item.caption.empty(); })) {
+      return "the one with a caption";
+    }
+    if (all([&](const Candidate& c) { return c.item.path.size() > best.item.path.size(); }))
+      return "the shortest path";
+    return "as good as another, and first of these";
+  }
+
+  DuplicateReport report(Sets& sets) {
+    DuplicateReport report;
+    report.items = static_cast<int64_t>(all_.size());
+    std::map<size_t, std::vector<size_t>> groups;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      groups[sets.find(i)].push_back(i);
+      report.not_looked_at += all_[i].looked_at ? 0 : 1;
+    }
+    for (auto& [root, places] : groups) {
+      if (places.size() < 2) continue;
+      std::stable_sort(places.begin(), places.end(),
+                       [&](size_t a, size_t b) { return better(all_[a], all_[b]); });
+      const Candidate& best = all_[places.front()];
+      DuplicateGroup group;
+      group.likeness = sets.likeness(root);
+      std::vector<const Candidate*> others;
+      for (const size_t place : places) {
+        const Candidate& candidate = all_[place];
+        DuplicateMember member{candidate.item, candidate.taken, Likeness::kSameBytes, 0, 1};
+        if (place != places.front()) {
+          others.push_back(&candidate);
+          group.spare_bytes += candidate.item.size;
+          member.hash_bits = hash_distance(best.look, candidate.look);
+          member.cosine = cosine(places.front(), place);
+          // A chain may lead farther than each of its links: what its ends are to each other is the group's likeness.
+          member.likeness = candidate.item.hash == best.item.hash ? Likeness::kSameBytes
+                            : same_picture(places.front(), place) ? Likeness::kSamePicture
+                                                                  : group.likeness;
+        }
+        group.members.push_back(std::move(member));
+      }
+      std::stable_sort(group.members.begin() + 1, group.members.end(), [](const auto& a, const auto& b) {
+        return std::tuple(a.likeness, a.item.id) < std::tuple(b.likeness, b.item.id);
+      });
+      group.why_best = why(best, others);
+      report.groups.push_back(std::move(group));
+    }
+    std::stable_sort(report.groups.begin(), report.groups.end(),
+                     [](const auto& a, const auto& b) { return a.spare_bytes > b.spare_bytes; });
+    return report;
+  }
+
+  const Collection& collection_;
+  const DuplicateOptions& options_;
+  ThreadPool& pool_;
+  const ProgressCallback& progress_;
+  std::stop_token stop_;
+  std::vector<Candidate> all_;  // by id
+};
+
+// Control characters would write lines of their own.
+std::string shown(std::string_view path) {
+  std::string text;
+  for (const char c : path) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const EnumWord<Likeness>> enum_words(Likeness) {
+  return kLikenessWords;
+}
+
+Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
+                                        ThreadPool& pool, const ProgressCallback& progress,
+                                        std::stop_token stop) {
+  return Finder(collection, options, pool, progress, std::move(stop)).find().in("look for duplicates");
+}
+
+Json duplicates_json(const DuplicateReport& report) {
+  Json groups = Json::array();
+  for (const DuplicateGroup& group : report.groups) {
+    Json members = Json::array();
+    for (const DuplicateMember& member : group.members) {
+      Json json = {{"id", member.item.id},
+                   {"path", member.item.path},
+                   {"likeness", word_of(member.likeness)},
+                   {"width", member.item.width},
+                   {"height", member.item.height},
+                   {"size", member.item.size},
+                   {"hash_bits", member.hash_bits},
+                   {"cosine", member.cosine}};
+      if (member.taken) json["taken"] = store::local_text(*member.taken);
+      members.push_back(std::move(json));
+    }
+    groups.push_back({{"likeness", word_of(group.likeness)},
+                      {"best", group.members.front().item.path},
+                      {"why", group.why_best},
+                      {"spare_bytes", group.spare_bytes},
+                      {"members", std::move(members)}});
+  }
+  return {{"items", report.items}, {"not_looked_at", report.not_looked_at}, {"groups", std::move(groups)}};
+}
+
+std::string duplicates_text(const DuplicateReport& report) {
+  std::string text;
+  int64_t spare = 0;
+  int64_t files = 0;
+  for (const DuplicateGroup& group : report.groups) {
+    const DuplicateMember& best = group.members.front();
+    text += fmt::format("{}\n    best: {}\n", shown(best.item.path), group.why_best);
+    for (size_t i = 1; i < group.members.size(); ++i) {
+      const DuplicateMember& member = group.members[i];
+      const std::string what =
+          member.likeness == Likeness::kSameBytes ? "the same bytes"
+          : member.likeness == Likeness::kSamePicture
+              ? fmt::format("the same picture, {} x {}, {} ({} of 64 bits, cosine {:.3f})", member.item.width,
+                            member.item.height, size_text(member.item.size), member.hash_bits, member.cosine)
+          : member.taken && best.taken
+              ? fmt::format("{} s apart (cosine {:.3f})", *member.taken - *best.taken, member.cosine)
+              : fmt::format("alike (cosine {:.3f})", member.cosine);
+      text += fmt::format("  {}\n    {}\n", shown(member.item.path), what);
+      ++files;
+    }
+    spare += group.spare_bytes;
+    text += '\n';
+  }
+  text += fmt::format("{}, {} beside the best of each, {}\n",
+                      counted(static_cast<int64_t>(report.groups.size()), "group"), counted(files, "file"),
+                      size_text(spare));
+  if (report.not_looked_at > 0) {
+    text += fmt::format("{} compared by their bytes alone: the next saccade index looks at them\n",
+                        counted(report.not_looked_at, "picture"));
+  }
+  return text;
+}
+
+std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string duplicates_script(const DuplicateReport& report) {
+  std::string text =
+      "#!/bin/sh\n# Removes all but the best of each group of duplicates. Read it before you run it. A file is removed only\n"
+      "# while the one that is kept is there; equal files only while they still are equal. Lines of pictures that are only\n"
+      "# alike are comments: choose for yourself.\n";
+  for (const DuplicateGroup& group : report.groups) {
+    const std::string best = shell_quoted(group.members.front().item.path);
+    // A line end in a path would end a comment.
+    text += fmt::format("\n# {}: {}\n", shown(group.members.front().item.path), group.why_best);
+    for (size_t i = 1; i < group.members.size(); ++i) {
+      const DuplicateMember& member = group.members[i];
+      const std::string path = shell_quoted(member.item.path);
+      if (member.likeness == Likeness::kSameBytes) {
+        text += fmt::format("cmp -s -- {} {} && rm -- {}\n", best, path, path);
+      } else if (member.likeness == Likeness::kSamePicture) {
+        text += fmt::format("[ -s {} ] && rm -- {}\n", best, path);
+      } else {
+        text += fmt::format("# rm {}\n", shown(path));
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace saccade

@@ -1,0 +1,80 @@
+// Pictures that a collection holds more than once: as they are, in another form, or nearly.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/core/words.h"
+
+namespace saccade {
+
+// How alike two pictures are, most alike first. Words: "bytes", "picture", "burst".
+enum class Likeness {
+  kSameBytes,    // equal files
+  kSamePicture,  // one was made of the other: recompressed, resized, cropped a little, brightened
+  kBurst,        // taken one after the other of the same thing
+};
+std::span<const EnumWord<Likeness>> enum_words(Likeness);
+
+struct DuplicateOptions {
+  Likeness least = Likeness::kSamePicture;  // how alike at least
+  // Of one photograph: perceptual hashes (image/look.h) that differ in at most so many bits, and rows of at least that cosine.
+  // Neither does alone. docs/collections.md has how often they are right.
+  int hash_bits = 12;
+  double cosine = 0.9;
+  // Of one drawing, or a drawing and a photograph: icons that differ in a colour or a stroke are different.
+  int drawing_hash_bits = 6;
+  double drawing_cosine = 0.995;
+  // Of a burst: taken (as the files say) at most so many seconds apart, and rows of at least that cosine.
+  int64_t burst_seconds = 10;
+  double burst_cosine = 0.95;
+};
+
+struct DuplicateMember {
+  Item item;
+  std::optional<int64_t> taken;
+  Likeness likeness = Likeness::kSameBytes;  // to the best of its group; of the best itself kSameBytes
+  int hash_bits = 0;                         // in which it differs from the best
+  double cosine = 1;                         // to the best's row
+};
+
+struct DuplicateGroup {
+  Likeness likeness = Likeness::kSameBytes;  // the least that holds the group together
+  std::vector<DuplicateMember> members;      // the best first, then by likeness, then by id
+  std::string why_best;                      // "the most pixels (4000 x 3000)"
+  int64_t spare_bytes = 0;                   // of all but the best
+};
+
+struct DuplicateReport {
+  std::vector<DuplicateGroup> groups;  // the most spare bytes first
+  int64_t items = 0;                   // looked at
+  int64_t not_looked_at = 0;           // items without a perceptual hash: compared by their bytes alone
+};
+
+// Each item is in one group at most. Nothing is changed and no file is read: bytes count as equal where their hashes are.
+// kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files (some 5 s for 100,000 on
+// two cores), a product of rows where they are near. Deterministic.
+Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
+                                        ThreadPool& pool, const ProgressCallback& progress = {},
+                                        std::stop_token stop = {});
+
+Json duplicates_json(const DuplicateReport& report);
+// For people: a group a paragraph.
+std::string duplicates_text(const DuplicateReport& report);
+// A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal looks first that the
+// best is still there (and, of equal files, still equal); those of bursts are comments. Paths are quoted whatever they hold.
+std::string duplicates_script(const DuplicateReport& report);
+// `text` as one word of sh.
+std::string shell_quoted(std::string_view text);
+
+}  // namespace saccade

@@ -1,0 +1,18 @@
+// What users of the bundled checkpoint should know of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "saccade/collection/catalog.h"
+
+namespace saccade {
+
+// What collections call the checkpoint.
+inline constexpr std::string_view kStarterName = "starter";
+
+// A line where the collection was made with the starter, which has learned from drawings and icons, and most of its
+// pictures are photographs (image/look.h): what to do. Empty otherwise, and where few pictures have been looked at.
+std::string starter_warning(const CollectionInfo& collection, const CollectionSummary& summary);
+
+}  // namespace saccade

@@ -1,0 +1,245 @@
+// A collection over the weeks of its use: what pictures know of themselves, what is not taken in, what is there twice, and
+// folders that change while somebody watches.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/json.h"
+#include "saccade/core/limited_process.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/image/image.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+namespace fs = std::filesystem;
+
+Json json_of(const Outcome& outcome) {
+  auto json = parse_json(outcome.out);
+  EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
+  return json.value_or(Json());
+}
+
+class Life : public ProgramTest {
+ protected:
+  void tag(const fs::path& picture, std::vector<std::string> tags) const {
+    const auto exiftool = find_program("exiftool");
+    ASSERT_TRUE(exiftool) << "libimage-exiftool-perl";
+    tags.insert(tags.begin(), {"-q", "-m", "-overwrite_original"});
+    tags.push_back(picture.string());
+    const auto ran = run_limited(*exiftool, tags, {});
+    ASSERT_TRUE(ran && ran->code == 0);
+  }
+  // The photographs of the tests, each under a name, as pixels.
+  static std::map<std::string, Image> photographs() {
+    std::map<std::string, Image> pictures;
+    for (const auto& entry : fs::directory_iterator(fs::path(kSourceDir) / "tests/golden/clip_photographs")) {
+      if (entry.path().extension() != ".jpg") continue;
+      pictures[entry.path().stem().string()] = decode_image_file(entry.path())->image;
+    }
+    return pictures;
+  }
+  void save(const std::string& name, const Image& image, int quality = 92) const {
+    write(name, encode_jpeg(image, quality).value());
+  }
+};
+
+TEST_F(Life, FiltersAskForWhatFilesSay) {
+  picture("pictures/red.png", 200, 20, 20);
+  const Image grey{32, 32, 3, PixelMode::kRgb, std::vector<uint8_t>(32 * 32 * 3, 128)};
+  save("pictures/tower.jpg", grey);
+  tag(folder_ / "pictures/tower.jpg",
+      {"-Make=Canon", "-Model=Canon EOS R5", "-DateTimeOriginal=2019:07:14 21:30:00",
+       "-OffsetTimeOriginal=+02:00", "-GPSLatitude=48.8583", "-GPSLatitudeRef=N", "-GPSLongitude=2.2945",
+       "-GPSLongitudeRef=E", "-XMP-xmp:Rating=5", "-XMP-dc:Title=Fireworks", "-XMP-dc:Subject=Paris",
+       "-XMP-dc:Subject=night"});
+  const Outcome indexed = run({"index", "pictures", "-c", "c", "-m", "model"});
+  ASSERT_EQ(indexed.code, 0) << indexed.err;
+  EXPECT_THAT(indexed.err, HasSubstr("encoder: model, as named"));
+  const auto found = [&](const std::string& filter) {
+    const Json json = json_of(run({"search", "-c", "c", "a", "--json", "--filter", filter}));
+    std::set<std::string> names;
+    for (const Json& hit : json["hits"])
+      names.insert(fs::path(hit["path"].get<std::string>()).filename().string());
+    return names;
+  };
+  const std::set<std::string> tower = {"tower.jpg"};
+  for (const char* filter :
+       {"camera~canon", "taken=2019-07-14", "date=2019", "rating>=4", "keyword=paris", "title~fire",
+        "latitude>48 and longitude<3", "path~TOWER", "format=jpg", "caption~night"}) {
+    EXPECT_EQ(found(filter), tower) << filter;
+  }
+  EXPECT_EQ(found("rating=0"), std::set<std::string>{"red.png"});
+}
+
+TEST_F(Life, IndexSaysWhatItDidNotLookAtAndLoadsNothingWithoutNews) {
+  picture("pictures/a.png", 200, 20, 20);
+  picture("pictures/drafts/b.png", 20, 200, 20);
+  write("pictures/raw.CR2", "raw");
+  write("pictures/.saccadeignore", "drafts/\n");
+  fs::create_directory_symlink(folder_ / "pictures/drafts", folder_ / "pictures/link");
+  const Outcome first = run({"index", "pictures", "-c", "c", "-m", "model"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("1  added"));
+  EXPECT_THAT(first.out, HasSubstr("not looked at: 1 .cr2, 1 folder link (--follow-links), 1 excluded"));
+  // Not even a checkpoint that is no longer there is missed.
+  fs::rename(folder_ / "model", folder_ / "elsewhere");
+  const Outcome again = run({"index", "pictures", "-c", "c", "-m", "elsewhere", "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(json_of(again)["encoder_used"], false);
+  EXPECT_THAT(again.err, Not(HasSubstr("encoder:")));
+  // Told once where it went, the collection remembers.
+  ASSERT_EQ(run({"search", "-c", "c", "-m", "elsewhere", "a"}).code, 0);
+  const Outcome remembered = run({"search", "-c", "c", "a"});
+  EXPECT_EQ(remembered.code, 0) << remembered.err;
+}
+
+TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
+  make_collection();
+  const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png"});
+  EXPECT_EQ(removed.code, 0) << removed.err;
+  const Json after = json_of(run({"index", "pictures", "-c", "c", "--json"}));
+  EXPECT_EQ(after["added"], 0);
+  EXPECT_EQ(after["stayed_out"], 1);
+  EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--forget", "pictures", "--json"}))["forgotten"],
+            1);
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 1);
+  expect_failure({"collection", "remove", "-c", "c", "--forget", "--id", "1"}, 2,
+                 {"--forget takes the PATHs"});
+}
+
+// Halves, other qualities, brighter, cropped: with the starter's rows. Every copy is found and no two different photographs or drawings
+// are taken for one.
+TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
+  const std::string starter = (fs::path(kSourceDir) / "models/starter").string();
+  for (const auto& [name, image] : photographs()) {
+    save("p/" + name + "_original.jpg", image);
+    save("p/" + name + "_recompressed.jpg", image, 40);
+    Image half{image.width / 2, image.height / 2, 3, PixelMode::kRgb, {}};
+    Image bright = image;
+    const int mx = image.width * 25 / 1000;
+    const int my = image.height * 25 / 1000;
+    Image cropped{image.width - 2 * mx, image.height - 2 * my, 3, PixelMode::kRgb, {}};
+    const auto at = [&](int x, int y, int c) {
+      return image
+          .pixels[(static_cast<size_t>(y) * static_cast<size_t>(image.width) + static_cast<size_t>(x)) * 3 +
+                  static_cast<size_t>(c)];
+    };
+    for (int y = 0; y < half.height; ++y) {
+      for (int x = 0; x < half.width; ++x) {
+        for (int c = 0; c < 3; ++c) {
+          half.pixels.push_back(static_cast<uint8_t>((at(2 * x, 2 * y, c) + at(2 * x + 1, 2 * y, c) +
+                                                      at(2 * x, 2 * y + 1, c) + at(2 * x + 1, 2 * y + 1, c)) /
+                                                     4));
+        }
+      }
+    }
+    for (int y = 0; y < cropped.height; ++y) {
+      for (int x = 0; x < cropped.width; ++x) {
+        for (int c = 0; c < 3; ++c) cropped.pixels.push_back(at(x + mx, y + my, c));
+      }
+    }
+    for (uint8_t& value : bright.pixels) value = static_cast<uint8_t>(std::min(255, value * 12 / 10));
+    save("p/" + name + "_scaled.jpg", half);
+    save("p/" + name + "_cropped.jpg", cropped);
+    save("p/" + name + "_bright.jpg", bright);
+    fs::copy_file(folder_ / ("p/" + name + "_original.jpg"), folder_ / ("p/" + name + "_copy.jpg"));
+  }
+  for (int i = 0; i < 12; ++i) picture(fmt::format("p/drawing{}.png", i), 20 * i, 255 - 20 * i, i * 50 % 256);
+  const Outcome indexed = run({"index", "p", "-c", "c", "-m", starter});
+  ASSERT_EQ(indexed.code, 0) << indexed.err;
+  // Most are photographs, and the starter has seen none.
+  EXPECT_THAT(indexed.err, HasSubstr("photographs, and the starter"));
+  EXPECT_THAT(run({"search", "-c", "c", "a", "dog"}).err, HasSubstr("photographs, and the starter"));
+
+  const auto stem = [](const Json& member) {
+    const std::string name = fs::path(member["path"].get<std::string>()).stem().string();
+    return name.substr(0, name.rfind('_'));
+  };
+  int right = 0;
+  const Json report = json_of(
+      run({"collection", "duplicates", "-c", "c", "--json", "--script", "remove.sh", "--html", "page.html"}));
+  for (const Json& group : report["groups"]) {
+    for (const Json& a : group["members"]) {
+      for (const Json& b : group["members"]) {
+        right += a["id"] < b["id"] && stem(a) == stem(b) ? 1 : 0;
+      }
+    }
+  }
+  // 7 photographs in 6 forms: 15 pairs each. One colour with a corner is no picture to tell apart: those are left out.
+  EXPECT_EQ(right, 7 * 15) << report.dump(1);
+  int photographs_wrong = 0;
+  for (const Json& group : report["groups"]) {
+    std::set<std::string> stems;
+    for (const Json& member : group["members"]) {
+      if (stem(member).find("drawing") == std::string::npos &&
+          member["path"].get<std::string>().ends_with(".jpg")) {
+        stems.insert(stem(member));
+      }
+    }
+    photographs_wrong += stems.size() > 1 ? 1 : 0;
+  }
+  EXPECT_EQ(photographs_wrong, 0);
+  const std::string page = read_file(folder_ / "page.html").value();
+  EXPECT_THAT(page, HasSubstr("data:image/jpeg;base64,"));
+  EXPECT_THAT(page, HasSubstr("the best: "));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  // The script takes all but the best of each group, and nothing else.
+  const auto files = [&] {
+    return std::distance(fs::directory_iterator(folder_ / "p"), fs::directory_iterator());
+  };
+  const auto before = files();
+  int spare = 0;
+  for (const Json& group : report["groups"]) spare += static_cast<int>(group["members"].size()) - 1;
+  const auto sh = find_program("sh");
+  ASSERT_TRUE(run_limited(*sh, std::vector<std::string>{(folder_ / "remove.sh").string()}, {}));
+  EXPECT_EQ(files(), before - spare);
+}
+
+TEST_F(Life, ExportImportAndMergeGoRound) {
+  make_collection();
+  ASSERT_EQ(json_of(run({"collection", "export", "-c", "c", "out", "--json"}))["items"], 4);
+  const Outcome imported = run({"collection", "import", "-c", "d", "out", "-m", "model", "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_EQ(json_of(imported)["added"], 4);
+  const auto hits = [&](const std::string& collection) {
+    const Json answer = json_of(run({"search", "-c", collection, "a", "--json"}));
+    Json list = Json::array();
+    for (const Json& hit : answer["hits"]) list.push_back(hit["path"]);
+    return list;
+  };
+  EXPECT_EQ(hits("d"), hits("c"));
+  const Json merged = json_of(run({"collection", "merge", "-c", "d", "c", "--json"}));
+  EXPECT_EQ(merged["added"], 0);
+  EXPECT_EQ(merged["same"], 4);
+  expect_failure({"collection", "import", "-c", "e", "out"}, 2, {"name the checkpoint", "-m"});
+  expect_failure({"collection", "export", "-c", "c", "out"}, 2, {"not empty"});
+}
+
+TEST_F(Life, WatchTakesInWhatIsThereAndEndsWhenAsked) {
+  make_collection();
+  picture("pictures/new.png", 120, 10, 200);
+  RunOptions options;
+  options.stop_when = [&](std::string_view) {
+    // Until it has been taken in.
+    return json_of(run({"collection", "info", "-c", "c", "--json"}))["items"] == 5;
+  };
+  const Outcome watched = run({"watch", "pictures", "-c", "c", "--settle", "0"}, options);
+  EXPECT_EQ(watched.code, 0) << watched.err;
+  EXPECT_THAT(watched.out, HasSubstr("1  added"));
+  expect_failure({"watch", "pictures", "-c", "none"}, 1, {"saccade index PATH -c none", "makes one"});
+}
+
+}  // namespace
+}  // namespace saccade::test
