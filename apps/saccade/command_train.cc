@@ -209,6 +209,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
   CLI::App* group = app.add_subcommand("train", "Train an encoder");
   group->require_subcommand(1);
   add_train_dual_command(*group, chosen);
+  add_train_composed_command(*group, chosen);
   add_train_head_command(*group, chosen);
   add_train_visualness_command(*group, chosen);
 }

@@ -18,6 +18,8 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options);
 // --steps and --evaluate-every, of trainings that are not counted in epochs.
 void add_step_options(CLI::App& command, TrainingLoopOptions& options);
 
+void add_train_composed_command(CLI::App& train, Command& chosen);
+
 void add_train_head_command(CLI::App& train, Command& chosen);
 
 void add_train_visualness_command(CLI::App& train, Command& chosen);

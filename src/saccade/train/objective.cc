@@ -29,6 +29,11 @@ torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
   return (cross_entropy(logits, positives) + cross_entropy(logits.t(), transposed)) / 2;
 }
 
+torch::Tensor retrieval_loss(const torch::Tensor& queries, const torch::Tensor& candidates,
+                             const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives) {
+  return cross_entropy(at::matmul(queries, candidates.t()) * log_inverse_temperature.exp(), positives);
+}
+
 torch::Tensor null_picture_loss(const torch::Tensor& images, const torch::Tensor& texts,
                                 const torch::Tensor& visual, const torch::Tensor& null_picture,
                                 const torch::Tensor& log_inverse_temperature, const torch::Tensor& pictures) {

@@ -19,6 +19,13 @@ namespace saccade {
 torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
                        const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives = {});
 
+// The same from queries to candidates alone: the mean of the cross-entropies query -> candidates.
+//
+// queries: [n, d], candidates: [m, d], rows of length 1. positives: [n, m] bool, with one in every row at least: the
+// candidates that are right for a query. Its target is spread evenly over them.
+torch::Tensor retrieval_loss(const torch::Tensor& queries, const torch::Tensor& candidates,
+                             const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives);
+
 // TIP-CLIP's objective (Verma et al. 2023, equation 1): info_nce where the picture of every text that pictures nothing
 // is one NULL picture.
 //

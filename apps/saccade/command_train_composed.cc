@@ -1,0 +1,193 @@
+// saccade train composed: composers, and encoders for them, from edit queries.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/model/precision.h"
+#include "saccade/train/composed.h"
+
+#include "checkpoint.h"
+#include "choice.h"
+#include "command_train.h"
+#include "eval_options.h"
+#include "number.h"
+
+namespace saccade::app {
+namespace {
+
+struct Arguments {
+  ComposedTrainingOptions options;
+  EvalArguments eval;  // how pictures are read, and how figures are resampled
+  bool json = false;
+};
+
+std::string report_text(const ComposedTrainingReport& report) {
+  std::string text;
+  for (const ComposedStageReport& stage : report.stages) {
+    text += fmt::format("{}: {} done, loss {:.4f}, {:.0f} triplets a second\n",
+                        stage.stage == "align" ? "stage one" : "stage two", counted(stage.steps, "step"),
+                        stage.last_loss, stage.triplets_per_second);
+    if (stage.best_step > 0) {
+      text += fmt::format("best checkpoint, of step {}, in {}\n", count_text(stage.best_step),
+                          one_line(stage.model.string()));
+    }
+    Json sets = stage.held_out;
+    for (const Json& set : stage.test) sets.push_back(set);
+    for (size_t i = 0; i < sets.size(); ++i) {
+      const Json& set = sets[i];
+      text +=
+          fmt::format("  {}, {}: {} queries\n", i < stage.held_out.size() ? "held out" : "test",
+                      one_line(set["name"].get<std::string>()), count_text(set["queries"].get<int64_t>()));
+      for (const char* name : {"r1", "r5", "r10"}) {
+        text += fmt::format("    R@{:<3} {}\n", name + 1, figure_text(set["figures"][name]));
+      }
+      if (set.contains("matched_tokens")) {
+        text +=
+            fmt::format("    tokens matched at tau: {:.1f}%\n", 100 * set["matched_tokens"].get<double>());
+      }
+    }
+  }
+  for (const std::string& picture : report.left_out) text += fmt::format("left out: {}\n", one_line(picture));
+  return text;
+}
+
+Result<int> run_train_composed(const Arguments& arguments, Session& session) {
+  ProgressLine progress(session.quiet);
+  ComposedTrainingOptions options = arguments.options;
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  options.embed = evaluation.embed;
+  options.bootstrap = evaluation.bootstrap;
+  if (options.model.empty()) {
+    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
+    options.model = starter.string();
+  }
+  EncoderChoice choice = arguments.eval.encoder;
+  SACCADE_TRY(settle_precision(options.model, choice, session.messages));
+  options.encoder = app::options_of(choice);
+  auto report = train_composed(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(composed_training_json(*report)));
+  } else {
+    SACCADE_TRY(session.out.write(report_text(*report)));
+  }
+  if (!report->finished && !options.dry_run) {
+    return fail(ErrorCode::kCancelled, "stopped in stage {}; the same command goes on from there",
+                report->stages.back().stage == "align" ? "one" : "two");
+  }
+  return report->left_out.empty() ? kDone : kSomeFailed;
+}
+
+void add_data_options(CLI::App& command, Arguments& arguments) {
+  ComposedTrainingOptions& options = arguments.options;
+  command
+      .add_option("--dataset", options.datasets,
+                  "edit queries to train on (docs/datasets.md): PATH or PATH#split=NAME")
+      ->required();
+  command.add_option("--held-out", options.held_out,
+                     "edit queries to measure while training; they decide which step's checkpoint is kept");
+  command.add_option("--test", options.test, "edit queries to measure once, by the checkpoint that is kept");
+  add_path(
+      command, "--cache", options.cache,
+      "folder for what is computed of pictures and texts, which trainings may share (default: cache in the run folder)");
+  command.add_option(
+      "-m,--model", options.model,
+      "encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  add_encoder_options(command, arguments.eval.encoder);
+  command.add_option("--batch", options.batch, "triplets in a batch, at least 2")
+      ->transform(whole_number(2))
+      ->capture_default_str();
+  command
+      .add_option("--together", options.together,
+                  "triplets of one group that stand in a batch together, where it has so many")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  add_choice(command, "--wrong", options.wrong,
+             "what a query's targets are told from: the batch's other targets, or its references too");
+  command
+      .add_option("--paraphrases", options.paraphrases,
+                  "chance that a triplet comes in one of its other wordings, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+}
+
+void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
+  add_choice(command, "--align", options.align,
+             "stage one, towards which pictures texts are drawn: none, the real targets, or pseudo-targets");
+  add_path(command, "--pseudo-targets", options.pseudo_targets,
+           "folder of pseudo-targets that `generate edits` wrote");
+  command
+      .add_option_function<double>(
+          "--min-cosine", [&options](double value) { options.min_cosine = value; },
+          "least cosine of a pseudo-target with the true target, as `eval edits` measured it (default: none)")
+      ->check(CLI::Range(-1.0, 1.0));
+  add_choice(command, "--align-towers", options.align_towers, "towers that stage one trains")
+      ->check(CLI::IsMember({"text", "both"}));
+  command.add_option("--align-steps", options.align_steps, "number of batches of stage one")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command.add_option("--align-rate", options.align_rate, "peak learning rate of stage one")
+      ->transform(real_number(1e-9, 1))
+      ->capture_default_str();
+  add_choice(command, "--towers", options.towers, "towers that stage two trains with the composer");
+  command.add_option("--tower-rate", options.tower_rate, "peak learning rate of towers in stage two")
+      ->transform(real_number(1e-9, 1))
+      ->capture_default_str();
+  add_choice(command, "--tower-precision", options.precision,
+             "number format of the products of towers that are trained, fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+}
+
+void add_atf_options(CLI::App& command, AtfOptions& options) {
+  command
+      .add_option("--tau", options.merge.tau,
+                  "atf: cosine from which a picture's and a text's token are alike; above 1 none are")
+      ->transform(real_number(-1, 2))
+      ->capture_default_str();
+  add_choice(command, "--matching", options.merge.matching,
+             "atf: which of the pairs at or above --tau become one");
+  add_choice(command, "--merge-weights", options.merge.weights,
+             "atf: how much the text's token of a pair counts");
+  add_choice(command, "--places", options.places, "atf: how the places of tokens are encoded");
+  add_choice(command, "--pooling", options.pooling, "atf: how tokens become one row");
+  command.add_option("--heads", options.heads, "atf: heads of pooling by attention")
+      ->transform(whole_number(1, 1024))
+      ->capture_default_str();
+  add_choice(command, "--projection", options.projection, "atf: what projects the pooled row");
+  add_choice(command, "--residual", options.residual, "atf: what the projection is added to");
+}
+
+}  // namespace
+
+void add_train_composed_command(CLI::App& train, Command& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = train.add_subcommand(
+      "composed", "Train how a reference picture and a change in words become one query (TMCIR)");
+  add_data_options(*command, *arguments);
+  command
+      ->add_option(
+          "--method", arguments->options.method,
+          "composer that stage two trains: atf (adaptive token fusion), sum (the towers alone), none (stage one "
+          "only)")
+      ->check(CLI::IsMember({"atf", "sum", "none"}))
+      ->capture_default_str();
+  add_stage_options(*command, arguments->options);
+  add_atf_options(*command, arguments->options.atf);
+  add_loop_options(*command, arguments->options);
+  add_step_options(*command, arguments->options);
+  command
+      ->add_option("--resamples", arguments->eval.evaluation.bootstrap.resamples,
+                   "number of bootstrap resamples of the held-out figures; 0: no intervals")
+      ->transform(whole_number(0, 1'000'000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::app

@@ -1,0 +1,69 @@
+#include "saccade/train/trained_composers.h"
+
+#include <utility>
+
+#include "saccade/train/atf_operations.h"
+
+namespace saccade {
+namespace {
+
+class TrainedSum : public TrainedComposer {
+ public:
+  static Result<std::unique_ptr<TrainedComposer>> make(const ComposerConfig& /*config*/,
+                                                       nn::ParameterSourceOf<Variable>& /*source*/) {
+    return std::unique_ptr<TrainedComposer>(std::make_unique<TrainedSum>());
+  }
+  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts,
+                                      MatchedTokens* /*matched*/) const override {
+    return parts.pictures.tensor() + parts.texts.tensor();
+  }
+};
+
+class TrainedAtf : public TrainedComposer {
+ public:
+  explicit TrainedAtf(AtfOf<Variable> atf) : atf_(std::move(atf)) {}
+  static Result<std::unique_ptr<TrainedComposer>> make(const ComposerConfig& config,
+                                                       nn::ParameterSourceOf<Variable>& source) {
+    SACCADE_ASSIGN(const AtfOptions options, atf_options_from_json(config.options));
+    SACCADE_ASSIGN(AtfOf<Variable> atf, AtfOf<Variable>::make(options, config.dim, source));
+    return std::unique_ptr<TrainedComposer>(std::make_unique<TrainedAtf>(std::move(atf)));
+  }
+  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts,
+                                      MatchedTokens* matched) const override {
+    TokenMerge merge;
+    torch::Tensor rows = atf_.forward(parts, &merge).tensor();
+    if (matched == nullptr) return rows;
+    for (size_t i = 0; i < merge.matches.size(); ++i) {
+      std::vector<bool> taken(static_cast<size_t>(parts.picture_tokens.size(1) + parts.text_lengths[i]));
+      for (const MergedPair& match : merge.matches[i]) {
+        taken[static_cast<size_t>(match.picture)] = true;
+        taken[static_cast<size_t>(parts.picture_tokens.size(1) + match.text)] = true;
+      }
+      matched->matched += std::ranges::count(taken, true);
+      matched->tokens += std::ssize(taken);
+    }
+    return rows;
+  }
+
+ private:
+  AtfOf<Variable> atf_;
+};
+
+struct TrainedKind {
+  const ComposerKind* kind;
+  Result<std::unique_ptr<TrainedComposer>> (*make)(const ComposerConfig& config,
+                                                   nn::ParameterSourceOf<Variable>& source);
+};
+constexpr TrainedKind kTrained[] = {{&atf_kind, TrainedAtf::make}, {&sum_kind, TrainedSum::make}};
+
+}  // namespace
+
+Result<std::unique_ptr<TrainedComposer>> make_trained_composer(const ComposerConfig& config,
+                                                               nn::ParameterSourceOf<Variable>& source) {
+  for (const TrainedKind& each : kTrained) {
+    if (each.kind->name == config.kind) return each.make(config, source);
+  }
+  return fail(ErrorCode::kUnsupported, "composers of kind \"{}\" are not trained on triplets", config.kind);
+}
+
+}  // namespace saccade

@@ -1,0 +1,33 @@
+// The kinds of composers as training sees them: which can be trained on triplets, and their forward pass with gradients.
+// A kind is one line in trained_composers.cc. Internal to the module.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "saccade/core/error.h"
+#include "saccade/model/composers/kinds.h"
+#include "saccade/train/variable.h"
+
+namespace saccade {
+
+// How many of a batch's tokens became part of an average; 0 of 0 for kinds that match none.
+struct MatchedTokens {
+  int64_t matched = 0;
+  int64_t tokens = 0;
+};
+
+class TrainedComposer {
+ public:
+  virtual ~TrainedComposer() = default;
+  // [n, dim], of any length. Adds to `matched` where it is given.
+  [[nodiscard]] virtual torch::Tensor compose(const ComposerPartsOf<Variable>& parts,
+                                              MatchedTokens* matched) const = 0;
+};
+
+// The kind's parameters from `source`; config's options as its checkpoint has them. kUnsupported for a kind that is not
+// trained on triplets.
+Result<std::unique_ptr<TrainedComposer>> make_trained_composer(const ComposerConfig& config,
+                                                               nn::ParameterSourceOf<Variable>& source);
+
+}  // namespace saccade
