@@ -25,6 +25,12 @@ Result<Input> input_of(const std::string& text) {
   return Input{"", std::move(bytes)};
 }
 
+HttpResponse with_tokens(HttpResponse response, const EncodedInputs& encoded) {
+  response.headers.emplace_back("X-Saccade-Tokens", std::to_string(encoded.tokens));
+  response.headers.emplace_back("X-Saccade-Dropped-Tokens", std::to_string(encoded.dropped_tokens));
+  return response;
+}
+
 Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
                                     const std::vector<Input>& inputs) {
   if (inputs.empty()) return fail(ErrorCode::kUsage, "no input");

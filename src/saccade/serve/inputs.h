@@ -27,4 +27,7 @@ Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
 // What a client sends as text, which may be a picture: "data:image/..." is one.
 Result<Input> input_of(const std::string& text);
 
+// With the numbers of tokens read and dropped in headers, for formats that have no room for them.
+HttpResponse with_tokens(HttpResponse response, const EncodedInputs& encoded);
+
 }  // namespace saccade::serve

@@ -126,6 +126,9 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
+  formats_.push_back(clip_retrieval_format());
+  formats_.push_back(immich_format());
+  formats_.push_back(tei_format());
 }
 
 const Format& Service::format_of(std::string_view path) const {

@@ -60,9 +60,12 @@ struct Format {
   std::vector<Route> routes;
   ErrorForm error;
 };
-Format own_format();     // api.cc
-Format page_format();    // page.cc: the page for people, and the files it is made of
-Format openai_format();  // openai.cc: embeddings, as OpenAI, Jina, NVIDIA NIM and infinity take them
+Format own_format();             // api.cc
+Format page_format();            // page.cc: the page for people, and the files it is made of
+Format openai_format();          // openai.cc: embeddings, as OpenAI, Jina, NVIDIA NIM and infinity take them
+Format clip_retrieval_format();  // clip_retrieval.cc
+Format immich_format();          // immich.cc
+Format tei_format();             // tei.cc: Text Embeddings Inference
 
 class Service {
  public:
