@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<const ComposerKind*, 2> kKinds = {&atf_kind, &sum_kind};
+constexpr std::array<const ComposerKind*, 4> kKinds = {&atf_kind, &combiner_kind, &inversion_kind, &sum_kind};
 
 // Row `at` of each item, brought to length 1.
 Matrix<float> rows_at(const RowSets& sets, std::span<const int64_t> at) {
@@ -27,6 +27,27 @@ Matrix<float> rows_at(const RowSets& sets, std::span<const int64_t> at) {
     normalize_row(rows.row(i), 0);
   }
   return rows;
+}
+
+// The rows of the first item, `count` times.
+RowSets repeated(const RowSets& sets, int64_t count) {
+  const int64_t each = sets.begin[1];
+  RowSets all;
+  all.rows = Matrix<float>(count * each, sets.rows.columns());
+  for (int64_t i = 0; i < count; ++i) {
+    all.begin.push_back((i + 1) * each);
+    for (int64_t r = 0; r < each; ++r)
+      std::ranges::copy(sets.rows.row(r), all.rows.row(i * each + r).begin());
+  }
+  return all;
+}
+
+Result<RowSets> one_row_sets(Result<Matrix<float>> rows) {
+  if (!rows) return fail(rows.error());
+  RowSets sets;
+  sets.rows = std::move(*rows);
+  for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
+  return sets;
 }
 
 }  // namespace
@@ -95,10 +116,12 @@ Status check_composer_needs(Encoder& encoder, const ComposerKind& kind) {
 
 Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words) {
-  if (pixels.rows() != std::ssize(words)) {
-    return fail(ErrorCode::kUsage, "{} reference pictures with {} texts, expected one each", pixels.rows(),
-                words.size());
+  if (pixels.rows() != std::ssize(words) && pixels.rows() != 1) {
+    return fail(ErrorCode::kUsage,
+                "{} reference pictures with {} texts, expected one each, or one picture for all",
+                pixels.rows(), words.size());
   }
+  const bool shared = pixels.rows() != std::ssize(words);
   const Tokenizer* tokenizer = encoder.tokenizer();
   if (tokenizer == nullptr) {
     return fail(ErrorCode::kUnsupported, "{}: its checkpoint has no tokenizer, so it reads no words",
@@ -115,6 +138,7 @@ Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& need
                   encoder.info().family);
     }
     SACCADE_ASSIGN(input.picture_tokens, states->image_tokens(pixels));
+    if (shared) input.picture_tokens = repeated(input.picture_tokens, std::ssize(words));
     SACCADE_ASSIGN(input.text_tokens, states->text_tokens(texts));
     std::vector<int64_t> ends;
     for (const TokenizedText& text : texts) ends.push_back(states->end_token(text));
@@ -125,7 +149,9 @@ Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& need
     return input;
   }
   if (needs.picture_rows) {
-    SACCADE_ASSIGN(input.picture_rows, encoder.encode_images(pixels));
+    SACCADE_ASSIGN(RowSets rows, one_row_sets(encoder.encode_images(pixels)));
+    if (shared) rows = repeated(rows, std::ssize(words));
+    input.picture_rows = std::move(rows.rows);
   }
   if (needs.text_rows) {
     SACCADE_ASSIGN(input.text_rows, encoder.encode_texts(texts));
@@ -133,7 +159,8 @@ Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& need
   return input;
 }
 
-Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const EncoderOptions& options) {
+Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const EncoderOptions& options,
+                                                 const Json& changed) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   const std::string where = fmt::format("composer {}", folder.string());
   const std::string type = checkpoint.config.is_object() ? checkpoint.config.value("model_type", "") : "";
@@ -145,6 +172,7 @@ Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const E
     auto result = std::make_unique<Composer>();
     SACCADE_ASSIGN(result->config_,
                    composer_config_from_json(checkpoint.config).in((folder / "config.json").string()));
+    result->config_.options.update(changed);
     SACCADE_ASSIGN(result->kind_, find_composer_kind(result->config_.kind).in(where));
     SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "composer"));
     nn::LoadedParameters source(parts.weights.tensors);
@@ -159,6 +187,13 @@ Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const E
     result->weights_ = std::move(parts.weights);
     return result;
   });
+}
+
+std::string Composer::name() const {
+  fs::path named = fs::absolute(folder_).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();
+  if (named.filename() == "model" && named.parent_path().has_filename()) named = named.parent_path();
+  return named.filename().string();
 }
 
 Result<fs::path> Composer::encoder_folder() const {

@@ -94,8 +94,8 @@ Result<const ComposerKind*> find_composer_kind(std::string_view name);
 
 // kUnsupported where the encoder cannot give what a kind needs.
 Status check_composer_needs(Encoder& encoder, const ComposerKind& kind);
-// What a kind needs of pictures [n, 3 * height * width] and words [n], which are cut at the encoder's context. Rows come
-// from token rows where both are needed, so that everything is encoded once. Errors: the encoder's.
+// What a kind needs of pictures [n, 3 * height * width], or of one for all, and words [n], which are cut at the encoder's
+// context. Rows come from token rows where both are needed, so that everything is encoded once. Errors: the encoder's.
 Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words);
 
@@ -103,12 +103,16 @@ Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& need
 class Composer {
  public:
   // kUnsupported for a checkpoint that is no composer or of an unknown kind; kBadData, kMismatch for damaged ones. The
-  // encoder is not opened.
+  // encoder is not opened. `changed`: options of the kind in place of the checkpoint's own, such as {"tau": 0.5}; the
+  // fingerprint stays the checkpoint's.
   static Result<std::unique_ptr<Composer>> open(const std::filesystem::path& folder,
-                                                const EncoderOptions& options = {});
+                                                const EncoderOptions& options = {},
+                                                const Json& changed = Json::object());
 
   [[nodiscard]] const ComposerConfig& config() const { return config_; }
   [[nodiscard]] const ComposerKind& kind() const { return *kind_; }
+  // For people: the folder's, or of the "model" that a training writes its run's.
+  [[nodiscard]] std::string name() const;
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
   [[nodiscard]] int64_t parameters() const { return parameters_; }
   // The folder of its encoder's checkpoint, found as open_named_encoder finds it; errors as there.

@@ -10,6 +10,8 @@
 namespace saccade {
 
 extern const ComposerKind atf_kind;
+extern const ComposerKind combiner_kind;
+extern const ComposerKind inversion_kind;
 extern const ComposerKind sum_kind;
 
 // What a batch's rows are made of, in the tensors of inference or of training (nn::Tensor, Variable).

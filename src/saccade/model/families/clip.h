@@ -94,7 +94,8 @@ class ClipModelOf {
   // float32, not normalized. A picture's first is the class token. Not with a ResNet.
   [[nodiscard]] T image_tokens(const T& pixels, DType dtype) const;
   [[nodiscard]] T text_tokens(const nn::Tensor& ids, DType dtype) const;
-  // text_states where the embedding of token places[i] of text i is words[i]: places [n] int64, words [n, width] float32.
+  // text_states where the embedding of the tokens places[i] of text i is words[i]: places [n] or [n, k] int64, -1 for none;
+  // words [n, width] float32.
   [[nodiscard]] T text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
                                    DType dtype) const;
 
@@ -275,9 +276,12 @@ T ClipModelOf<T>::text_states_with(const nn::Tensor& ids, const nn::Tensor& plac
   const int64_t tokens = ids.size(1);
   // The words stand behind the texts' own embeddings, and are read where they replace one.
   const nn::Tensor which = nn::Tensor::empty({n, tokens}, DType::kI64);
+  const int64_t each = n > 0 ? places.numel() / n : 0;
   for (int64_t i = 0; i < n; ++i) {
-    for (int64_t t = 0; t < tokens; ++t) {
-      which.data<int64_t>()[i * tokens + t] = places.data<int64_t>()[i] == t ? tokens : t;
+    int64_t* row = which.data<int64_t>() + i * tokens;
+    for (int64_t t = 0; t < tokens; ++t) row[t] = t;
+    for (int64_t k = 0; k < each; ++k) {
+      if (const int64_t place = places.data<int64_t>()[i * each + k]; place >= 0) row[place] = tokens;
     }
   }
   const T own = embedding(token_embedding_, ids);

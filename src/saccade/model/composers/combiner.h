@@ -1,0 +1,79 @@
+// CLIP4Cir's Combiner (Baldrati et al. 2022, "Conditioned and composed image retrieval combining and partially fine-tuning
+// CLIP-based features", CVPR workshops): both rows are projected, a small network over the two side by side makes what is
+// added to their weighted mean, and a second one says how much each of them weighs.
+//
+//   t' = relu(P_t t), p' = relu(P_p p), c = [t', p']
+//   row = W_o relu(W_c c) + s t + (1 - s) p,   s = sigmoid(w relu(W_s c))
+//
+// Published with rows as the towers give them; here they have length 1, as everywhere.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/parameters.h"
+
+namespace saccade {
+
+struct CombinerShape {
+  int64_t dim = 0;         // of the rows
+  int64_t projection = 0;  // of each projected row; published: 4 dim
+  int64_t hidden = 0;      // of both networks; published: 8 dim
+};
+// The published widths over rows of that width.
+CombinerShape combiner_shape(int64_t dim);
+// From a composer's "options"; kBadData names the one that cannot be.
+Result<CombinerShape> combiner_shape_from_json(int64_t dim, const Json& options);
+Json combiner_options(const CombinerShape& shape);
+
+// share * a + (1 - share) * b with share = sigmoid(logits). logits: [n, 1]; a, b: [n, dim].
+// Its twin for training is in train/composer_peers.h.
+nn::Tensor gated_mean(const nn::Tensor& logits, const nn::Tensor& a, const nn::Tensor& b);
+
+template <typename T>
+class CombinerOf {
+ public:
+  // What becomes of hidden values in training; nothing: they stay.
+  using Dropout = std::function<T(const T&)>;
+
+  static Result<CombinerOf> make(const CombinerShape& shape, nn::ParameterSourceOf<T>& source) {
+    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3 in).
+    const auto layer = [&](const char* name, int64_t in, int64_t out) {
+      return nn::LinearOf<T>::make(source, name, in, out, 1 / std::sqrt(3.0 * static_cast<double>(in)));
+    };
+    CombinerOf made;
+    SACCADE_ASSIGN(made.text_, layer("text_projection", shape.dim, shape.projection));
+    SACCADE_ASSIGN(made.picture_, layer("picture_projection", shape.dim, shape.projection));
+    SACCADE_ASSIGN(made.combine_, layer("combine", 2 * shape.projection, shape.hidden));
+    SACCADE_ASSIGN(made.out_, layer("out", shape.hidden, shape.dim));
+    SACCADE_ASSIGN(made.weigh_, layer("weigh", 2 * shape.projection, shape.hidden));
+    SACCADE_ASSIGN(made.share_, layer("share", shape.hidden, 1));
+    return made;
+  }
+
+  // pictures, texts: [n, dim], rows of length 1 -> [n, dim], of any length.
+  [[nodiscard]] T forward(const T& pictures, const T& texts, const Dropout& dropout = {}) const {
+    const auto dropped = [&](const T& x) { return dropout ? dropout(x) : x; };
+    const T text = dropped(text_.forward(texts, nn::Activation::kRelu));
+    const T picture = dropped(picture_.forward(pictures, nn::Activation::kRelu));
+    const T both = cat(std::vector<T>{text, picture}, 1);
+    const T combined = dropped(combine_.forward(both, nn::Activation::kRelu));
+    const T logits = share_.forward(dropped(weigh_.forward(both, nn::Activation::kRelu)));
+    return out_.forward(combined) + gated_mean(logits, texts, pictures);
+  }
+
+  void pack(DType dtype) {
+    for (nn::LinearOf<T>* layer : {&text_, &picture_, &combine_, &out_, &weigh_, &share_}) layer->pack(dtype);
+  }
+
+ private:
+  nn::LinearOf<T> text_, picture_, combine_, out_, weigh_, share_;
+};
+
+}  // namespace saccade
