@@ -65,6 +65,9 @@ std::string explanation_text(const HitExplanation& explanation, const std::strin
 std::string stages_text(const Answer& answer) {
   std::string text;
   if (const std::string note = composed_note(answer); !note.empty()) text += note + "\n";
+  if (answer.query.explain && answer.composition) {
+    text += composition_text(*answer.composition, answer.query.text);
+  }
   if (answer.late_scored) {
     text += *answer.late_scored == answer.searched
                 ? fmt::format("exact: {} scored by all their rows\n", counted(answer.searched, "picture"))

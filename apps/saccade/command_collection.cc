@@ -1,4 +1,4 @@
-// saccade collection info|verify|remove|compact|duplicates|merge|export|import.
+// saccade collection info|verify|remove|composer|compact|duplicates|merge|export|import.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,6 +16,7 @@
 #include "saccade/core/files.h"
 #include "saccade/model/precision.h"
 #include "saccade/report/duplicates_page.h"
+#include "saccade/search/collection_composer.h"
 
 #include "checkpoint.h"
 #include "choice.h"
@@ -39,6 +40,8 @@ struct CollectionArguments {
   std::string html;        // duplicates
   std::string folder;      // export, import
   std::string checkpoint;  // import
+  std::string composer;            // composer
+  bool none = false;               // composer
 };
 
 Result<int> run_info(const CollectionArguments& arguments, Session& session) {
@@ -188,6 +191,28 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(fmt::format(
         "{} removed from the collection, to stay out (--forget lets them in again); the files were not touched\n",
         counted(removed, "picture"))));
+  }
+  return kDone;
+}
+
+Result<int> run_composer(const CollectionArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  if (arguments.none) SACCADE_TRY(forget_composer(collection.folder()));
+  if (!arguments.composer.empty()) SACCADE_TRY(name_composer(collection, arguments.composer));
+  SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, open_collection_composer(collection));
+  if (arguments.json) {
+    Json json = {{"collection", arguments.collection}, {"composer", nullptr}};
+    if (composer) {
+      json["composer"] = {{"name", composer->name()},
+                          {"kind", composer->config().kind},
+                          {"fingerprint", composer->fingerprint()}};
+    }
+    SACCADE_TRY(session.out.write_json(json));
+  } else {
+    SACCADE_TRY(session.out.write(
+        composer ? fmt::format("a picture and words are composed by {} ({})\n", one_line(composer->name()),
+                               composer->config().kind)
+                 : std::string("no composer is named: a picture and words are composed by their sum\n")));
   }
   return kDone;
 }
@@ -385,6 +410,12 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   import->add_option(
       "-m,--model", arguments->checkpoint,
       std::string(kCheckpointHelp) + " that the rows were made with; for a collection that is made now");
+  CLI::App* composer =
+      add_part(group, "composer", "Name the composer that a picture and words are asked with", arguments,
+               chosen, run_composer);
+  CLI::Option* folder = composer->add_option("COMPOSER", arguments->composer,
+                                             "folder of a trained composer (default: show the one named)");
+  composer->add_flag("--none", arguments->none, "name none: their sum is asked again")->excludes(folder);
   add_part(group, "compact", "Free the space of removed pictures", arguments, chosen, run_compact);
 }
 

@@ -9,8 +9,10 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/search/collection_composer.h"
 #include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
 
@@ -35,7 +37,8 @@ struct SearchArguments {
   bool k_given = false;
   bool all = false;
   bool json = false;
-  Compose compose = Compose::kSum;
+  std::string
+      compose;  // a method's word, or a composer's folder; empty: the collection's composer, or the sum
   std::optional<double> weight;
   std::string was;
   std::string rerank;  // a checkpoint's folder; empty: none
@@ -115,9 +118,21 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   for (const std::string& word : arguments.words) query.text += (query.text.empty() ? "" : " ") + word;
   query.image = arguments.image;
   query.fold_duplicates = !arguments.all;
-  SACCADE_ASSIGN(
-      query.fusion,
-      make_fusion(arguments.compose, arguments.weight, arguments.was).in("--compose, --weight, --was"));
+  const bool by_composer = !arguments.compose.empty() && !from_word<Compose>(arguments.compose);
+  std::error_code ignored;
+  if (by_composer && !std::filesystem::is_directory(arguments.compose, ignored)) {
+    return fail(ErrorCode::kUsage, "--compose {}: expected {}, or the folder of a composer",
+                arguments.compose, list_of_words<Compose>());
+  }
+  if (by_composer && (arguments.weight || !arguments.was.empty())) {
+    return fail(ErrorCode::kUsage, "--weight and --was are for {}, not for a composer",
+                list_of_words<Compose>());
+  }
+  if (!by_composer) {
+    SACCADE_ASSIGN(query.fusion, make_fusion(from_word<Compose>(arguments.compose).value_or(Compose::kSum),
+                                             arguments.weight, arguments.was)
+                                     .in("--compose, --weight, --was"));
+  }
   // What is cut by its likelihood is not cut by its number too, unless that is asked for.
   if (query.cut && !arguments.k_given) query.k = kCutDepth;
   // What can be told without loading weights is told first.
@@ -133,6 +148,16 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
                                                              arguments.encoder, session.messages));
   remember_place(arguments.collection, arguments.checkpoint, loaded, session.messages);
   warn_of_starter(arguments.collection, session.messages);
+  if (query.has_image() && !query.text.empty()) {
+    EncoderOptions options;
+    options.threads = arguments.encoder.threads;
+    if (by_composer) {
+      SACCADE_ASSIGN(query.fusion.composer,
+                     open_composer_for(collection, arguments.compose, options).in("--compose"));
+    } else if (arguments.compose.empty() && !arguments.weight && arguments.was.empty() && is_plain(query)) {
+      SACCADE_ASSIGN(query.fusion.composer, open_collection_composer(collection, options));
+    }
+  }
   query.measured_length = measured_length_of(loaded, session.messages);
   query.background = background_of(collection, session);
   if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
@@ -163,10 +188,11 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
   CLI::Option* image = command->add_option("--image", arguments->image,
                                            "picture to search by; TEXT then says what is to be different");
-  add_choice(
-      *command, "--compose", arguments->compose,
-      "way to make one query of a picture and TEXT: the sum of their rows, a point on the great circle between "
-      "them, or the picture moved by what TEXT changes")
+  command
+      ->add_option(
+          "--compose", arguments->compose,
+          "way to make one query of a picture and TEXT: " + list_of_words<Compose>() +
+              ", or the folder of a trained composer (default: the composer that the collection names, or sum)")
       ->needs(image);
   command
       ->add_option_function<double>(

@@ -5,6 +5,7 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/search/answer.h"
+#include "saccade/search/composition.h"
 
 namespace saccade {
 namespace {
@@ -207,6 +208,7 @@ Json measured_json(const Answer& answer) {
 std::string composed_note(const Answer& answer) {
   const Fusion& fusion = answer.query.fusion;
   if (!composed(answer.query)) return {};
+  if (answer.composition) return composition_note(*answer.composition);
   switch (fusion.method) {
     case Compose::kSum:
       return fmt::format(
@@ -266,7 +268,8 @@ Json answer_json(const Answer& answer) {
                    {"fold_duplicates", answer.query.fold_duplicates},
                    {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
                    {"order", word_of(answer.query.order)},
-                   {"compose", compose_json(answer.query)},
+                   {"compose", answer.composition ? composition_json(*answer.composition, answer.query.text)
+                                                  : compose_json(answer.query)},
                    {"parts", parts_json(answer.query)}};
   json["tokens"] = tokens_json(answer.tokens);
   json["effective_length"] = measured_json(answer);

@@ -1,15 +1,61 @@
-// How a trained composer made a query of a picture and a text, for the answer to say.
+// How a trained composer made a query of a picture and a text: for the answer to say, and to explain.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/search/query.h"
 
 namespace saccade {
 
+struct EncodedQuery;
+class Composer;
+class Encoder;
+
 struct Composition {
+  // A patch of the reference picture that a token of the text met.
+  struct Patch {
+    bool whole = false;  // the token that stands for the whole picture: it has no place
+    int row = 0;         // from the top left, of `rows` x `columns`
+    int column = 0;
+    float cosine = 0;
+  };
+  // A token of the text, and what it met; tokens of one word have the same stretch of the text.
+  struct Token {
+    int64_t place = 0;  // among the text's ids, start and end among them
+    size_t begin =
+        0;  // bytes of the text; 0 to 0 for start and end, and where tokens could not be given to words
+    size_t end = 0;
+    std::vector<Patch> patches;  // the nearest first
+  };
   std::string composer;     // its name, for people
   std::string fingerprint;  // of its checkpoint
-  std::string kind;         // as its checkpoint has it
+  std::string kind;         // "atf", "combiner", ...
+  // Of kinds that join tokens: the cosine from which they do, tokens of the text, and those of them that met a patch.
+  std::optional<double> tau;
+  int64_t tokens = 0;
+  int64_t matched = 0;
+  int rows = 0;  // of the picture's patches
+  int columns = 0;
+  std::vector<Token> met;  // those that met any, in the text's order
 };
+
+// The rows of the query with each of `texts` in the place of its own, made by query.fusion.composer of `pixels`, [1, 3 *
+// height * width]. Errors as Composer::compose.
+Result<std::vector<EncodedQuery>> compose_query(Encoder& encoder, const Query& query,
+                                                MatrixView<const float> pixels,
+                                                const std::vector<std::string>& texts);
+
+// "the query was made by the composer X (atf): 3 of 7 tokens of the text met a patch of the picture at tau 0.7".
+std::string composition_note(const Composition& composition);
+// Which words met which patches, a line each, indented by two; empty for kinds that join no tokens.
+std::string composition_text(const Composition& composition, const std::string& text);
+Json composition_json(const Composition& composition, const std::string& text);
 
 }  // namespace saccade

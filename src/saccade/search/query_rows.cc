@@ -7,6 +7,8 @@
 #include "saccade/collection/picture.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/model/composer.h"
+#include "saccade/search/composition.h"
 #include "saccade/search/query_language.h"
 
 namespace saccade {
@@ -340,6 +342,19 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
     return fail(ErrorCode::kUnsupported,
                 "late interaction composes text and picture by their sum alone, not by {}",
                 word_of(fusion.method));
+  }
+  // An encoder that re-ranks or explains beside the collection's is not the composer's: its rows are summed.
+  const bool composes = fusion.composer != nullptr && fusion.composer->check_encoder(encoder).has_value();
+  if (composes && has_words(query) && query.has_image()) {
+    if (late) {
+      return fail(ErrorCode::kUnsupported,
+                  "late interaction composes text and picture by their sum alone, not by a composer");
+    }
+    std::vector<std::string> words;
+    for (const std::vector<QueryPart>& parts : queries)
+      words.push_back(parts.empty() ? "" : parts.front().text);
+    SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
+    return compose_query(encoder, query, pixels.view(), words);
   }
   // Every text of every query, encoded in one call.
   std::vector<std::string_view> texts;

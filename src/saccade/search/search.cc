@@ -11,6 +11,7 @@
 #include "saccade/collection/late_item.h"
 #include "saccade/core/rows.h"
 #include "saccade/index/max_sim.h"
+#include "saccade/model/composer.h"
 #include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/query_language.h"
@@ -361,6 +362,7 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
   SACCADE_TRY(check_same_checkpoint(collection.info(),
                                     {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
   if (collection.has_late_rows()) SACCADE_TRY(check_grid(encoder, *collection.info().settings.late));
+  if (query.fusion.composer != nullptr) SACCADE_TRY(query.fusion.composer->check_encoder(encoder));
   return encode_query_rows(collection.info().settings, encoder, query, collection.has_late_rows());
 }
 
@@ -391,6 +393,7 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;
+  answer.composition = encoded.composition;
   order_hits(answer);
   return answer;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "saccade/core/words.h"
 #include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/api.h"
 
@@ -55,7 +57,11 @@ struct SearchRequest {
   Query query;
   int64_t offset = 0;
   int64_t like = 0;  // an item's id; 0: none
+  // Whether the collection's composer makes the query; nothing: where it names one and nothing else is said.
+  std::optional<bool> by_composer;
 };
+
+constexpr std::string_view kByComposer = "composer";
 
 // How a picture and a text become one query.
 Result<Fusion> fusion_of(const Json& json) {
@@ -108,7 +114,15 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
     if (!(*query.cut >= 0 && *query.cut <= 1))
       return fail(ErrorCode::kUsage, "\"cut\": {}, expected 0 to 1", *query.cut);
   }
-  SACCADE_ASSIGN(query.fusion, fusion_of(json).in("\"compose\", \"weight\", \"was\""));
+  if (json.contains("compose") || json.contains("weight") || json.contains("was")) {
+    asked.by_composer = json.contains("compose") && json["compose"].is_string() &&
+                        json["compose"].get<std::string>() == kByComposer;
+  }
+  if (!asked.by_composer.value_or(false)) {
+    SACCADE_ASSIGN(query.fusion, fusion_of(json).in("\"compose\", \"weight\", \"was\""));
+  } else if (json.contains("weight") || json.contains("was")) {
+    return fail(ErrorCode::kUsage, "\"weight\" and \"was\" are not for a composer");
+  }
   if (query.text.empty() && !query.has_image() && asked.like == 0) {
     return fail(ErrorCode::kUsage, "nothing to search for: give \"text\", \"image\", both, or \"like\"");
   }
@@ -158,6 +172,10 @@ Result<Answer> find(const Context& context, const ServedCollection& served, cons
   const int64_t k = query.k;
   query.k += asked.offset;
   query.background = snapshot.background;
+  if (asked.by_composer.value_or(false) && snapshot.composer == nullptr) {
+    return fail(ErrorCode::kUsage, "\"compose\": the collection {} names no composer", served.name());
+  }
+  if (asked.by_composer.value_or(is_plain(query))) query.fusion.composer = snapshot.composer;
   query.measured_length = served.model->measured_length;
   ExplainOptions explaining;
   explaining.name = served.model->name;

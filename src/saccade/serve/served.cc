@@ -17,8 +17,9 @@ namespace {
 // What shows that a collection has changed: size, time and inode of the files that every change touches.
 std::string state_of(const std::filesystem::path& folder) {
   std::string state;
-  for (const std::string_view name : {std::string_view("collection.json"), std::string_view("catalog.sqlite"),
-                                      std::string_view("catalog.sqlite-wal"), kBackgroundName}) {
+  for (const std::string_view name :
+       {std::string_view("collection.json"), std::string_view("catalog.sqlite"),
+        std::string_view("catalog.sqlite-wal"), kBackgroundName, kCollectionComposerFile}) {
     struct stat file = {};
     const bool there = ::stat((folder / name).c_str(), &file) == 0;
     state += there ? fmt::format("{}:{}:{}.{:09};", file.st_ino, file.st_size, file.st_mtim.tv_sec,
@@ -53,7 +54,9 @@ Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
     if (auto read = read_background(collection))
       background = std::make_shared<const Background>(*std::move(read));
   }
-  return std::make_shared<const Snapshot>(Snapshot{std::move(collection), std::move(background)});
+  SACCADE_ASSIGN(std::shared_ptr<Composer> composer, open_collection_composer(collection));
+  return std::make_shared<const Snapshot>(
+      Snapshot{std::move(collection), std::move(background), std::move(composer)});
 }
 
 std::shared_ptr<const Snapshot> ServedCollection::now() const {

@@ -17,6 +17,7 @@
 #include "saccade/model/effective_length.h"
 #include "saccade/model/locate.h"
 #include "saccade/search/background.h"
+#include "saccade/search/collection_composer.h"
 #include "saccade/serve/shared_encoder.h"
 
 namespace saccade::serve {
@@ -32,6 +33,7 @@ struct ServedModel {
 struct Snapshot {
   Collection collection;
   std::shared_ptr<const Background> background;  // nullptr: nothing was measured
+  std::shared_ptr<Composer> composer;            // that the collection names; nullptr: none
 };
 
 class ServedCollection {
