@@ -8,6 +8,7 @@
 
 #include "saccade/model/precision.h"
 #include "saccade/train/composed.h"
+#include "saccade/train/inversion.h"
 
 #include "checkpoint.h"
 #include "choice.h"
@@ -20,6 +21,8 @@ namespace {
 
 struct Arguments {
   ComposedTrainingOptions options;
+  InversionTrainingOptions inversion;  // what --method inversion alone is asked
+  std::string texts;
   EvalArguments eval;  // how pictures are read, and how figures are resampled
   bool json = false;
 };
@@ -54,7 +57,68 @@ std::string report_text(const ComposedTrainingReport& report) {
   return text;
 }
 
+std::string inversion_text(const InversionTrainingReport& report) {
+  std::string text =
+      fmt::format("{} on {}, loss {:.4f}, {:.0f} texts a second\n", counted(report.steps, "step"),
+                  counted(report.texts, "text"), report.last_loss, report.texts_per_second);
+  if (report.best_step > 0) {
+    text += fmt::format("best checkpoint, of step {}, in {}\n", count_text(report.best_step),
+                        one_line(report.model.string()));
+  }
+  for (const Json& set : report.held_out) {
+    text += fmt::format("  held out, {}: {} queries, R@1 {:.3f}, R@5 {:.3f}, R@10 {:.3f}\n",
+                        one_line(set["name"].get<std::string>()), count_text(set["queries"].get<int64_t>()),
+                        set["r1"].get<double>(), set["r5"].get<double>(), set["r10"].get<double>());
+  }
+  return text;
+}
+
+// Textual inversion, which is learned from texts alone.
+Result<int> run_inversion(const Arguments& arguments, Session& session) {
+  if (!arguments.options.datasets.empty()) {
+    return fail(ErrorCode::kUsage, "--method inversion is learned from --texts alone, not from a --dataset");
+  }
+  ProgressLine progress(session.quiet);
+  InversionTrainingOptions options = arguments.inversion;
+  static_cast<TrainingLoopOptions&>(options) = arguments.options;
+  options.texts = arguments.texts;
+  options.batch = arguments.options.batch;
+  options.dropout = arguments.options.dropout;
+  options.held_out = arguments.options.held_out;
+  options.model = arguments.options.model;
+  options.embed = evaluation_options(arguments.eval, session, progress).embed;
+  if (options.model.empty()) {
+    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
+    options.model = starter.string();
+  }
+  EncoderChoice choice = arguments.eval.encoder;
+  SACCADE_TRY(settle_precision(options.model, choice, session.messages));
+  options.encoder = app::options_of(choice);
+  auto report = train_inversion(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (report->cut > 0) {
+    session.messages.warning(fmt::format(
+        "{} longer than the encoder reads: their beginnings are learned from", counted(report->cut, "text")));
+  }
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(inversion_training_json(*report)));
+  } else {
+    SACCADE_TRY(session.out.write(inversion_text(*report)));
+  }
+  if (!report->finished && !options.dry_run) {
+    return fail(ErrorCode::kCancelled, "stopped at step {}; the same command goes on from there",
+                report->steps);
+  }
+  return kDone;
+}
+
 Result<int> run_train_composed(const Arguments& arguments, Session& session) {
+  if (arguments.options.method == "inversion") return run_inversion(arguments, session);
+  if (!arguments.texts.empty()) {
+    return fail(ErrorCode::kUsage, "--texts are for --method inversion alone");
+  }
+  if (arguments.options.datasets.empty()) return fail(ErrorCode::kUsage, "name edit queries with --dataset");
   ProgressLine progress(session.quiet);
   ComposedTrainingOptions options = arguments.options;
   const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
@@ -84,10 +148,9 @@ Result<int> run_train_composed(const Arguments& arguments, Session& session) {
 
 void add_data_options(CLI::App& command, Arguments& arguments) {
   ComposedTrainingOptions& options = arguments.options;
-  command
-      .add_option("--dataset", options.datasets,
-                  "edit queries to train on (docs/datasets.md): PATH or PATH#split=NAME")
-      ->required();
+  command.add_option(
+      "--dataset", options.datasets,
+      "edit queries to train on (docs/datasets.md): PATH or PATH#split=NAME; not for inversion");
   command.add_option("--held-out", options.held_out,
                      "edit queries to measure while training; they decide which step's checkpoint is kept");
   command.add_option("--test", options.test, "edit queries to measure once, by the checkpoint that is kept");
@@ -113,6 +176,37 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
                   "chance that a triplet comes in one of its other wordings, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
+}
+
+void add_peer_options(CLI::App& command, Arguments& arguments) {
+  ComposedTrainingOptions& options = arguments.options;
+  command
+      .add_option("--projection-width", options.combiner.projection,
+                  "combiner: width that both rows are projected to (default: four times theirs)")
+      ->transform(whole_number(1, 1 << 20));
+  command
+      .add_option("--hidden-width", options.combiner.hidden,
+                  "combiner: width of its two networks (default: eight times the rows')")
+      ->transform(whole_number(1, 1 << 20));
+  command
+      .add_option("--dropout", options.dropout,
+                  "combiner, inversion: share of hidden values that a step leaves out, 0 to 0.95")
+      ->transform(real_number(0, 0.95))
+      ->capture_default_str();
+  command.add_option("--texts", arguments.texts, "inversion: file of texts to learn from, one a line");
+  command
+      .add_option("--sentence", arguments.inversion.sentence,
+                  "inversion: what is asked, \"*\" for the picture and \"{}\" for the change")
+      ->capture_default_str();
+  command
+      .add_option("--noise", arguments.inversion.noise,
+                  "inversion: the noise's length on a text's row, as a share of it, at most")
+      ->transform(real_number(0, 100))
+      ->capture_default_str();
+  command
+      .add_option("--inversion-width", arguments.inversion.hidden,
+                  "inversion: width of its network (default: four times the rows')")
+      ->transform(whole_number(1, 1 << 20));
 }
 
 void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
@@ -171,12 +265,13 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
   command
       ->add_option(
           "--method", arguments->options.method,
-          "composer that stage two trains: atf (adaptive token fusion), sum (the towers alone), none (stage one "
-          "only)")
-      ->check(CLI::IsMember({"atf", "sum", "none"}))
+          "composer that stage two trains: atf (adaptive token fusion), combiner (CLIP4Cir's), sum (the towers alone), "
+          "none (stage one only); or inversion (textual inversion, from --texts alone)")
+      ->check(CLI::IsMember({"atf", "combiner", "sum", "none", "inversion"}))
       ->capture_default_str();
   add_stage_options(*command, arguments->options);
   add_atf_options(*command, arguments->options.atf);
+  add_peer_options(*command, *arguments);
   add_loop_options(*command, arguments->options);
   add_step_options(*command, arguments->options);
   command

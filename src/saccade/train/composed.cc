@@ -64,6 +64,9 @@ Status check_options(const ComposedTrainingOptions& options) {
   }
   if (!std::isfinite(options.atf.merge.tau))
     return fail(ErrorCode::kUsage, "tau is {}", options.atf.merge.tau);
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", options.dropout);
+  }
   if (options.atf.heads < 1 || options.atf.heads > 1024) {
     return fail(ErrorCode::kUsage, "{} heads of pooling, expected 1 to 1024", options.atf.heads);
   }
@@ -99,6 +102,10 @@ Json described(const ComposedTrainingOptions& options, const ComposedData& data,
   description["encoder"] = {{"name", loaded.id.name}, {"fingerprint", loaded.id.fingerprint}};
   description["method"] = options.method;
   if (options.method == "atf") description["atf"] = atf_options_json(options.atf);
+  if (options.method == "combiner") {
+    description["combiner"] = combiner_options(options.combiner);
+    description["dropout"] = options.dropout;
+  }
   description["align"] = word_of(options.align);
   if (options.align != AlignTargets::kNone) {
     description["align_towers"] = word_of(options.align_towers);
@@ -197,6 +204,13 @@ class Recipe {
     stage.composer.kind = options_.method;
     stage.composer.dim = loaded_.encoder->info().dim;
     if (options_.method == "atf") stage.composer.options = atf_options_json(options_.atf);
+    if (options_.method == "combiner") {
+      const CombinerShape usual = combiner_shape(stage.composer.dim);
+      CombinerShape shape = options_.combiner;
+      if (shape.projection == 0) shape.projection = usual.projection;
+      if (shape.hidden == 0) shape.hidden = usual.hidden;
+      stage.composer.options = combiner_options(shape);
+    }
     stage.composer.encoder = {loaded_.id.name, loaded_.encoder->info().family, loaded_.id.fingerprint,
                               loaded_.id.path};
     stage.owns_encoder = aligned_ || options_.towers != TrainedTowers::kNone;

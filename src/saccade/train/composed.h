@@ -27,6 +27,7 @@
 #include "saccade/eval/figures/sample.h"
 #include "saccade/eval/rows/embed.h"
 #include "saccade/model/composers/atf.h"
+#include "saccade/model/composers/combiner.h"
 #include "saccade/model/encoder.h"
 #include "saccade/train/loop_options.h"
 
@@ -60,6 +61,9 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
 
   std::string method = "atf";  // a composer's kind; "none": stage one alone
   AtfOptions atf;              // the encoder's token counts are filled in
+  CombinerShape
+      combiner;          // of the Combiner: its `dim` is filled in, and the published widths where they are 0
+  double dropout = 0.5;  // of the Combiner, in training
 
   AlignTargets align = AlignTargets::kNone;
   std::filesystem::path pseudo_targets;  // the folder that `generate edits` wrote

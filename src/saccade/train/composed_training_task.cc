@@ -184,6 +184,7 @@ ComposedBatch ComposedTrainingTask::batch(int64_t step) {
     wordings.push_back(texts.of(said[wording]));
   }
   ComposedBatch batch;
+  batch.step = step;
   batch.references = numbers_of(references);
   batch.targets = numbers_of(targets);
   batch.wordings = numbers_of(wordings);
@@ -318,7 +319,8 @@ Tensor ComposedTrainingTask::compose(const ComposedBatch& batch, const Encoded& 
   for (int64_t i = 0; i < batch.wordings.size(0); ++i) {
     parts.text_lengths.push_back(batch.lengths[static_cast<size_t>(batch.wordings.data_ptr<int64_t>()[i])]);
   }
-  return normalize_rows(composer_->compose(parts, matched));
+  const StepDraw draw{.seed = options_.seed, .step = batch.step, .dropout = options_.dropout};
+  return normalize_rows(composer_->compose(parts, matched, batch.step < 0 ? nullptr : &draw));
 }
 
 Tensor ComposedTrainingTask::loss(const ComposedBatch& batch) const {

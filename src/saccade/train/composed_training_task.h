@@ -44,6 +44,7 @@ struct ComposedBatch {
   torch::Tensor targets;         // [n]
   torch::Tensor wordings;        // [n]: places among the texts
   torch::Tensor positives;       // [n, candidates] bool
+  int64_t step = -1;             // of the training; below 0: of none
 };
 
 class ComposedTrainingTask : public TrainingTask {

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "saccade/model/composers/combiner.h"
 #include "saccade/train/atf_operations.h"
+#include "saccade/train/composer_peers.h"
 
 namespace saccade {
 namespace {
@@ -13,8 +15,8 @@ class TrainedSum : public TrainedComposer {
                                                        nn::ParameterSourceOf<Variable>& /*source*/) {
     return std::unique_ptr<TrainedComposer>(std::make_unique<TrainedSum>());
   }
-  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts,
-                                      MatchedTokens* /*matched*/) const override {
+  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts, MatchedTokens* /*matched*/,
+                                      const StepDraw* /*draw*/) const override {
     return parts.pictures.tensor() + parts.texts.tensor();
   }
 };
@@ -28,8 +30,8 @@ class TrainedAtf : public TrainedComposer {
     SACCADE_ASSIGN(AtfOf<Variable> atf, AtfOf<Variable>::make(options, config.dim, source));
     return std::unique_ptr<TrainedComposer>(std::make_unique<TrainedAtf>(std::move(atf)));
   }
-  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts,
-                                      MatchedTokens* matched) const override {
+  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts, MatchedTokens* matched,
+                                      const StepDraw* /*draw*/) const override {
     TokenMerge merge;
     torch::Tensor rows = atf_.forward(parts, &merge).tensor();
     if (matched == nullptr) return rows;
@@ -49,12 +51,34 @@ class TrainedAtf : public TrainedComposer {
   AtfOf<Variable> atf_;
 };
 
+class TrainedCombiner : public TrainedComposer {
+ public:
+  explicit TrainedCombiner(CombinerOf<Variable> network) : network_(std::move(network)) {}
+  static Result<std::unique_ptr<TrainedComposer>> make(const ComposerConfig& config,
+                                                       nn::ParameterSourceOf<Variable>& source) {
+    SACCADE_ASSIGN(const CombinerShape shape, combiner_shape_from_json(config.dim, config.options));
+    SACCADE_ASSIGN(CombinerOf<Variable> network, CombinerOf<Variable>::make(shape, source));
+    return std::unique_ptr<TrainedComposer>(std::make_unique<TrainedCombiner>(std::move(network)));
+  }
+  [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts, MatchedTokens* /*matched*/,
+                                      const StepDraw* draw) const override {
+    if (draw == nullptr) return network_.forward(parts.pictures, parts.texts).tensor();
+    StepDropout dropout(draw->dropout, draw->seed, draw->step);
+    return network_.forward(parts.pictures, parts.texts, [&](const Variable& x) { return dropout(x); })
+        .tensor();
+  }
+
+ private:
+  CombinerOf<Variable> network_;
+};
+
 struct TrainedKind {
   const ComposerKind* kind;
   Result<std::unique_ptr<TrainedComposer>> (*make)(const ComposerConfig& config,
                                                    nn::ParameterSourceOf<Variable>& source);
 };
-constexpr TrainedKind kTrained[] = {{&atf_kind, TrainedAtf::make}, {&sum_kind, TrainedSum::make}};
+constexpr TrainedKind kTrained[] = {
+    {&atf_kind, TrainedAtf::make}, {&combiner_kind, TrainedCombiner::make}, {&sum_kind, TrainedSum::make}};
 
 }  // namespace
 

@@ -1,0 +1,26 @@
+#include "saccade/train/composer_file.h"
+
+#include <vector>
+
+#include "saccade/core/files.h"
+#include "saccade/core/safetensors.h"
+
+namespace saccade {
+
+Status write_composer(const std::filesystem::path& folder, const ComposerConfig& config,
+                      const TorchMap& parameters) {
+  SACCADE_TRY(write_file_atomic(folder / "config.json", dump_json(composer_config_json(config), 2) + "\n"));
+  SACCADE_TRY(
+      write_file_atomic(folder / "frozen.json", dump_json({{"path", config.encoder.path}}, 2) + "\n"));
+  TorchMap all = parameters;
+  all.try_emplace("logit_scale", torch::zeros({}, at::kFloat));
+  std::vector<torch::Tensor> kept;
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : all) {
+    kept.push_back(tensor.detach().to(at::kCPU, at::kFloat).contiguous());
+    named.push_back({name, view_of(kept.back())});
+  }
+  return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+}
+
+}  // namespace saccade

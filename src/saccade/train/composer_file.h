@@ -1,0 +1,16 @@
+// A composer's checkpoint as training writes it (model/composer.h says what is in it). Internal to the module.
+#pragma once
+
+#include <filesystem>
+
+#include "saccade/core/error.h"
+#include "saccade/model/composer.h"
+#include "saccade/train/variable.h"
+
+namespace saccade {
+
+// Into a folder that is there. Parameters are the kind's; a logit_scale of 0 joins them where there is none.
+Status write_composer(const std::filesystem::path& folder, const ComposerConfig& config,
+                      const TorchMap& parameters);
+
+}  // namespace saccade
