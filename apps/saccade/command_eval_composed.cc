@@ -21,12 +21,15 @@ struct ComposedArguments {
   EvalArguments eval;
   ComposedOptions composed;
   std::string server_files;
+  std::string generated;
+  std::vector<std::string> composers;
   std::vector<std::string> embeddings;
   Similarity similarity = Similarity::kCosine;
 };
 
 std::string name_of(const Json& result) {
   std::string name = result["method"].get<std::string>();
+  if (result["tau"].is_number()) name += fmt::format(" {:.2g}", result["tau"].get<double>());
   if (result["weight"].is_number()) name += fmt::format(" {:.2g}", result["weight"].get<double>());
   return name;
 }
@@ -111,9 +114,13 @@ Result<Evaluation> measure(ComposedArguments& arguments, Session& session, Progr
     return evaluate_given_composed(files, arguments.similarity, arguments.composed,
                                    evaluation_options(arguments.eval, session, progress), pool);
   }
+  arguments.composed.composers = {arguments.composers.begin(), arguments.composers.end()};
+  arguments.composed.generated = arguments.generated;
+  const bool own = arguments.eval.evaluation.checkpoints.empty() && !arguments.composers.empty();
   SACCADE_ASSIGN(EvaluationOptions options, encoding_options(arguments.eval, session, progress));
-  return evaluate_composed(arguments.composed, std::move(options),
-                           located_checkpoints(options_of(arguments.eval.encoder)), pool);
+  // Composers bring their own checkpoints: the starter stands in for none.
+  if (own) options.checkpoints.clear();
+  return evaluate_composed(arguments.composed, std::move(options), options_of(arguments.eval.encoder), pool);
 }
 
 Result<int> run(ComposedArguments& arguments, Session& session) {
@@ -167,6 +174,22 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
       "--choose-on", arguments->composed.choose_on,
       "dataset to choose each checkpoint's weights on, by r@10; another split than is measured");
   choose->excludes(weight);
+  command->add_option(
+      "--composer", arguments->composers,
+      "trained composers to measure beside the methods, each on the checkpoint it was trained for");
+  command
+      ->add_option(
+          "--tau", arguments->composed.taus,
+          "thresholds at which composers that have one are measured; with --choose-on the best there is taken")
+      ->transform(real_number(-1, 1));
+  command
+      ->add_option(
+          "--token-queries", arguments->composed.token_queries,
+          "number of queries whose tokens' cosines are counted into a histogram, drawn by the seed (default: 0)")
+      ->transform(whole_number(0));
+  command->add_option(
+      "--generated", arguments->generated,
+      "list of pictures that were made for the queries (saccade generate edits), for reports to show");
   add_protocol_options(*command, arguments->composed);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
                     "leave out pictures that cannot be read, and the queries that need them, and count them");

@@ -255,5 +255,88 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
                  {"--compose"});
 }
 
+// Textual inversion from texts alone, then asked in a search, named by a collection, measured, and shown on a page.
+TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
+  write("texts.txt", "a red card\na card in green\nblue\na dark card on a light ground\nred and green\n");
+  const std::vector<std::string> train = {"-q",        "train",      "composed",  "--method",
+                                          "inversion", "--texts",    "texts.txt", "-m",
+                                          "model",     "--steps",    "3",         "--batch",
+                                          "4",         "--sentence", "* {}",      "--inversion-width",
+                                          "8",         "--held-out", "val.jsonl", "-o",
+                                          "inverted",  "--json"};
+  const Outcome trained = run(train);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json report = *parse_json(trained.out);
+  EXPECT_EQ(report["texts"], 5);
+  EXPECT_EQ(report["steps"], 3);
+  EXPECT_EQ(report["held_out"][0]["queries"], 2);
+  expect_failure({"-q", "train", "composed", "--method", "inversion", "-m", "model", "-o", "other"}, 2,
+                 {"--texts"});
+  expect_failure({"-q", "train", "composed", "--method", "atf", "-m", "model", "-o", "other"}, 2,
+                 {"--dataset"});
+
+  make_collection();
+  const std::vector<std::string> asked = {"search",           "-c",  "c",     "--image",
+                                          "pictures/red.png", "but", "green", "--json"};
+  const auto search = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = asked;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return parse_json(outcome.out).value_or(Json());
+  };
+  const Json by_composer = search({"--compose", "inverted/model"});
+  EXPECT_EQ(by_composer["query"]["compose"]["method"], "composer");
+  EXPECT_EQ(by_composer["query"]["compose"]["composer"], "inverted");
+  EXPECT_EQ(by_composer["query"]["compose"]["kind"], "inversion");
+  EXPECT_EQ(search({})["query"]["compose"]["method"], "sum");
+  const Outcome named = run({"collection", "composer", "-c", "c", "inverted/model"});
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_THAT(named.out, HasSubstr("composed by inverted (inversion)"));
+  EXPECT_EQ(search({})["hits"], by_composer["hits"]);
+  EXPECT_EQ(search({"--compose", "sum"})["query"]["compose"]["method"], "sum");
+  EXPECT_EQ(search({"--weight", "0.5"})["query"]["compose"]["method"], "sum");
+  EXPECT_THAT(run({"search", "-c", "c", "--image", "pictures/red.png", "green"}).out,
+              HasSubstr("the query was made by the composer inverted (inversion)"));
+  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "inverted/model",
+                  "--weight", "0.5"},
+                 2, {"--weight", "not for a composer"});
+  EXPECT_EQ(run({"collection", "composer", "-c", "c", "--none"}).code, 0);
+  EXPECT_EQ(search({})["query"]["compose"]["method"], "sum");
+  expect_failure({"collection", "composer", "-c", "c", "model"}, 1, {"no composer"});
+
+  const Json answer = composed({"--dataset", "test.jsonl", "--composer", "inverted/model"});
+  EXPECT_EQ(answer["checkpoints"].size(), 1U);
+  bool found = false;
+  for (const Json& result : answer["results"]) {
+    if (result["method"] != "inverted") continue;
+    found = true;
+    EXPECT_EQ(result["composer"], "inversion");
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {
+  const Outcome trained = run({"-q", "train", "composed", "--dataset", "test.jsonl", "-m", "model", "--steps",
+                               "1", "--batch", "2", "--together", "1", "-o", "fused"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json answer = composed({"--dataset", "val.jsonl", "--composer", "fused/fuse/model", "--tau", "0.1",
+                                "0.9", "--token-queries", "2", "-o", "run"});
+  EXPECT_EQ(answer["tau_curves"].size(), 2U);
+  ASSERT_EQ(answer["token_similarities"].size(), 1U);
+  const Outcome report = run({"-q", "report", "run", "--no-charts", "-o", "page.html"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  const std::string page = read_file(folder_ / "page.html").value_or("");
+  EXPECT_THAT(page, HasSubstr("val: recall against tau"));
+  EXPECT_THAT(page, HasSubstr("val: matched tokens against tau"));
+  EXPECT_THAT(page, HasSubstr("val: cosines of tokens"));
+  EXPECT_THAT(page, HasSubstr("<h3>Queries</h3>"));
+  EXPECT_THAT(page, HasSubstr("in blue"));
+  // Reference and target, and two ways with five answers each, of both queries.
+  size_t pictures = 0;
+  for (size_t at = page.find("<img"); at != std::string::npos; at = page.find("<img", at + 1)) ++pictures;
+  EXPECT_EQ(pictures, 2U * (2 + 2 * 5));
+}
+
 }  // namespace
 }  // namespace saccade::test

@@ -231,7 +231,8 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   std::string body = protocol_section(data);
   body += retrieval_section(data, page);
   body += composition_section(data, page);
-  body += composed_section(data, page);
+  SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));
+  body += composed;
   SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
   body += heads;
   body += matches_section(data, page);

@@ -63,7 +63,12 @@ std::string protocol_section(const ReportData& data);
 std::string retrieval_section(const ReportData& data, PageBuilder& page);
 Result<std::string> examples_section(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
                                      const ProgressCallback& progress, const std::stop_token& stop);
-std::string composed_section(const ReportData& data, PageBuilder& page);
+Result<std::string> composed_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
+                                     ThreadPool& pool, const ProgressCallback& progress,
+                                     const std::stop_token& stop);
+// The part of it that shows queries with their pictures.
+Result<std::string> composed_examples(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
+                                      const ProgressCallback& progress, const std::stop_token& stop);
 std::string composition_section(const ReportData& data, PageBuilder& page);
 std::string matches_section(const ReportData& data, PageBuilder& page);
 std::string speed_section(const ReportData& data, PageBuilder& page);

@@ -11,7 +11,10 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/random.h"
 #include "saccade/core/rows.h"
+#include "saccade/data/generated.h"
+#include "saccade/eval/composed/composed_rows.h"
 #include "saccade/eval/composed/server_file.h"
 
 namespace saccade {
@@ -72,6 +75,18 @@ Matrix<float> asked_rows(const ComposedTask& task,
     if (unit) normalize_row(row);
   }
   return all;
+}
+
+// Of the queries, `count` by the seed, ascending.
+std::vector<int64_t> drawn_queries(int64_t queries, int64_t count, uint64_t seed) {
+  std::vector<std::pair<uint64_t, int64_t>> order;
+  for (int64_t q = 0; q < queries; ++q) order.emplace_back(SplitMix(seed, q).next(), q);
+  std::ranges::sort(order);
+  std::vector<int64_t> drawn;
+  for (int64_t i = 0; i < std::min(count, queries); ++i)
+    drawn.push_back(order[static_cast<size_t>(i)].second);
+  std::ranges::sort(drawn);
+  return drawn;
 }
 
 // An encoder whose rows are those before they are brought to length 1, under a fingerprint of their own.
@@ -137,6 +152,13 @@ Json ComposedStudy::protocol() const {
     words += fmt::format(" Weights: {}.", *options_.weight);
   }
   words += given_ ? " Computed elsewhere: embeddings." : " " + picture_words(evaluation_.embed);
+  Json composers = Json::array();
+  for (const MeasuredComposer& each : composers_) {
+    composers.push_back({{"name", each.name},
+                         {"kind", each.composer->config().kind},
+                         {"fingerprint", each.composer->fingerprint()},
+                         {"encoder", each.composer->config().encoder.fingerprint}});
+  }
   Json json = {{"words", std::move(words)},
                {"ties", word_of(options_.ties)},
                {"weight", options_.weight ? Json(*options_.weight) : Json()},
@@ -147,6 +169,9 @@ Json ComposedStudy::protocol() const {
   if (given_) return json;
   json["methods"] = Json::array();
   for (const ComposeBy method : methods()) json["methods"].push_back(word_of(method));
+  json["composers"] = std::move(composers);
+  json["taus"] = options_.taus;
+  json["token_queries"] = options_.token_queries;
   json.update(picture_fields(evaluation_.embed));
   return json;
 }
@@ -189,9 +214,25 @@ std::vector<ImageRef> ComposedStudy::pictures(size_t dataset) const {
 Result<SettledTask> ComposedStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
   Measured& one = datasets_[dataset];
   SACCADE_ASSIGN(one.task, composed_task(one.dataset, options_.protocol, unreadable));
+  one.items = {};
+  for (const GalleryPicture& picture : one.task->pictures)
+    one.items.images.push_back({picture.id, picture.image});
+  one.generated.assign(one.task->queries.size(), std::nullopt);
+  if (!options_.generated.empty() && !chooses(dataset)) {
+    const auto made = read_pseudo_targets(options_.generated, one.dataset);
+    // The list may be another dataset's alone (kUsage).
+    if (!made && made.error().code != ErrorCode::kUsage) return fail(made.error());
+    for (size_t q = 0; made && q < one.task->queries.size(); ++q) {
+      const auto& picture = made->pictures[static_cast<size_t>(one.task->queries[q].source)];
+      if (!picture) continue;
+      one.generated[q] = one.items.images.size();
+      one.items.images.push_back({"generated for " + one.task->edits[q].id, *picture});
+    }
+  }
   return SettledTask{.pictures = one.task->source,
                      .texts = std::ssize(one.task->asked),
                      .excluded = one.task->excluded,
+                     .items = chooses(dataset) || given_ ? nullptr : &one.items,
                      .clusters = one.task->clusters,
                      .cluster = "reference"};
 }
@@ -294,7 +335,7 @@ Result<Matrix<float>> ComposedStudy::query_rows(ComposeBy method, double weight,
 
 Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
                              MatrixView<const float> pictures, ComposeBy method) {
-  Chosen best{.model = context.model.name, .method = method, .weight = 0, .r10 = -1};
+  Chosen best{.model = context.model.name, .method = std::string(word_of(method)), .weight = 0, .r10 = -1};
   for (const double weight : tried_weights(method)) {
     SACCADE_ASSIGN(const Matrix<float> rows, query_rows(method, weight, parts, context.pool));
     SACCADE_ASSIGN(const auto answers,
@@ -309,11 +350,19 @@ Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& ta
 }
 
 std::pair<double, std::string> ComposedStudy::weight_of(ComposeBy method, const std::string& model) const {
-  for (const Chosen& chosen : chosen_) {
-    if (chosen.model == model && chosen.method == method) return {chosen.weight, "chosen on " + chosen_on_};
+  if (const Chosen* chosen = chosen_of(model, word_of(method))) {
+    return {chosen->weight, "chosen on " + chosen_on_};
   }
   if (options_.weight) return {*options_.weight, "given"};
   return {default_weight(*compose_of(method)), "default"};
+}
+
+const ComposedStudy::Chosen* ComposedStudy::chosen_of(const std::string& model,
+                                                      std::string_view method) const {
+  for (const Chosen& chosen : chosen_) {
+    if (chosen.model == model && chosen.method == method) return &chosen;
+  }
+  return nullptr;
 }
 
 Status ComposedStudy::measure(const EncodedContext& context) {
@@ -345,6 +394,92 @@ Status ComposedStudy::measure(const EncodedContext& context) {
                    query_rows(method, outcome.weight.value_or(0), parts, context.pool));
     SACCADE_TRY(add_outcome(context, rows.view(), pictures.view(), std::move(outcome)).in(word_of(method)));
   }
+  SACCADE_TRY(measure_composers(context, task, cut, pictures.view()));
+  return measure_similarities(context, task);
+}
+
+Status ComposedStudy::measure_composers(const EncodedContext& context, const ComposedTask& task,
+                                        const CutTexts& cut, MatrixView<const float> pictures) {
+  const std::string& encoder = context.encoder.info().fingerprint;
+  for (const MeasuredComposer& each : composers_) {
+    if (each.composer->config().encoder.fingerprint != encoder) continue;
+    SACCADE_TRY(measure_composer(context, task, cut, pictures, each).in("composer " + each.name));
+  }
+  return {};
+}
+
+Status ComposedStudy::measure_composer(const EncodedContext& context, const ComposedTask& task,
+                                       const CutTexts& cut, MatrixView<const float> pictures,
+                                       const MeasuredComposer& measured) {
+  Measured& one = datasets_[context.dataset];
+  const bool has_tau = measured.composer->config().options.contains("tau");
+  const bool choosing = chooses(context.dataset);
+  // At another tau than its own.
+  const auto rows_at = [&](double tau) -> Result<ComposedRows> {
+    SACCADE_ASSIGN(const std::unique_ptr<Composer> changed,
+                   Composer::open(measured.folder, {}, Json{{"tau", tau}}));
+    return compose_task(*changed, context, task);
+  };
+  if (has_tau && !options_.taus.empty()) {
+    Chosen best{.model = context.model.name, .method = measured.name, .weight = 0, .r10 = -1};
+    for (const double tau : options_.taus) {
+      SACCADE_ASSIGN(const ComposedRows made, rows_at(tau));
+      SACCADE_ASSIGN(const auto answers,
+                     rank_composed(task, made.rows.view(), pictures, options_.ties, 0, context.pool));
+      if (choosing) {
+        const double r10 = recall_at(task, answers, kChosenBy);
+        if (r10 > best.r10) {
+          best.weight = tau;
+          best.r10 = r10;
+        }
+        continue;
+      }
+      Json curve = {{"model", context.model.name},
+                    {"method", measured.name},
+                    {"tau", tau},
+                    {"matched", made.tokens > 0 ? Json(static_cast<double>(made.matched) /
+                                                       static_cast<double>(made.tokens))
+                                                : Json()}};
+      for (const ComposedGroup& group : composed_groups(task, answers, evaluation_.bootstrap, context.pool)) {
+        if (group.of == "all") curve["figures"] = composed_group_json(group)["figures"];
+      }
+      one.curves.push_back(std::move(curve));
+    }
+    if (choosing) chosen_.push_back(std::move(best));
+  }
+  if (choosing) return {};
+
+  Outcome outcome;
+  outcome.model = context.model.name;
+  outcome.method = measured.name;
+  outcome.composer = &measured;
+  outcome.cut = cut;
+  ComposedRows made;
+  if (const Chosen* chosen = has_tau ? chosen_of(outcome.model, measured.name) : nullptr) {
+    outcome.tau = chosen->weight;
+    outcome.weight_from = "chosen on " + chosen_on_;
+    SACCADE_ASSIGN(made, rows_at(chosen->weight));
+  } else {
+    if (has_tau) {
+      outcome.tau = json_field<double>(measured.composer->config().options, "tau").value_or(0);
+      outcome.weight_from = "the composer's own";
+    }
+    SACCADE_ASSIGN(made, compose_task(*measured.composer, context, task));
+  }
+  if (made.tokens > 0) {
+    outcome.matched = static_cast<double>(made.matched) / static_cast<double>(made.tokens);
+  }
+  return add_outcome(context, made.rows.view(), pictures, std::move(outcome));
+}
+
+Status ComposedStudy::measure_similarities(const EncodedContext& context, const ComposedTask& task) {
+  if (options_.token_queries <= 0 || chooses(context.dataset)) return {};
+  const std::vector<int64_t> which =
+      drawn_queries(std::ssize(task.queries), options_.token_queries, evaluation_.bootstrap.seed);
+  SACCADE_ASSIGN(Json similarities, token_similarities(context, task, which));
+  if (similarities.is_null()) return {};
+  similarities["model"] = context.model.name;
+  datasets_[context.dataset].similarities.push_back(std::move(similarities));
   return {};
 }
 
@@ -403,19 +538,24 @@ Status ComposedStudy::add_outcome(const StudyContext& context, MatrixView<const 
       for (size_t k = 0; k < std::min<size_t>(answers[a].top.size(), kTopKept); ++k) {
         const int64_t picture = answers[a].top[k];
         top.push_back({{"picture", task.pictures[static_cast<size_t>(picture)].id},
+                       {"item", picture},
                        {"score", answers[a].top_scores[k]},
                        {"right", std::ranges::find(targets, picture) != targets.end()}});
       }
-      SACCADE_TRY(context.run->add_line("composed.jsonl", {{"dataset", context.described.name},
-                                                           {"model", outcome.model},
-                                                           {"method", outcome.method},
-                                                           {"query", task.edits[query].id},
-                                                           {"wording", task.asked[a].wording},
-                                                           {"reference", task.edits[query].reference},
-                                                           {"texts", task.asked[a].texts},
-                                                           {"targets", task.edits[query].targets},
-                                                           {"ranks", answers[a].ranks},
-                                                           {"top", std::move(top)}}));
+      SACCADE_TRY(context.run->add_line(
+          "composed.jsonl", {{"dataset", context.described.name},
+                             {"model", outcome.model},
+                             {"method", outcome.method},
+                             {"query", task.edits[query].id},
+                             {"wording", task.asked[a].wording},
+                             {"reference", task.edits[query].reference},
+                             {"reference_item", task.queries[query].reference},
+                             {"target_items", targets},
+                             {"generated_item", one.generated[query] ? Json(*one.generated[query]) : Json()},
+                             {"texts", task.asked[a].texts},
+                             {"targets", task.edits[query].targets},
+                             {"ranks", answers[a].ranks},
+                             {"top", std::move(top)}}));
     }
   }
   one.outcomes.push_back(std::move(outcome));
@@ -449,7 +589,7 @@ Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const 
   for (const Chosen& one : chosen_) {
     chosen.push_back({{"dataset", chosen_on_},
                       {"model", one.model},
-                      {"method", word_of(one.method)},
+                      {"method", one.method},
                       {"weight", one.weight},
                       {"r10", one.r10}});
   }
@@ -465,6 +605,10 @@ Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const 
             {"method", outcome.method},
             {"weight", outcome.weight ? Json(*outcome.weight) : Json()},
             {"weight_from", outcome.weight_from.empty() ? Json() : Json(outcome.weight_from)},
+            {"composer",
+             outcome.composer != nullptr ? Json(outcome.composer->composer->config().kind) : Json()},
+            {"tau", outcome.tau ? Json(*outcome.tau) : Json()},
+            {"tokens_matched", outcome.matched ? Json(*outcome.matched) : Json()},
             {"texts_cut", outcome.cut.texts},
             {"tokens_dropped", outcome.cut.tokens},
             {"reference_ranked", !datasets_[d].task->remove_reference},
@@ -492,15 +636,64 @@ Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const 
       }
     }
   }
+  Json curves = Json::array();
+  Json similarities = Json::array();
+  for (size_t d = 0; d < datasets_.size(); ++d) {
+    for (const auto& [from, to] :
+         {std::pair{&datasets_[d].curves, &curves}, std::pair{&datasets_[d].similarities, &similarities}}) {
+      for (Json each : *from) {
+        each["dataset"] = datasets[d].name;
+        to->push_back(std::move(each));
+      }
+    }
+  }
   return Json{{"results", std::move(results)},
               {"chosen", std::move(chosen)},
+              {"tau_curves", std::move(curves)},
+              {"token_similarities", std::move(similarities)},
               {"comparisons", std::move(comparisons)}};
 }
 
+Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
+                                                     const EncoderOptions& options) {
+  std::vector<MeasuredComposer> composers;
+  std::vector<std::string> names;
+  for (const std::filesystem::path& folder : folders) {
+    MeasuredComposer& each = composers.emplace_back();
+    each.folder = folder;
+    SACCADE_ASSIGN(each.composer, Composer::open(folder, options));
+    names.push_back(each.composer->name());
+  }
+  // Not the name of a method either.
+  for (const EnumWord<ComposeBy>& entry : enum_words(ComposeBy{})) {
+    for (std::string& name : names) {
+      if (name == entry.word) name = "composer " + name;
+    }
+  }
+  make_unique(names);
+  for (size_t i = 0; i < composers.size(); ++i) composers[i].name = std::move(names[i]);
+  return composers;
+}
+
 Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
-                                     const CheckpointSource& checkpoints, ThreadPool& pool) {
+                                     const EncoderOptions& encoder, ThreadPool& pool) {
   if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
-  ComposedStudy study(composed, options);
+  const CheckpointSource checkpoints = located_checkpoints(encoder);
+  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed.composers, encoder));
+  std::vector<std::string> there;
+  for (const std::string& checkpoint : options.checkpoints) {
+    SACCADE_ASSIGN(there.emplace_back(), checkpoints.fingerprint(checkpoint));
+  }
+  for (const MeasuredComposer& each : composers) {
+    const std::string& wanted = each.composer->config().encoder.fingerprint;
+    if (std::ranges::find(there, wanted) != there.end()) continue;
+    SACCADE_ASSIGN(const std::filesystem::path folder, each.composer->encoder_folder());
+    there.push_back(wanted);
+    options.checkpoints.push_back(folder.string());
+  }
+  if (options.checkpoints.empty())
+    return fail(ErrorCode::kUsage, "neither a checkpoint nor a composer to measure");
+  ComposedStudy study(composed, options, composers);
   return evaluate(study, options, checkpoints, pool);
 }
 
@@ -520,7 +713,7 @@ Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path
                 word_of(composed.protocol.join));
   }
   SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
-  ComposedStudy study(composed, options, true);
+  ComposedStudy study(composed, options, {}, true);
   SACCADE_TRY(study.add_dataset(datasets.front()));
   std::vector<GivenModel> models;
   for (const std::filesystem::path& path : files) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "saccade/eval/evaluation.h"
 #include "saccade/eval/rows/given.h"
 #include "saccade/model/compose.h"
+#include "saccade/model/composer.h"
 
 namespace saccade {
 
@@ -27,20 +29,40 @@ enum class ComposeBy { kReference, kText, kSum, kRawSum, kWeightedSum, kSlerp, k
 std::span<const EnumWord<ComposeBy>> enum_words(ComposeBy);
 
 struct ComposedOptions {
-  ComposedProtocol protocol;
+  ComposedProtocol protocol = {};
   TiePolicy ties = TiePolicy::kPessimistic;
-  std::vector<ComposeBy> methods;  // empty: all that have something of their own to say
-  std::optional<double> weight;    // of weighted-sum, slerp and direction; none: compose.h's defaults
+  std::vector<ComposeBy> methods = {};  // empty: all that have something of their own to say
+  std::optional<double> weight = {};    // of weighted-sum, slerp and direction; none: compose.h's defaults
+  // Folders of trained composers. Each is measured on the checkpoint that it names, which joins those asked for.
+  std::vector<std::filesystem::path> composers = {};
+  // Thresholds at which composers that have one ("tau" among their options) are measured; the one that is taken is the
+  // composer's own, or where there is a dataset to choose on the best there.
+  std::vector<double> taus = {};
+  // How alike the tokens are of this many queries, drawn by the seed (token_similarities); 0: not measured.
+  int64_t token_queries = 0;
+  std::filesystem::path generated =
+      {};  // pictures made for the queries (data/generated.h), for a report to show; empty: none
   // A dataset (as parse_dataset_source takes it) on which each checkpoint's weights are chosen, by r10; empty: none.
-  std::string choose_on;
-  std::filesystem::path server_files;  // a folder to write them into; empty: none
+  std::string choose_on = {};
+  std::filesystem::path server_files = {};  // a folder to write them into; empty: none
 };
+
+// A composer that is measured, under a name that no other has.
+struct MeasuredComposer {
+  std::string name;
+  std::filesystem::path folder;
+  std::unique_ptr<Composer> composer;
+};
+// kBadData and kUnsupported as Composer::open; names are those of the folders.
+Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
+                                                     const EncoderOptions& options);
 
 class ComposedStudy : public Study {
  public:
-  // Both are borrowed. `given`: rows come from files, and queries are asked in their own wording alone.
-  ComposedStudy(const ComposedOptions& options, const EvaluationOptions& evaluation, bool given = false)
-      : options_(options), evaluation_(evaluation), given_(given) {}
+  // All are borrowed. `given`: rows come from files, and queries are asked in their own wording alone.
+  ComposedStudy(const ComposedOptions& options, const EvaluationOptions& evaluation,
+                std::span<const MeasuredComposer> composers = {}, bool given = false)
+      : options_(options), evaluation_(evaluation), composers_(composers), given_(given) {}
 
   [[nodiscard]] std::string_view kind() const override { return "composed"; }
   [[nodiscard]] Json protocol() const override;
@@ -60,13 +82,20 @@ class ComposedStudy : public Study {
     std::string method;
     std::optional<double> weight;
     std::string weight_from;
+    const MeasuredComposer* composer = nullptr;  // that made the rows; nullptr: none
+    std::optional<double> tau;
+    std::optional<double> matched;  // share of the texts' tokens that met one of the reference's
     CutTexts cut;
     std::vector<ComposedGroup> groups;
   };
   struct Measured {
     Dataset dataset;
     std::optional<ComposedTask> task;
+    RunItems items;  // the task's pictures, and behind them those that were generated
+    std::vector<std::optional<size_t>> generated;  // [the task's queries]: number of the picture in `items`
     std::vector<Outcome> outcomes;
+    Json curves = Json::array();        // recall against tau
+    Json similarities = Json::array();  // token_similarities, by checkpoint
   };
   // What a query's row is made of: [asked, dim] each; `was` of direction; the raw ones, of raw-sum, are empty where the
   // encoder has none.
@@ -79,14 +108,21 @@ class ComposedStudy : public Study {
   };
   struct Chosen {
     std::string model;
-    ComposeBy method = ComposeBy::kSum;
-    double weight = 0;
+    std::string method;
+    double weight = 0;  // of a composer its tau
     double r10 = 0;
   };
 
   [[nodiscard]] bool chooses(size_t dataset) const { return !options_.choose_on.empty() && dataset == 0; }
   [[nodiscard]] std::vector<ComposeBy> methods() const;
   [[nodiscard]] std::pair<double, std::string> weight_of(ComposeBy method, const std::string& model) const;
+  [[nodiscard]] const Chosen* chosen_of(const std::string& model, std::string_view method) const;
+  // Every composer of the context's encoder.
+  Status measure_composers(const EncodedContext& context, const ComposedTask& task, const CutTexts& cut,
+                           MatrixView<const float> pictures);
+  Status measure_composer(const EncodedContext& context, const ComposedTask& task, const CutTexts& cut,
+                          MatrixView<const float> pictures, const MeasuredComposer& measured);
+  Status measure_similarities(const EncodedContext& context, const ComposedTask& task);
   Result<Parts> encode_parts(const EncodedContext& context, const ComposedTask& task, CutTexts& cut) const;
   // Fills the raw rows, where they are asked for and there are such.
   Status encode_raw_parts(const EncodedContext& context, const ComposedTask& task, Parts& parts) const;
@@ -102,15 +138,17 @@ class ComposedStudy : public Study {
 
   const ComposedOptions& options_;
   const EvaluationOptions& evaluation_;
+  std::span<const MeasuredComposer> composers_;
   const bool given_;
   std::vector<Measured> datasets_;
   std::string chosen_on_;  // the dataset's name
   std::vector<Chosen> chosen_;
 };
 
-// evaluate() with the dataset that weights are chosen on in front of the others.
+// evaluate() with the dataset that weights are chosen on in front of the others, and the checkpoints that composers name
+// behind those asked for. kUsage for neither checkpoint nor composer.
 Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
-                                     const CheckpointSource& checkpoints, ThreadPool& pool);
+                                     const EncoderOptions& encoder, ThreadPool& pool);
 
 // Files of rows in place of checkpoints; each stands for one. kUsage for other than one dataset, for choosing weights, and
 // where each text is asked alone; kMismatch where a file has other counts than the dataset.
