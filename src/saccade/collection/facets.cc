@@ -19,11 +19,12 @@ struct Facts {
   std::string day;  // "2024-05-31"
   int64_t width = 0;
   int64_t height = 0;
+  std::string camera;
+  std::vector<std::string> keywords;
 };
 
-std::string day_of(int64_t mtime_ns) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  const std::time_t seconds = mtime_ns / kSecond - (mtime_ns % kSecond < 0 ? 1 : 0);
+// As the filter's `date`: seconds since 1970, of the clock where the picture was taken or of the file in UTC.
+std::string day_of(std::time_t seconds) {
   std::tm utc = {};
   if (::gmtime_r(&seconds, &utc) == nullptr) return {};
   return fmt::format("{:04}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
@@ -68,6 +69,40 @@ Facet folders(const std::vector<Facts>& pictures) {
     values.push_back({name, fmt::format("path~\"{}*\"", literal_glob(common + name + "/")), count});
   }
   return most_first("folder", std::move(values));
+}
+
+// As "=" of these fields reads a value: quoted, whatever it holds.
+std::string quoted(std::string_view text) {
+  std::string value = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') value += '\\';
+    value += c;
+  }
+  return value + '"';
+}
+
+// Of names that the filter compares without regard to (ASCII) case: the first spelling that is met stands for all.
+template <typename NamesOf>
+Facet names(const std::string& field, const std::vector<Facts>& pictures, const NamesOf& names_of) {
+  std::map<std::string, FacetValue> counts;
+  for (const Facts& picture : pictures) {
+    std::map<std::string, std::string> here;  // each once a picture
+    for (const std::string& name : names_of(picture)) {
+      std::string lower = name;
+      for (char& c : lower) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+      }
+      if (!lower.empty()) here.emplace(std::move(lower), name);
+    }
+    for (const auto& [lower, name] : here) {
+      FacetValue& value =
+          counts.try_emplace(lower, FacetValue{name, field + "=" + quoted(name), 0}).first->second;
+      ++value.items;
+    }
+  }
+  std::vector<FacetValue> values;
+  for (auto& [lower, value] : counts) values.push_back(std::move(value));
+  return most_first(field, std::move(values));
 }
 
 Facet formats(const std::vector<Facts>& pictures) {
@@ -142,19 +177,31 @@ Result<std::vector<Facet>> collection_facets(const Collection& collection, std::
     SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
     SACCADE_ASSIGN(allowed, collection.allowed(parsed));
   }
+  std::map<int64_t, PictureFacts> said;
+  SACCADE_TRY(collection.for_each_facts([&](int64_t id, const ItemFacts& facts) {
+    if (!facts.picture.empty()) said.emplace(id, facts.picture);
+    return Status{};
+  }));
   std::vector<Facts> pictures;
   SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
     // An item that came after the snapshot has a row behind it.
     const auto row = static_cast<size_t>(item.row);
     if (!allowed || (row < allowed->size() && (*allowed)[row] != 0)) {
-      pictures.push_back({item.path, item.format, day_of(item.mtime_ns), item.width, item.height});
+      constexpr int64_t kSecond = 1'000'000'000;
+      const auto found = said.find(item.id);
+      const PictureFacts facts = found == said.end() ? PictureFacts{} : found->second;
+      pictures.push_back({item.path, item.format, day_of(facts.taken.value_or(item.mtime_ns / kSecond)),
+                          item.width, item.height, facts.camera, facts.keywords});
     }
     return {};
   }));
   std::vector<Facet> facets;
   if (pictures.empty()) return facets;
-  for (Facet& facet : std::array{folders(pictures), formats(pictures), dates(pictures),
-                                 by_rules("size", pictures, kSizes), by_rules("shape", pictures, kShapes)}) {
+  for (Facet& facet :
+       std::array{folders(pictures), formats(pictures), dates(pictures), by_rules("size", pictures, kSizes),
+                  by_rules("shape", pictures, kShapes),
+                  names("camera", pictures, [](const Facts& each) { return std::array{each.camera}; }),
+                  names("keyword", pictures, [](const Facts& each) { return each.keywords; })}) {
     const bool says_something =
         facet.values.size() > 1 ||
         (facet.values.size() == 1 && facet.values.front().items < std::ssize(pictures));

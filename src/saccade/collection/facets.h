@@ -18,7 +18,7 @@ struct FacetValue {
 };
 
 struct Facet {
-  std::string name;  // "folder", "format", "date", "size" or "shape"
+  std::string name;  // "folder", "format", "date", "size", "shape", "camera" or "keyword"
   std::vector<FacetValue>
       values;  // dates newest first, sizes and shapes ascending, others most pictures first
 };
@@ -26,7 +26,7 @@ struct Facet {
 inline constexpr size_t kMostFacetValues = 40;
 
 // Facets of the pictures that `filter` leaves; "" is all of them. Folders are those below the deepest one that holds all
-// of these pictures. Dates are the files' own, in UTC: years, months where there is one year, days where there is one
+// of these pictures. Dates are those of the filter's `date`: years, months where there is one year, days where there is one
 // month. A facet of one value that all pictures have says nothing and is left out. At most kMostFacetValues each: of
 // dates the newest, else those of most pictures. kUsage for a broken filter. Cost: one scan of the catalog, and one more
 // for a filter. Thread-safe.

@@ -46,6 +46,38 @@ class Facets : public testing::Test {
 
 constexpr int64_t kDay = 86'400;
 
+TEST_F(Facets, OfWhatFilesSayOfThemselves) {
+  put("/all/a.jpg", 100, 100, "jpeg", 0);
+  put("/all/b.jpg", 100, 100, "jpeg", 0);
+  put("/all/c.jpg", 100, 100, "jpeg", 0);
+  CollectionChange change;
+  ItemFacts facts;
+  facts.read = FactsRead::kEverything;
+  facts.picture.camera = "Canon \"R5\"";
+  facts.picture.taken = 946'684'799;  // 1999, whatever the file's own time
+  facts.picture.keywords = {"Paris", "night"};
+  change.facts.emplace_back(1, facts);
+  facts.picture.keywords = {"paris"};
+  change.facts.emplace_back(2, facts);
+  ASSERT_OK(writer_->commit(change));
+  const Collection collection = open();
+  const auto facets = collection_facets(collection, "");
+  ASSERT_OK(facets);
+  std::map<std::string, std::vector<std::pair<std::string, int64_t>>> found;
+  for (const Facet& facet : *facets) {
+    for (const FacetValue& value : facet.values) {
+      found[facet.name].emplace_back(value.name, value.items);
+      const auto allowed = collection.allowed(parse_filter(value.filter).value());
+      ASSERT_OK(allowed);
+      EXPECT_EQ(std::count(allowed->begin(), allowed->end(), 1), value.items) << value.filter;
+    }
+  }
+  using Values = std::vector<std::pair<std::string, int64_t>>;
+  EXPECT_EQ(found["camera"], (Values{{"Canon \"R5\"", 2}}));
+  EXPECT_EQ(found["keyword"], (Values{{"Paris", 2}, {"night", 1}}));
+  EXPECT_EQ(found["date"], (Values{{"1999", 2}, {"1970", 1}}));
+}
+
 TEST_F(Facets, EachValuesFilterLeavesAsManyPicturesAsItSays) {
   put("/all/birds/a [1]*.jpg", 4000, 3000, "jpeg", 0);
   put("/all/birds/b.jpg", 300, 400, "jpeg", 20 * 365 * kDay);
