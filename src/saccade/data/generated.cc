@@ -96,6 +96,17 @@ Status for_each_object(std::string_view text, const std::function<Status(int64_t
 
 }  // namespace
 
+std::string edit_text(std::span<const std::string> texts) {
+  std::string said;
+  for (const std::string& text : texts) {
+    const std::string_view plain = data::trim(text);
+    if (plain.empty()) continue;
+    if (!said.empty()) said += ", and ";
+    said += plain;
+  }
+  return said;
+}
+
 Result<std::string> format_generated_edits(const GeneratedEdits& generated) {
   Json head{{"saccade", kFormat},
             {"version", kVersion},

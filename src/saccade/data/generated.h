@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,9 @@ struct GeneratedQuality {
   double cosine = 0;  // of the rows of picture and target
   double rank = 0;    // of the target among the gallery's pictures; 1: the nearest
 };
+
+// What an engine is told: the texts, said together ("is red, and has no sleeves"). Empty where all are.
+std::string edit_text(std::span<const std::string> texts);
 
 // The list's text. kBadData for a name that is not UTF-8.
 Result<std::string> format_generated_edits(const GeneratedEdits& generated);

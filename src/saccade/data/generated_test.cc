@@ -41,6 +41,12 @@ std::string error_of(const test::TestFolder& folder, std::string_view text) {
   return read ? "" : read.error().message;
 }
 
+TEST(Generated, TextsAreSaidTogether) {
+  EXPECT_EQ(edit_text(std::vector<std::string>{"is red", " ", "has no sleeves "}),
+            "is red, and has no sleeves");
+  EXPECT_EQ(edit_text(std::vector<std::string>{"\n"}), "");
+}
+
 TEST(Generated, WrittenAndReadAgain) {
   const test::TestFolder folder;
   const GeneratedEdits generated = three_edits();
