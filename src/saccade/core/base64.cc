@@ -1,5 +1,7 @@
 #include "saccade/core/base64.h"
 
+#include <cstdint>
+
 #include <openssl/evp.h>
 
 namespace saccade {
@@ -17,6 +19,37 @@ std::string encode_base64(std::string_view bytes) {
   }
   text.resize(size);
   return text;
+}
+
+Result<std::string> decode_base64(std::string_view text) {
+  const size_t length = text.size();
+  for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
+  const bool padded = text.size() < length;
+  if (text.size() % 4 == 1 || (padded && length % 4 != 0)) {
+    return fail(ErrorCode::kBadData, "base64 of {} characters, which no bytes have", length);
+  }
+  std::string out;
+  out.reserve(text.size() / 4 * 3 + 2);
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    uint32_t digit = 0;
+    if (c >= 'A' && c <= 'Z') {
+      digit = static_cast<uint32_t>(c - 'A');
+    } else if (c >= 'a' && c <= 'z') {
+      digit = static_cast<uint32_t>(c - 'a') + 26;
+    } else if (c >= '0' && c <= '9') {
+      digit = static_cast<uint32_t>(c - '0') + 52;
+    } else if (c == '+' || c == '/') {
+      digit = c == '+' ? 62 : 63;
+    } else {
+      return fail(ErrorCode::kBadData, "not base64");
+    }
+    bits = bits << 6 | digit;
+    if (++count % 4 == 1) continue;
+    out += static_cast<char>(bits >> (6 - 2 * ((count - 1) % 4)));
+  }
+  return out;
 }
 
 }  // namespace saccade

@@ -128,6 +128,33 @@ size_t take_body(char* data, size_t /*one*/, size_t size, void* user) {
   return size;
 }
 
+// What is sent with a request, for as long as the request lasts.
+class Upload {
+ public:
+  Upload(CURL* easy, const HttpRequest& request) {
+    if (request.body) {
+      curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body->size()));
+      curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body->data());
+    } else if (!request.form.empty()) {
+      form_ = curl_mime_init(easy);
+      for (const HttpFormPart& each : request.form) {
+        curl_mimepart* part = curl_mime_addpart(form_);
+        curl_mime_name(part, each.name.c_str());
+        curl_mime_data(part, each.content.data(), each.content.size());
+        if (!each.file_name.empty()) curl_mime_filename(part, each.file_name.c_str());
+        if (!each.content_type.empty()) curl_mime_type(part, each.content_type.c_str());
+      }
+      curl_easy_setopt(easy, CURLOPT_MIMEPOST, form_);
+    }
+  }
+  Upload(const Upload&) = delete;
+  Upload& operator=(const Upload&) = delete;
+  ~Upload() { curl_mime_free(form_); }
+
+ private:
+  curl_mime* form_ = nullptr;
+};
+
 }  // namespace
 
 HttpSession::HttpSession(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -153,9 +180,13 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   curl_easy_reset(easy);  // options only: the connection stays
   curl_slist* headers = nullptr;
   for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
+  const bool sends = request.body || !request.form.empty();
+  if (sends)
+    headers = curl_slist_append(headers, "Expect:");  // servers that know nothing of it cost a second
   const auto set = [easy](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
   set(CURLOPT_URL, request.url.c_str());
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
+  const Upload upload(easy, request);
   set(CURLOPT_HTTPHEADER, headers);
   set(CURLOPT_USERAGENT, "saccade");
   set(CURLOPT_PROTOCOLS_STR, "http,https");

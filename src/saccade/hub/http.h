@@ -1,5 +1,5 @@
 // One HTTP request at a time, over libcurl: no redirects, no retries, no opinion on statuses. What those mean
-// is client.h's business.
+// is the business of client.h, and of others who ask servers for something.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -41,9 +42,19 @@ struct HttpSink {
   std::function<Status(std::span<const std::byte>)> write;
 };
 
+// A field of a form, or a file where it has a name.
+struct HttpFormPart {
+  std::string name;
+  std::string content;
+  std::string file_name = {};
+  std::string content_type = {};
+};
+
 struct HttpRequest {
   std::string url;
   bool head = false;                 // HEAD instead of GET
+  std::optional<std::string> body;   // POST of this; its Content-Type is among the headers
+  std::vector<HttpFormPart> form;    // POST of these, as multipart/form-data (RFC 7578)
   std::vector<std::string> headers;  // "Name: value"
   int64_t max_body = 64 << 20;       // of bodies that go to no sink: kLimit past it
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "saccade/core/base64.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/sentencepiece.h"
 #include "saccade/text/tokenizer_json.h"
@@ -26,31 +27,6 @@ struct Steps {
   bool split_at_spaces = false;
   std::string charsmap;
 };
-
-Result<std::string> decode_base64(std::string_view text) {
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  while (text.ends_with('=')) text.remove_suffix(1);
-  for (const char c : text) {
-    uint32_t digit = 0;
-    if (c >= 'A' && c <= 'Z') {
-      digit = static_cast<uint32_t>(c - 'A');
-    } else if (c >= 'a' && c <= 'z') {
-      digit = static_cast<uint32_t>(c - 'a') + 26;
-    } else if (c >= '0' && c <= '9') {
-      digit = static_cast<uint32_t>(c - '0') + 52;
-    } else if (c == '+' || c == '/') {
-      digit = c == '+' ? 62 : 63;
-    } else {
-      return fail(ErrorCode::kBadData, "\"precompiled_charsmap\" is not base64");
-    }
-    bits = bits << 6 | digit;
-    if (++count % 4 == 1) continue;
-    out += static_cast<char>(bits >> (6 - 2 * ((count - 1) % 4)));
-  }
-  return out;
-}
 
 Status read_replace(const Json& step, Steps& steps) {
   const Json& pattern = member(step, "pattern");
@@ -92,7 +68,7 @@ Status read_step(const Json& step, Steps& steps) {
     SACCADE_ASSIGN(steps.strip_right, json_field_or<bool>(step, "strip_right", true));
   } else if (type == "Precompiled") {
     SACCADE_ASSIGN(const auto map, json_field_or<std::string>(step, "precompiled_charsmap", ""));
-    SACCADE_ASSIGN(steps.charsmap, decode_base64(map));
+    SACCADE_ASSIGN(steps.charsmap, decode_base64(map).in("\"precompiled_charsmap\""));
   } else if (type == "Metaspace") {
     return read_metaspace(step, steps);
   } else if (type == "WhitespaceSplit") {

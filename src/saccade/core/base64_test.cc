@@ -1,0 +1,31 @@
+#include "saccade/core/base64.h"
+
+#include <gtest/gtest.h>
+
+namespace saccade {
+namespace {
+
+TEST(Base64, ThereAndBack) {
+  // RFC 4648, section 10, and every byte.
+  EXPECT_EQ(encode_base64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(*decode_base64("Zm9vYg=="), "foob");
+  EXPECT_EQ(*decode_base64("Zm9vYg"), "foob");
+  EXPECT_EQ(*decode_base64(""), "");
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) {
+    bytes.push_back(static_cast<char>(i));
+    EXPECT_EQ(*decode_base64(encode_base64(bytes)), bytes);
+  }
+}
+
+TEST(Base64, RefusesWhatIsNone) {
+  for (const char* text :
+       {"Zm9vY", "Zm9v Yg==", "Zm9v\nYg==", "Zm9*", "=", "Zg=", "Zm9vYg===", "<html>", "Zm=v"}) {
+    const auto decoded = decode_base64(text);
+    ASSERT_FALSE(decoded) << text;
+    EXPECT_EQ(decoded.error().code, ErrorCode::kBadData);
+  }
+}
+
+}  // namespace
+}  // namespace saccade
