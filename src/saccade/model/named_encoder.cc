@@ -54,7 +54,7 @@ Result<Checkpoint> open_named_encoder(EncoderId id, const fs::path& folder, std:
     if (!fs::is_directory(place, ignored)) continue;
     SACCADE_ASSIGN(Checkpoint frozen, open_checkpoint(place).in("the frozen encoder"));
     SACCADE_ASSIGN(const std::string type, model_type_of(frozen));
-    if (type == "head" || type == "composer") {
+    if (type == "head" || type == "composer" || type == "editor") {
       return fail(ErrorCode::kBadData, "the frozen encoder in {} is a {} itself", place.string(), type);
     }
     if (!check) return frozen;
@@ -68,8 +68,8 @@ Result<Checkpoint> open_named_encoder(EncoderId id, const fs::path& folder, std:
   if (!other.empty()) {
     return fail(
         ErrorCode::kMismatch,
-        "a {} for another encoder: it was trained on {}, and {}; write the right one's folder into {}", what,
-        wanted, other, file);
+        "{} {} for another encoder: it was trained on {}, and {}; write the right one's folder into {}",
+        what == "editor" ? "an" : "a", what, wanted, other, file);
   }
   return fail(ErrorCode::kNotFound,
               "the frozen encoder that the {} was trained on, {}, is not in {}; write its folder into {}",

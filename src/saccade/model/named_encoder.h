@@ -1,4 +1,4 @@
-// The encoder that a small checkpoint on top of it (a head, a composer) names: by its fingerprint, and where it was.
+// The encoder that a small checkpoint on top of it (a head, a composer, an editor) names: by its fingerprint, and where it was.
 #pragma once
 
 #include <filesystem>

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "saccade/core/hash.h"
-#include "saccade/image/preprocess.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/image/square.h"
 
 namespace saccade {
 namespace {
@@ -33,24 +33,6 @@ std::string cache_name(std::span<const DatasetItem> items, int side) {
                             there ? info.st_mtim.tv_sec : 0, there ? info.st_mtim.tv_nsec : 0));
   }
   return fmt::format("pictures-{}-{}.bin", side, hash.hex().substr(0, 16));
-}
-
-Image to_premultiplied_rgba(const ImageView& image) {
-  Image out{
-      .width = image.width, .height = image.height, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
-  const auto count = static_cast<size_t>(image.width) * static_cast<size_t>(image.height);
-  out.pixels.resize(count * 4);
-  const bool grey = image.channels <= 2;
-  const bool alpha = image.channels % 2 == 0;
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t* in = image.pixels.data() + i * static_cast<size_t>(image.channels);
-    const int a = alpha ? in[image.channels - 1] : 255;
-    for (int c = 0; c < 3; ++c) {
-      out.pixels[i * 4 + static_cast<size_t>(c)] = static_cast<uint8_t>((in[grey ? 0 : c] * a + 127) / 255);
-    }
-    out.pixels[i * 4 + 3] = static_cast<uint8_t>(a);
-  }
-  return out;
 }
 
 uint8_t flags_of(std::span<const uint8_t> pixels) {
@@ -129,13 +111,9 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
         return read_image_bytes(item.image, decode.max_bytes);
       };
       const auto use = [&](const PictureView& picture) -> Status {
-        const Image small = resize(to_premultiplied_rgba(picture.image), side, side, ResizeFilter::kBicubic);
+        const Image small = premultiplied_square(picture.image, side);
         uint8_t* out = store.memory_.data() + static_cast<size_t>(i) * stride;
         std::copy(small.pixels.begin(), small.pixels.end(), out);
-        // Bicubic overshoot may leave colour above alpha; compositing counts on it not being so.
-        for (size_t p = 0; p < stride; p += 4) {
-          for (size_t c = 0; c < 3; ++c) out[p + c] = std::min(out[p + c], out[p + 3]);
-        }
         store.memory_[store.pixel_bytes_ + static_cast<size_t>(i)] = flags_of({out, stride});
         return {};
       };
