@@ -211,6 +211,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
   add_train_dual_command(*group, chosen);
   add_train_composed_command(*group, chosen);
   add_train_head_command(*group, chosen);
+  add_train_editor_command(*group, chosen);
   add_train_visualness_command(*group, chosen);
 }
 

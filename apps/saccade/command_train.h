@@ -22,6 +22,8 @@ void add_train_composed_command(CLI::App& train, Command& chosen);
 
 void add_train_head_command(CLI::App& train, Command& chosen);
 
+void add_train_editor_command(CLI::App& train, Command& chosen);
+
 void add_train_visualness_command(CLI::App& train, Command& chosen);
 
 }  // namespace saccade::app
