@@ -12,6 +12,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   add_eval_matches_command(*group, chosen);
   add_eval_visualness_command(*group, chosen);
   add_eval_composed_command(*group, chosen);
+  add_eval_edits_command(*group, chosen);
   add_eval_speed_command(*group, chosen);
   add_eval_advise_command(*group, chosen);
 }

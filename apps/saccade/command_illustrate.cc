@@ -1,9 +1,11 @@
 // saccade illustrate: a document with pictures of a collection beside the sentences that picture something.
 #include "command_illustrate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +21,7 @@
 #include "saccade/data/document/document.h"
 #include "saccade/data/pdf/prose.h"
 #include "saccade/eval/visualness/lexicon.h"
+#include "saccade/generate/texts.h"
 #include "saccade/model/visualness.h"
 #include "saccade/report/illustrated_document.h"
 #include "saccade/report/thumbnail.h"
@@ -29,6 +32,7 @@
 #include "checkpoint.h"
 #include "choice.h"
 #include "command.h"
+#include "engine_options.h"
 #include "likelihoods.h"
 #include "number.h"
 
@@ -70,6 +74,7 @@ struct IllustrateArguments {
   bool force = false;
   bool json = false;
   EncoderChoice encoder;
+  EngineArguments engine;  // --engine: for visual sentences that no picture fits
 };
 
 // How sentences are told that picture something.
@@ -90,6 +95,14 @@ struct Page {
   IllustratePlan plan;
   int64_t no_prose = 0;
   std::vector<std::string> links;  // of each picture, as the page has it
+  // Made by an engine, of visual sentences that no picture fits.
+  struct Generated {
+    int64_t sentence = 0;
+    TextPicture picture;
+    std::string link;
+  };
+  std::vector<Generated> generated;
+  std::string engine;
 };
 
 // ---- before anything is read that takes long
@@ -118,9 +131,9 @@ Status check_output(const IllustrateArguments& arguments) {
 Result<std::optional<PageFormat>> settle_format(const IllustrateArguments& arguments) {
   std::optional<PageFormat> format = arguments.format;
   if (arguments.output.empty()) {
-    if (format || arguments.copy || arguments.embed) {
+    if (format || arguments.copy || arguments.embed || !arguments.engine.kind.empty()) {
       return fail(ErrorCode::kUsage,
-                  "--format, --copy and --embed are for a document that is written: -o FILE");
+                  "--format, --copy, --embed and --engine are for a document that is written: -o FILE");
     }
     return format;
   }
@@ -237,6 +250,46 @@ Status judge_sentences(const IllustrateArguments& arguments, const Judge& judge,
   return {};
 }
 
+// ---- pictures that an engine makes
+
+// Visual sentences that no picture of the collection fits, as far as their paragraphs and the document have room.
+std::vector<int64_t> sentences_to_generate(const Page& page, const IllustrateOptions& options) {
+  std::map<int64_t, int64_t> in_paragraph;
+  for (const PlacedPicture& placed : page.plan.pictures) {
+    ++in_paragraph[page.sentences[static_cast<size_t>(placed.sentence)].paragraph];
+  }
+  int64_t left = options.at_most - std::ssize(page.plan.pictures);
+  std::vector<int64_t> chosen;
+  for (size_t s = 0; s < page.sentences.size() && left > 0; ++s) {
+    if (page.plan.outcomes[s] != SentenceOutcome::kNothingLikely) continue;
+    int64_t& there = in_paragraph[page.sentences[s].paragraph];
+    if (there >= options.per_paragraph) continue;
+    ++there;
+    --left;
+    chosen.push_back(static_cast<int64_t>(s));
+  }
+  return chosen;
+}
+
+Status generate_missing(const IllustrateArguments& arguments, PictureEngine& engine, Session& session,
+                        Page& page) {
+  const std::vector<int64_t> chosen = sentences_to_generate(page, arguments.choosing);
+  std::vector<std::string> texts;
+  for (const int64_t sentence : chosen) texts.push_back(page.sentences[static_cast<size_t>(sentence)].text);
+  std::error_code error;
+  const fs::path output = fs::absolute(arguments.output, error);
+  TextPicturesOptions options;
+  options.folder = output.parent_path() / (output.stem().string() + "-pictures");
+  options.decode.processes = session.decoders.start(session.messages, options.max_pixels);
+  ProgressLine progress(session.quiet);
+  SACCADE_ASSIGN(
+      const std::vector<TextPicture> made,
+      generate_text_pictures(texts, engine, options, progress.callback(), arguments.choosing.stop));
+  page.engine = engine.settings()["name"].get<std::string>();
+  for (size_t i = 0; i < chosen.size(); ++i) page.generated.push_back({chosen[i], made[i], {}});
+  return {};
+}
+
 // ---- pictures' files
 
 Result<std::vector<DocumentPicture>> pictures_of(Page& page, const IllustrateArguments& arguments,
@@ -264,20 +317,46 @@ Result<std::vector<DocumentPicture>> pictures_of(Page& page, const IllustrateArg
     picture.url = is_file || arguments.copy ? relative_url(file, folder) : relative_url(file, {});
     pictures.push_back(std::move(picture));
   }
+  for (const Page::Generated& generated : page.generated) {
+    if (generated.picture.file.empty()) continue;
+    const DocumentSentence& sentence = page.sentences[static_cast<size_t>(generated.sentence)];
+    pictures.push_back({.paragraph = static_cast<size_t>(sentence.paragraph),
+                        .url = relative_url(generated.picture.file, is_file ? folder : fs::path()),
+                        .alternative = sentence.text,
+                        .title = {},
+                        .width = generated.picture.width,
+                        .height = generated.picture.height,
+                        .vector = false,
+                        .generated_by = page.engine});
+  }
   if (arguments.embed && format == PageFormat::kHtml) {
     DecodeOptions limits;
     limits.processes = session.decoders.start(session.messages);
+    std::vector<fs::path> files;
+    for (const PlacedPicture& placed : page.plan.pictures) files.emplace_back(placed.item.path);
+    for (const Page::Generated& generated : page.generated) {
+      if (!generated.picture.file.empty()) files.push_back(generated.picture.file);
+    }
     pool.parallel_for(std::ssize(pictures), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const auto number = static_cast<size_t>(i);
-        const Thumbnail small = file_thumbnail(page.plan.pictures[number].item.path, arguments.side, limits);
+        const Thumbnail small = file_thumbnail(files[number], arguments.side, limits);
         if (!small.url.empty()) pictures[number].url = small.url;
       }
     });
   }
+  std::vector<std::string> links;
   for (const DocumentPicture& picture : pictures) {
-    page.links.push_back(picture.url.starts_with("data:") ? std::string() : picture.url);
+    links.push_back(picture.url.starts_with("data:") ? std::string() : picture.url);
   }
+  const auto placed = static_cast<std::ptrdiff_t>(page.plan.pictures.size());
+  page.links.assign(links.begin(), links.begin() + placed);
+  auto link = links.begin() + placed;
+  for (Page::Generated& generated : page.generated) {
+    if (!generated.picture.file.empty()) generated.link = *link++;
+  }
+  // Behind each paragraph what was found comes before what was made.
+  std::ranges::stable_sort(pictures, {}, &DocumentPicture::paragraph);
   return pictures;
 }
 
@@ -330,6 +409,18 @@ std::string summary_text(const Page& page, const Judge& judge, const IllustrateA
       "paragraphs that have theirs\n",
       count_text(visual - std::ssize(plan.pictures)), count_text(plan.count(SentenceOutcome::kNothingLikely)),
       count_text(plan.count(SentenceOutcome::kTaken)), count_text(plan.count(SentenceOutcome::kFull)));
+  if (!page.engine.empty()) {
+    const auto made =
+        std::ranges::count_if(page.generated, [](const auto& one) { return !one.picture.file.empty(); });
+    text += fmt::format("generated    {} by {}, of visual sentences without a likely picture\n",
+                        counted(made, "picture"), page.engine);
+    for (const Page::Generated& one : page.generated) {
+      if (!one.picture.file.empty()) continue;
+      text +=
+          fmt::format("  failed: {}: {}\n", one_line(page.sentences[static_cast<size_t>(one.sentence)].text),
+                      one_line(one.picture.error));
+    }
+  }
   if (!arguments.output.empty()) text += fmt::format("written      {}\n", one_line(arguments.output));
   return text;
 }
@@ -373,6 +464,18 @@ Json page_json(const Page& page, const Judge& judge, const IllustrateArguments& 
                          {"likeliest", or_null(plan.best[s])},
                          {"picture", picture_of[s]}});
   }
+  Json generated = Json::array();
+  for (const Page::Generated& one : page.generated) {
+    const bool there = !one.picture.file.empty();
+    generated.push_back({{"sentence", one.sentence},
+                         {"paragraph", page.sentences[static_cast<size_t>(one.sentence)].paragraph},
+                         {"engine", page.engine},
+                         {"path", there ? Json(one.picture.file.string()) : Json()},
+                         {"width", one.picture.width},
+                         {"height", one.picture.height},
+                         {"link", one.link.empty() ? Json() : Json(one.link)},
+                         {"error", there ? Json() : Json(one.picture.error)}});
+  }
   Json outcomes = Json::object();
   for (const auto& entry : enum_words(SentenceOutcome()))
     outcomes[std::string(entry.word)] = plan.count(entry.value);
@@ -401,6 +504,7 @@ Json page_json(const Page& page, const Judge& judge, const IllustrateArguments& 
             {"gone", plan.gone},
             {"changed", plan.changed}}},
           {"pictures", std::move(pictures)},
+          {"generated", std::move(generated)},
           {"sentences", std::move(sentences)}};
 }
 
@@ -471,6 +575,13 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::optional<PageFormat> format, settle_format(arguments));
   IllustrateOptions& options = arguments.choosing;
   options.stop = session.interrupts.stop_cleanly();
+  std::unique_ptr<PictureEngine> engine;
+  if (!arguments.engine.kind.empty()) {
+    if (arguments.engine.kind == word_of(EngineKind::kOwn)) {
+      return fail(ErrorCode::kUsage, "--engine own changes pictures, and makes none of a text alone");
+    }
+    SACCADE_ASSIGN(engine, engine_of(arguments.engine));
+  }
   SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
   if (format) SACCADE_TRY(check_page_format(page.document.format, *format));
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
@@ -489,6 +600,7 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
     SACCADE_ASSIGN(page.plan, choose_pictures(collection, *loaded.encoder, page.sentences, options, pool));
   }
   if (collection.item_count() == 0) session.messages.warning("no pictures in the collection");
+  if (engine) SACCADE_TRY(generate_missing(arguments, *engine, session, page));
   if (format) {
     SACCADE_ASSIGN(const std::vector<DocumentPicture> pictures,
                    pictures_of(page, arguments, *format, pool, session));
@@ -504,7 +616,9 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   } else {
     SACCADE_TRY(session.out.write(summary_text(page, judge, arguments)));
   }
-  return kDone;
+  const bool failed =
+      std::ranges::any_of(page.generated, [](const auto& one) { return one.picture.file.empty(); });
+  return failed ? kSomeFailed : kDone;
 }
 
 void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
@@ -597,6 +711,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   command->add_flag("--force", arguments->force, "replace the document to write, where it is there");
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's is no longer where it was");
+  add_engine_options(*command, arguments->engine, EngineFor::kTexts);
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback(

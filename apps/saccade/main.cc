@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "command.h"
+#include "command_generate.h"
 #include "command_illustrate.h"
 #include "command_visualness.h"
 #include "command_watch.h"
@@ -39,6 +40,7 @@ int run(int argc, char** argv) {
   add_eval_command(app, chosen);
   add_train_command(app, chosen);
   add_visualness_command(app, chosen);
+  add_generate_command(app, chosen);
   add_illustrate_command(app, chosen);
   add_serve_command(app, chosen);
   add_report_command(app, chosen);

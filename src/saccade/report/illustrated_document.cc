@@ -93,8 +93,15 @@ std::string escape_markdown(std::string_view text) {
   return result;
 }
 
+// What stands under a picture that nobody took.
+std::string generated_words(const DocumentPicture& picture) {
+  return fmt::format("Generated picture ({})", picture.generated_by);
+}
+
 std::string markdown_picture(const DocumentPicture& picture) {
-  return fmt::format("![{}]({})", escape_markdown(picture.alternative), picture.url);
+  const std::string shown = fmt::format("![{}]({})", escape_markdown(picture.alternative), picture.url);
+  if (picture.generated_by.empty()) return shown;
+  return fmt::format("{}<br>*{}*", shown, escape_markdown(generated_words(picture)));
 }
 
 // One line, which in Markdown is a block of HTML. A page's own style may not reach it: it brings what it needs.
@@ -110,9 +117,12 @@ std::string html_picture(const DocumentPicture& picture) {
   const std::string title = on_one_line(picture.title);
   return fmt::format(
       "<figure class=\"saccade\" style=\"margin:1.4em 0;text-align:center\"><img src=\"{}\" alt=\"{}\"{}{} loading=\"lazy\" "
-      "style=\"max-width:100%;height:auto\" /></figure>",
+      "style=\"max-width:100%;height:auto\" />{}</figure>",
       escape_html(picture.url), escape_html(on_one_line(picture.alternative)),
-      title.empty() ? "" : fmt::format(" title=\"{}\"", escape_html(title)), size);
+      title.empty() ? "" : fmt::format(" title=\"{}\"", escape_html(title)), size,
+      picture.generated_by.empty()
+          ? ""
+          : fmt::format("<figcaption>{}</figcaption>", escape_html(on_one_line(generated_words(picture)))));
 }
 
 // The source with `lines` behind each picture's paragraph.

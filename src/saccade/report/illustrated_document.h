@@ -35,7 +35,8 @@ struct DocumentPicture {
   std::string title;        // for whoever points at it; may be empty. Not in Markdown
   int64_t width = 0;        // pixels, of the picture; 0: not known
   int64_t height = 0;
-  bool vector = false;  // it has no pixels of its own
+  bool vector = false;            // it has no pixels of its own
+  std::string generated_by = {};  // an engine made it, which stands under it; empty: it is somebody's picture
 };
 
 // `title`: of the page, where the document has none. The errors of check_page_format and render_markdown. Where the

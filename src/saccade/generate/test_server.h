@@ -1,0 +1,66 @@
+// For tests: an HTTP server on loopback that does what it is told, well or badly. Plain sockets, a thread a connection, a
+// request a connection; the port is the system's choice.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace saccade::test {
+
+struct ServerRequest {
+  std::string method;
+  std::string path;                            // with its query
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+
+  [[nodiscard]] std::string header(const std::string& name) const;
+  // Of multipart/form-data: name -> content; a file's name under "NAME filename", its kind under "NAME type".
+  [[nodiscard]] std::map<std::string, std::string> form() const;
+};
+
+struct ServerReply {
+  int status = 200;
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  bool no_answer = false;  // the connection ends before a byte
+  int64_t cut_after = -1;  // ... after so many bytes of the body
+  int wait_ms = 0;         // before the answer, unless the other end goes
+};
+
+class TestServer {
+ public:
+  using Handler = std::function<ServerReply(const ServerRequest&)>;
+  // Called from the connections' threads, one at a time.
+  explicit TestServer(Handler handler);
+  TestServer(const TestServer&) = delete;
+  TestServer& operator=(const TestServer&) = delete;
+  ~TestServer();
+
+  [[nodiscard]] std::string endpoint() const;  // http://127.0.0.1:PORT
+  // All so far, in the order they came.
+  [[nodiscard]] std::vector<ServerRequest> requests() const;
+  // The most that were being answered at a time.
+  [[nodiscard]] int most_at_a_time() const { return most_; }
+
+ private:
+  void serve();
+  void answer(int connection);
+
+  Handler handler_;
+  int descriptor_ = -1;
+  int port_ = 0;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::vector<ServerRequest> requests_;
+  std::vector<std::thread> connections_;
+  std::atomic<bool> closing_ = false;
+  std::atomic<int> now_ = 0;
+  std::atomic<int> most_ = 0;
+};
+
+}  // namespace saccade::test
