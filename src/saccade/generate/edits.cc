@@ -77,8 +77,9 @@ class Run {
     SACCADE_TRY(make_jobs());
     SACCADE_TRY(find_what_is_there());
     const Status worked = work();
-    SACCADE_TRY(write_list());
+    const Status listed = write_list();
     SACCADE_TRY(worked);
+    SACCADE_TRY(listed);
     count();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
     report_.seconds = seconds.count();
@@ -248,9 +249,9 @@ class Run {
   [[nodiscard]] AnswerLimits answer_limits(int64_t size_only_above) const {
     AnswerLimits limits{
         .decode = options_.decode, .width = engine_.asked_width(), .height = engine_.asked_height()};
+    // Not the wish to stop: what has come is kept.
     limits.decode.max_pixels = options_.max_pixels;
     limits.decode.size_only_above = size_only_above;
-    limits.decode.stop = stop_;
     return limits;
   }
 

@@ -3,7 +3,9 @@
 #include "saccade/generate/edits.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <set>
+#include <span>
 #include <sys/resource.h>
 
 #include <gmock/gmock.h>
@@ -164,7 +166,7 @@ TEST_F(GenerateEdits, AnswersOfTheWrongKindAreNoPictures) {
   EXPECT_THAT(error(png_of(16, 16, 0).substr(0, 50)), HasSubstr("the picture that was sent"));
   EXPECT_THAT(error(""), HasSubstr("an empty picture"));
   options.max_pixels = 100;
-  EXPECT_THAT(error(png_of(16, 16, 0)), HasSubstr("256"));
+  EXPECT_THAT(error(png_of(16, 16, 0)), HasSubstr("16 x 16 pixels"));
   EXPECT_TRUE(fs::is_empty(options.folder / "pictures"));
 }
 
@@ -174,7 +176,7 @@ TEST_F(GenerateEdits, GivesUpWhereNothingComes) {
   const auto report = run();
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->requests, 2);
-  EXPECT_EQ(report->untried, 1 + (list().edits[3].error.empty() ? 1 : 0));
+  EXPECT_EQ(report->untried, 2);
   EXPECT_THAT(report->ended, HasSubstr("2 pictures failed one after the other"));
   // A key that is refused ends it at once, and marks nothing as failed.
   instead = [](const std::string&) { return ServerReply{.status = 401}; };
@@ -296,7 +298,15 @@ TEST_F(GenerateEdits, ByAnEditorOfOurOwn) {
   options.folder = folder / "other";
   std::erase_if(dataset.edits, [](const EditQuery& query) { return query.id != "q4"; });
   EXPECT_EQ(generate_edits(dataset, **engine, options, pool, {}, {})->made, 1);
-  EXPECT_EQ(*read_file(options.folder / list().edits[0].file), picture);
+  const auto pixels = [](const std::string& bytes) {
+    return decode_image(std::as_bytes(std::span(bytes)))->image.pixels;
+  };
+  const std::vector<uint8_t> again = pixels(*read_file(options.folder / list().edits[0].file));
+  const std::vector<uint8_t> before = pixels(picture);
+  ASSERT_EQ(again.size(), before.size());
+  for (size_t i = 0; i < again.size(); ++i) {
+    EXPECT_LE(std::abs(again[i] - before[i]), 1);  // products of other shapes round otherwise
+  }
   const PictureRequest alone{.text = "a bell", .reference = nullptr, .seed = 1};
   EXPECT_EQ((*engine)->make({&alone, 1}, {}).front().error().code, ErrorCode::kUnsupported);
 }

@@ -214,7 +214,7 @@ Result<hub::HttpReply> EngineCaller::call(hub::HttpRequest request, const std::s
             {ErrorCode::kNotFound, fmt::format("{}: the key is refused or missing (SACCADE_ENGINE_KEY): {}",
                                                options_.endpoint, said)});
       }
-      if (below && sends && (reply->status == 404 || reply->status == 405)) {
+      if (below && counted == Counted::kYes && (reply->status == 404 || reply->status == 405)) {
         return end(
             {ErrorCode::kNotFound, fmt::format("{}: no such engine is there: {}", options_.endpoint, said)});
       }

@@ -33,7 +33,6 @@ class TextRun {
         pictures_(texts.size()) {
     limits_ = {.decode = options.decode, .width = engine.asked_width(), .height = engine.asked_height()};
     limits_.decode.max_pixels = options.max_pixels;
-    limits_.decode.stop = stop;
     Json settings = engine.settings();
     settings["seed"] = options.seed;
     settings_ = dump_json(settings);
