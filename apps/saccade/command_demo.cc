@@ -86,7 +86,8 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     some_failed = !report.failed.empty();
   }
 
-  measure_likelihoods(arguments.collection, *loaded.encoder, pool, session);
+  measure_likelihoods(
+      arguments.collection, [&]() -> Result<Encoder*> { return loaded.encoder.get(); }, pool, session);
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   const auto background = background_of(collection, session);
   SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),

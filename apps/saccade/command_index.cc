@@ -270,9 +270,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
   warn_of_starter(arguments.collection, session.messages);
-  // Where nothing was read the rows are those that it was measured of.
-  if (!report->cancelled && loaded)
-    measure_likelihoods(arguments.collection, *loaded->encoder, pool, session);
+  if (!report->cancelled) measure_likelihoods(arguments.collection, EncoderSource(load), pool, session);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");

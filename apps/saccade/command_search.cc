@@ -167,6 +167,11 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, loaded, pool, session));
   warn(answer, session);
+  if (answer.searched == 0 && !query.filter.empty()) {
+    SACCADE_ASSIGN(const Filter filter, parse_filter(query.filter).in("--filter"));
+    SACCADE_ASSIGN(const std::string why, collection.why_empty(filter));
+    if (!why.empty()) session.messages.warning("--filter: " + why);
+  }
   if (!arguments.html.empty()) {
     SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, collection, {}, pool, session));
   }

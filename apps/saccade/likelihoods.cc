@@ -6,12 +6,15 @@
 
 namespace saccade::app {
 
-void measure_likelihoods(const std::filesystem::path& folder, Encoder& encoder, ThreadPool& pool,
+void measure_likelihoods(const std::filesystem::path& folder, const EncoderSource& encoder, ThreadPool& pool,
                          Session& session) {
   const auto refreshed = [&]() -> Status {
     SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
     if (collection.item_count() == 0) return {};
-    SACCADE_TRY(refresh_background(collection, encoder, pool, session.interrupts.stop_cleanly()));
+    SACCADE_ASSIGN(const bool due, background_is_due(collection));
+    if (!due) return {};
+    SACCADE_ASSIGN(Encoder * loaded, encoder());
+    SACCADE_TRY(refresh_background(collection, *loaded, pool, session.interrupts.stop_cleanly()));
     return {};
   };
   if (const Status status = refreshed(); !status) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/background.h"
@@ -13,9 +14,9 @@
 
 namespace saccade::app {
 
-// Measures the collection where that is needed (refresh_background). The pictures are in whatever comes of it: what
+// Measures the collection where that is needed (refresh_background), and asks for the encoder only then. The pictures are in whatever comes of it: what
 // fails is told, and tried again by the next run.
-void measure_likelihoods(const std::filesystem::path& folder, Encoder& encoder, ThreadPool& pool,
+void measure_likelihoods(const std::filesystem::path& folder, const EncoderSource& encoder, ThreadPool& pool,
                          Session& session);
 
 // What was measured; nothing where it was not. What is damaged is told of: `saccade index` mends it.

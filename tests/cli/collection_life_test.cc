@@ -81,6 +81,9 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
     EXPECT_EQ(found(filter), tower) << filter;
   }
   EXPECT_EQ(found("rating=0"), std::set<std::string>{"red.png"});
+  // One that cannot match says why, and what there is.
+  EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
+              HasSubstr("--filter: no picture meets camera~leica: there is \"Canon EOS R5\" (1)"));
 }
 
 TEST_F(Life, IndexSaysWhatItDidNotLookAtAndLoadsNothingWithoutNews) {

@@ -344,15 +344,18 @@ Result<Background> read_background(const Collection& collection) {
   return read().in(path.string());
 }
 
+Result<bool> background_is_due(const Collection& collection) {
+  if (collection.has_late_rows()) return false;
+  const auto there = read_background(collection);
+  if (!there) return true;
+  SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
+  return outgrown(there->items, collection.item_count()) || outgrown(there->captions, summary.captions);
+}
+
 Result<std::optional<Background>> refresh_background(const Collection& collection, Encoder& encoder,
                                                      ThreadPool& pool, const std::stop_token& stop) {
-  if (collection.has_late_rows()) return std::optional<Background>();
-  if (const auto there = read_background(collection); there) {
-    SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
-    if (!outgrown(there->items, collection.item_count()) && !outgrown(there->captions, summary.captions)) {
-      return std::optional<Background>();
-    }
-  }
+  SACCADE_ASSIGN(const bool due, background_is_due(collection));
+  if (!due) return std::optional<Background>();
   SACCADE_ASSIGN(Background background, measure_background(collection, encoder, pool, stop));
   SACCADE_TRY(write_background(collection.folder(), background));
   return std::optional<Background>(std::move(background));

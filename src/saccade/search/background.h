@@ -59,6 +59,9 @@ Status write_background(const std::filesystem::path& folder, const Background& b
 // kNotFound where none was measured; kBadData for a damaged file and for one of another collection or version.
 Result<Background> read_background(const Collection& collection);
 
+// Whether refresh_background would measure: there is none, it is damaged, or the collection has outgrown it.
+Result<bool> background_is_due(const Collection& collection);
+
 // Measures and writes where there is none, a damaged one, or one that the collection has outgrown. Returns what was
 // measured, or nothing where the one there is still serves or the collection is one of late interaction.
 Result<std::optional<Background>> refresh_background(const Collection& collection, Encoder& encoder,
