@@ -138,7 +138,7 @@ TEST_F(Duplicates, BurstsAreNearInTimeAndOfOneCamera) {
   EXPECT_THAT(paths, testing::UnorderedElementsAre("/1.jpg", "/2.jpg", "/3.jpg"));
   EXPECT_EQ(report.groups[0].likeness, Likeness::kBurst);
   const std::string script = duplicates_script(report);
-  EXPECT_THAT(script, HasSubstr("# rm /"));
+  EXPECT_THAT(script, HasSubstr("# rm '/"));
   EXPECT_THAT(script, Not(HasSubstr("&& rm")));  // only its reader knows which to keep
 }
 

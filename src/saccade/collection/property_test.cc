@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a file is, and how a collection sees it.
-enum class Kind { kPicture, kBroken, kOther };
+enum class Kind { kPicture, kBroken };
 
 class Model {
  public:
@@ -59,6 +59,11 @@ class Model {
       if (file.kind == Kind::kBroken && removed_.count(path) == 0) failures.insert(path);
     }
     return failures;
+  }
+  // A picture that was overwritten by something that is none keeps the item it had, until it is a picture again or gone.
+  [[nodiscard]] bool broken(const std::string& path) const {
+    const auto file = files_.find(path);
+    return file != files_.end() && file->second.kind == Kind::kBroken;
   }
   // What the user takes out of the collection stays out while its file stays where it is.
   void remove(const std::string& path) { removed_.insert(path); }
@@ -204,7 +209,7 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
     std::map<std::string, std::string> items;
     std::set<int64_t> ids;
     for (const Item& item : test::all_items(*collection)) {
-      items[item.path] = item.hash;
+      if (!model.broken(item.path)) items[item.path] = item.hash;
       EXPECT_TRUE(ids.insert(item.id).second);
       EXPECT_NE(collection->facts(item.id)->read, FactsRead::kNothing) << item.path;
     }
@@ -233,7 +238,7 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
   EXPECT_EQ(kills, 55);
   EXPECT_EQ(runs, 25);
   ASSERT_OK(CollectionWriter::open(folder)->compact());
-  EXPECT_EQ(test::faults(folder, true), "");
+  EXPECT_EQ(test::faults(folder), "");
   // What a fresh collection makes of the same files is the same.
   const fs::path fresh = temporary.path() / "fresh";
   {
@@ -242,12 +247,12 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
   }
   ASSERT_OK(index(folder, pictures));
   ASSERT_OK(index(fresh, pictures));
-  const auto content = [](const fs::path& where) {
+  const auto content = [&](const fs::path& where) {
     const auto collection = Collection::open(where);
     std::map<std::string, std::vector<float>> rows;
     for (const Item& item : test::all_items(*collection)) {
       const auto row = collection->rows().row(item.row);
-      rows[item.path] = {row.begin(), row.end()};
+      if (!model.broken(item.path)) rows[item.path] = {row.begin(), row.end()};
     }
     return rows;
   };
