@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files.h"
+#include "saccade/search/composition.h"
 
 namespace saccade::app {
 namespace {

@@ -40,8 +40,8 @@ struct CollectionArguments {
   std::string html;        // duplicates
   std::string folder;      // export, import
   std::string checkpoint;  // import
-  std::string composer;            // composer
-  bool none = false;               // composer
+  std::string composer;    // composer
+  bool none = false;       // composer
 };
 
 Result<int> run_info(const CollectionArguments& arguments, Session& session) {
