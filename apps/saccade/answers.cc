@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/small_picture.h"
 #include "saccade/core/files.h"
 #include "saccade/search/composition.h"
 
@@ -62,9 +63,54 @@ std::string explanation_text(const HitExplanation& explanation, const std::strin
   return fmt::format("          {}: {}\n", one_line(explanation.model), fmt::join(parts, "; "));
 }
 
+// "[red apple: caption; fruit: folders]": which words brought the hit, and where it has them.
+std::string words_text(const WordHit& words) {
+  constexpr std::pair<uint8_t, std::string_view> kFields[] = {
+      {kInCaption, "caption"}, {kInName, "name"}, {kInFolders, "folders"}};
+  std::vector<std::string> parts;
+  for (const auto& [field, name] : kFields) {
+    std::string terms;
+    for (const WordHit::Match& match : words.matches) {
+      // A word is said once, with the first of the fields that have it.
+      if ((match.fields & field) != 0 && (match.fields & (field - 1)) == 0)
+        terms += (terms.empty() ? "" : " ") + match.term;
+    }
+    if (!terms.empty()) parts.push_back(fmt::format("{}: {}", one_line(terms), name));
+  }
+  return fmt::format("[{}]", fmt::join(parts, "; "));
+}
+
+// The name in bold behind its folder.
+std::string shown_path(const std::string& path, const Terminal& terminal) {
+  const size_t name = path.rfind('/') + 1;
+  return dimmed(one_line(path.substr(0, name)), terminal) + bold(one_line(path.substr(name)), terminal);
+}
+
+// The picture itself, some lines high, above its line; nothing where it cannot be read any more.
+std::string thumbnail_text(const Hit& hit, const Terminal& terminal, Session& session) {
+  constexpr int kSide = 160;
+  constexpr int kRows = 5;
+  DecodeOptions limits;
+  limits.processes = session.decoders.start(session.messages);
+  auto decoded = decode_image_file(hit.item.path, small_picture_decoding(kSide, limits));
+  if (!decoded) return {};
+  auto small = small_picture(std::move(decoded->image), kSide);
+  if (!small) return {};
+  std::string bytes = std::move(small->bytes);
+  if (terminal.pictures == PictureProtocol::kKitty && small->type != "image/png") {
+    const auto pixels = decode_image(std::as_bytes(std::span(bytes)), {});
+    auto png = pixels ? encode_png(pixels->image) : Result<std::string>(fail(pixels.error()));
+    if (!png) return {};
+    bytes = *std::move(png);
+  }
+  return inline_picture(bytes, kRows, terminal.pictures);
+}
+
 // How the answer was found, where that is more than one look at every picture's row.
 std::string stages_text(const Answer& answer) {
   std::string text;
+  if (const std::string note = understood_note(answer); !note.empty()) text += one_line(note) + "\n";
+  if (const std::string note = words_note(answer); !note.empty()) text += one_line(note) + "\n";
   if (const std::string note = composed_note(answer); !note.empty()) text += note + "\n";
   if (answer.query.explain && answer.composition) {
     text += composition_text(*answer.composition, answer.query.text);
@@ -90,25 +136,32 @@ std::string stages_text(const Answer& answer) {
 
 }  // namespace
 
-std::string answer_text(const Answer& answer) {
+std::string nothing_found_text(const Answer& answer) {
+  if (answer.matching && answer.matching->cut_hits > 0) return matching_note(answer);
+  return answer.query.filter.empty() ? "no pictures in the collection" : "no picture passes the filter";
+}
+
+std::string answer_text(const Answer& answer, const Terminal& terminal, Session& session) {
+  if (answer.hits.empty()) return {};
   const std::string note = matching_note(answer);
-  if (answer.hits.empty() && answer.matching && answer.matching->cut_hits > 0) return note + "\n";
-  if (answer.hits.empty()) {
-    return answer.query.filter.empty() ? "no pictures in the collection\n" : "no picture passes the filter\n";
-  }
   std::string text;
   for (const Hit& hit : answer.hits) {
+    if (terminal.pictures != PictureProtocol::kOff) text += thumbnail_text(hit, terminal, session);
+    const std::string path = file_link(shown_path(hit.item.path, terminal), hit.item.path, terminal);
     if (hit.retrieval) {
       const std::string score = hit.reranked ? fmt::format("{:.3f}", hit.score) : "    -";
       text += fmt::format("{:>4}  {}  [{} {:.3f}]  {}", hit.rank, score, hit.retrieval->rank,
-                          hit.retrieval->score, one_line(hit.item.path));
+                          hit.retrieval->score, path);
     } else {
       const std::string likely = !answer.matching || !answer.matching->tells ? std::string()
                                  : hit.likelihood ? fmt::format("  {:>3.0f}%", 100 * hit.likelihood->right)
                                                   : "     ";
-      text += fmt::format("{:>4}  {:.3f}{}  {}", hit.rank, hit.score, likely, one_line(hit.item.path));
+      text += fmt::format("{:>4}  {:.3f}{}  {}", hit.rank, hit.score, likely, path);
     }
-    if (!hit.item.caption.empty()) text += fmt::format("  ({})", one_line(shortened(hit.item.caption, 80)));
+    if (!hit.item.caption.empty()) {
+      text += dimmed(fmt::format("  ({})", one_line(shortened(hit.item.caption, 80))), terminal);
+    }
+    if (hit.words) text += dimmed("  " + words_text(*hit.words), terminal);
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
     for (const HitExplanation& explanation : hit.explanations) {

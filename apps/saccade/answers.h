@@ -11,11 +11,15 @@
 #include "saccade/search/search.h"
 
 #include "command.h"
+#include "terminal.h"
 
 namespace saccade::app {
 
-// A line a hit: rank, score, how likely it is to be right, path, caption.
-std::string answer_text(const Answer& answer);
+// A line a hit: rank, score, how likely it is to be right, path, caption; with what the terminal can show beside it. Empty where
+// there are no hits.
+std::string answer_text(const Answer& answer, const Terminal& terminal, Session& session);
+// Why there are none.
+std::string nothing_found_text(const Answer& answer);
 
 // Writes the page of all answers to `file`, whole or not at all. `options` has the page's words; the rest of
 // it is filled in here.

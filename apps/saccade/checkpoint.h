@@ -19,7 +19,7 @@ namespace saccade::app {
 
 // What -m takes, for the help.
 inline constexpr const char* kCheckpointHelp =
-    "checkpoint: a folder, or OWNER/NAME[@REVISION] of the hub's cache";
+    "checkpoint: a folder, OWNER/NAME[@REVISION] of the hub's cache, starter, or a name that `model alias` gave";
 
 struct EncoderChoice {
   std::optional<Precision> precision;  // nothing: not given

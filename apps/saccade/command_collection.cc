@@ -20,6 +20,7 @@
 
 #include "checkpoint.h"
 #include "choice.h"
+#include "collection_choice.h"
 #include "command.h"
 #include "number.h"
 
@@ -352,10 +353,13 @@ using Run = Result<int> (*)(const CollectionArguments&, Session&);
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
                    const std::shared_ptr<CollectionArguments>& arguments, Command& chosen, Run run) {
   CLI::App* command = group->add_subcommand(name, what);
-  command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
+  add_collection_option(*command, arguments->collection);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
-    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
+    chosen = [arguments, run](Session& session) -> Result<int> {
+      SACCADE_TRY(settle_collection(arguments->collection, session.messages));
+      return run(*arguments, session);
+    };
   });
   return command;
 }

@@ -106,7 +106,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     if (top.hits.size() > 5) top.hits.resize(5);
     page.notes.emplace_back(is_starter ? each.note : "");
     const std::string note = page.notes.back().empty() ? "" : page.notes.back() + "\n";
-    SACCADE_TRY(session.out.write(fmt::format("\n{}\n{}{}", each.text, note, answer_text(top))));
+    SACCADE_TRY(session.out.write(fmt::format("\n{}\n{}{}", each.text, note, answer_text(top, {}, session))));
     answers.push_back(std::move(answer));
   }
   SACCADE_TRY(write_search_page(arguments.html, answers, collection, std::move(page), pool, session));

@@ -230,7 +230,8 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("embed", "Encode pictures or texts and write their vectors, for other tools");
   command->add_option("--images", arguments->images, "picture files, and folders of them, to encode");
-  command->add_option("--texts", arguments->texts, "file with one text a line to encode");
+  command->add_option("--texts", arguments->texts,
+                      "file with one text a line to encode, - for standard input");
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
   command

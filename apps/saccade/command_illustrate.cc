@@ -31,6 +31,7 @@
 
 #include "checkpoint.h"
 #include "choice.h"
+#include "collection_choice.h"
 #include "command.h"
 #include "engine_options.h"
 #include "likelihoods.h"
@@ -584,6 +585,7 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
   if (format) SACCADE_TRY(check_page_format(page.document.format, *format));
+  SACCADE_TRY(settle_collection(arguments.collection, session.messages));
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   EncoderChoice choice = arguments.encoder;  // --visualness has one of its own
   SACCADE_ASSIGN(const LoadedEncoder loaded,
@@ -689,7 +691,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "illustrate", "Put a collection's pictures behind the sentences of a document that picture something");
   command->add_option("DOCUMENT", arguments->document, "text, Markdown, HTML or PDF")->required();
-  command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
+  add_collection_option(*command, arguments->collection);
   command->add_option("-o,--output", arguments->output,
                       "document to write, .md or .html (default: only say what it would have)");
   add_choice(*command, "--format", arguments->format, "of the document to write (default: by its name)");

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/ingest.h"
@@ -28,7 +29,9 @@
 
 #include "checkpoint.h"
 #include "choice.h"
+#include "collection_choice.h"
 #include "command.h"
+#include "command_help.h"
 #include "ingest_report.h"
 #include "likelihoods.h"
 #include "number.h"
@@ -194,6 +197,7 @@ Status check_named(const CollectionInfo& collection, const std::string& named) {
 }
 
 Result<int> run_index(IndexArguments& arguments, Session& session) {
+  SACCADE_TRY(settle_collection_to_fill(arguments.collection, session.messages));
   std::vector<std::filesystem::path> inputs;
   for (const std::string& path : arguments.paths) {
     if (path != "-") {
@@ -256,6 +260,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   SACCADE_ASSIGN(CollectionWriter collection,
                  fresh ? CollectionWriter::create(arguments.collection, loaded->id, settings)
                        : CollectionWriter::open(arguments.collection));
+  remember_collection(arguments.collection);
   ProgressLine progress(session.quiet);
   auto report = ingest(collection, EncoderSource(load), inputs, arguments.ingest, pool, progress.callback(),
                        session.interrupts.stop_cleanly());
@@ -288,10 +293,10 @@ void add_index_command(CLI::App& app, Command& chosen) {
           "PATH", arguments->paths,
           "folders and files to add; - reads a list of paths from stdin, separated by line ends or NULs")
       ->required();
-  command
-      ->add_option("-c,--collection", arguments->collection,
-                   "folder of the collection, made if it is not there")
-      ->required();
+  command->add_option(
+      "-c,--collection", arguments->collection,
+      "folder of the collection, made if it is not there (default: what SACCADE_COLLECTION names, else "
+      ".saccade in this folder or one above it, else a new .saccade in this folder)");
   command->add_option(
       "-m,--model", arguments->checkpoint,
       std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
@@ -340,6 +345,12 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
                     "take pictures in with another --precision than the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
+  group_options(
+      *command,
+      {{"Settled when the collection is made",
+        {"--background", "--as-stored", "--fast-decode", "--int8-rows", "--rows-precision", "--pool-rows"}},
+       {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+       {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_index(*arguments, session); };
   });

@@ -226,6 +226,7 @@ void add_model_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_model_pull_command(*group, chosen);
   add_model_list_command(*group, chosen);
+  add_model_alias_command(*group, chosen);
   CLI::App* show = add_part(group, "show", "Show what a checkpoint is", arguments, chosen, run_show);
   show->add_flag("--verify", arguments->verify,
                  "read every byte for the fingerprint, whatever is remembered of the files");

@@ -1,186 +1,213 @@
-// saccade search: pictures for words, for a picture, or for both.
+// saccade search: pictures for words, for a picture, or for both; one query, many, or a prompt.
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/search/collection_composer.h"
-#include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/query_language.h"
-#include "saccade/search/rerank.h"
 #include "saccade/search/search.h"
+#include "saccade/search/word_search.h"
 
 #include "answers.h"
-#include "checkpoint.h"
 #include "choice.h"
+#include "collection_choice.h"
 #include "command.h"
-#include "likelihoods.h"
+#include "command_help.h"
+#include "hit_format.h"
 #include "number.h"
+#include "search_prompt.h"
+#include "searcher.h"
+#include "terminal.h"
+#include "texts.h"
 
 namespace saccade::app {
 namespace {
 
 struct SearchArguments {
   std::vector<std::string> words;
-  std::string image;
-  std::string collection;
-  std::string checkpoint;
+  std::vector<std::string> images;
   std::string html;
+  std::string queries;  // a file, or "-"; empty: none
   Query query;
-  EncoderChoice encoder;
+  SearchOptions options;
   bool k_given = false;
   bool all = false;
   bool json = false;
+  bool paths = false;
+  bool nul = false;
+  std::optional<std::string> format;
+  std::optional<PictureProtocol> thumbnails;
   std::string
       compose;  // a method's word, or a composer's folder; empty: the collection's composer, or the sum
   std::optional<double> weight;
   std::string was;
-  std::string rerank;  // a checkpoint's folder; empty: none
-  RerankOptions rerank_options;
-  ExplainOptions explain;
 };
 
-// Adds what each encoder says of the hits; the one that re-ranked where there is one.
-Status explain_answer(const SearchArguments& arguments, const Collection& collection,
-                      const LoadedEncoder& first, const LoadedEncoder* second, Answer& answer,
-                      ThreadPool& pool, Session& session) {
-  if (!arguments.query.explain) return {};
-  ProgressLine progress(session.quiet);
-  for (const LoadedEncoder* each : {&first, second}) {
-    if (each == nullptr) continue;
-    ExplainOptions options = arguments.explain;
-    options.name = each->id.name;
-    SACCADE_TRY(explain_hits(collection, *each->encoder, options, answer, pool, progress.callback(),
-                             session.interrupts.stop_cleanly()));
-  }
+// `--image -`: a picture on stdin.
+Status read_image_from_stdin(Query& query) {
+  SACCADE_ASSIGN(std::string bytes, read_stdin(query.limits.max_bytes));
+  if (bytes.empty()) return fail(ErrorCode::kBadData, "the picture on standard input is empty");
+  query.image = "standard input";
+  query.image_bytes = std::make_shared<const std::string>(std::move(bytes));
   return {};
 }
 
-Result<Answer> answer_query(SearchArguments& arguments, const Collection& collection,
-                            const LoadedEncoder& first, ThreadPool& pool, Session& session) {
-  std::optional<LoadedEncoder> second;
-  if (!arguments.rerank.empty()) {
-    SACCADE_ASSIGN(second, load_checkpoint(arguments.rerank, arguments.encoder).in("--rerank"));
-    arguments.rerank_options.name = second->id.name;
-    if (!arguments.query.text.empty()) warn_of_separate_spaces(*second, session.messages);
-    warn_of_guessed_preprocessing(*second, session.messages);
+// Which composer, where one is asked for: a folder, or the one that the collection names.
+Status choose_composer(SearchArguments& arguments) {
+  SearchOptions& options = arguments.options;
+  if (!arguments.compose.empty() && !from_word<Compose>(arguments.compose)) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(arguments.compose, ignored)) {
+      return fail(ErrorCode::kUsage, "--compose {}: expected {}, or the folder of a composer",
+                  arguments.compose, list_of_words<Compose>());
+    }
+    options.composer = arguments.compose;
   }
-  if (arguments.query.explain) {
-    SACCADE_TRY(check_explains(*first.encoder, arguments.explain));
-    if (second) SACCADE_TRY(check_explains(*second->encoder, arguments.explain).in("--rerank"));
-  }
-  Answer answer;
-  if (second) {
-    ProgressLine progress(session.quiet);
-    SACCADE_ASSIGN(answer, search_and_rerank(collection, *first.encoder, *second->encoder, arguments.query,
-                                             arguments.rerank_options, pool, progress.callback(),
-                                             session.interrupts.stop_cleanly()));
-  } else {
-    SACCADE_ASSIGN(answer, search(collection, *first.encoder, arguments.query, pool));
-  }
-  SACCADE_TRY(
-      explain_answer(arguments, collection, first, second ? &*second : nullptr, answer, pool, session));
-  return answer;
+  options.collections_composer = arguments.compose.empty() && !arguments.weight && arguments.was.empty();
+  return {};
 }
 
-// What the answer has to admit, on stderr.
-void warn(const Answer& answer, Session& session) {
-  if (answer.tokens && answer.tokens->dropped > 0) {
-    session.messages.warning(fmt::format("the text was cut: {}; --long-query chunk reads all of it, in parts",
-                                         tokens_text(*answer.tokens)));
-  }
-  if (const std::string note = measured_length_note(answer); !note.empty()) {
-    session.messages.warning("a long text: " + note);
-  }
-  if (!answer.reranking) return;
-  const Reranking& reranking = *answer.reranking;
-  if (reranking.tokens && reranking.tokens->dropped > 0) {
-    session.messages.warning("the text was cut for re-ranking: " + tokens_text(*reranking.tokens));
-  }
-  if (reranking.missing + reranking.changed + reranking.unreadable > 0) {
-    session.messages.warning(
-        fmt::format("{} of {} could not be re-ranked: {} gone, {} changed since they were taken in, "
-                    "{} unreadable",
-                    count_text(reranking.missing + reranking.changed + reranking.unreadable),
-                    counted(reranking.depth, "picture"), count_text(reranking.missing),
-                    count_text(reranking.changed), count_text(reranking.unreadable)));
-  }
-}
-
-Result<int> run_search(SearchArguments& arguments, Session& session) {
-  Query& query = arguments.query;
-  for (const std::string& word : arguments.words) query.text += (query.text.empty() ? "" : " ") + word;
-  query.image = arguments.image;
+// What all searches of the command have in common.
+Result<Query> common_query(const SearchArguments& arguments) {
+  Query query = arguments.query;
   query.fold_duplicates = !arguments.all;
-  const bool by_composer = !arguments.compose.empty() && !from_word<Compose>(arguments.compose);
-  std::error_code ignored;
-  if (by_composer && !std::filesystem::is_directory(arguments.compose, ignored)) {
-    return fail(ErrorCode::kUsage, "--compose {}: expected {}, or the folder of a composer",
-                arguments.compose, list_of_words<Compose>());
-  }
-  if (by_composer && (arguments.weight || !arguments.was.empty())) {
-    return fail(ErrorCode::kUsage, "--weight and --was are for {}, not for a composer",
-                list_of_words<Compose>());
-  }
-  if (!by_composer) {
+  if (!arguments.options.composer.empty()) {
+    if (arguments.weight || !arguments.was.empty()) {
+      return fail(ErrorCode::kUsage, "--weight and --was are for {}, not for a composer",
+                  list_of_words<Compose>());
+    }
+  } else {
     SACCADE_ASSIGN(query.fusion, make_fusion(from_word<Compose>(arguments.compose).value_or(Compose::kSum),
                                              arguments.weight, arguments.was)
                                      .in("--compose, --weight, --was"));
   }
   // What is cut by its likelihood is not cut by its number too, unless that is asked for.
   if (query.cut && !arguments.k_given) query.k = kCutDepth;
-  // What can be told without loading weights is told first.
-  if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) {
-    if (query.image.empty())
-      return fail(ErrorCode::kUsage, "nothing to search for: give a text, --image FILE, or both");
-    query.text.clear();
-  }
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
+  if (arguments.images.size() == 1 && arguments.images.front() == "-") {
+    SACCADE_TRY(read_image_from_stdin(query));
+  } else {
+    SACCADE_TRY(set_query_pictures(arguments.images, query).in("--image"));
+  }
+  return query;
+}
 
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_encoder_of(collection.info(), arguments.checkpoint,
-                                                             arguments.encoder, session.messages));
-  remember_place(arguments.collection, arguments.checkpoint, loaded, session.messages);
-  warn_of_starter(arguments.collection, session.messages);
-  if (query.has_image() && !query.text.empty()) {
-    EncoderOptions options;
-    options.threads = arguments.encoder.threads;
-    if (by_composer) {
-      SACCADE_ASSIGN(query.fusion.composer,
-                     open_composer_for(collection, arguments.compose, options).in("--compose"));
-    } else if (arguments.compose.empty() && !arguments.weight && arguments.was.empty() && is_plain(query)) {
-      SACCADE_ASSIGN(query.fusion.composer, open_collection_composer(collection, options));
-    }
+// Hits as the options ask for them; nothing for an answer without any.
+Result<std::string> hits_text(const SearchArguments& arguments, const Answer& answer,
+                              const Terminal& terminal, Session& session) {
+  if (arguments.format || arguments.paths || arguments.nul) {
+    SACCADE_ASSIGN(const HitFormat format,
+                   HitFormat::parse(arguments.format.value_or("{path}"), arguments.nul).in("--format"));
+    return format.text_of(answer);
   }
-  query.measured_length = measured_length_of(loaded, session.messages);
-  query.background = background_of(collection, session);
-  if (!arguments.query.text.empty()) warn_of_separate_spaces(loaded, session.messages);
-  ThreadPool pool(arguments.encoder.threads);
-  if (!query.image.empty() || !arguments.rerank.empty() || query.explain) {
-    query.limits.processes = session.decoders.start(session.messages);
-  }
-  SACCADE_ASSIGN(const Answer answer, answer_query(arguments, collection, loaded, pool, session));
-  warn(answer, session);
-  if (answer.searched == 0 && !query.filter.empty()) {
-    SACCADE_ASSIGN(const Filter filter, parse_filter(query.filter).in("--filter"));
-    SACCADE_ASSIGN(const std::string why, collection.why_empty(filter));
-    if (!why.empty()) session.messages.warning("--filter: " + why);
-  }
-  if (!arguments.html.empty()) {
-    SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, collection, {}, pool, session));
-  }
+  return answer_text(answer, terminal, session);
+}
+
+Terminal terminal_for(const SearchArguments& arguments) {
+  Terminal terminal = terminal_of_output();
+  if (arguments.thumbnails) terminal.pictures = *arguments.thumbnails;
+  return terminal;
+}
+
+// Why there are no hits, on stderr.
+Status tell_nothing(const Answer& answer, const Collection& collection, Session& session) {
+  session.messages.info(nothing_found_text(answer));
+  if (answer.searched > 0 || answer.query.filter.empty()) return {};
+  SACCADE_ASSIGN(const Filter filter, parse_filter(answer.query.filter).in("--filter"));
+  SACCADE_ASSIGN(const std::string why, collection.why_empty(filter));
+  if (!why.empty()) session.messages.warning("--filter: " + why);
+  return {};
+}
+
+Result<int> show_answer(const SearchArguments& arguments, const Answer& answer, const Collection& collection,
+                        Session& session) {
+  warn_of(answer, session);
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(answer_json(answer)));
   } else {
-    SACCADE_TRY(session.out.write(answer_text(answer)));
+    SACCADE_ASSIGN(const std::string text, hits_text(arguments, answer, terminal_for(arguments), session));
+    SACCADE_TRY(session.out.write(text));
   }
-  return kDone;
+  if (!answer.hits.empty()) return kDone;
+  SACCADE_TRY(tell_nothing(answer, collection, session));
+  return kNothingFound;
+}
+
+// An object a line, for each line that is read: answers of many queries, as they come.
+Result<int> answer_lines(const SearchArguments& arguments, const Query& common, Searcher& searcher,
+                         Session& session) {
+  SACCADE_ASSIGN(LineSource lines, LineSource::open(arguments.queries));
+  bool failed = false;
+  for (;;) {
+    SACCADE_ASSIGN(const std::optional<std::string> line, lines.next());
+    if (!line) return failed ? kSomeFailed : kDone;
+    const auto answered = [&]() -> Result<Json> {
+      Query query = common;
+      SACCADE_TRY(read_query_text(*line, query));
+      SACCADE_ASSIGN(const Answer answer, searcher.answer(query, session));
+      return answer_json(answer);
+    }();
+    Json json = {{"line", *line}};
+    if (answered) {
+      json.update(*answered);
+    } else {
+      if (answered.error().code == ErrorCode::kCancelled) return fail(answered.error());
+      failed = true;
+      json["error"] = {{"code", error_name(answered.error().code)}, {"message", answered.error().message}};
+    }
+    SACCADE_TRY(session.out.write(dump_json(json) + "\n"));
+  }
+}
+
+Result<int> prompt_for(const SearchArguments& arguments, const Query& common, Searcher& searcher,
+                       Session& session) {
+  PromptOptions options;
+  options.query = common;
+  options.understand = [](const std::string& typed, Query& query) { return read_query_text(typed, query); };
+  options.show = [&](const Answer& answer, int64_t first) -> Status {
+    if (answer.hits.empty()) return tell_nothing(answer, searcher.collection(), session);
+    Answer shown = answer;
+    shown.hits.erase(shown.hits.begin(), shown.hits.begin() + first);
+    SACCADE_ASSIGN(const std::string text, hits_text(arguments, shown, terminal_for(arguments), session));
+    return session.out.write(text);
+  };
+  return run_prompt(searcher, options, session);
+}
+
+Result<int> run_search(SearchArguments& arguments, Session& session) {
+  std::string typed;
+  for (const std::string& word : arguments.words) typed += (typed.empty() ? "" : " ") + word;
+  // What can be told without loading weights is told first.
+  if (arguments.format) SACCADE_TRY(HitFormat::parse(*arguments.format, arguments.nul).in("--format"));
+  const bool blank = typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
+  const bool lines = !arguments.queries.empty();
+  const bool prompts = blank && arguments.images.empty() && !lines && isatty(STDIN_FILENO) == 1 &&
+                       isatty(STDOUT_FILENO) == 1 && !arguments.json && arguments.html.empty();
+  if (blank && arguments.images.empty() && !lines && !prompts) {
+    return fail(
+        ErrorCode::kUsage,
+        "nothing to search for: give a text, --image FILE, or both; on a terminal, neither is a prompt");
+  }
+  if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
+  SACCADE_TRY(choose_composer(arguments));
+  SACCADE_ASSIGN(Query query, common_query(arguments));
+  SACCADE_TRY(read_query_text(typed, query));
+  SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, session));
+  if (lines) return answer_lines(arguments, query, *searcher, session);
+  if (prompts) return prompt_for(arguments, query, *searcher, session);
+  SACCADE_ASSIGN(const Answer answer, searcher->answer(query, session));
+  if (!arguments.html.empty()) {
+    SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, searcher->collection(), {}, searcher->pool(),
+                                  session));
+  }
+  return show_answer(arguments, answer, searcher->collection(), session);
 }
 
 }  // namespace
@@ -188,11 +215,25 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
 void add_search_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<SearchArguments>();
   CLI::App* command = app.add_subcommand("search", "Find pictures by words, by a picture, or by both");
-  command->add_option("TEXT", arguments->words,
-                      "words for what the pictures show; several words need no quotes");
-  command->add_option("-c,--collection", arguments->collection, "folder of the collection")->required();
-  CLI::Option* image = command->add_option("--image", arguments->image,
-                                           "picture to search by; TEXT then says what is to be different");
+  command->add_option(
+      "TEXT", arguments->words,
+      "words for what the pictures show; several words need no quotes. \"cats -dogs\" leaves dogs out, "
+      "beach:2 counts twice, \"\\\"red apple\\\"\" in quotes of its own is taken as it stands; without TEXT, "
+      "on a terminal, a prompt");
+  add_collection_option(*command, arguments->options.collection);
+  CLI::Option* image =
+      command
+          ->add_option("--image", arguments->images,
+                       "picture to search by, - for standard input; TEXT then says what is to be "
+                       "different. Several are added up, FILE:2 counts twice, FILE:-1 is not wanted")
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option(
+          "--words", arguments->query.word_share,
+          "what words in captions, names and folders count for beside what pictures show, 0 (nothing) to 1")
+      ->transform(real_number(0, 1))
+      ->default_val(kWordShare);
   command
       ->add_option(
           "--compose", arguments->compose,
@@ -237,28 +278,57 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->transform(whole_number(0))
       ->capture_default_str();
   CLI::Option* explain = command->add_flag(
-      "--explain", arguments->query.explain,
+      "--explain", arguments->options.explain_hits,
       "show what each hit owes to each word of TEXT, and where in the picture its score comes from");
   add_choice(
-      *command, "--explain-by", arguments->explain.method,
+      *command, "--explain-by", arguments->options.explain.method,
       "how the score is followed back into the picture: legrad unless it is given, or for encoders with rows of "
       "patches by these rows' similarity")
       ->needs(explain);
-  CLI::Option* rerank = command->add_option(
-      "--rerank", arguments->rerank, "checkpoint that scores the best pictures again, to re-rank them");
-  command->add_option("--rerank-depth", arguments->rerank_options.depth, "number of pictures to re-rank")
+  CLI::Option* rerank =
+      command->add_option("--rerank", arguments->options.rerank,
+                          "checkpoint that scores the best pictures again, to re-rank them");
+  command
+      ->add_option("--rerank-depth", arguments->options.rerank_options.depth, "number of pictures to re-rank")
       ->transform(whole_number(1))
       ->capture_default_str()
       ->needs(rerank);
-  add_choice(*command, "--rerank-by", arguments->rerank_options.method,
+  add_choice(*command, "--rerank-by", arguments->options.rerank_options.method,
              "score that re-ranks: the strongest that the checkpoint has, or the one named")
       ->needs(rerank);
-  command->add_flag("--json", arguments->json, "print the answer as JSON");
-  command->add_option("--html", arguments->html,
-                      "HTML file to write the answer to as well, with its pictures");
-  command->add_option("-m,--model", arguments->checkpoint,
+  CLI::Option* queries = command->add_option(
+      "--queries", arguments->queries,
+      "file of queries, one a line, - for standard input: each is answered by a line of JSON, as soon as it is read");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON");
+  CLI::Option* paths =
+      command->add_flag("--paths", arguments->paths, "print nothing but the pictures' paths, for scripts");
+  CLI::Option* nul =
+      command->add_flag("-0,--null", arguments->nul,
+                        "end each path, or each record of --format, with a NUL in place of a line's end");
+  CLI::Option* format =
+      command
+          ->add_option_function<std::string>(
+              "--format", [arguments](const std::string& text) { arguments->format = text; },
+              "what to print of each hit, for scripts: text with fields, such as '{score}\\t{path}' (docs/cli.md)")
+          ->excludes(paths);
+  for (CLI::Option* option : {paths, nul, format}) option->excludes(json)->excludes(queries);
+  add_choice(
+      *command, "--thumbnails", arguments->thumbnails,
+      "show the pictures too, by the named terminal's way (default: where the terminal is one that can)");
+  command
+      ->add_option("--html", arguments->html, "HTML file to write the answer to as well, with its pictures")
+      ->excludes(queries);
+  command->add_option("-m,--model", arguments->options.checkpoint,
                       std::string(kCheckpointHelp) + ", if it is no longer where it was");
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->options.encoder);
+  group_options(
+      *command,
+      {{"Query", {"--image", "--words", "--compose", "--weight", "--was", "--long-query", "--queries"}},
+       {"Which hits", {"-k", "--filter", "--cut", "--sort", "--all", "--fold-above"}},
+       {"Output", {"--json", "--paths", "-0", "--format", "--html", "--thumbnails"}},
+       {"Explaining and re-ranking",
+        {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
+       {"Model and speed", {"-m", "--candidates", "--precision", "--threads"}}});
   command->callback([arguments, k, &chosen] {
     arguments->k_given = k->count() > 0;
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

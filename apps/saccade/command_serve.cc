@@ -14,6 +14,7 @@
 #include "saccade/serve/service.h"
 
 #include "checkpoint.h"
+#include "collection_choice.h"
 #include "command.h"
 #include "number.h"
 
@@ -88,7 +89,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   SACCADE_TRY(parse_listen(arguments.listen, arguments.server));
   SACCADE_ASSIGN(const serve::Keys keys, keys_of(arguments));
   if (arguments.collections.empty() && arguments.checkpoints.empty()) {
-    return fail(ErrorCode::kUsage, "nothing to serve: name a collection with -c, or a checkpoint with -m");
+    SACCADE_TRY(settle_collection(arguments.collections.emplace_back(), session.messages));
   }
   serve::ServedOptions served_options;
   served_options.collections.assign(arguments.collections.begin(), arguments.collections.end());

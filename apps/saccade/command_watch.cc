@@ -14,6 +14,7 @@
 #include "saccade/collection/watch.h"
 
 #include "checkpoint.h"
+#include "collection_choice.h"
 #include "ingest_report.h"
 #include "number.h"
 #include "towns.h"
@@ -89,10 +90,7 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<WatchArguments>();
   CLI::App* command = app.add_subcommand("watch", "Keep a collection up to date while its folders change");
   command->add_option("PATH", arguments->paths, "folders and files to follow")->required();
-  command
-      ->add_option("-c,--collection", arguments->collection,
-                   "folder of the collection, which has to be there")
-      ->required();
+  add_collection_option(*command, arguments->collection);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the collection's own)");
   WatchOptions& watch = arguments->watch;
@@ -115,7 +113,10 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the counts of each time as a line of JSON");
   command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_watch(*arguments, session); };
+    chosen = [arguments](Session& session) -> Result<int> {
+      SACCADE_TRY(settle_collection_to_fill(arguments->collection, session.messages));
+      return run_watch(*arguments, session);
+    };
   });
 }
 

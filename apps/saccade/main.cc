@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "command_generate.h"
+#include "command_help.h"
 #include "command_illustrate.h"
 #include "command_visualness.h"
 #include "command_watch.h"
@@ -45,7 +46,8 @@ int run(int argc, char** argv) {
   add_serve_command(app, chosen);
   add_report_command(app, chosen);
   add_demo_command(app, chosen);
-  app.footer("Exit codes: 0 done, 1 failed, 2 wrong use, 3 done with some inputs failed.");
+  add_help_commands(app, chosen);
+  app.footer("Exit codes: 0 done, 1 failed, 2 wrong use, 3 done with some inputs failed, 4 nothing found.");
 
   const auto failed = [&](const Error& error) {
     if (!out.reader_gone()) messages.error(error.message);
@@ -75,8 +77,11 @@ int run(int argc, char** argv) {
     }
     // The parser only says that there is none.
     const bool unknown = words == "saccade" && argc > 1 && argv[1][0] != '-';
-    messages.error(fmt::format("{} ({} --help tells more)",
-                               unknown ? fmt::format("no command named {}", argv[1]) : error.what(), words));
+    // "cats -dogs" without its quotes.
+    const bool unwanted = words == "saccade search" && error.get_name() == "ExtrasError";
+    messages.error(fmt::format("{}{} ({} --help tells more)",
+                               unknown ? fmt::format("no command named {}", argv[1]) : error.what(),
+                               unwanted ? "; words with hyphens stand in quotes, or behind --" : "", words));
     return 2;
   }
   const Result<int> result = chosen(session);

@@ -1,8 +1,12 @@
-// Texts from a file, for the commands that take many.
+// Texts from a file or from standard input, which "-" stands for, for the commands that take many.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -11,5 +15,25 @@ namespace saccade::app {
 
 // A text a line, line ends of either sort; kBadData for an empty file.
 Result<std::vector<std::string>> read_texts(const std::filesystem::path& path);
+
+// All of standard input; kLimit for more than `most_bytes`.
+Result<std::string> read_stdin(int64_t most_bytes);
+
+// Lines one by one, each as soon as it is there: another program may write them and wait for the answer.
+class LineSource {
+ public:
+  // A file, or "-". kNotFound and kIo as of opening one.
+  static Result<LineSource> open(const std::filesystem::path& path);
+  // Without its end, of either sort; nothing behind the last. kLimit for a line of more than 1 MiB.
+  Result<std::optional<std::string>> next();
+
+ private:
+  explicit LineSource(std::shared_ptr<const int> file, std::string name)
+      : file_(std::move(file)), name_(std::move(name)) {}
+  std::shared_ptr<const int> file_;  // a descriptor
+  std::string name_;
+  std::string buffer_;
+  bool ended_ = false;
+};
 
 }  // namespace saccade::app

@@ -103,7 +103,8 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
                                           100 * json["hits"][0]["likelihood"]["right"].get<double>())));
   EXPECT_THAT(text, HasSubstr("queries with nothing to find here"));
 
-  // A cut between two hits leaves the likelier one; above all of them nothing matches, which is no failure.
+  // A cut between two hits leaves the likelier one; above all of them nothing matches, which is no failure and
+  // has an exit code of its own.
   const Json cut =
       json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", fmt::format("{}", best)}));
   EXPECT_EQ(cut["hits"].size(), 1U);
@@ -117,8 +118,9 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   EXPECT_EQ(two["matching"]["passed"], lax["matching"]["passed"]);
   const Outcome nothing =
       run({"search", "-c", "c", "red", "heart", "--cut", "0.9999", "--html", "page.html"});
-  EXPECT_EQ(nothing.code, 0);
-  EXPECT_THAT(nothing.out, testing::StartsWith("nothing matches: no picture is at least 100% likely"));
+  EXPECT_EQ(nothing.code, 4);
+  EXPECT_EQ(nothing.out, "");
+  EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no picture is at least 100% likely"));
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
   EXPECT_THAT(*page, HasSubstr("nothing matches: no picture"));

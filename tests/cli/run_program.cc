@@ -99,7 +99,8 @@ std::vector<std::string> environment_of(const std::filesystem::path& folder, con
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const bool out = text.starts_with("HF_") || text.starts_with("HUGGING") || text.starts_with("XDG_") ||
-                     text.starts_with("HOME=") || text.starts_with("TRANSFORMERS_");
+                     text.starts_with("HOME=") || text.starts_with("SACCADE_COLLECTION=") ||
+                     text.starts_with("TRANSFORMERS_");
     if (!out) variables.emplace_back(text);
   }
   variables.push_back("HOME=" + (folder / "home").string());

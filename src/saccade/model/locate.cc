@@ -7,6 +7,7 @@
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
+#include "saccade/model/alias.h"
 #include "saccade/model/outline.h"
 
 namespace saccade {
@@ -30,8 +31,14 @@ Result<fs::path> starter_checkpoint() {
 
 Result<fs::path> find_checkpoint(const std::string& named) {
   std::error_code ignored;
+  if (fs::exists(named, ignored)) return fs::path(named);
+  if (named == kStarterName) return starter_checkpoint();
+  if (const auto target = checkpoint_of_alias(named)) {
+    // A target has a slash, which a name has not: it is no alias itself.
+    return find_checkpoint(*target).in(fmt::format("\"{}\" stands for {}", named, *target));
+  }
   const auto name = hub::parse_model_name(named);
-  if (!name || fs::exists(named, ignored)) return fs::path(named);
+  if (!name) return fs::path(named);
   SACCADE_ASSIGN(const fs::path cache, hub::cache_from_environment());
   const auto cached = hub::find_cached(cache, *name);
   if (!cached) {

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// "red apple; beach * 2; dogs * -0.5" of what was understood, "text" alone where it is one text.
+// "red apple; beach * 2; dogs * -0.25" of what was understood, "text" alone where it is one text.
 std::string understood(std::string_view typed) {
   Query query;
   const Status read = read_query_text(typed, query);
@@ -44,14 +44,14 @@ TEST(QueryLanguage, WhatHasNoSignsIsOneTextAsItStands) {
 }
 
 TEST(QueryLanguage, ReadsWhatIsNotWanted) {
-  EXPECT_EQ(understood("cats -dogs"), "cats * 1; dogs * -0.5");
-  EXPECT_EQ(understood("-dogs cats on a sofa"), "cats on a sofa * 1; dogs * -0.5");
-  EXPECT_EQ(understood("red -dogs apple"), "red apple * 1; dogs * -0.5");
-  EXPECT_EQ(understood("cats -\"stop sign\" -t-shirt"), "cats * 1; stop sign * -0.5; t-shirt * -0.5");
+  EXPECT_EQ(understood("cats -dogs"), "cats * 1; dogs * -0.25");
+  EXPECT_EQ(understood("-dogs cats on a sofa"), "cats on a sofa * 1; dogs * -0.25");
+  EXPECT_EQ(understood("red -dogs apple"), "red apple * 1; dogs * -0.25");
+  EXPECT_EQ(understood("cats -\"stop sign\" -t-shirt"), "cats * 1; stop sign * -0.25; t-shirt * -0.25");
   EXPECT_EQ(understood("cats -dogs:2"), "cats * 1; dogs * -2");
   EXPECT_EQ(understood("cats dogs:-0.25"), "cats * 1; dogs * -0.25");
-  EXPECT_EQ(understood("-dogs"), "dogs * -0.5");
-  EXPECT_EQ(understood("cats -5"), "cats * 1; 5 * -0.5");
+  EXPECT_EQ(understood("-dogs"), "dogs * -0.25");
+  EXPECT_EQ(understood("cats -5"), "cats * 1; 5 * -0.25");
 }
 
 TEST(QueryLanguage, ReadsWeights) {
@@ -74,7 +74,7 @@ TEST(QueryLanguage, QuotesAndTwoHyphensMakeWordsLiteral) {
   EXPECT_EQ(understood("cats -- -dogs a:2 \"x\""), "cats -dogs a:2 \"x\"");
   EXPECT_EQ(understood("-- -5 degrees"), "-5 degrees");
   EXPECT_EQ(understood("cats --"), "cats");
-  EXPECT_EQ(understood("-dogs -- -cats "), "-cats * 1; dogs * -0.5");
+  EXPECT_EQ(understood("-dogs -- -cats "), "-cats * 1; dogs * -0.25");
   EXPECT_EQ(understood("\"mario:64\" game"), "mario:64 game");
   Query query;
   ASSERT_TRUE(read_query_text("\"red apple\" tree \"x -y\" -\"stop sign\" \"\" \"!\"", query));

@@ -480,19 +480,19 @@ TEST_F(SearchTest, PartsAreAddedByTheirWeightsAndLeftOutByTheirs) {
   EXPECT_EQ(answer.tokens->used, 2);
   EXPECT_EQ(answer.tokens->chunks, 1);
   EXPECT_EQ(understood_note(answer), "searched for \"a\", \"b\" x 2");
-  // Unit(a) - half of c: what is not wanted is weighed beside all that is, of length 1.
+  // Unit(a) - a quarter of c: what is not wanted is weighed beside all that is, of length 1.
   answer = answer_to(typed_query("a -c"));
-  EXPECT_NEAR(score_of(answer, "a"), 1 / std::sqrt(1.25), 1e-6);
-  EXPECT_NEAR(score_of(answer, "c"), -0.5 / std::sqrt(1.25), 1e-6);
-  EXPECT_EQ(understood_note(answer), "searched for \"a\"; not like \"c\" x 0.5");
+  EXPECT_NEAR(score_of(answer, "a"), 1 / std::sqrt(1.0625), 1e-6);
+  EXPECT_NEAR(score_of(answer, "c"), -0.25 / std::sqrt(1.0625), 1e-6);
+  EXPECT_EQ(understood_note(answer), "searched for \"a\"; not like \"c\" x 0.25");
   EXPECT_EQ(answer_json(answer)["query"]["parts"].dump(),
-            R"([{"text":"a","weight":1.0},{"text":"c","weight":-0.5}])");
+            R"([{"text":"a","weight":1.0},{"text":"c","weight":-0.25}])");
   answer = answer_to(typed_query("a:4 b:4 -c:1"));
   EXPECT_NEAR(score_of(answer, "ab"), 1 / std::sqrt(2.0), 1e-6);
   EXPECT_NEAR(score_of(answer, "c"), -1 / std::sqrt(2.0), 1e-6);
   answer = answer_to(typed_query("-c"));
   EXPECT_NEAR(score_of(answer, "c"), -1, 1e-6);
-  EXPECT_EQ(understood_note(answer), "searched for what is not like \"c\" x 0.5");
+  EXPECT_EQ(understood_note(answer), "searched for what is not like \"c\" x 0.25");
   EXPECT_THAT(error_of(typed_query("a -a:1")).message, HasSubstr("cancel out"));
   answer = answer_to(typed_query("ab"));
   EXPECT_EQ(understood_note(answer), "");

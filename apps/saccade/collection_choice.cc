@@ -1,0 +1,36 @@
+#include "collection_choice.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "saccade/collection/choose_collection.h"
+#include "saccade/collection/collection.h"
+
+namespace saccade::app {
+
+void add_collection_option(CLI::App& command, std::string& collection) {
+  command.add_option(
+      "-c,--collection", collection,
+      "folder of the collection (default: what SACCADE_COLLECTION names, else .saccade in this folder "
+      "or one above it, else the only one there is)");
+}
+
+Status settle_collection(std::string& collection, Messages& messages) {
+  SACCADE_ASSIGN(const ChosenCollection chosen, choose_collection(collection));
+  collection = chosen.folder.string();
+  if (chosen.by == ChosenBy::kOnly) messages.info("collection " + collection + ", the only one there is");
+  return {};
+}
+
+Status settle_collection_to_fill(std::string& collection, Messages& messages) {
+  SACCADE_ASSIGN(const ChosenCollection chosen, choose_collection_to_fill(collection));
+  collection = chosen.folder.string();
+  if (chosen.by == ChosenBy::kName) return {};
+  std::error_code error;
+  const std::string whole = std::filesystem::absolute(chosen.folder, error).string();
+  messages.info(fmt::format("{} collection {}", is_collection(chosen.folder) ? "into" : "making", whole));
+  return {};
+}
+
+}  // namespace saccade::app

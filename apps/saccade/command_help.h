@@ -1,0 +1,24 @@
+// What the program says of itself: help, shells' completion and manual pages,
+// all from the parser's own table of commands and options.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "command.h"
+
+namespace saccade::app {
+
+// `help`, `completion` and `man`. The app is borrowed until the command has run.
+void add_help_commands(CLI::App& app, Command& chosen);
+
+// Options under headings of their own in the help; the rest stays under "Options". Every name must be one.
+struct OptionGroup {
+  std::string heading;
+  std::initializer_list<const char*> options;
+};
+void group_options(CLI::App& command, std::initializer_list<OptionGroup> groups);
+
+}  // namespace saccade::app

@@ -1,0 +1,113 @@
+#include "hit_format.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace saccade::app {
+namespace {
+
+std::string name_of(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string words_of(const Hit& hit) {
+  std::string words;
+  if (!hit.words) return words;
+  for (const WordHit::Match& match : hit.words->matches) words += (words.empty() ? "" : " ") + match.term;
+  return words;
+}
+
+struct Field {
+  std::string_view name;
+  std::string (*value)(const Hit&);
+};
+
+// In the order that a message lists them.
+constexpr auto kFields = std::to_array<Field>({
+    {"rank", [](const Hit& hit) { return fmt::format("{}", hit.rank); }},
+    {"score", [](const Hit& hit) { return fmt::format("{:.6f}", hit.score); }},
+    {"likelihood",
+     [](const Hit& hit) {
+       return hit.likelihood ? fmt::format("{:.4f}", hit.likelihood->right) : std::string();
+     }},
+    {"path", [](const Hit& hit) { return hit.item.path; }},
+    {"name", [](const Hit& hit) { return name_of(hit.item.path); }},
+    {"caption", [](const Hit& hit) { return hit.item.caption; }},
+    {"id", [](const Hit& hit) { return fmt::format("{}", hit.item.id); }},
+    {"width", [](const Hit& hit) { return fmt::format("{}", hit.item.width); }},
+    {"height", [](const Hit& hit) { return fmt::format("{}", hit.item.height); }},
+    {"format", [](const Hit& hit) { return hit.item.format; }},
+    {"size", [](const Hit& hit) { return fmt::format("{}", hit.item.size); }},
+    {"date", [](const Hit& hit) { return fmt::format("{}", hit.item.mtime_ns / 1'000'000'000); }},
+    {"hash", [](const Hit& hit) { return hit.item.hash; }},
+    {"words", words_of},
+    {"folded", [](const Hit& hit) { return fmt::format("{}", hit.folded.size()); }},
+});
+
+std::string list_of_fields() {
+  std::string names;
+  for (const Field& field : kFields) names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name);
+  return names;
+}
+
+}  // namespace
+
+Result<HitFormat> HitFormat::parse(const std::string& text, bool nul) {
+  HitFormat format;
+  format.end_ = nul ? '\0' : '\n';
+  std::string before;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+    if (c == '\\') {
+      constexpr std::string_view kEscapes = "tn0\\";
+      constexpr std::string_view kMeanings("\t\n\0\\", 4);
+      const size_t which = next == '\0' ? std::string_view::npos : kEscapes.find(next);
+      if (which == std::string_view::npos) {
+        return fail(ErrorCode::kUsage, "a backslash stands before t, n, 0 or another backslash, not \"{}\"",
+                    text.substr(at + 1, 1));
+      }
+      before += kMeanings[which];
+      ++at;
+    } else if ((c == '{' || c == '}') && next == c) {
+      before += c;
+      ++at;
+    } else if (c == '}') {
+      return fail(ErrorCode::kUsage,
+                  "a \"}}\" without a \"{{\" before it; \"}}}}\" stands for the sign itself");
+    } else if (c == '{') {
+      const size_t close = text.find('}', at);
+      if (close == std::string::npos) {
+        return fail(ErrorCode::kUsage, "a \"{{\" that is not closed; \"{{{{\" stands for the sign itself");
+      }
+      const std::string name = text.substr(at + 1, close - at - 1);
+      if (std::ranges::find(kFields, name, &Field::name) == kFields.end()) {
+        return fail(ErrorCode::kUsage, "no field \"{}\"; there are {}", name, list_of_fields());
+      }
+      format.pieces_.push_back({std::move(before), name});
+      before.clear();
+      at = close;
+    } else {
+      before += c;
+    }
+  }
+  format.pieces_.push_back({std::move(before), {}});
+  return format;
+}
+
+std::string HitFormat::text_of(const Answer& answer) const {
+  std::string text;
+  for (const Hit& hit : answer.hits) {
+    for (const Piece& piece : pieces_) {
+      text += piece.text;
+      if (!piece.field.empty()) text += std::ranges::find(kFields, piece.field, &Field::name)->value(hit);
+    }
+    text += end_;
+  }
+  return text;
+}
+
+}  // namespace saccade::app

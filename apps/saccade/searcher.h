@@ -1,0 +1,69 @@
+// A collection that is open for searching, with its encoders: what one search, many, and the prompt share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/threads.h"
+#include "saccade/search/explain_hits.h"
+#include "saccade/search/rerank.h"
+#include "saccade/search/search.h"
+
+#include "checkpoint.h"
+#include "command.h"
+
+namespace saccade::app {
+
+struct SearchOptions {
+  std::string collection;
+  std::string checkpoint;
+  EncoderChoice encoder;
+  std::string rerank;  // a checkpoint; empty: none
+  RerankOptions rerank_options;
+  ExplainOptions explain;
+  bool explain_hits = false;
+  std::string composer;  // a folder; empty: none is named
+  bool collections_composer =
+      false;  // that a picture and a text are composed by the collection's, where it names one
+};
+
+class Searcher {
+ public:
+  // Loads what the options name; what is to be said of it goes to the session's messages.
+  static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
+
+  // `query` is completed with what is known of the collection and the encoder.
+  Result<Answer> answer(Query query, Session& session);
+  // Pictures like the item; as search_like.
+  Result<Answer> like(int64_t id, Query query, Session& session);
+
+  [[nodiscard]] const Collection& collection() const { return collection_; }
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  Searcher(const SearchOptions& options, Collection collection, LoadedEncoder first)
+      : options_(options),
+        collection_(std::move(collection)),
+        first_(std::move(first)),
+        pool_(options.encoder.threads) {}
+  Status complete(Query& query, Session& session);
+  Status compose(Query& query);
+  Status explain(Answer& answer, Session& session);
+
+  const SearchOptions& options_;
+  Collection collection_;
+  LoadedEncoder first_;
+  std::optional<LoadedEncoder> second_;
+  ThreadPool pool_;
+  std::shared_ptr<const Background> background_;
+  std::optional<MeasuredLength> measured_length_;
+  // Opened by the first query that it is for; nothing: not yet.
+  std::optional<std::shared_ptr<Composer>> composer_;
+};
+
+// What the answer has to admit, on stderr.
+void warn_of(const Answer& answer, Session& session);
+
+}  // namespace saccade::app
