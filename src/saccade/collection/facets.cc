@@ -72,7 +72,7 @@ Facet folders(const std::vector<Facts>& pictures) {
 }
 
 // As "=" of these fields reads a value: quoted, whatever it holds.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string value = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') value += '\\';
@@ -96,7 +96,7 @@ Facet names(const std::string& field, const std::vector<Facts>& pictures, const 
     }
     for (const auto& [lower, name] : here) {
       FacetValue& value =
-          counts.try_emplace(lower, FacetValue{name, field + "=" + quoted(name), 0}).first->second;
+          counts.try_emplace(lower, FacetValue{name, field + "=" + in_quotes(name), 0}).first->second;
       ++value.items;
     }
   }
