@@ -118,11 +118,12 @@ Terminal terminal_for(const SearchArguments& arguments) {
 
 // Why there are no hits, on stderr.
 Status tell_nothing(const Answer& answer, const Collection& collection, Session& session) {
-  session.messages.info(nothing_found_text(answer));
-  if (answer.searched > 0 || answer.query.filter.empty()) return {};
-  SACCADE_ASSIGN(const Filter filter, parse_filter(answer.query.filter).in("--filter"));
-  SACCADE_ASSIGN(const std::string why, collection.why_empty(filter));
-  if (!why.empty()) session.messages.warning("--filter: " + why);
+  std::string why;
+  if (answer.searched == 0 && !answer.query.filter.empty()) {
+    SACCADE_ASSIGN(const Filter filter, parse_filter(answer.query.filter).in("--filter"));
+    SACCADE_ASSIGN(why, collection.why_empty(filter));
+  }
+  session.messages.info(nothing_found_text(answer) + (why.empty() ? "" : "; --filter: " + why));
   return {};
 }
 

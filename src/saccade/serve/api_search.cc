@@ -15,6 +15,7 @@
 #include "saccade/search/fusion.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
+#include "saccade/search/word_search.h"
 #include "saccade/serve/api.h"
 
 namespace saccade::serve {
@@ -26,9 +27,9 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_words<E>());
 }
 
-constexpr std::array<std::string_view, 16> kSearchFields = {
-    "collection", "text",       "image", "like", "k",       "offset", "filter", "fold",
-    "long_query", "candidates", "cut",   "sort", "compose", "weight", "was",    "explain"};
+constexpr std::array<std::string_view, 18> kSearchFields = {
+    "collection", "text", "image", "like",    "k",      "offset", "filter",  "fold",  "long_query",
+    "candidates", "cut",  "sort",  "compose", "weight", "was",    "explain", "words", "literal"};
 
 // A query string as the object that a body would be.
 Result<Json> search_parameters(const HttpRequest& request) {
@@ -37,9 +38,9 @@ Result<Json> search_parameters(const HttpRequest& request) {
     const std::string name = given == "q" ? "text" : given;
     if (name == "like" || name == "k" || name == "offset" || name == "candidates") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
-    } else if (name == "cut" || name == "weight") {
+    } else if (name == "cut" || name == "weight" || name == "words") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
-    } else if (name == "fold" || name == "explain") {
+    } else if (name == "fold" || name == "explain" || name == "literal") {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
@@ -81,6 +82,12 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
   query.limits = context.options.limits;
   SACCADE_ASSIGN(query.text, json_field_or<std::string>(json, "text", ""));
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) query.text.clear();
+  SACCADE_ASSIGN(const bool literal, json_field_or<bool>(json, "literal", false));
+  if (!literal) SACCADE_TRY(read_query_text(std::string(query.text), query).in("\"text\""));
+  SACCADE_ASSIGN(query.word_share, json_field_or<double>(json, "words", kWordShare));
+  if (!(query.word_share >= 0 && query.word_share <= 1)) {
+    return fail(ErrorCode::kUsage, "\"words\": {}, expected 0 to 1", query.word_share);
+  }
   SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
   if (!image.empty()) {
     SACCADE_ASSIGN(std::string bytes, picture_bytes(image).in("\"image\""));
@@ -209,6 +216,8 @@ Json notes_json(const Answer& answer) {
   return {{"tokens", answer.tokens ? Json(tokens_text(*answer.tokens)) : Json()},
           {"effective_length", said(measured_length_note(answer))},
           {"matching", said(matching_note(answer))},
+          {"understood", said(understood_note(answer))},
+          {"words", said(words_note(answer))},
           {"compose", said(composed_note(answer))}};
 }
 
