@@ -12,8 +12,11 @@
 
 #include "saccade/collection/test_support.h"
 #include "saccade/core/base64.h"
+#include "saccade/core/files.h"
+#include "saccade/core/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/search/collection_composer.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/service.h"
 #include "saccade/serve/shared_encoder.h"
@@ -79,6 +82,44 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   EXPECT_EQ(composed({{"compose", "learned"}}).status, 400);
   EXPECT_EQ(composed({{"weight", 1.5}}).status, 400);
   EXPECT_EQ(composed({{"was", "green"}}).status, 400);
+}
+
+// A composer that sums, over the collection's encoder: what it answers is known.
+TEST_F(Serving, ACollectionsComposerMakesTheQuery) {
+  ServedCollection& served = *served_->collections().front();
+  const CheckpointId& id = served.now()->collection.info().checkpoint;
+  const fs::path composer = served.folder().parent_path() / "added";
+  fs::create_directories(composer);
+  ComposerConfig config;
+  config.kind = "sum";
+  config.dim = id.dim;
+  config.encoder = {id.name, "clip", id.fingerprint, id.path};
+  ASSERT_TRUE(write_file_atomic(composer / "config.json", dump_json(composer_config_json(config))));
+  ASSERT_TRUE(write_file_atomic(composer / "frozen.json", dump_json({{"path", id.path}})));
+  const float scale = 0;
+  const NamedTensor tensors[] = {{"logit_scale", {DType::kF32, {}, std::as_bytes(std::span(&scale, 1))}}};
+  ASSERT_TRUE(write_safetensors(composer / "model.safetensors", tensors));
+
+  const auto composed = [&](const Json& more) {
+    Json body = {{"image", data_address(4)}, {"text", "red"}, {"k", 3}, {"fold", false}};
+    body.update(more);
+    return post("/api/search", body.dump());
+  };
+  const Json before = json_of(composed(Json::object()));
+  EXPECT_EQ(before["query"]["compose"]["method"], "sum");
+  EXPECT_EQ(composed({{"compose", "composer"}}).status, 400);  // none is named
+  ASSERT_TRUE(name_composer(served.now()->collection, composer));
+  ASSERT_TRUE(served.follow());
+  const Json after = json_of(composed(Json::object()));
+  EXPECT_EQ(after["query"]["compose"]["composer"], "added");
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(after["hits"][i]["id"], before["hits"][i]["id"]);
+    EXPECT_NEAR(after["hits"][i]["score"].get<double>(), before["hits"][i]["score"].get<double>(), 1e-5);
+  }
+  EXPECT_EQ(json_of(composed({{"compose", "composer"}}))["query"]["compose"]["kind"], "sum");
+  EXPECT_EQ(json_of(composed({{"weight", 0.5}}))["query"]["compose"]["method"], "sum");
+  EXPECT_EQ(json_of(composed({{"compose", "slerp"}}))["query"]["compose"]["method"], "slerp");
+  EXPECT_EQ(composed({{"compose", "composer"}, {"weight", 0.5}}).status, 400);
 }
 
 TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
