@@ -135,7 +135,7 @@ Result<WordMatches> match_words(Database& database, std::span<const std::string>
     if (term.common) continue;
     const auto have = static_cast<double>(term.pictures);
     term.weight = std::log1p((static_cast<double>(items) - have + 0.5) / (have + 0.5));
-    matches.weight += term.weight;
+    if (term.pictures > 0) matches.weight += term.weight;
     for (const int64_t row : found) weights[static_cast<size_t>(row)] += term.weight;
   }
   for (size_t row = 0; row < weights.size(); ++row) {

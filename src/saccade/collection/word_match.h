@@ -23,7 +23,7 @@ struct WordMatch {
 
 struct WordMatches {
   std::vector<WordTerm> terms;
-  double weight = 0;             // of all terms
+  double weight = 0;             // of all terms that some picture has, and that are not common
   std::vector<WordMatch> found;  // pictures that have a term that is not common, by row
   std::string reason;            // why the collection has no words to search; empty where it has
 };

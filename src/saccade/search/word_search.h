@@ -1,9 +1,10 @@
 // Words beside vectors: pictures whose captions, names or folders have the query's words, fused by rank with those whose rows
 // are near the query's; not for use outside this module, save what is measured of it.
 //
-// A picture counts by its words if it has more than half of what the query's words weigh, a word weighing the more the fewer
-// pictures have it (BM25's idf; collection/word_match.h). Its rank is by that weight, and pictures with the same words share
-// it: how long a caption is says nothing of the picture. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
+// A picture counts by its words if it has more than half of what those of the query's words weigh that any picture has; a
+// word weighs the more the fewer pictures have it (BM25's idf; collection/word_match.h). Its rank is by that weight, and
+// pictures with the same words share it: how long a caption is says nothing of the picture. Ranks are fused as in Cormack,
+// Clarke and Buettcher, SIGIR 2009:
 //
 //   share / (kRankOffset + rank by words) + (1 - share) / (kRankOffset + rank by vectors)
 //
