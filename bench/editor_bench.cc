@@ -117,3 +117,5 @@ BENCHMARK(bf16)
 
 }  // namespace
 }  // namespace saccade::bench
+
+BENCHMARK_MAIN();
