@@ -382,7 +382,7 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
   const Tensor pictures = torch::cat(gallery).contiguous();
   const Tensor asked = torch::cat(queries).contiguous();
   SACCADE_ASSIGN(const auto answers,
-                 rank_composed(set.task, view(asked), view(pictures), TiePolicy::kPessimistic, 0, pool_));
+                 rank_composed(set.task, view(asked), view(pictures), TiePolicy::kPessimistic, 1, pool_));
   const std::vector<ComposedGroup> groups = composed_groups(set.task, answers, options_.bootstrap, pool_);
   if (groups.empty()) return fail(ErrorCode::kBadData, "{}: no query with a target", set.name);
   Json line = composed_group_json(groups.front());
@@ -403,7 +403,7 @@ Result<Json> ComposedTrainingTask::evaluate() {
   return Json{{"logit_scale", std::exp(log_scale_.item<double>())}, {"held_out", std::move(sets)}};
 }
 
-// The mean of r1, r5 and r10 over all queries.
+// The mean over all queries of r1, r5 and r10; of a gallery with fewer pictures, of those that it has.
 Result<std::optional<double>> ComposedTrainingTask::headline(const Json& held_out) const {
   if (!held_out.is_array()) return fail(ErrorCode::kBadData, "not an array");
   double sum = 0;
@@ -411,11 +411,17 @@ Result<std::optional<double>> ComposedTrainingTask::headline(const Json& held_ou
   for (const Json& set : held_out) {
     SACCADE_ASSIGN(const auto queries, json_field<double>(set, "queries"));
     if (!set.contains("figures")) return fail(ErrorCode::kBadData, "without \"figures\"");
+    double recalls = 0;
+    double counted = 0;
     for (const char* name : {"r1", "r5", "r10"}) {
       if (!set["figures"].contains(name)) return fail(ErrorCode::kBadData, "without \"{}\"", name);
+      if (set["figures"][name]["value"].is_null()) continue;
       SACCADE_ASSIGN(const auto value, json_field<double>(set["figures"][name], "value"));
-      sum += queries * value / 3;
+      recalls += value;
+      counted += 1;
     }
+    if (counted == 0) return fail(ErrorCode::kBadData, "without a recall");
+    sum += queries * recalls / counted;
     weight += queries;
   }
   if (weight == 0) return std::nullopt;
