@@ -228,6 +228,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
                        "picture to search by, - for standard input; TEXT then says what is to be "
                        "different. Several are added up, FILE:2 counts twice, FILE:-1 is not wanted")
           ->expected(1)
+          ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
       ->add_option(

@@ -78,7 +78,8 @@ int run(int argc, char** argv) {
     // The parser only says that there is none.
     const bool unknown = words == "saccade" && argc > 1 && argv[1][0] != '-';
     // "cats -dogs" without its quotes.
-    const bool unwanted = words == "saccade search" && error.get_name() == "ExtrasError";
+    const bool unwanted =
+        words == "saccade search" && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
     messages.error(fmt::format("{}{} ({} --help tells more)",
                                unknown ? fmt::format("no command named {}", argv[1]) : error.what(),
                                unwanted ? "; words with hyphens stand in quotes, or behind --" : "", words));

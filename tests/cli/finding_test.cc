@@ -1,7 +1,7 @@
 // How people find pictures with the program: without naming a collection, with more than words, from scripts, at a prompt.
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <poll.h>
 #include <pty.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -53,9 +53,10 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
                                  const std::vector<std::string>& environment, int* code) const {
   std::vector<std::string> words = {SACCADE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables = {"HOME=" + (folder_.path() / "home").string(), "TERM=xterm",
-                                        "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "OMP_WAIT_POLICY=passive"};
-  variables.insert(variables.end(), environment.begin(), environment.end());
+  // The first of two values counts.
+  std::vector<std::string> variables = environment;
+  variables.insert(variables.end(), {"HOME=" + (folder_.path() / "home").string(), "TERM=xterm",
+                                     "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "OMP_WAIT_POLICY=passive"});
   std::vector<char*> argv;
   std::vector<char*> envp;
   for (std::string& word : words) argv.push_back(word.data());
@@ -78,19 +79,28 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
   size_t seen = 0;
   size_t next = 0;
   char block[4096];
-  for (;;) {
+  int status = 0;
+  for (bool ended = false;;) {
+    // Processes that decode may keep the terminal open for a while after the program.
+    pollfd ready{terminal, POLLIN, 0};
+    if (poll(&ready, 1, 50) == 0) {
+      if (ended) break;
+      ended = waitpid(child, &status, WNOHANG) == child;
+      continue;
+    }
     const ssize_t got = ::read(terminal, block, sizeof(block));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
+    if (got <= 0) {
+      while (!ended && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      break;
+    }
     said.append(block, static_cast<size_t>(got));
     const size_t prompt = said.find("search> ", seen);
     if (prompt == std::string::npos || next >= typed.size()) continue;
     seen = prompt + 8;
     const std::string line = typed[next++];
     if (::write(terminal, line.data(), line.size()) < 0) break;
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   ::close(terminal);
   if (code != nullptr) *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -195,7 +205,7 @@ TEST_F(Finding, HitsForScripts) {
   EXPECT_EQ(paths.front(), json["hits"][0]["path"]);
   EXPECT_THAT(with({"--paths"}).out, StartsWith(paths.front() + "\n"));
   EXPECT_THAT(with({"--format", "{rank}\\t{name}\\t{width}x{height} {{{caption}}}", "-k", "1"}).out,
-              "1\tred.png\t80x60 {a red card}\n");
+              "1\tred.png\t80x70 {a red card}\n");
   EXPECT_EQ(lines_of(with({"--format", "{score}"}).out).front(), "1.000000");
   for (const auto& [format, part] : std::vector<std::pair<std::string, std::string>>{
            {"{nosuch}", "no field \"nosuch\"; there are rank, score"},
@@ -229,7 +239,7 @@ TEST_F(Finding, MoreOfAQueryIsUnderstoodAndSaid) {
   const Json json = json_of(run({"search", "-c", "c", "red:2 card", "--json"}));
   EXPECT_EQ(json["query"]["parts"].dump(), R"([{"text":"card","weight":1.0},{"text":"red","weight":2.0}])");
   EXPECT_TRUE(json_of(run({"search", "-c", "c", "\"red:2 -card\"", "--json"}))["query"]["parts"].is_null());
-  EXPECT_EQ(json_of(run({"search", "-c", "c", "--", "red", "-card", "--json"}))["query"]["parts"].size(), 3U)
+  EXPECT_EQ(json_of(run({"search", "-c", "c", "--json", "--", "red", "-card"}))["query"]["parts"].size(), 2U)
       << "behind the shell's -- all is words";
   EXPECT_EQ(json_of(run({"search", "-c", "c", "--json", "-- -card"}))["query"]["text"], "-card");
   const Outcome two =

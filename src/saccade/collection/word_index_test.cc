@@ -146,7 +146,8 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
   // BM25's weight of a word, by hand.
   EXPECT_NEAR(matches->terms[1].weight, std::log(1 + 150.5 / 50.5), 1e-12);
   EXPECT_NEAR(matches->terms[3].weight, std::log(1 + 200.5 / 0.5), 1e-12);
-  EXPECT_NEAR(matches->weight, matches->terms[1].weight, 1e-12) << "a word that nothing has tells nothing either";
+  EXPECT_NEAR(matches->weight, matches->terms[1].weight, 1e-12)
+      << "a word that nothing has tells nothing either";
 }
 
 // A collection that the program of schema 1 wrote: read as it is, and brought to the newest when next written to.
