@@ -178,7 +178,7 @@ code { font-size: 12.5px; overflow-wrap: anywhere; }
 .side-by-side .thumb { max-width: 168px; }
 .strip { display: grid; grid-template-columns: repeat(auto-fill, minmax(84px, 1fr)); gap: 8px; list-style:
   none; margin: 0; padding: 0; font-size: 12px; color: var(--soft); }
-.strip.five { grid-template-columns: repeat(5, minmax(0, 1fr)); }
+.strip.five { grid-template-columns: repeat(5, minmax(0, 1fr)); max-width: 560px; }
 .strip .thumb { margin-bottom: 5px; border-radius: 8px; border: 1px solid var(--line); }
 .strip .right .thumb { outline: 2px solid var(--accent); outline-offset: 1px; }
 .thumb span { font-size: 11px; padding: 4px; max-height: 100%; overflow: hidden; }
