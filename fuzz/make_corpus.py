@@ -405,6 +405,22 @@ def documents() -> None:
         put("document", name, content)
 
 
+def http_parts() -> None:
+    part = "--b\r\nContent-Disposition: form-data; name=\"{}\"\r\n\r\n{}\r\n"
+    form = "multipart/form-data; boundary=b\n"
+    put("http_parts", "form", form + part.format("entries", "{}") + part.format("text", "a bell") + "--b--\r\n")
+    put("http_parts", "form_cut_off", form + part.format("entries", "{}") + "--b")
+    put("http_parts", "form_without_names", form + "--b\r\n\r\n1\r\n--b--")
+    put("http_parts", "form_quoted", "multipart/form-data; x=\"\\\";\"; boundary=\"b\"\n" + part.format("x;name=y", "") + "--b--")
+    put("http_parts", "form_of_many", form + part.format("x", "1") * 65 + "--b--")
+    put("http_parts", "range", "bytes=1-3\n0123456789")
+    put("http_parts", "range_of_the_end", "bytes=-9223372036854775808\n0123456789")
+    put("http_parts", "query", "q=a+b%20c&&=&x=%zz&%41=%")
+    put("http_parts", "path", "/api/collections/%E4%BD%A0%00/pictures/1")
+    put("http_parts", "picture", "data:image/png;base64,iVBORw0KGgo=\n")
+    put("http_parts", "picture_padded_wrongly", "====\n")
+
+
 if __name__ == "__main__":
     safetensors()
     torch_file()
@@ -416,3 +432,4 @@ if __name__ == "__main__":
     decoder_reply()
     dataset_records()
     documents()
+    http_parts()

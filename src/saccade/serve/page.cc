@@ -1,4 +1,5 @@
-// The page for people: files that Vite has built of src/saccade/serve/page, carried inside the program.
+// The page for people: files that Vite has built of src/saccade/serve/page, carried inside the program. So is the document
+// that describes the API.
 #include <array>
 #include <string_view>
 
@@ -14,7 +15,7 @@
       ".global saccade_page_" #name "\n"                                     \
       ".global saccade_page_" #name "_end\n"                                 \
       "saccade_page_" #name ":\n"                                            \
-      ".incbin \"" SACCADE_PAGE_BUILT "/" file "\"\n"                        \
+      ".incbin \"" file "\"\n"                                              \
       "saccade_page_" #name "_end:\n"                                        \
       ".byte 0\n"                                                            \
       ".previous\n");                                                        \
@@ -22,10 +23,11 @@
   extern "C" const char saccade_page_##name##_end[] /* NOLINT(*-avoid-c-arrays) */
 // clang-format on
 
-SACCADE_PAGE_FILE(html, "index.html");
-SACCADE_PAGE_FILE(script, "page.js");
-SACCADE_PAGE_FILE(style, "page.css");
-SACCADE_PAGE_FILE(icon, "icon.svg");
+SACCADE_PAGE_FILE(html, SACCADE_PAGE_BUILT "/index.html");
+SACCADE_PAGE_FILE(script, SACCADE_PAGE_BUILT "/page.js");
+SACCADE_PAGE_FILE(style, SACCADE_PAGE_BUILT "/page.css");
+SACCADE_PAGE_FILE(icon, SACCADE_PAGE_BUILT "/icon.svg");
+SACCADE_PAGE_FILE(openapi, SACCADE_OPENAPI);
 
 namespace saccade::serve {
 namespace {
@@ -36,12 +38,13 @@ struct PageFile {
   std::string_view bytes;
 };
 
-std::array<PageFile, 4> page_files() {
+std::array<PageFile, 5> page_files() {
   return {{
       {"/", "text/html; charset=utf-8", {saccade_page_html, saccade_page_html_end}},
       {"/page.js", "text/javascript; charset=utf-8", {saccade_page_script, saccade_page_script_end}},
       {"/page.css", "text/css; charset=utf-8", {saccade_page_style, saccade_page_style_end}},
       {"/icon.svg", "image/svg+xml", {saccade_page_icon, saccade_page_icon_end}},
+      {"/api/openapi.json", "application/json", {saccade_page_openapi, saccade_page_openapi_end}},
   }};
 }
 

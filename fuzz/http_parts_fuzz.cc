@@ -1,0 +1,34 @@
+// What a server's clients write by hand: forms with files in them, query strings, paths, ranges, pictures in base64.
+// The input's first line is a form's content type or a header's value, all behind it the body.
+#include <algorithm>
+#include <string_view>
+
+#include "saccade/serve/http.h"
+#include "saccade/serve/multipart.h"
+#include "saccade/serve/service.h"
+
+#include "fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace saccade::serve;
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const size_t line = std::min(input.find('\n'), input.size());
+  const std::string_view head = input.substr(0, line);
+  const std::string_view body = input.substr(std::min(line + 1, input.size()));
+  if (const auto parts = parse_form(head, body)) {
+    FUZZ_CHECK(parts->size() <= kMostFormParts);
+    const char* behind = body.data();
+    for (const FormPart& part : *parts) {  // in order, apart from each other, inside the body
+      FUZZ_CHECK(part.bytes.data() >= behind &&
+                 part.bytes.data() + part.bytes.size() <= body.data() + body.size());
+      behind = part.bytes.data() + part.bytes.size();
+    }
+  }
+  const ByteRange range = parse_range(head, static_cast<int64_t>(body.size()));
+  FUZZ_CHECK(range.offset >= 0 && range.bytes >= 0 &&
+             range.offset + range.bytes <= static_cast<int64_t>(body.size()));
+  for (const auto& [name, value] : parse_query(input)) FUZZ_CHECK(name.size() + value.size() <= size);
+  if (const auto path = decode_path(input)) FUZZ_CHECK(decode_path(escape_part(*path)) == path);
+  if (const auto picture = picture_bytes(head)) FUZZ_CHECK(picture->size() <= head.size());
+  return 0;
+}

@@ -1,0 +1,190 @@
+// The document at /api/openapi.json is held against the routes, and the routes' answers against it.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/serve/test_serving.h"
+
+namespace saccade::serve {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// What of JSON Schema the document uses.
+class Validator {
+ public:
+  explicit Validator(const Json& document) : document_(document) {}
+
+  // Where the value is not what the schema says, and how.
+  std::vector<std::string> faults(const Json& schema, const Json& value) {
+    faults_.clear();
+    check(schema, value, "$");
+    return faults_;
+  }
+
+ private:
+  static bool is(const std::string& type, const Json& value) {
+    if (type == "object") return value.is_object();
+    if (type == "array") return value.is_array();
+    if (type == "string") return value.is_string();
+    if (type == "integer") return value.is_number_integer();
+    if (type == "number") return value.is_number();
+    if (type == "boolean") return value.is_boolean();
+    return type == "null" && value.is_null();
+  }
+
+  void check(const Json& schema, const Json& value, const std::string& at) {
+    static const std::set<std::string> kKnown = {"$ref",    "type",    "properties",  "required",
+                                                 "items",   "anyOf",   "enum",        "minimum",
+                                                 "maximum", "default", "description", "additionalProperties"};
+    for (const auto& [key, part] : schema.items()) {
+      if (!kKnown.contains(key)) faults_.push_back(at + ": the test does not know \"" + key + "\"");
+    }
+    if (schema.contains("$ref")) {
+      const auto name = schema["$ref"].get<std::string>();
+      check(document_.at(Json::json_pointer(name.substr(1))), value, at);
+      return;
+    }
+    if (schema.contains("anyOf")) {
+      for (const Json& option : schema["anyOf"]) {
+        Validator other(document_);
+        if (other.faults(option, value).empty()) return;
+      }
+      faults_.push_back(at + ": none of anyOf");
+      return;
+    }
+    const Json& type = schema["type"];
+    const bool fits =
+        type.is_array()
+            ? std::ranges::any_of(type, [&](const Json& one) { return is(one.get<std::string>(), value); })
+            : is(type.get<std::string>(), value);
+    if (!fits) {
+      faults_.push_back(at + ": " + std::string(json_kind(value)) + ", not " + type.dump());
+      return;
+    }
+    if (schema.contains("enum") && std::ranges::find(schema["enum"], value) == schema["enum"].end()) {
+      faults_.push_back(at + ": " + value.dump() + " is none of the values");
+    }
+    if (value.is_object()) check_object(schema, value, at);
+    if (value.is_array() && schema.contains("items")) {
+      for (size_t i = 0; i < value.size(); ++i)
+        check(schema["items"], value[i], at + "/" + std::to_string(i));
+    }
+  }
+
+  void check_object(const Json& schema, const Json& value, const std::string& at) {
+    if (schema.contains("required")) {
+      for (const Json& key : schema["required"]) {
+        if (!value.contains(key.get<std::string>())) faults_.push_back(at + ": no " + key.dump());
+      }
+    }
+    for (const auto& [key, part] : value.items()) {
+      if (schema.contains("properties") && schema["properties"].contains(key)) {
+        check(schema["properties"][key], part, at + "/" + key);
+      } else if (schema.contains("additionalProperties") && schema["additionalProperties"].is_object()) {
+        check(schema["additionalProperties"], part, at + "/" + key);
+      }
+    }
+  }
+
+  const Json& document_;
+  std::vector<std::string> faults_;
+};
+
+class OpenApi : public ServingTest {
+ protected:
+  void SetUp() override {
+    ServingTest::SetUp();
+    const HttpResponse response = get("/api/openapi.json");
+    ASSERT_EQ(response.status, 200);
+    ASSERT_EQ(response.content_type, "application/json");
+    document_ = json_of(response);
+  }
+  // Faults of an answer beside what the document says of that route and status.
+  [[nodiscard]] std::vector<std::string> faults(const std::string& path, const std::string& method,
+                                                const HttpResponse& response) const {
+    const Json& responses = document_["paths"][path][method]["responses"];
+    const std::string status = std::to_string(response.status);
+    const Json& said = responses.contains(status) ? responses[status] : responses["default"];
+    return Validator(document_).faults(said["content"]["application/json"]["schema"], json_of(response));
+  }
+  Json document_;
+};
+
+TEST_F(OpenApi, NamesTheRoutesThatThereAreAndNoOthers) {
+  EXPECT_EQ(document_["openapi"], "3.1.0");
+  std::set<std::string> said;
+  for (const auto& [path, methods] : document_["paths"].items()) {
+    for (const auto& [method, operation] : methods.items()) said.insert(method + " " + path);
+  }
+  std::set<std::string> there = {"get /api/openapi.json"};  // page.cc has it
+  for (const Route& route : own_format().routes) {
+    std::string method(route.method);
+    std::ranges::transform(method, method.begin(), [](unsigned char c) { return std::tolower(c); });
+    there.insert(method + " " + std::string(route.path));
+    if (there.contains(method + " " + std::string(route.path)) &&
+        said.contains(method + " " + std::string(route.path))) {
+      const Json& operation = document_["paths"][std::string(route.path)][method];
+      EXPECT_EQ(operation.contains("security"), route.open) << route.path;
+    }
+  }
+  EXPECT_EQ(said, there);
+}
+
+TEST_F(OpenApi, AnswersAreWhatItSays) {
+  const std::string own = "/api/collections/my pictures";
+  EXPECT_THAT(faults("/api/search", "get", get("/api/search?q=red+stripes&k=3&explain=true")), IsEmpty());
+  EXPECT_THAT(faults("/api/search", "get", get("/api/search?q=red")), IsEmpty());
+  EXPECT_THAT(faults("/api/search", "get", get("/api/search")), IsEmpty());  // an error
+  EXPECT_THAT(faults("/api/search", "post", post("/api/search", Json{{"image", data_address(1)}}.dump())),
+              IsEmpty());
+  EXPECT_THAT(faults("/api/search", "post", post("/api/search", "[")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/search", "get", get(own + "/search?like=1")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections", "get", get("/api/collections")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}", "get", get(own)), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/facets", "get", get(own + "/facets")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/pictures", "get", get(own + "/pictures")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/pictures/{id}", "get", get(own + "/pictures/1")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/pictures/{id}", "get", get(own + "/pictures/99")), IsEmpty());
+  EXPECT_THAT(faults("/api/models", "get", get("/api/models")), IsEmpty());
+  EXPECT_THAT(faults("/api/session", "post", post("/api/session", R"({"key": "a"})")), IsEmpty());
+  EXPECT_THAT(faults("/healthz", "get", get("/healthz")), IsEmpty());
+}
+
+TEST_F(OpenApi, TheFieldsOfASearchAreThoseThatItTakes) {
+  std::string named =
+      json_of(post("/api/search", R"({"nonsense": 1})"))["error"]["message"].get<std::string>();
+  named = named.substr(named.find("there are: ") + 11);
+  std::vector<std::string> said;
+  for (const auto& [field, schema] : document_["components"]["schemas"]["Search"]["properties"].items())
+    said.push_back(field);
+  std::ranges::sort(said);
+  std::vector<std::string> taken;
+  for (size_t begin = 0; begin < named.size();) {
+    const size_t end = std::min(named.find(", ", begin), named.size());
+    taken.push_back(named.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  std::ranges::sort(taken);
+  EXPECT_EQ(said, taken);
+}
+
+TEST_F(OpenApi, TheValidatorFindsFaults) {
+  Json schema = {{"type", "object"}, {"required", {"a"}}, {"properties", {{"a", {{"type", "integer"}}}}}};
+  Validator validator(document_);
+  EXPECT_THAT(validator.faults(schema, {{"a", 1}}), IsEmpty());
+  EXPECT_THAT(validator.faults(schema, {{"a", "1"}}), ElementsAre(HasSubstr("$/a: a string")));
+  EXPECT_THAT(validator.faults(schema, {{"b", 1}}), ElementsAre(HasSubstr("no \"a\"")));
+  EXPECT_THAT(validator.faults({{"$ref", "#/components/schemas/Facet"}},
+                               {{"name", "colour"}, {"values", Json::array()}}),
+              ElementsAre(HasSubstr("none of the values")));
+}
+
+}  // namespace
+}  // namespace saccade::serve
