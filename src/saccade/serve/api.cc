@@ -21,7 +21,8 @@ Json error_json(std::string_view code, std::string_view message) {
 Result<Json> described(const ServedCollection& served) {
   const std::shared_ptr<const Snapshot> snapshot = served.now();
   SACCADE_ASSIGN(const CollectionSummary summary, snapshot->collection.summary());
-  Json json = {{"name", served.name()}, {"model", served.model->name}};
+  Json json = {
+      {"name", served.name()}, {"model", served.model->name}, {"composer", snapshot->composer != nullptr}};
   json.update(collection_json(snapshot->collection.info(), summary));
   return json;
 }

@@ -188,6 +188,20 @@ TEST_F(Serving, OneOfItsOwnPicturesAndWordsAreOneQuery) {
   EXPECT_EQ(get(fmt::format("/api/search?like={}", fourth)).status, 200);  // its row is enough
 }
 
+TEST_F(Serving, ReadsTheTextAsAPersonMeansIt) {
+  const Json plain = json_of(get("/api/search?q=red+stripes&k=2"));
+  EXPECT_TRUE(plain["notes"]["understood"].is_null());
+  const Json parts = json_of(post("/api/search", R"({"text": "red:2 -green", "k": 2, "words": 0.5})"));
+  ASSERT_THAT(parts["query"]["parts"], SizeIs(2));
+  EXPECT_EQ(parts["query"]["parts"][0]["text"], "red");
+  EXPECT_EQ(parts["query"]["parts"][0]["weight"], 2.0);
+  EXPECT_LT(parts["query"]["parts"][1]["weight"].get<double>(), 0);
+  EXPECT_TRUE(parts["notes"]["understood"].is_string());
+  EXPECT_EQ(parts["words"]["share"], 0.5);
+  EXPECT_EQ(get("/api/search?q=red:11").status, 400);
+  EXPECT_EQ(get("/api/search?q=red&words=2").status, 400);
+}
+
 TEST_F(Serving, SaysWhyAHitIsOne) {
   const Json explained = json_of(get("/api/search?q=red+stripes&k=2&explain=true"));
   ASSERT_THAT(explained["hits"], SizeIs(2));

@@ -47,7 +47,7 @@ export interface Answer {
   searched: number;
   tokens: { used: number; dropped: number; chunks: number } | null;
   matching: { tells: boolean; there: number | null; best: number | null } | null;
-  notes: { tokens: string | null; effective_length: string | null; matching: string | null; compose: string | null };
+  notes: { tokens: string | null; effective_length: string | null; matching: string | null; compose: string | null; understood: string | null };
   hits: Hit[];
   seconds: number;
 }
@@ -74,6 +74,7 @@ export interface CollectionInfo {
   model: string;
   items: number;
   captions: number;
+  composer: boolean; // whether a trained composer makes queries of a picture and words
 }
 
 export interface ModelInfo {

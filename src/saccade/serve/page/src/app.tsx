@@ -144,7 +144,7 @@ export function App() {
 
   const filter = filterOf(state, facets);
   const ready = name !== "" && (state.chosen.length === 0 || facetsOf === name);
-  const { results, loading, error, loadMore, retry } = useResults(state, name, filter, ready);
+  const { results, loading, error, loadMore, retry } = useResults(state, name, filter, collection?.composer ?? false, ready);
   useEffect(() => setUnfolded(new Set()), [results?.key]);
 
   const searching = isSearch(state);
@@ -397,6 +397,7 @@ export function App() {
             <button type="button" class="link" onClick={() => change({ whole: false })}>Only the beginning</button>
           </p>
         )}
+        {answer?.notes.understood && <p class="banner quiet">{answer.notes.understood}</p>}
         {answer?.notes.effective_length && <p class="banner quiet">{answer.notes.effective_length}</p>}
         {nothing && !error && (
           <p class="banner nothing">
@@ -441,7 +442,7 @@ export function App() {
         </section>
       </main>
       {state.open !== 0 && name && (
-        <Viewer key="viewer" state={state} collection={name} id={state.open} known={known} isHit={searching} explains={model?.explains ?? false}
+        <Viewer key="viewer" state={state} collection={name} composer={collection?.composer ?? false} id={state.open} known={known} isHit={searching} explains={model?.explains ?? false}
           previous={place > 0 ? shownIds[place - 1]! : 0}
           next={place >= 0 && place + 1 < shownIds.length ? shownIds[place + 1]! : 0}
           go={go} close={close}

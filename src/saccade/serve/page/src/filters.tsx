@@ -71,7 +71,7 @@ function Popover({ label, active, icon, children }: {
   );
 }
 
-const titles: Record<string, string> = { folder: "Folder", format: "Format", date: "Date", size: "Size", shape: "Shape" };
+const titles: Record<string, string> = { folder: "Folder", format: "Format", date: "Date", size: "Size", shape: "Shape", camera: "Camera", keyword: "Keyword" };
 const valueTitles: Record<string, string> = {
   small: "Small, under 0.1 megapixels",
   medium: "Medium",

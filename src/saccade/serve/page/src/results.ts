@@ -34,6 +34,7 @@ async function read(
   collection: string,
   filter: string,
   offset: number,
+  composer: boolean,
   signal: AbortSignal,
 ): Promise<Omit<Results, "key">> {
   if (!isSearch(state)) {
@@ -45,13 +46,13 @@ async function read(
   if (state.image && !image) {
     throw new ApiError(410, "This picture was in another tab, or the page was closed since: bring it again.");
   }
-  const answer = await api.search(collection, bodyOf(state, image, filter, offset), signal);
+  const answer = await api.search(collection, bodyOf(state, image, filter, offset, composer), signal);
   const reached = offset + answer.hits.length;
   const more = !state.byDate && answer.hits.length > 0 && reached < mostHits && answer.hits.length === pageSize;
   return { answer, pictures: answer.hits, total: 0, more };
 }
 
-export function useResults(state: State, collection: string, filter: string, ready: boolean): Found {
+export function useResults(state: State, collection: string, filter: string, composer: boolean, ready: boolean): Found {
   const [results, setResults] = useState<Results | null>(null);
   const [loading, setLoading] = useState(false);
   const [error, setError] = useState<Error | null>(null);
@@ -68,7 +69,7 @@ export function useResults(state: State, collection: string, filter: string, rea
     setLoading(true);
     const run = async () => {
       try {
-        const page = await read(state, collection, filter, 0, control.signal);
+        const page = await read(state, collection, filter, 0, composer, control.signal);
         setResults({ key, ...page });
         setError(null);
         setLoading(false);
@@ -98,7 +99,7 @@ export function useResults(state: State, collection: string, filter: string, rea
     if (!results?.more || results.key !== key || more.current) return;
     const control = new AbortController();
     more.current = control;
-    read(state, collection, filter, results.pictures.length, control.signal)
+    read(state, collection, filter, results.pictures.length, composer, control.signal)
       .then((page) => {
         setResults((old) => {
           if (old?.key !== key) return old;

@@ -98,7 +98,7 @@ export const likelyAt = 0.5;
 // Where it is less likely than this that there is an answer at all, the page says so.
 export const thereAt = 0.25;
 
-export function bodyOf(state: State, image: string | null, filter: string, offset: number): SearchBody {
+export function bodyOf(state: State, image: string | null, filter: string, offset: number, composer: boolean): SearchBody {
   const body: SearchBody = {
     k: state.byDate ? datedHits : Math.min(pageSize, mostHits - offset),
     offset,
@@ -111,7 +111,8 @@ export function bodyOf(state: State, image: string | null, filter: string, offse
   if (filter) body.filter = filter;
   if (state.likely) body.cut = likelyAt;
   if (state.whole) body.long_query = "chunk";
-  if (body.text && (body.like || body.image)) {
+  // The collection's composer was trained for it; who moves the balance asks for another way.
+  if (body.text && (body.like || body.image) && !(composer && state.weight === initial.weight)) {
     body.compose = "slerp";
     body.weight = state.weight;
   }

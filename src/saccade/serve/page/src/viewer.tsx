@@ -42,9 +42,10 @@ function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) 
   );
 }
 
-export function Viewer({ state, collection, id, known, isHit, explains, previous, next, go, close, like, but }: {
+export function Viewer({ state, collection, composer, id, known, isHit, explains, previous, next, go, close, like, but }: {
   state: State;
   collection: string;
+  composer: boolean;
   id: number;
   known: Picture | Hit | null; // what the grid knows of it
   isHit: boolean;
@@ -62,7 +63,7 @@ export function Viewer({ state, collection, id, known, isHit, explains, previous
   const [why, setWhy] = useState(false);
   const [heat, setHeat] = useState(true);
   const [words, setWords] = useState("");
-  const { explanation, error: whyError } = useExplanation(state, collection, id, why && isHit);
+  const { explanation, error: whyError } = useExplanation(state, collection, composer, id, why && isHit);
 
   useEffect(() => {
     const element = dialog.current!;

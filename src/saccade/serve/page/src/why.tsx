@@ -5,7 +5,7 @@ import { imageOf } from "./images";
 import { type State, bodyOf } from "./state";
 import { percent } from "./text";
 
-export function useExplanation(state: State, collection: string, id: number, wanted: boolean) {
+export function useExplanation(state: State, collection: string, composer: boolean, id: number, wanted: boolean) {
   const [explanation, setExplanation] = useState<Explanation | null>(null);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
@@ -13,7 +13,7 @@ export function useExplanation(state: State, collection: string, id: number, wan
     setError(null);
     if (!wanted) return;
     const control = new AbortController();
-    const body = bodyOf(state, state.image ? imageOf(state.image) : null, `id=${id}`, 0);
+    const body = bodyOf(state, state.image ? imageOf(state.image) : null, `id=${id}`, 0, composer);
     delete body.cut;
     api
       .search(collection, { ...body, k: 1, fold: false, sort: "score", explain: true }, control.signal)
