@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/search/search.h"
@@ -83,6 +84,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     progress.clear();
     SACCADE_TRY(session.out.write(report_text(report, arguments.collection)));
     warn_of_no_pictures(report, arguments.sample, session.messages);
+    remember_collection(arguments.collection);
     some_failed = !report.failed.empty();
   }
 
