@@ -189,16 +189,17 @@ export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions
   const sections = useMemo(() => {
     const likely: Tile[] = [];
     const unlikely: Tile[] = [];
-    for (const picture of pictures) {
+    // The order stays: the line is behind the last hit that is likely, whatever stands before it.
+    const rightOf = (picture: Picture | Hit) => ("likelihood" in picture ? picture.likelihood?.right : null) ?? 1;
+    const last = byLikelihood ? pictures.findLastIndex((picture) => rightOf(picture) >= likelyAt) : -1;
+    for (const [i, picture] of pictures.entries()) {
       const folded = "folded" in picture ? picture.folded : [];
-      const right = "likelihood" in picture ? picture.likelihood?.right : null;
-      const into = byLikelihood && right != null && right < likelyAt ? unlikely : likely;
+      const into = last < 0 || i <= last ? likely : unlikely;
       const open = unfolded.has(picture.id);
       into.push({ picture, copyOf: 0, copies: open ? 0 : folded.length });
       if (open) for (const copy of folded) into.push({ picture: copy, copyOf: picture.id, copies: 0 });
     }
-    // A line between all and nothing says nothing.
-    return likely.length > 0 ? { likely, unlikely } : { likely: unlikely, unlikely: likely };
+    return { likely, unlikely };
   }, [pictures, unfolded, byLikelihood]);
   const rows = useMemo(
     () => (width > 0 ? [
