@@ -223,7 +223,8 @@ TEST_F(ComposedCli, DatasetsOfEditQueries) {
 TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   make_collection();
   const auto search = [&](std::vector<std::string> more) {
-    std::vector<std::string> arguments = {"-q", "search", "-c", "c", "--image", "pictures/red.png", "--json"};
+    std::vector<std::string> arguments = {"-q",     "search",  "-c", "c", "--image", "pictures/red.png",
+                                          "--json", "--words", "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -233,7 +234,7 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   const Json sum = search({"but", "green"});
   EXPECT_EQ(sum["query"]["compose"],
             *parse_json(R"({"method": "sum", "picture_weight": 1.0, "text_weight": 1.0})"));
-  // Half of each is the sum; none of the text is the picture.
+  // Half of each is the sum; none of the text is the picture. Words in files' names do not count here.
   EXPECT_EQ(search({"but", "green", "--weight", "0.5"})["hits"], sum["hits"]);
   EXPECT_NEAR(search({"but", "green", "--weight", "0"})["hits"][0]["score"].get<double>(), 1, 1e-5);
   EXPECT_NEAR(
