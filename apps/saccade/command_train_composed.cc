@@ -218,7 +218,7 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
       .add_option_function<double>(
           "--min-cosine", [&options](double value) { options.min_cosine = value; },
           "least cosine of a pseudo-target with the true target, as `eval edits` measured it (default: none)")
-      ->check(CLI::Range(-1.0, 1.0));
+      ->transform(real_number(-1, 1));
   add_choice(command, "--align-towers", options.align_towers, "towers that stage one trains")
       ->check(CLI::IsMember({"text", "both"}));
   command.add_option("--align-steps", options.align_steps, "number of batches of stage one")

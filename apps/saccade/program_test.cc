@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -94,9 +96,9 @@ TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
       for (const char* text : {"", "x", "7x", "7 ", " 7", "+7", "0x10", "-1", "-99999999999999999999",
                                "1e999", "nan", "inf", "7,5"}) {
         // Cosines alone may be below zero.
-        if (option->check_name("--above") || option->check_name("--below")) {
-          if (text == std::string_view("-1")) continue;
-        }
+        const bool cosine = std::ranges::any_of(std::array{"--above", "--below", "--tau", "--min-cosine"},
+                                                [&](const char* name) { return option->check_name(name); });
+        if (cosine && text == std::string_view("-1")) continue;
         if (text == std::string_view("7,5") && option->get_delimiter() == ',') continue;  // two numbers
         EXPECT_TRUE(refuses(*option, text)) << text;
       }
