@@ -41,8 +41,9 @@ TEST_F(ServeCommand, AnswersUntilItIsStopped) {
     embedded = client.exchange(serve::test::request("POST", "/v1/embeddings", R"({"input": "abc"})"));
     return true;
   };
-  const Outcome outcome = run({"serve", "-c", "c", "--listen", "127.0.0.1:0"}, options);
+  const Outcome outcome = run({"serve", "--listen", "127.0.0.1:0"}, options);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the only one there is"));
   EXPECT_EQ(found.status, 200) << found.body;
   EXPECT_THAT(found.body, HasSubstr("\"hits\":[{\"rank\":1,"));
   EXPECT_EQ(embedded.status, 200) << embedded.body;
@@ -51,8 +52,8 @@ TEST_F(ServeCommand, AnswersUntilItIsStopped) {
 }
 
 TEST_F(ServeCommand, WhatItRefusesToStartWith) {
+  expect_failure({"serve", "--listen", "127.0.0.1:0"}, 2, {"no collection yet", "-c"});
   make_collection();
-  expect_failure({"serve"}, 2, {"nothing to serve", "-c", "-m"});
   expect_failure({"serve", "-c", "none", "--listen", "127.0.0.1:0"}, 1, {"none", "no collection here"});
   expect_failure({"serve", "-c", "c", "--listen", "7700"}, 2, {"--listen 7700", "127.0.0.1:7700"});
   expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:70000"}, 2, {"--listen"});
