@@ -100,6 +100,7 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
     if (prompt == std::string::npos || next >= typed.size()) continue;
     seen = prompt + 8;
     const std::string line = typed[next++];
+    usleep(100'000);  // until the terminal is in the prompt's own mode
     if (::write(terminal, line.data(), line.size()) < 0) break;
   }
   ::close(terminal);

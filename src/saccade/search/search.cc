@@ -263,7 +263,8 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
   if (answer.searched == 0) return answer;
 
   Words words;
-  if (by_words && query.word_share != 0 && has_words(query)) {
+  // Beside a picture, words say what is to be different of it, not what the picture wanted is called.
+  if (by_words && query.word_share != 0 && has_words(query) && !query.has_image()) {
     SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
     answer.words = words.ranking.report;
   }
