@@ -250,6 +250,7 @@ class Finder {
           group.spare_bytes += candidate.item.size;
           member.hash_bits = hash_distance(best.look, candidate.look);
           member.cosine = cosine(places.front(), place);
+          member.photographs = best.photograph && candidate.photograph;
           // A chain may lead farther than each of its links: what its ends are to each other is the group's likeness.
           member.likeness = candidate.item.hash == best.item.hash ? Likeness::kSameBytes
                             : same_picture(places.front(), place) ? Likeness::kSamePicture
@@ -374,8 +375,8 @@ std::string shell_quoted(std::string_view text) {
 std::string duplicates_script(const DuplicateReport& report) {
   std::string text =
       "#!/bin/sh\n# Removes all but the best of each group of duplicates. Read it before you run it. A file is removed only\n"
-      "# while the one that is kept is there; equal files only while they still are equal. Lines of pictures that are only\n"
-      "# alike are comments: choose for yourself.\n";
+      "# while the one that is kept is there; equal files only while they still are equal. Lines of drawings that differ in\n"
+      "# their bytes, and of pictures that are only alike, are comments: choose for yourself.\n";
   for (const DuplicateGroup& group : report.groups) {
     const std::string best = shell_quoted(group.members.front().item.path);
     // A line end in a path would end a comment.
@@ -385,7 +386,7 @@ std::string duplicates_script(const DuplicateReport& report) {
       const std::string path = shell_quoted(member.item.path);
       if (member.likeness == Likeness::kSameBytes) {
         text += fmt::format("cmp -s -- {} {} && rm -- {}\n", best, path, path);
-      } else if (member.likeness == Likeness::kSamePicture) {
+      } else if (member.likeness == Likeness::kSamePicture && member.photographs) {
         text += fmt::format("[ -s {} ] && rm -- {}\n", best, path);
       } else {
         text += fmt::format("# rm {}\n", shown(path));

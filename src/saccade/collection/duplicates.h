@@ -36,7 +36,7 @@ struct DuplicateOptions {
   int drawing_hash_bits = 6;
   double drawing_cosine = 0.995;
   // Of a burst: taken (as the files say) at most so many seconds apart, and rows of at least that cosine.
-  int64_t burst_seconds = 10;
+  int64_t burst_seconds = 5;
   double burst_cosine = 0.95;
 };
 
@@ -46,6 +46,7 @@ struct DuplicateMember {
   Likeness likeness = Likeness::kSameBytes;  // to the best of its group; of the best itself kSameBytes
   int hash_bits = 0;                         // in which it differs from the best
   double cosine = 1;                         // to the best's row
+  bool photographs = false;                  // it and the best both are
 };
 
 struct DuplicateGroup {
@@ -72,7 +73,8 @@ Json duplicates_json(const DuplicateReport& report);
 // For people: a group a paragraph.
 std::string duplicates_text(const DuplicateReport& report);
 // A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal looks first that the
-// best is still there (and, of equal files, still equal); those of bursts are comments. Paths are quoted whatever they hold.
+// best is still there (and, of equal files, still equal); those of bursts and of drawings that are not equal files are
+// comments. Paths are quoted whatever they hold.
 std::string duplicates_script(const DuplicateReport& report);
 // `text` as one word of sh.
 std::string shell_quoted(std::string_view text);

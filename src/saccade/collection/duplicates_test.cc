@@ -102,6 +102,8 @@ TEST_F(Duplicates, DrawingsHaveToBeNearer) {
   const DuplicateReport report = find({});
   ASSERT_THAT(report.groups, SizeIs(1));
   EXPECT_THAT(report.groups[0].members, SizeIs(2));
+  EXPECT_THAT(duplicates_script(report),
+              Not(HasSubstr("&& rm")));  // flags of one form in other colours are that near too
 }
 
 TEST_F(Duplicates, BytesAloneWhereThatIsAsked) {
@@ -131,6 +133,7 @@ TEST_F(Duplicates, BurstsAreNearInTimeAndOfOneCamera) {
   shot("/6.jpg", 6, 5000, 0.99, "Canon");  // an hour later
   DuplicateOptions options;
   options.least = Likeness::kBurst;
+  options.burst_seconds = 10;
   const DuplicateReport report = find(options);
   ASSERT_THAT(report.groups, SizeIs(1));
   std::vector<std::string> paths;
