@@ -232,17 +232,15 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   limits.processes = session.decoders.start(session.messages, limits.max_pixels);
   const std::unique_ptr<Gazetteer> towns = find_towns();
   arguments.ingest.places = towns.get();
+  const std::string why = !fresh                         ? "the collection's own"
+                          : arguments.checkpoint.empty() ? "the starter, as no other was named (-m)"
+                                                         : "as named";
   // Loaded at once for a new collection, which is bound to it; for one that there is, when something is new.
   std::optional<LoadedEncoder> loaded;
   const auto load = [&]() -> Result<Encoder*> {
     if (loaded) return loaded->encoder.get();
     SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
     SACCADE_ASSIGN(loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
-    session.messages.info(fmt::format("encoder: {}, {}", one_line(loaded->id.name),
-                                      !fresh ? "the collection's own"
-                                      : arguments.checkpoint.empty()
-                                          ? "the starter, as no other was named (-m)"
-                                          : "as named"));
     if (!fresh) remember_place(arguments.collection, arguments.checkpoint, *loaded, session.messages);
     warn_of_separate_spaces(*loaded, session.messages);
     warn_of_guessed_preprocessing(*loaded, session.messages);
@@ -268,10 +266,13 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   if (!report) return fail(std::move(report).error());
   if (arguments.json) {
     Json json = {{"collection", arguments.collection}};
+    if (loaded) json["encoder"] = {{"name", loaded->id.name}, {"why", why}};
     json.update(ingest_json(*report));
     SACCADE_TRY(session.out.write_json(json));
   } else {
-    SACCADE_TRY(session.out.write(report_text(*report, arguments.collection)));
+    std::string text = report_text(*report, arguments.collection);
+    if (loaded) text += fmt::format("  encoder: {}, {}\n", one_line(loaded->id.name), why);
+    SACCADE_TRY(session.out.write(text));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
   warn_of_starter(arguments.collection, session.messages);

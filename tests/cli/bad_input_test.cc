@@ -266,12 +266,13 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
 // Every damage once and every command twice; what the loader refuses is tested beside it.
 TEST_F(BadInput, BrokenCheckpointsAreRefused) {
   make_collection();
+  picture("more/new.png", 12, 34, 56);  // without news no checkpoint is looked at
   const std::string before = snapshot("c");
   const auto weights = read_file(folder_ / "model/model.safetensors");
   const auto config = read_file(folder_ / "model/config.json");
   ASSERT_TRUE(weights.has_value() && config.has_value());
   const std::vector<std::vector<std::string>> commands = {
-      {"index", "pictures", "-c", "c"},
+      {"index", "more", "-c", "c"},
       {"search", "-c", "c", "x"},
       {"model", "show", "model"},
       {"model", "conform", "model"},
