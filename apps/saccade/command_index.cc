@@ -220,6 +220,10 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_TRY(check_named(info, arguments.checkpoint));
     // The collection's own precision, or what was asked for: whether that is mixed in, ingest() says.
     if (!arguments.encoder.precision) arguments.encoder.precision = info.settings.precision;
+    if (!arguments.ingest.mix_precisions) {
+      SACCADE_TRY(check_same_precision(info, *arguments.encoder.precision)
+                      .in(fmt::format("collection {}", arguments.collection)));
+    }
     arguments.encoder.fastest = false;
   } else {
     SACCADE_TRY(check_any_input(inputs));  // a mistyped path is no reason to make a collection

@@ -43,14 +43,9 @@ Status check_encoder(const CollectionWriter& collection, Encoder& encoder, const
   const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
   SACCADE_TRY(
       check_same_checkpoint(info, given).in(fmt::format("collection {}", collection.folder().string())));
-  const Precision precision = encoder.info().precision;
-  if (precision != info.settings.precision && !options.mix_precisions) {
-    return fail(
-        ErrorCode::kMismatch,
-        "collection {}: its rows were made in {}, the encoder computes in {}: load it in {}, or ask for "
-        "both to be mixed",
-        collection.folder().string(), word_of(info.settings.precision), word_of(precision),
-        word_of(info.settings.precision));
+  if (!options.mix_precisions) {
+    SACCADE_TRY(check_same_precision(info, encoder.info().precision)
+                    .in(fmt::format("collection {}", collection.folder().string())));
   }
   if (info.settings.late) SACCADE_TRY(check_grid(encoder, *info.settings.late));
   return {};
@@ -258,6 +253,14 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
 }
 
 }  // namespace
+
+Status check_same_precision(const CollectionInfo& info, Precision precision) {
+  if (precision == info.settings.precision) return {};
+  return fail(
+      ErrorCode::kMismatch,
+      "its rows were made in {}, the encoder computes in {}: load it in {}, or ask for both to be mixed",
+      word_of(info.settings.precision), word_of(precision), word_of(info.settings.precision));
+}
 
 Status check_any_input(std::span<const std::filesystem::path> inputs) {
   for (const std::filesystem::path& input : inputs) {

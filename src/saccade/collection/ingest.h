@@ -109,6 +109,9 @@ struct IngestReport {
   } seconds;
 };
 
+// kMismatch where the collection's rows were made in another precision.
+Status check_same_precision(const CollectionInfo& info, Precision precision);
+
 // Gives the encoder when it is first needed, which is never where nothing is new. The encoder outlives the run.
 using EncoderSource = std::function<Result<Encoder*>()>;
 

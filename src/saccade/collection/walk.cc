@@ -93,7 +93,6 @@ class Walker {
       Folder folder = std::move(stack.back());
       stack.pop_back();
       if (folder.path == except_ || !first_visit(folder.path)) continue;
-      read_rules(folder);
       std::vector<fs::directory_entry> entries;
       std::error_code error;
       for (fs::directory_iterator entry(folder.path, error), end; !error && entry != end;
@@ -105,6 +104,8 @@ class Walker {
             error == std::errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo;
         result_.unreadable.push_back({folder.path, Error{code, error.message()}});
       }
+      // Where the folder cannot be listed that has been said, and nothing in it is looked at.
+      if (!error) read_rules(folder);
       std::sort(entries.begin(), entries.end(),
                 [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
       std::vector<Folder> below;
