@@ -20,7 +20,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 
 // A family's small golden, and what the tests have to know of its files.
-struct Family {
+struct GoldenFamily {
   const char* golden;
   const char* name = golden;  // of its tests
   const char* weights = "model.safetensors";
@@ -43,7 +43,7 @@ struct Family {
   const char* disagreement = "";
 
   // The name of its tests, in place of the bytes of all of this.
-  friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+  friend void PrintTo(const GoldenFamily& family, std::ostream* out) { *out << family.name; }
 };
 
 // Another id in config.json.
@@ -66,7 +66,7 @@ constexpr const char* kClipEndsSwapped =
 // The family's golden, with weights that tests can change.
 class FamilyCopy : public GoldenCopy {
  public:
-  explicit FamilyCopy(const Family& family) : GoldenCopy(family.golden) {
+  explicit FamilyCopy(const GoldenFamily& family) : GoldenCopy(family.golden) {
     if (*family.torch_weights == 0) return;
     const test::fs::path original = path() / family.torch_weights;
     const auto file = TorchFile::open(original);
@@ -88,7 +88,7 @@ constexpr const char* kSiglip2Words = R"({"tokenizer_class": "GemmaTokenizer", "
   "eos_token": "<eos>", "pad_token": "<pad>", "add_bos_token": false, "add_eos_token": true})";
 
 // A CLIP in OpenCLIP's layout.
-Family open_clip_family(const char* golden, const char* torch_weights = "") {
+GoldenFamily open_clip_family(const char* golden, const char* torch_weights = "") {
   return {.golden = golden,
           .weights = "open_clip_model.safetensors",
           .torch_weights = torch_weights,
@@ -101,7 +101,7 @@ Family open_clip_family(const char* golden, const char* torch_weights = "") {
           .disagreement = kClipEndsSwapped};
 }
 
-std::vector<Family> families() {
+std::vector<GoldenFamily> families() {
   return {
       {.golden = "clip-gelu",
        .tokenizer = kClipWords,
@@ -183,7 +183,7 @@ std::vector<Family> families() {
   };
 }
 
-class EveryFamily : public testing::TestWithParam<Family> {
+class EveryFamily : public testing::TestWithParam<GoldenFamily> {
  protected:
   // What loading says after the tensors were changed; "" where it worked.
   static std::string error_after(const std::function<void(nn::TensorMap&)>& change) {
@@ -215,7 +215,7 @@ class EveryFamily : public testing::TestWithParam<Family> {
   }
   // The golden with a tokenizer, and a table that has all of its words and `padding` rows more.
   static void add_words(const GoldenCopy& copy, int64_t padding = 0) { add_words(GetParam(), copy, padding); }
-  static void add_words(const Family& family, const GoldenCopy& copy, int64_t padding) {
+  static void add_words(const GoldenFamily& family, const GoldenCopy& copy, int64_t padding) {
     for (const auto& [from, to] : family.tokenizer) {
       test::fs::copy_file(golden("tokenizers") / from, copy.path() / to);
     }
@@ -347,7 +347,7 @@ TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
 // A model that reads its texts at one token needs a tokenizer
 // that adds it: CLIP's row is the same for every text without.
 TEST_P(EveryFamily, NamesATokenTheTokenizerDoesNotAdd) {
-  Family family = GetParam();
+  GoldenFamily family = GetParam();
   const std::string name = family.name;
   std::string expected;
   if (name == "clip-gelu" || name == "open_clip-gelu") {

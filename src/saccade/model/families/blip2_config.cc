@@ -12,7 +12,7 @@ using nn::TransformerShape;
 
 constexpr int64_t kLavisTokens = 35;  // LAVIS, blip2_retrieval: max_length where recall is measured
 
-Status check_tower(const TransformerShape& shape) {
+Status check_shape(const TransformerShape& shape) {
   constexpr int64_t kMaxSide = 65'536;
   SACCADE_TRY(in_range("\"hidden_size\"", shape.width, 1, kMaxSide));
   SACCADE_TRY(in_range("\"num_hidden_layers\"", shape.layers, 1, kMaxSide));
@@ -38,7 +38,7 @@ Result<TransformerShape> shape_of(const Json& section, TransformerShape shape) {
   SACCADE_ASSIGN(const std::string activation,
                  json_field_or<std::string>(section, "hidden_act", std::string("gelu")));
   SACCADE_ASSIGN(shape.activation, nn::activation_named(activation));
-  SACCADE_TRY(check_tower(shape));
+  SACCADE_TRY(check_shape(shape));
   return shape;
 }
 
