@@ -72,12 +72,12 @@ void add_shape_options(CLI::App& command, EditorConfig& shape) {
   const auto add = [&](const char* name, int64_t& value, const char* help, int64_t least, int64_t most) {
     command.add_option(name, value, help)->transform(whole_number(least, most))->capture_default_str();
   };
-  add("--side", shape.side, "side of the pictures in pixels", 8, 1024);
+  add("--side", shape.side, "side of the pictures in pixels", 1, 1024);
   add("--patch-size", shape.patch_size, "side of the squares that pictures are cut into, in pixels", 1, 256);
-  add("--width", shape.width, "width of the transformer", 8, 4096);
+  add("--width", shape.width, "width of the transformer", 1, 4096);
   add("--layers", shape.layers, "number of its blocks", 1, 100);
   add("--heads", shape.heads, "number of its attention's heads; the width is a multiple of it", 1, 128);
-  add("--mlp-width", shape.mlp_width, "width of its blocks' hidden layer", 8, 16'384);
+  add("--mlp-width", shape.mlp_width, "width of its blocks' hidden layer", 1, 16'384);
   add("--text-tokens", shape.text_tokens, "tokens of a text that are read at most", 2, 1024);
   add_choice(
       command, "--text-states", shape.text_states,

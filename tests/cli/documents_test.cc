@@ -14,6 +14,7 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/source_dir.h"
+#include "saccade/image/image.h"
 
 #include "run_program.h"
 
@@ -33,7 +34,12 @@ TEST_F(Documents, TheirCommandsRun) {
   const fs::path source = test::kSourceDir;
   const fs::path home = folder_ / "home";
   picture("home/Pictures/birds/one.png", 30, 200, 40);
-  picture("home/Pictures/door.png", 220, 10, 20);
+  // As large as the README's filter asks for.
+  Image door;
+  door.width = door.height = 1000;
+  door.channels = 3;
+  door.pixels.assign(size_t{3} * 1000 * 1000, 120);
+  write("home/Pictures/door.png", encode_png(door).value_or(""));
   picture("home/holiday.jpg", 20, 30, 230);  // by its content it is a PNG, which is no matter
   fs::create_directories(home / "models");
   fs::copy(source / "models/starter", home / "models/clip-vit-base-patch32");

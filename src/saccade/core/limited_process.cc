@@ -79,13 +79,14 @@ class Child {
 };
 
 // The shell sets the limits and then becomes the program: between the two nothing of it has run.
-// ulimit counts memory in KiB and files in blocks of 512 bytes.
+// ulimit counts memory in KiB and files in blocks of 512 bytes. The hard limit of time lies a second beyond the other: at a
+// common one the kernel's signal would be that of any kill.
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
-  const std::string script =
-      fmt::format("ulimit -c 0 && ulimit -t {} && ulimit -v {} && ulimit -f {} && exec \"$0\" \"$@\"",
-                  std::max<int64_t>(1, std::llround(std::ceil(limits.seconds))), limits.memory_bytes / 1024,
-                  limits.file_bytes / 512);
+  const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
+  const std::string script = fmt::format(
+      "ulimit -c 0 && ulimit -H -t {} && ulimit -S -t {} && ulimit -v {} && ulimit -f {} && exec \"$0\" \"$@\"",
+      seconds + 1, seconds, limits.memory_bytes / 1024, limits.file_bytes / 512);
   std::vector<std::string> command = {"sh", "-c", script, program.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
