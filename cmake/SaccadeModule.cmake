@@ -63,11 +63,14 @@ function(saccade_precompile target kind)
     target_precompile_headers(saccade_pch_${kind} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled/${kind}.h")
   endif()
   target_precompile_headers(${target} REUSE_FROM saccade_pch_${kind})
-  saccade_compile_together(${target})
+  if(NOT kind STREQUAL "app")  # its files are many commands whose helpers share names
+    saccade_compile_together(${target})
+  endif()
 endfunction()
 
 # saccade_compile_together(TARGET): under a sanitizer, several files of the target are compiled as one, in little over half the
-# time: what such a build runs is the same, and nobody waits for one file of it. cmake/unity_groups.awk says which.
+# time: what such a build runs is the same, and nobody waits for one file of it. cmake/unity_groups.awk says which. Where a
+# file's own name hides one that its neighbour means, such a build does not compile: it gets another name.
 function(saccade_compile_together target)
   if(NOT SACCADE_SANITIZE)
     return()
