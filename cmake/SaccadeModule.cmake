@@ -63,29 +63,6 @@ function(saccade_precompile target kind)
     target_precompile_headers(saccade_pch_${kind} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/precompiled/${kind}.h")
   endif()
   target_precompile_headers(${target} REUSE_FROM saccade_pch_${kind})
-  if(NOT kind STREQUAL "app")  # its files are many commands whose helpers share names
-    saccade_compile_together(${target})
-  endif()
-endfunction()
-
-# saccade_compile_together(TARGET): under a sanitizer, several files of the target are compiled as one, in little over half the
-# time: what such a build runs is the same, and nobody waits for one file of it. cmake/unity_groups.awk says which. Where a
-# file's own name hides one that its neighbour means, such a build does not compile: it gets another name.
-function(saccade_compile_together target)
-  if(NOT SACCADE_SANITIZE)
-    return()
-  endif()
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "\\.cc$")
-  execute_process(COMMAND awk -v SIZE=8 -f ${PROJECT_SOURCE_DIR}/cmake/unity_groups.awk ${sources}
-                  WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE groups COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCHALL "[0-9]+ [^\n]+" groups "${groups}")
-  foreach(line ${groups})
-    string(REGEX MATCH "^([0-9]+) (.*)$" line ${line})
-    set_source_files_properties(${CMAKE_MATCH_2} PROPERTIES UNITY_GROUP ${target}_${CMAKE_MATCH_1})
-  endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-shadow)  # a type of one file alone lies in an included file here
 endfunction()
 
 function(saccade_use_torch target)
