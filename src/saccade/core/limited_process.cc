@@ -85,8 +85,8 @@ std::vector<std::string> limited_command(const fs::path& program, std::span<cons
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
   const std::string script = fmt::format(
-      "ulimit -c 0 && ulimit -H -t {} && ulimit -S -t {} && ulimit -v {} && ulimit -f {} && exec \"$0\" \"$@\"",
-      seconds + 1, seconds, limits.memory_bytes / 1024, limits.file_bytes / 512);
+      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec \"$0\" \"$@\"",
+      seconds, seconds + 1, limits.memory_bytes / 1024, limits.file_bytes / 512);
   std::vector<std::string> command = {"sh", "-c", script, program.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
