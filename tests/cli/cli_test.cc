@@ -33,7 +33,7 @@ class Cli : public ProgramTest {};
 TEST_F(Cli, VersionAndHelp) {
   EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("saccade [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   for (const std::vector<std::string>& command :
-       {std::vector<std::string>{}, {"search"}, {"collection", "info"}, {"train", "dual"}}) {
+       {std::vector<std::string>{}, {"search"}, {"collection", "info"}, {"eval", "length"}}) {
     std::vector<std::string> words = command;
     words.emplace_back("--help");
     const Outcome outcome = run(words);

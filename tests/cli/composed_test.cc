@@ -256,6 +256,7 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
                  {"--compose"});
 }
 
+#ifdef SACCADE_TRAINS
 // Textual inversion from texts alone, then asked in a search, named by a collection, measured, and shown on a page.
 TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   write("texts.txt", "a red card\na card in green\nblue\na dark card on a light ground\nred and green\n");
@@ -338,6 +339,8 @@ TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {
   for (size_t at = page.find("<img"); at != std::string::npos; at = page.find("<img", at + 1)) ++pictures;
   EXPECT_EQ(pictures, 2U * (2 + 2 * 5));
 }
+
+#endif  // SACCADE_TRAINS
 
 }  // namespace
 }  // namespace saccade::test
