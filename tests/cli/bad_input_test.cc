@@ -508,7 +508,7 @@ TEST_F(BadInput, NoStandardStreamsDoNoHarm) {
 }
 
 TEST_F(BadInput, CtrlCInEmbedWritesNothing) {
-  constexpr int kPictures = 800 / kSlower;
+  constexpr int kPictures = 1'600 / kSlower;
   for (int i = 0; i < kPictures; ++i) picture(fmt::format("more/{}.png", i), i % 256, 7 * i % 256, 0);
   const std::string before = snapshot("more");
   const Outcome stopped = run({"embed", "--images", "more", "-m", "model", "-o", "x.npy", "--batch", "1"},
