@@ -116,7 +116,9 @@ TEST_F(Documents, TheSynopsisNamesTheCommandsThereAre) {
 #ifndef SACCADE_TRAINS  // a build without libtorch does not know what it could train
   groups.insert("train");
   commands.erase("train");
-  for (const char* recipe : {"train composed", "train dual", "train editor", "train head", "train visualness"}) commands.insert(recipe);
+  for (const char* recipe :
+       {"train composed", "train dual", "train editor", "train head", "train visualness"})
+    commands.insert(recipe);
 #endif
   EXPECT_GT(commands.size(), 15U);
   const auto document = read_file(fs::path(kSourceDir) / "docs/cli.md");
