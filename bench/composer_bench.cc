@@ -2,7 +2,8 @@
 //
 //   compose/rows/N     encode_images and encode_texts of N queries: what a plain sum needs
 //   compose/tokens/N   their token states: what adaptive token fusion needs
-//   compose/atf/N      adaptive token fusion of N queries whose tokens are there, with random weights, nothing matched
+//   compose/atf/N      adaptive token fusion of N queries whose tokens are there, with
+//                      random weights, nothing matched
 //   compose/merged/N   the same with every token of a picture merged with its nearest of the text (tau -1)
 //
 // One thread. Counter: queries a second. Composing is to cost at most 5% of compose/rows.

@@ -2,13 +2,13 @@
 //
 // The encoders are of published shapes with random weights, opened from a folder as a user's would be. Each
 // iteration runs one once, then every product [m, k] x [k, n] that the linear layers of a full forward pass
-// are made of as a bare oneDNN matmul: weights packed in the same dtype (int8: u8 by s8), each layer's its own as
-// far as 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare" (the products'
-// time over the encoder's) compares the machine with itself; int8's "times_fp32" is fp32's time over int8's, in turn
-// as well. The encoder may do better than 1 by leaving out products whose results nobody reads. "beside_another" has a
-// second process keep one of the processors busy, in turns with none ("of_alone"). Memory is the most that the process
-// had resident, mapped weights included: of loading, and of a batch beside the loaded encoder. Every shape runs in a
-// process of its own.
+// are made of as a bare oneDNN matmul: weights packed in the same dtype (int8: u8 by s8), each layer's its
+// own as far as 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare"
+// (the products' time over the encoder's) compares the machine with itself; int8's "times_fp32" is fp32's
+// time over int8's, in turn as well. The encoder may do better than 1 by leaving out products whose results
+// nobody reads. "beside_another" has a second process keep one of the processors busy, in turns with none
+// ("of_alone"). Memory is the most that the process had resident, mapped weights included: of loading, and of
+// a batch beside the loaded encoder. Every shape runs in a process of its own.
 //
 // SACCADE_BENCH_SHAPES lists shapes by name, or "all" (gigabytes on disk and in memory); without, ViT-B/32.
 // The processors used are those of the process's affinity mask.
@@ -319,8 +319,8 @@ std::string threads_label() {
   return std::to_string(available_processors()) + " threads";
 }
 
-// Runs `encode` (of an encoder; returning whether it worked), the bare products and, beside int8, the same encoder in
-// fp32 in turn, and reports all.
+// Runs `encode` (of an encoder; returning whether it worked), the bare products and, beside int8, the same
+// encoder in fp32 in turn, and reports all.
 template <typename Encode>
 void compare(benchmark::State& state, Bench& bench, Encoder& encoder, const std::vector<Product>& products,
              Precision precision, int64_t items, const char* rate_name, const Encode& encode_by) {
@@ -475,7 +475,8 @@ void encode_texts(benchmark::State& state, Bench& bench, Precision precision, in
           [&](Encoder& by) { return by.encode_texts(texts).has_value(); });
 }
 
-// From a folder in the page cache to an encoder that takes its first batch: maps and hashes. That batch then packs.
+// From a folder in the page cache to an encoder that takes its first batch: maps and
+// hashes. That batch then packs.
 void load(benchmark::State& state, Bench& bench, Precision precision) {
   bench.close();
   const auto folder = bench.checkpoint();

@@ -1,11 +1,11 @@
-// Training of heads on features that are there: 768-wide pictures and texts, batches of 128, evaluation on 1,000
-// held-out pairs with 1,000 resamples after every epoch.
+// Training of heads on features that are there: 768-wide pictures and texts, batches of 128, evaluation on
+// 1,000 held-out pairs with 1,000 resamples after every epoch.
 //
 //   head/mlp/PAIRS/EPOCHS     an MLP a side, 768 wide
 //   head/linear/PAIRS/EPOCHS  a linear layer a side
 //
-// Counters: pairs trained on a second, and the process's most memory. Texts are their pictures' rows with noise; a
-// million pairs take 6.1 GB in the folder of temporary files.
+// Counters: pairs trained on a second, and the process's most memory. Texts are their pictures' rows with
+// noise; a million pairs take 6.1 GB in the folder of temporary files.
 #include <cstdint>
 #include <filesystem>
 #include <string>

@@ -1,12 +1,13 @@
 // `saccade index` end to end: from picture files on the disk to a collection on the disk.
 //
 //   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
-//   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared pictures,
-//                                    in turns: medians of pictures a second and of milliseconds of processor
-//                                    a picture, and the one's share of the other by both
-//   processes/<JPEGs>/<encoder>      indexing with decoder processes, as the program does, and without, in turns:
-//                                    medians of milliseconds of processor and of the clock a picture, and the
-//                                    median over the turns of what processes cost, as a share of the whole
+//   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared
+//                                    pictures, in turns: medians of pictures a second and of milliseconds of
+//                                    processor a picture, and the one's share of the other by both
+//   processes/<JPEGs>/<encoder>      indexing with decoder processes, as the program does, and
+//                                    without, in turns: medians of milliseconds of processor and of
+//                                    the clock a picture, and the median over the turns of what
+//                                    processes cost, as a share of the whole
 //   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000 of them
 //
 // Pictures: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been

@@ -1,5 +1,5 @@
-// What an answer's likelihoods cost a query: judge_hits over rows of ordinary widths, with the hits of a plain search
-// (`hits` 160: near-duplicates leave room for copies) and of one that is cut (1,000).
+// What an answer's likelihoods cost a query: judge_hits over rows of ordinary widths, with the hits of a
+// plain search (`hits` 160: near-duplicates leave room for copies) and of one that is cut (1,000).
 #include <cstdint>
 #include <random>
 #include <vector>

@@ -3,8 +3,8 @@
 //
 // All are measured in turn within one run, the least time of each counting, so that "of_memory_speed" and
 // "of_product" compare the machine with itself: 1.0 means that searching costs nothing beyond reading the
-// rows, or beyond the products. On a busy machine the clock on the wall says little: "..._cpu_ms" is the least
-// time of the processors instead, divided by the threads.
+// rows, or beyond the products. On a busy machine the clock on the wall says little: "..._cpu_ms" is the
+// least time of the processors instead, divided by the threads.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -2,9 +2,10 @@
 // take no time of their own, and for one search over a small collection, with the starter and with a
 // ViT-B/32 of random weights in fp32 and in int8.
 //
-// Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine with itself.
-// Times of the clock suffer from whatever else the machine does; the processor's own seconds (user and system,
-// all threads) hardly do. Files are in the page cache. Memory is the most that the process had resident.
+// Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine
+// with itself. Times of the clock suffer from whatever else the machine does; the processor's own
+// seconds (user and system, all threads) hardly do. Files are in the page cache. Memory is the most
+// that the process had resident.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -15,8 +15,8 @@
 
 namespace saccade::app {
 
-// A line a hit: rank, score, how likely it is to be right, path, caption; with what the terminal can show beside it. Empty where
-// there are no hits.
+// A line a hit: rank, score, how likely it is to be right, path, caption; with what the terminal can show
+// beside it. Empty where there are no hits.
 std::string answer_text(const Answer& answer, const Terminal& terminal, Session& session);
 // Why there are none.
 std::string nothing_found_text(const Answer& answer);

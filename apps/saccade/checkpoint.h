@@ -37,13 +37,15 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 // Settles what --precision auto is for a checkpoint, and says so. Whatever was given otherwise stays.
 Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages);
 
-// `named` as for find_checkpoint; in fp32 where no precision was given or settled. The fingerprint is taken from what is remembered of files that have not
-// changed since, or from every byte: where it is what a collection is bound to from then on.
+// `named` as for find_checkpoint; in fp32 where no precision was given or settled. The fingerprint is taken
+// from what is remembered of files that have not changed since, or from every byte: where it is what a
+// collection is bound to from then on.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte = false);
 
-// The encoder of a collection, its checkpoint named by `named` where that is no longer where it was; in the collection's own
-// precision where none was given, which `choice` then holds. kMismatch where it is another checkpoint.
+// The encoder of a collection, its checkpoint named by `named` where that is no longer where it
+// was; in the collection's own precision where none was given, which `choice` then holds. kMismatch
+// where it is another checkpoint.
 Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
                                       EncoderChoice& choice, Messages& messages);
 
@@ -51,11 +53,13 @@ Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const st
 // read is worth a warning, not a failure.
 std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages);
 
-// Where -m named a checkpoint that is not where the collection remembers it: it is remembered from now on. Says so, or why not.
+// Where -m named a checkpoint that is not where the collection remembers it: it is remembered
+// from now on. Says so, or why not.
 void remember_place(const std::filesystem::path& collection, const std::string& named,
                     const LoadedEncoder& loaded, Messages& messages);
 
-// A loud line where the collection's checkpoint is the starter, which has seen drawings, and its pictures are photographs.
+// A loud line where the collection's checkpoint is the starter, which has seen drawings,
+// and its pictures are photographs.
 void warn_of_starter(const std::filesystem::path& collection, Messages& messages);
 
 // For every command that ranks pictures by texts, or the other way round.

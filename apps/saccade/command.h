@@ -32,8 +32,8 @@ struct Session {
 
 using Command = std::function<Result<int>(Session&)>;
 
-// Goes on as the program that has the command, in this process's place, where this one does not: training lies
-// in a program of its own (train_elsewhere.cc). Returns where this program has it, or there is no other.
+// Goes on as the program that has the command, in this process's place, where this one does not: training
+// lies in a program of its own (train_elsewhere.cc). Returns where this program has it, or there is no other.
 void hand_over(char** argv);
 
 void add_index_command(CLI::App& app, Command& chosen);

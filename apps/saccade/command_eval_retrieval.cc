@@ -1,4 +1,5 @@
-// saccade eval retrieval: how well checkpoints find a dataset's pictures by their captions, and the other way.
+// saccade eval retrieval: how well checkpoints find a dataset's pictures by
+// their captions, and the other way.
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
-// saccade eval visualness: how well checkpoints, and rules over words, tell texts that picture something from others.
+// saccade eval visualness: how well checkpoints, and rules over words, tell texts that
+// picture something from others.
 #include <cmath>
 #include <memory>
 #include <string>

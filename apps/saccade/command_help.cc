@@ -27,7 +27,7 @@ std::vector<CLI::App*> commands_of(CLI::App& app) {
   return app.get_subcommands([](CLI::App*) { return true; });
 }
 
-// --- the table, as completion and manual read it ---------------------------------------------------------------
+// --- the table, as completion and manual read it -----------------------------------------------------------
 
 struct OptionEntry {
   std::vector<std::string> names;   // "-c", "--collection"; of a positional its name alone
@@ -88,7 +88,7 @@ std::vector<CommandEntry> all_commands(CLI::App& app) {
   return entries;
 }
 
-// --- completion ------------------------------------------------------------------------------------------------
+// --- completion --------------------------------------------------------------------------------------------
 
 std::string shell_word(std::string_view text) {
   std::string result = "'";
@@ -243,7 +243,7 @@ std::string zsh_completion(CLI::App& app) {
          "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _saccade \"$@\"; else compdef _saccade saccade; fi\n";
 }
 
-// --- the manual ------------------------------------------------------------------------------------------------
+// --- the manual --------------------------------------------------------------------------------------------
 
 // Text as man(7) takes it: no line begins with a request, hyphens stay hyphens.
 std::string roff(std::string_view text) {
@@ -281,7 +281,7 @@ std::string manual(CLI::App& app, const std::string& version) {
   return text + ".SH EXIT STATUS\n" + roff(app.get_footer()) + "\n";
 }
 
-// -----------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 
 struct HelpArguments {
   std::vector<std::string> words;

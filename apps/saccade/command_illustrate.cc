@@ -42,8 +42,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the share of a sentence's words that name things, and their mean rating, have to be above: those of the best F1 on
-// texts of other sources than it was then measured on (docs/illustrate.md).
+// What the share of a sentence's words that name things, and their mean rating, have to be above: those of
+// the best F1 on texts of other sources than it was then measured on (docs/illustrate.md).
 constexpr double kObjectsThreshold = 0.15;
 constexpr double kLexiconThreshold = 0.42;
 
@@ -253,7 +253,8 @@ Status judge_sentences(const IllustrateArguments& arguments, const Judge& judge,
 
 // ---- pictures that an engine makes
 
-// Visual sentences that no picture of the collection fits, as far as their paragraphs and the document have room.
+// Visual sentences that no picture of the collection fits, as far as their
+// paragraphs and the document have room.
 std::vector<int64_t> sentences_to_generate(const Page& page, const IllustrateOptions& options) {
   std::map<int64_t, int64_t> in_paragraph;
   for (const PlacedPicture& placed : page.plan.pictures) {

@@ -156,7 +156,8 @@ Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& en
   return settings;
 }
 
-// How near the rows of the user's own pictures are to fp32's: of the first that can be read. Nothing where there is none.
+// How near the rows of the user's own pictures are to fp32's: of the first that can be
+// read. Nothing where there is none.
 Result<std::optional<RowAgreement>> sample_receipt(Encoder& encoder, const std::string& checkpoint,
                                                    const std::vector<std::filesystem::path>& inputs,
                                                    const IndexArguments& arguments, ThreadPool& pool) {

@@ -7,8 +7,9 @@
 
 namespace saccade::app {
 
-// The script that draws a page's charts: `named`, or, where that is empty, ../share/saccade/report/charts.js beside
-// the program, or build/report/charts.js of the source tree it was built from. kNotFound says how to do without.
+// The script that draws a page's charts: `named`, or, where that is empty,
+// ../share/saccade/report/charts.js beside the program, or build/report/charts.js of the source tree it was
+// built from. kNotFound says how to do without.
 Result<std::string> chart_script(const std::string& named);
 
 }  // namespace saccade::app

@@ -13,8 +13,9 @@ namespace saccade::app {
 // Started on the first call for them, once a program.
 class Decoders {
  public:
-  // nullptr where there is no saccade-decode, or it does not start: pictures are then decoded in this process,
-  // and a warning says so, once. A picture of max_pixels has room in each process. Not for several threads.
+  // nullptr where there is no saccade-decode, or it does not start: pictures are then decoded
+  // in this process, and a warning says so, once. A picture of max_pixels has room in each
+  // process. Not for several threads.
   DecoderPool* start(Messages& messages, int64_t max_pixels = 0);
 
  private:

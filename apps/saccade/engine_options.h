@@ -25,7 +25,8 @@ struct EngineArguments {
   EncoderChoice encoder;  // threads and precision of the editor of our own
 };
 
-// --engine and what goes with it; for pictures of texts without the options of an editor of our own, which makes none.
+// --engine and what goes with it; for pictures of texts without the options of an editor of our own, which
+// makes none.
 enum class EngineFor { kEdits, kTexts };
 void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineFor use);
 

@@ -30,8 +30,8 @@ std::vector<std::string> command_line() {
   return arguments;
 }
 
-// Where rows are kept: --cache, or saccade/embeddings in $XDG_CACHE_HOME or ~/.cache; empty with --no-cache or where
-// there is no such folder.
+// Where rows are kept: --cache, or saccade/embeddings in $XDG_CACHE_HOME or ~/.cache; empty with --no-cache
+// or where there is no such folder.
 fs::path embedding_cache_folder(const EvalArguments& arguments) {
   if (arguments.no_cache) return {};
   if (!arguments.cache.empty()) return arguments.cache;

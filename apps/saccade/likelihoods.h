@@ -14,8 +14,8 @@
 
 namespace saccade::app {
 
-// Measures the collection where that is needed (refresh_background), and asks for the encoder only then. The pictures are in whatever comes of it: what
-// fails is told, and tried again by the next run.
+// Measures the collection where that is needed (refresh_background), and asks for the encoder only then. The
+// pictures are in whatever comes of it: what fails is told, and tried again by the next run.
 void measure_likelihoods(const std::filesystem::path& folder, const EncoderSource& encoder, ThreadPool& pool,
                          Session& session);
 

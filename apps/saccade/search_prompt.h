@@ -11,7 +11,8 @@
 
 namespace saccade::app {
 
-// Lines from a terminal, with editing and a history where libedit is installed, else as the terminal itself has them.
+// Lines from a terminal, with editing and a history where libedit is installed, else
+// as the terminal itself has them.
 class LineReader {
  public:
   // history: a file that lines are read from and added to; empty: none is kept.
@@ -35,7 +36,8 @@ struct PromptOptions {
   std::function<Status(const Answer& answer, int64_t first)> show;
 };
 
-// Answers until the input ends or :quit. Errors of a query are told, and the next line is read; other errors end it.
+// Answers until the input ends or :quit. Errors of a query are told, and the next
+// line is read; other errors end it.
 Result<int> run_prompt(Searcher& searcher, const PromptOptions& options, Session& session);
 
 }  // namespace saccade::app

@@ -9,8 +9,8 @@
 
 namespace saccade::app {
 
-// How pictures are shown in a terminal: off, as kitty (https://sw.kovidgoyal.net/kitty/graphics-protocol/) or iTerm2
-// (https://iterm2.com/documentation-images.html) takes them.
+// How pictures are shown in a terminal: off, as kitty (https://sw.kovidgoyal.net/kitty/graphics-protocol/) or
+// iTerm2 (https://iterm2.com/documentation-images.html) takes them.
 enum class PictureProtocol { kOff, kKitty, kIterm2 };
 std::span<const EnumWord<PictureProtocol>> enum_words(PictureProtocol);
 

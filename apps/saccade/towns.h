@@ -7,8 +7,8 @@
 
 namespace saccade::app {
 
-// share/saccade/places/towns.tsv beside the program, or what `./dev build` has made in the source tree; nullptr where neither
-// is there: pictures then have coordinates and no place.
+// share/saccade/places/towns.tsv beside the program, or what `./dev build` has made in the source tree;
+// nullptr where neither is there: pictures then have coordinates and no place.
 std::unique_ptr<Gazetteer> find_towns();
 
 }  // namespace saccade::app

@@ -26,8 +26,9 @@ std::filesystem::path training_program() {
   return {};
 }
 
-// The shared libraries it needs and the loader does not find: after an exec it would be too late to say so. The
-// loader lists them instead of starting the program, in some hundredths of a second ("libc10.so.1.13 => not found").
+// The shared libraries it needs and the loader does not find: after an exec it would be too late to say
+// so. The loader lists them instead of starting the program, in some hundredths of a second
+// ("libc10.so.1.13 => not found").
 std::vector<std::string> missing_libraries(const std::filesystem::path& program) {
   std::vector<std::string> missing;
   const std::vector<std::string> listing = {"LD_TRACE_LOADED_OBJECTS=1"};
@@ -68,8 +69,8 @@ void hand_over(char** argv) {
   if (*command == nullptr || std::string_view(*command) != "train") return;
   const std::filesystem::path program = training_program();
   if (program.empty() || !missing_libraries(program).empty()) return;
-  // libtorch's threads (OpenMP's) are to sleep while they wait for each other, not to spin: beside other work,
-  // spinning threads take the processors from the very threads they wait for. Their runtime reads its
+  // libtorch's threads (OpenMP's) are to sleep while they wait for each other, not to spin: beside other
+  // work, spinning threads take the processors from the very threads they wait for. Their runtime reads its
   // environment when it is loaded.
   ::setenv("OMP_WAIT_POLICY", "passive", 0);
   ::execv(program.c_str(), argv);  // returns only where it failed

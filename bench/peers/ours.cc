@@ -1,14 +1,16 @@
-// Saccade's side of the comparison with other programs (bench/peers/compare): reads a command a line, answers with a
-// line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
+// Saccade's side of the comparison with other programs (bench/peers/compare): reads a command a line, answers
+// with a line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
 //
 //   checkpoint FOLDER                  writes a ViT-B/32 CLIP with random weights in the Hugging Face layout
 //   load FOLDER PRECISION              opens its encoder
 //   pictures FILE N OUT                encodes float32 [N, 3, 224, 224]; float32 rows to OUT
 //   texts FILE N TOKENS OUT            encodes int32 [N, TOKENS]; float32 rows to OUT
 //   rows FILE N DIM                    keeps float32 [N, DIM] in memory, to be searched
-//   search FILE M K OUT                the K best rows of each of M queries, float32 [M, DIM]; int64 row numbers to OUT
+//   search FILE M K OUT                the K best rows of each of M queries, float32 [M,
+//                                      DIM]; int64 row numbers to OUT
 //
-// {"seconds": s} is the time of the work itself, without reading and writing files; {"error": "..."} what went wrong.
+// {"seconds": s} is the time of the work itself, without reading and writing files;
+// {"error": "..."} what went wrong.
 #include <chrono>
 #include <cstring>
 #include <iostream>

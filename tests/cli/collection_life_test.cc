@@ -1,5 +1,5 @@
-// A collection over the weeks of its use: what pictures know of themselves, what is not taken in, what is there twice, and
-// folders that change while somebody watches.
+// A collection over the weeks of its use: what pictures know of themselves, what is not taken in, what is
+// there twice, and folders that change while somebody watches.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -122,8 +122,8 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
                  {"--forget takes the PATHs"});
 }
 
-// Halves, other qualities, brighter, cropped: with the starter's rows. Nearly every copy is found, and no two different photographs or drawings
-// are taken for one.
+// Halves, other qualities, brighter, cropped: with the starter's rows. Nearly every copy is found, and no two
+// different photographs or drawings are taken for one.
 TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   const std::string starter = (fs::path(kSourceDir) / "models/starter").string();
   for (const auto& [name, image] : photographs()) {

@@ -1,4 +1,5 @@
-// Composed search from the command line: datasets of edit queries, `eval composed` and `search --image FILE TEXT`.
+// Composed search from the command line: datasets of edit queries, `eval composed`
+// and `search --image FILE TEXT`.
 #include <algorithm>
 #include <filesystem>
 #include <span>
@@ -58,7 +59,8 @@ class ComposedCli : public ProgramTest {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return parse_json(outcome.out).value_or(Json());
   }
-  // Fashion-IQ's own files, two queries over three pictures, and rows that rank their targets first and second.
+  // Fashion-IQ's own files, two queries over three pictures, and rows that rank
+  // their targets first and second.
   void write_fashion_iq() const {
     write("fiq/captions/cap.dress.val.json",
           R"([{"target": "B2", "candidate": "B1", "captions": ["is red", "is long"]},
@@ -257,7 +259,8 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
 }
 
 #ifdef SACCADE_TRAINS
-// Textual inversion from texts alone, then asked in a search, named by a collection, measured, and shown on a page.
+// Textual inversion from texts alone, then asked in a search, named by a collection,
+// measured, and shown on a page.
 TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   write("texts.txt", "a red card\na card in green\nblue\na dark card on a light ground\nred and green\n");
   const std::vector<std::string> train = {"-q",        "train",      "composed",  "--method",

@@ -70,7 +70,8 @@ TEST_F(DatasetCommand, LabelsWhatPeopleRated) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none.jsonl"));
 }
 
-// The written manifest is one that training and evaluation read; a document that cannot be read is a line, and a code.
+// The written manifest is one that training and evaluation read; a document that cannot
+// be read is a line, and a code.
 TEST_F(DatasetCommand, MakesRatedTextsOfDocuments) {
   const std::string pages = (golden("pdf") / "pages.pdf").string();
   const std::string encrypted = (golden("pdf") / "encrypted.pdf").string();

@@ -1,4 +1,5 @@
-// How people find pictures with the program: without naming a collection, with more than words, from scripts, at a prompt.
+// How people find pictures with the program: without naming a collection, with more than
+// words, from scripts, at a prompt.
 #include <algorithm>
 #include <cerrno>
 #include <poll.h>

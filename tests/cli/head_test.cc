@@ -1,5 +1,5 @@
-// saccade train head: from pictures and captions to a head that other commands take like any checkpoint, sweeps, and
-// what is refused.
+// saccade train head: from pictures and captions to a head that other commands take like any
+// checkpoint, sweeps, and what is refused.
 #include <cmath>
 #include <map>
 

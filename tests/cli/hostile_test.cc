@@ -87,7 +87,8 @@ TEST_F(HostilePictures, AreFailuresOfARunThatGoesOn) {
   EXPECT_EQ(embed.code, 3) << embed.err;
 }
 
-// Ctrl-C while a picture is being decoded that would take for ever: at once, and it is not remembered as broken.
+// Ctrl-C while a picture is being decoded that would take for ever: at once, and
+// it is not remembered as broken.
 TEST_F(HostilePictures, CtrlCDoesNotWaitForThem) {
   write("p/groups.svg", svg_of_nested_groups(25));
   const auto start = std::chrono::steady_clock::now();

@@ -238,7 +238,8 @@ TEST_F(IllustrateCli, OtherEncodingsAreTold) {
   EXPECT_TRUE(read("wide.md").starts_with("A cat sits here.\n\n![")) << read("wide.md");
 }
 
-// With the starter, whose collections know how likely a hit is only where there are captions enough: here, four cards.
+// With the starter, whose collections know how likely a hit is only where there are
+// captions enough: here, four cards.
 TEST_F(IllustrateCli, TheStarterFindsWhatASentenceNames) {
   for (const char* colour : {"red", "green", "blue", "white"}) {
     write(fmt::format("pictures/{}.txt", colour), fmt::format("a {} square", colour));

@@ -1,4 +1,5 @@
-// How likely a hit is to be right, from the command line: measured by index, said by search, proven by eval matches.
+// How likely a hit is to be right, from the command line: measured by index, said by
+// search, proven by eval matches.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -103,8 +104,8 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
                                           100 * json["hits"][0]["likelihood"]["right"].get<double>())));
   EXPECT_THAT(text, HasSubstr("queries with nothing to find here"));
 
-  // A cut between two hits leaves the likelier one; above all of them nothing matches, which is no failure and
-  // has an exit code of its own.
+  // A cut between two hits leaves the likelier one; above all of them nothing matches, which is no failure
+  // and has an exit code of its own.
   const Json cut =
       json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", fmt::format("{}", best)}));
   EXPECT_EQ(cut["hits"].size(), 1U);

@@ -1,5 +1,5 @@
-// saccade train visualness, eval visualness and visualness: from rated texts to a checkpoint that tells them apart, and
-// what they refuse.
+// saccade train visualness, eval visualness and visualness: from rated texts to a checkpoint that tells
+// them apart, and what they refuse.
 #include <algorithm>
 #include <map>
 
@@ -131,7 +131,8 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
   }
 }
 
-// BERT fine-tuned in two stages, from random weights: what it becomes is measured beside the others, and scores.
+// BERT fine-tuned in two stages, from random weights: what it becomes is measured
+// beside the others, and scores.
 TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
   write("words/vocab.txt",
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nno\nuse\nway\nhere\ncard\nred\ngreen\nblue\nwhite\n");

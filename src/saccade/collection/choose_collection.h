@@ -4,8 +4,8 @@
 //   2. .saccade in this folder, or in the nearest one above it
 //   3. the only one that this user has indexed and that is still there
 //
-// What a user has indexed is kept in saccade/collections of XDG_STATE_HOME (default: ~/.local/state): a file for each, named
-// by the hash of the collection's path, which is its content. It only says where to look.
+// What a user has indexed is kept in saccade/collections of XDG_STATE_HOME (default: ~/.local/state): a file
+// for each, named by the hash of the collection's path, which is its content. It only says where to look.
 #pragma once
 
 #include <filesystem>
@@ -32,12 +32,13 @@ struct ChosenCollection {
   ChosenBy by = ChosenBy::kName;
 };
 
-// `named` if not empty, whatever there is; else as above, from the working directory. kUsage where none is found, or
-// several are remembered, with their folders; kNotFound where SACCADE_COLLECTION names none.
+// `named` if not empty, whatever there is; else as above, from the working directory. kUsage where none is
+// found, or several are remembered, with their folders; kNotFound where SACCADE_COLLECTION names none.
 Result<ChosenCollection> choose_collection(const std::string& named);
 
-// Where pictures are to be added: the same without 3, as nobody wants them in a collection of something else; and where there
-// is none, .saccade in the working directory. SACCADE_COLLECTION may name one that is yet to be made.
+// Where pictures are to be added: the same without 3, as nobody wants them in a collection of
+// something else; and where there is none, .saccade in the working directory. SACCADE_COLLECTION may
+// name one that is yet to be made.
 Result<ChosenCollection> choose_collection_to_fill(const std::string& named);
 
 // Those that are remembered and still there, by path.

@@ -9,8 +9,8 @@
 //                      cache, which may be missing, shorter or damaged, and is written after the commit
 //   late-<n>.rows      all rows, where the encoder gives an item many; stored as settings.late says
 //   late-<n>.ends      where each item's rows end in it (late_file.h); the rows file then holds their means
-//   background.safetensors  how queries that mean nothing to the rows score (search/background.h); measured from all else,
-//                      and may be missing or out of date
+//   background.safetensors  how queries that mean nothing to the rows score (search/background.h);
+//                      measured from all else, and may be missing or out of date
 //   lock               held (flock) by the one process that writes; its content is the process id
 //
 // A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
@@ -85,8 +85,8 @@ class Collection {
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
   // Checks that the files behind rows(), int8_rows() and late_rows() are still as long as they were: kBadData
-  // where another program has cut them off. Reading past the cut would end the process (SIGBUS), so ask before
-  // a pass over the rows. A cut during the pass goes unseen. Cost: a look at each file's size.
+  // where another program has cut them off. Reading past the cut would end the process (SIGBUS), so ask
+  // before a pass over the rows. A cut during the pass goes unseen. Cost: a look at each file's size.
   [[nodiscard]] Status check_files() const;
 
   // kNotFound if there is none. One indexed look-up.
@@ -109,20 +109,21 @@ class Collection {
   // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
 
-  // The pictures whose captions, names or folders have some of these terms, each a word or words that stand side by side;
-  // nothing in them is syntax. At most 64 terms are looked at. Words are compared without case and accents, and by their
-  // English stem. A collection that was made before there was such an index has a reason in the place of matches until the
-  // next `saccade index`. Cost: a look-up a term, and a microsecond or so for each picture that has it, of a quarter of
-  // all pictures at most.
+  // The pictures whose captions, names or folders have some of these terms, each a word or words that stand
+  // side by side; nothing in them is syntax. At most 64 terms are looked at. Words are compared without case
+  // and accents, and by their English stem. A collection that was made before there was such an index has a
+  // reason in the place of matches until the next `saccade index`. Cost: a look-up a term, and a microsecond
+  // or so for each picture that has it, of a quarter of all pictures at most.
   [[nodiscard]] Result<WordMatches> match_words(std::span<const std::string> terms) const;
-  // Of one picture: the fields that have each of the terms, one a term: 1 caption, 2 name, 4 folders, added up.
+  // Of one picture: the fields that have each of the terms, one a term: 1
+  // caption, 2 name, 4 folders, added up.
   [[nodiscard]] Result<std::vector<uint8_t>> word_fields(int64_t id,
                                                          std::span<const std::string> terms) const;
-  // Why a filter holds for no item, in a sentence or two: the conditions that none meets alone, and what there is instead.
-  // Empty where some item meets it. Cost: a scan of the catalog a condition.
+  // Why a filter holds for no item, in a sentence or two: the conditions that none meets alone, and what
+  // there is instead. Empty where some item meets it. Cost: a scan of the catalog a condition.
   [[nodiscard]] Result<std::string> why_empty(const Filter& filter) const;
-  // The values of a field of text ("camera", "keyword", "format", ...) with the number of items that have each, most first.
-  // kUsage for another field. Cost: one scan.
+  // The values of a field of text ("camera", "keyword", "format", ...) with the number of items that have
+  // each, most first. kUsage for another field. Cost: one scan.
   struct FieldValue {
     std::string value;
     int64_t items = 0;
@@ -233,8 +234,8 @@ class CollectionWriter {
   Status update_int8_rows(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
   // Remove items by id, by path (of a file, or of a folder with all below it), or by filter. Each returns how
-  // many items it removed. The files themselves are not touched, and stay out: ingest does not take them in again, under
-  // this name or another, until that is forgotten.
+  // many items it removed. The files themselves are not touched, and stay out: ingest does not take them in
+  // again, under this name or another, until that is forgotten.
   Result<int64_t> remove_ids(std::span<const int64_t> ids);
   Result<int64_t> remove_path(const std::filesystem::path& path);
   Result<int64_t> remove_matching(const Filter& filter);

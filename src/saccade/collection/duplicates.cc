@@ -251,7 +251,8 @@ class Finder {
           member.hash_bits = hash_distance(best.look, candidate.look);
           member.cosine = cosine(places.front(), place);
           member.photographs = best.photograph && candidate.photograph;
-          // A chain may lead farther than each of its links: what its ends are to each other is the group's likeness.
+          // A chain may lead farther than each of its links: what its ends are to each
+          // other is the group's likeness.
           member.likeness = candidate.item.hash == best.item.hash ? Likeness::kSameBytes
                             : same_picture(places.front(), place) ? Likeness::kSamePicture
                                                                   : group.likeness;

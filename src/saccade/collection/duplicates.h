@@ -28,8 +28,8 @@ std::span<const EnumWord<Likeness>> enum_words(Likeness);
 
 struct DuplicateOptions {
   Likeness least = Likeness::kSamePicture;  // how alike at least
-  // Of one photograph: perceptual hashes (image/look.h) that differ in at most so many bits, and rows of at least that cosine.
-  // Neither does alone. docs/collections.md has how often they are right.
+  // Of one photograph: perceptual hashes (image/look.h) that differ in at most so many bits, and rows of at
+  // least that cosine. Neither does alone. docs/collections.md has how often they are right.
   int hash_bits = 12;
   double cosine = 0.9;
   // Of one drawing, or a drawing and a photograph: icons that differ in a colour or a stroke are different.
@@ -62,9 +62,9 @@ struct DuplicateReport {
   int64_t not_looked_at = 0;           // items without a perceptual hash: compared by their bytes alone
 };
 
-// Each item is in one group at most. Nothing is changed and no file is read: bytes count as equal where their hashes are.
-// kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files (some 5 s for 100,000 on
-// two cores), a product of rows where they are near. Deterministic.
+// Each item is in one group at most. Nothing is changed and no file is read: bytes count as equal where their
+// hashes are. kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files
+// (some 5 s for 100,000 on two cores), a product of rows where they are near. Deterministic.
 Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress = {},
                                         std::stop_token stop = {});
@@ -72,9 +72,9 @@ Result<DuplicateReport> find_duplicates(const Collection& collection, const Dupl
 Json duplicates_json(const DuplicateReport& report);
 // For people: a group a paragraph.
 std::string duplicates_text(const DuplicateReport& report);
-// A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal looks first that the
-// best is still there (and, of equal files, still equal); those of bursts and of drawings that are not equal files are
-// comments. Paths are quoted whatever they hold.
+// A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal
+// looks first that the best is still there (and, of equal files, still equal); those of bursts and of
+// drawings that are not equal files are comments. Paths are quoted whatever they hold.
 std::string duplicates_script(const DuplicateReport& report);
 // `text` as one word of sh.
 std::string shell_quoted(std::string_view text);

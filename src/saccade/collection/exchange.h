@@ -1,10 +1,12 @@
-// Rows that come from elsewhere and go elsewhere: collections into each other, and as files that other programs read.
+// Rows that come from elsewhere and go elsewhere: collections into each other, and as
+// files that other programs read.
 //
 // An export is a folder of
 //   rows.npy        float32, [n, dim], each row of length 1 (core/npy.h)
-//   items.jsonl     one object a row, in the same order: "path", "hash", "size", "mtime_ns", "width", "height", "format",
-//                   "caption", and where they are known "taken", "zone_minutes", "camera", "lens", "latitude", "longitude",
-//                   "place", "rating", "title", "description", "keywords"
+//   items.jsonl     one object a row, in the same order: "path", "hash", "size", "mtime_ns",
+//                   "width", "height", "format", "caption", and where they are known "taken",
+//                   "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating",
+//                   "title", "description", "keywords"
 //   export.json     "format": "saccade export", "checkpoint": {"name", "path", "fingerprint", "dim"}, "items"
 // Rows of other programs are imported from the same files; of each item only "path" is needed.
 #pragma once
@@ -30,14 +32,15 @@ struct MergeReport {
   int64_t stayed_out = 0;  // taken out of the collection before, to stay out
 };
 
-// Adds what another collection has of the same checkpoint: rows, captions and facts as they are, nothing is encoded and no picture is
-// read. kMismatch where the checkpoint, the settings that rows depend on, or how late rows are kept differ; kCancelled where
-// asked to stop: what was added stays, and the same call goes on from there.
+// Adds what another collection has of the same checkpoint: rows, captions and facts as they are,
+// nothing is encoded and no picture is read. kMismatch where the checkpoint, the settings that rows
+// depend on, or how late rows are kept differ; kCancelled where asked to stop: what was added stays,
+// and the same call goes on from there.
 Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& from,
                                      const ProgressCallback& progress = {}, std::stop_token stop = {});
 
-// Writes the three files above into a folder that is missing or empty (kUsage otherwise). Returns how many items. Of late interaction it
-// writes the means. Memory: the rows.
+// Writes the three files above into a folder that is missing or empty (kUsage otherwise). Returns how many
+// items. Of late interaction it writes the means. Memory: the rows.
 Result<int64_t> export_collection(const Collection& collection, const std::filesystem::path& folder);
 
 struct ImportReport {
@@ -47,9 +50,10 @@ struct ImportReport {
   std::vector<Failure> failed;  // pictures that are not there or cannot be read, rows that are no direction
 };
 
-// Adds rows that were made elsewhere with the collection's checkpoint, which whoever calls this vouches for: an export.json, where
-// there is one, has to name it (kMismatch otherwise). Rows are brought to length 1. What items.jsonl does not say of a picture is
-// read from its file: the hash at least. kUsage for a collection with late rows.
+// Adds rows that were made elsewhere with the collection's checkpoint, which whoever calls this vouches
+// for: an export.json, where there is one, has to name it (kMismatch otherwise). Rows are brought to
+// length 1. What items.jsonl does not say of a picture is read from its file: the hash at least. kUsage
+// for a collection with late rows.
 Result<ImportReport> import_rows(CollectionWriter& into, const std::filesystem::path& folder,
                                  const DecodeOptions& limits, const ProgressCallback& progress = {},
                                  std::stop_token stop = {});

@@ -30,7 +30,8 @@ std::string day_of(std::time_t seconds) {
   return fmt::format("{:04}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
 }
 
-// A glob that matches the text alone, as a quoted value: what a glob or a quotation reads otherwise is escaped.
+// A glob that matches the text alone, as a quoted value: what a glob or a
+// quotation reads otherwise is escaped.
 std::string literal_glob(std::string_view text) {
   std::string glob;
   for (const char c : text) {
@@ -81,7 +82,8 @@ std::string in_quotes(std::string_view text) {
   return value + '"';
 }
 
-// Of names that the filter compares without regard to (ASCII) case: the first spelling that is met stands for all.
+// Of names that the filter compares without regard to (ASCII) case: the first
+// spelling that is met stands for all.
 template <typename NamesOf>
 Facet names(const std::string& field, const std::vector<Facts>& pictures, const NamesOf& names_of) {
   std::map<std::string, FacetValue> counts;

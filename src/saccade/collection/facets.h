@@ -25,11 +25,11 @@ struct Facet {
 
 inline constexpr size_t kMostFacetValues = 40;
 
-// Facets of the pictures that `filter` leaves; "" is all of them. Folders are those below the deepest one that holds all
-// of these pictures. Dates are those of the filter's `date`: years, months where there is one year, days where there is one
-// month. A facet of one value that all pictures have says nothing and is left out. At most kMostFacetValues each: of
-// dates the newest, else those of most pictures. kUsage for a broken filter. Cost: one scan of the catalog, and one more
-// for a filter. Thread-safe.
+// Facets of the pictures that `filter` leaves; "" is all of them. Folders are those below the deepest one
+// that holds all of these pictures. Dates are those of the filter's `date`: years, months where there is one
+// year, days where there is one month. A facet of one value that all pictures have says nothing and is left
+// out. At most kMostFacetValues each: of dates the newest, else those of most pictures. kUsage for a broken
+// filter. Cost: one scan of the catalog, and one more for a filter. Thread-safe.
 Result<std::vector<Facet>> collection_facets(const Collection& collection, std::string_view filter);
 
 }  // namespace saccade

@@ -18,12 +18,13 @@
 //   path caption camera lens place title keyword   = != ~ !~
 //   photograph                 = !=                yes, no
 //
-// `taken` is when the picture was taken by the clock on the wall there, as its file says; `date` is that, or where the file
-// says nothing, its own time in UTC; `added` is when it came in. A date is the whole span it names: date=2024 is any moment of
-// that year, date>2024 begins with 2025. `~` with any of * ? [ in its value matches a glob over the whole value (* any
-// characters, "/" included, ? one, [a-z] a set); without them it looks for the value anywhere, without regard to (ASCII)
-// case. All but path and hash are matched without regard to case by globs and "=" too. Of keywords, one has to match.
-// Fields and keywords of the language ignore case.
+// `taken` is when the picture was taken by the clock on the wall there, as its file says; `date` is
+// that, or where the file says nothing, its own time in UTC; `added` is when it came in. A date is the
+// whole span it names: date=2024 is any moment of that year, date>2024 begins with 2025. `~` with any of
+// * ? [ in its value matches a glob over the whole value (* any characters, "/" included, ? one, [a-z] a
+// set); without them it looks for the value anywhere, without regard to (ASCII) case. All but path and
+// hash are matched without regard to case by globs and "=" too. Of keywords, one has to match. Fields
+// and keywords of the language ignore case.
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,8 @@ class FolderEvents {
   // kIo where the kernel gives no more of them.
   static Result<FolderEvents> open(int64_t most_watches, bool hidden, std::filesystem::path except);
 
-  // Watches a folder and all below it (links to folders are not followed). False where not all of them could be: the
-  // kernel's table, or `most_watches`, is full.
+  // Watches a folder and all below it (links to folders are not followed). False where not all of them could
+  // be: the kernel's table, or `most_watches`, is full.
   bool add(const std::string& folder);
   // Reads what waits, without waiting for it; new folders are watched before they are told of.
   Status read(FolderChanges& changes);

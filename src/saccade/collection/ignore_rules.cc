@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kWild = "*?[\\";
 
-// One "[...]" that `pattern` begins with against one byte. Returns its length, 0 where it has no end (a literal "[").
+// One "[...]" that `pattern` begins with against one byte. Returns its length, 0 where
+// it has no end (a literal "[").
 size_t match_set(std::string_view pattern, char c, bool& matched) {
   size_t i = 1;
   const bool negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
@@ -31,7 +32,8 @@ size_t match_set(std::string_view pattern, char c, bool& matched) {
   return i + 1;
 }
 
-// One piece of a pattern that is not a star against one byte; its length in the pattern, 0 where it does not match.
+// One piece of a pattern that is not a star against one byte; its length in the
+// pattern, 0 where it does not match.
 size_t match_one(std::string_view pattern, char c) {
   if (pattern[0] == '?') return c == '/' ? 0 : 1;
   if (pattern[0] == '[') {
@@ -50,8 +52,9 @@ struct Star {
 
 }  // namespace
 
-// Greedy, and back to the last star where that fails; and to the last "**", which alone may swallow a "/". Each goes on one
-// byte further every time, so that the work is bounded by the product of the lengths for each of the two.
+// Greedy, and back to the last star where that fails; and to the last "**", which alone may swallow
+// a "/". Each goes on one byte further every time, so that the work is bounded by the product of
+// the lengths for each of the two.
 bool glob_matches(std::string_view pattern, std::string_view text) {
   size_t p = 0;
   size_t t = 0;

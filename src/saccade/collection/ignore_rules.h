@@ -3,9 +3,11 @@
 //   # comment                    blank lines and comments are skipped; "\#" and "\!" begin a name with these
 //   *.tmp                        a name, anywhere below
 //   drafts/                      a folder of that name, with all below it
-//   /private, a/b                a path from the folder of the file on, where "/" stands at the front or in the middle
+//   /private, a/b                a path from the folder of the file on, where "/" stands at
+//                                the front or in the middle
 //   **/old, old/**, a/**/b       "**" is any number of folders
-//   !keep.jpg                    takes back what an earlier line excluded, unless a folder above it is excluded
+//   !keep.jpg                    takes back what an earlier line excluded, unless a
+//                                folder above it is excluded
 //
 // The last line that matches decides. A deeper folder's file wins over one above it.
 #pragma once
@@ -23,15 +25,17 @@ namespace saccade {
 
 inline constexpr std::string_view kIgnoreFileName = ".saccadeignore";
 
-// The lines of one ignore file. Thread-safe once made. Lines without wildcards and those of the form "*.ending" are looked
-// up, so that a hundred thousand of them cost a file no more than ten; the others are tried one by one.
+// The lines of one ignore file. Thread-safe once made. Lines without wildcards and those of the
+// form "*.ending" are looked up, so that a hundred thousand of them cost a file no more than ten;
+// the others are tried one by one.
 class IgnoreRules {
  public:
   explicit IgnoreRules(std::string_view text);
   explicit IgnoreRules(std::span<const std::string> lines);
 
-  // Whether `path`, relative to the file's folder and without a "/" at its ends, is excluded (true) or taken back
-  // (false) by a line; nothing where no line speaks of it. Folders above it are the caller's to ask about.
+  // Whether `path`, relative to the file's folder and without a "/" at its ends, is excluded
+  // (true) or taken back (false) by a line; nothing where no line speaks of it. Folders above it
+  // are the caller's to ask about.
   [[nodiscard]] std::optional<bool> decide(std::string_view path, bool folder) const;
   [[nodiscard]] bool empty() const { return rules_.empty(); }
 
@@ -53,8 +57,9 @@ class IgnoreRules {
   std::vector<uint32_t> general_;  // all others
 };
 
-// Whether the text matches gitignore's glob: "*" and "?" match no "/", "[a-z]" and "[!a-z]" one character, "**" between
-// slashes any number of folders. Bytes, not characters. Cost: at most length of text times that of the pattern.
+// Whether the text matches gitignore's glob: "*" and "?" match no "/", "[a-z]" and "[!a-z]" one
+// character, "**" between slashes any number of folders. Bytes, not characters. Cost: at most length of
+// text times that of the pattern.
 bool glob_matches(std::string_view pattern, std::string_view text);
 
 }  // namespace saccade

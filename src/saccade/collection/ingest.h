@@ -1,8 +1,8 @@
-// Taking pictures in: walk, skip what is there, decode on
-// all cores, encode in batches, write in transactions.
+// Taking pictures in: walk, skip what is there, decode on all cores, encode in batches,
+// write in transactions.
 //
-//   walk -> unchanged? -> [block of files] -> read, hash, decode, preprocess -> decide -> encode -> transaction
-//          calling thread                              thread pool                    calling thread
+//   walk -> unchanged? -> block of files -> read, hash, decode, preprocess -> decide -> encode -> transaction
+//          calling thread                            thread pool                    calling thread
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct IngestOptions {
   bool follow_links = false;
   // Take in files and folders whose names begin with a dot, when found in folders.
   bool hidden = false;
-  // What not to take in, as lines of an ignore file (ignore_rules.h) that stands in each folder of the inputs and wins
-  // over those that do.
+  // What not to take in, as lines of an ignore file (ignore_rules.h) that stands in each folder of the
+  // inputs and wins over those that do.
   std::vector<std::string> exclude;
   // Obey the files called kIgnoreFileName in the folders walked.
   bool ignore_files = true;
@@ -112,7 +112,8 @@ struct IngestReport {
 // kMismatch where the collection's rows were made in another precision.
 Status check_same_precision(const CollectionInfo& info, Precision precision);
 
-// Gives the encoder when it is first needed, which is never where nothing is new. The encoder outlives the run.
+// Gives the encoder when it is first needed, which is never where nothing is
+// new. The encoder outlives the run.
 using EncoderSource = std::function<Result<Encoder*>()>;
 
 // kNotFound, in the words of ingest(), if none of `inputs`

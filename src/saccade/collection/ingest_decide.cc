@@ -100,7 +100,8 @@ Result<bool> IngestDecider::wants_facts(const Item& item) {
   return known.read < facts_of(options_.limits);
 }
 
-// A file that failed under a name that is gone, and stands here now: it need not be tried to know that it fails.
+// A file that failed under a name that is gone, and stands here now: it need not
+// be tried to know that it fails.
 Result<bool> IngestDecider::follow_failure(const FileTask& task) {
   if (!gone_failures_) {
     gone_failures_.emplace();
@@ -124,7 +125,8 @@ Result<bool> IngestDecider::follow_failure(const FileTask& task) {
   return true;
 }
 
-// A new file whose content was taken out of the collection, under a name that is gone: it stays out under this one.
+// A new file whose content was taken out of the collection, under a name that is
+// gone: it stays out under this one.
 Result<bool> IngestDecider::stays_out(const PreparedFile& file) {
   SACCADE_ASSIGN(const std::vector<std::string> removed, collection_.removed_of_hash(file.hash));
   for (const std::string& path : removed) {
@@ -158,7 +160,8 @@ Result<std::optional<Item>> IngestDecider::find_moved(const std::string& hash) {
 Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   const std::optional<std::string> done;
   if (file.error && file.same_content && !file.catalog_failed) {
-    // Only looked into again, and it could be read before: what is known of it stays, and this is not tried again.
+    // Only looked into again, and it could be read before: what is known of it
+    // stays, and this is not tried again.
     file.error.reset();
     file.facts = ItemFacts{};
     file.facts->read = facts_of(options_.limits);

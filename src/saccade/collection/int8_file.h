@@ -1,8 +1,9 @@
 // The rows in eight bits a value beside the rows file, by which searches read a quarter as much; not for use
 // outside this module.
 //
-//   rows-<n>.i8   64 bytes: "saccade int8 v1\n", then the rows' columns as an int64, little-endian, then zeros;
-//                 then the stored rows (index/int8_rows.h) of row 0, row 1, ... of rows-<n>.f32; append-only
+//   rows-<n>.i8   64 bytes: "saccade int8 v1\n", then the rows' columns as an int64,
+//                 little-endian, then zeros; then the stored rows (index/int8_rows.h) of row 0,
+//                 row 1, ... of rows-<n>.f32; append-only
 //
 // The file says nothing that the rows file does not. It is written after the catalog's transaction, from rows
 // that are committed and change no more; so whatever it holds is right, a crash leaves it shorter than the
@@ -58,8 +59,9 @@ class Int8Writer {
                                  int64_t rows, int64_t dim);
   Int8Writer() = default;
 
-  // Appends what is missing of the first `rows` rows. On error what was whole stays. Stops between blocks of
-  // rows where asked to, which is no error. Cost: some 2 microseconds a row at 512 columns, beside reading it.
+  // Appends what is missing of the first `rows` rows. On error what was whole stays. Stops
+  // between blocks of rows where asked to, which is no error. Cost: some 2 microseconds a row at
+  // 512 columns, beside reading it.
   Status update(int rows_file, int64_t rows, const std::function<void(std::string_view)>& step,
                 const ProgressCallback& progress, const std::stop_token& stop);
 

@@ -1,4 +1,5 @@
-// Towns lie in cells of one degree. A point's own cell and those around it, as far as 50 km reach, are looked through.
+// Towns lie in cells of one degree. A point's own cell and those around it, as far as
+// 50 km reach, are looked through.
 #include "saccade/collection/places.h"
 
 #include <algorithm>

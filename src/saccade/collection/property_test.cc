@@ -1,5 +1,5 @@
-// Five hundred random things that people do to files, against a plain model of what the collection should then hold, with
-// runs that are stopped and processes that are killed between.
+// Five hundred random things that people do to files, against a plain model of what the collection should
+// then hold, with runs that are stopped and processes that are killed between.
 #include <array>
 #include <csignal>
 #include <map>
@@ -45,7 +45,8 @@ class Model {
     }
   }
 
-  // path -> hash of all that should be items, and the paths of all that should be failures, after a pruning run.
+  // path -> hash of all that should be items, and the paths of all that should be
+  // failures, after a pruning run.
   std::map<std::string, std::string> items() const {
     std::map<std::string, std::string> items;
     for (const auto& [path, file] : files_) {
@@ -60,7 +61,8 @@ class Model {
     }
     return failures;
   }
-  // A picture that was overwritten by something that is none keeps the item it had, until it is a picture again or gone.
+  // A picture that was overwritten by something that is none keeps the item it had, until
+  // it is a picture again or gone.
   [[nodiscard]] bool broken(const std::string& path) const {
     const auto file = files_.find(path);
     return file != files_.end() && file->second.kind == Kind::kBroken;

@@ -11,8 +11,9 @@ namespace saccade {
 // What collections call the checkpoint.
 inline constexpr std::string_view kStarterName = "starter";
 
-// A line where the collection was made with the starter, which has learned from drawings and icons, and most of its
-// pictures are photographs (image/look.h): what to do. Empty otherwise, and where few pictures have been looked at.
+// A line where the collection was made with the starter, which has learned from drawings and icons,
+// and most of its pictures are photographs (image/look.h): what to do. Empty otherwise, and where
+// few pictures have been looked at.
 std::string starter_warning(const CollectionInfo& collection, const CollectionSummary& summary);
 
 }  // namespace saccade

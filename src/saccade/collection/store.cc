@@ -134,8 +134,8 @@ Result<CollectionInfo> parse_info(const Json& json) {
   return info;
 }
 
-// A table that FTS5 keeps the index of words in. What it says of its columns is not looked at: SQLite's versions
-// differ there, and with a schema that is not trusted it runs nothing.
+// A table that FTS5 keeps the index of words in. What it says of its columns is not looked at: SQLite's
+// versions differ there, and with a schema that is not trusted it runs nothing.
 bool is_word_table(std::string_view type, std::string_view name) {
   return type == "table" && std::ranges::find(kWordIndexTables, name) != std::end(kWordIndexTables);
 }
@@ -186,7 +186,8 @@ Status migrate(Database& database) {
   return transaction.commit();
 }
 
-// A reader changes nothing: what an older catalog has not got stands beside it, empty, for this connection alone.
+// A reader changes nothing: what an older catalog has not got stands beside it,
+// empty, for this connection alone.
 Status stand_in_for_missing(Database& database, int64_t version) {
   SACCADE_TRY(database.execute("PRAGMA temp_store = MEMORY; PRAGMA query_only = OFF"));
   for (const SchemaObject& object : kSchema) {

@@ -16,8 +16,8 @@
 namespace saccade::store {
 
 // The newest version of catalog.sqlite that this program reads and writes, kept in the file's user_version.
-// Older ones are read as they are, and become of this version when they are next opened for writing: a step a version
-// (migrate_to), in one transaction.
+// Older ones are read as they are, and become of this version when they are next opened for writing: a step a
+// version (migrate_to), in one transaction.
 inline constexpr int64_t kCatalogSchemaVersion = 3;
 inline constexpr int64_t kWordsSince = 2;  // words of captions, names and folders (word_index.h)
 inline constexpr int64_t kFactsSince =
@@ -46,8 +46,9 @@ struct Meta {
 };
 
 Status create_schema(Database& database, const CollectionInfo& info);
-// That this is a catalog of ours, of a version we read, holding our tables and nothing else (no triggers, no
-// views: a foreign file must not run anything), and belongs to `info`. Returns its version. Errors say "catalog: ...".
+// That this is a catalog of ours, of a version we read, holding our tables and nothing else (no
+// triggers, no views: a foreign file must not run anything), and belongs to `info`. Returns its
+// version. Errors say "catalog: ...".
 Result<int64_t> check_schema(Database& database, const CollectionInfo& info);
 Result<Meta> read_meta(Database& database);
 Status write_meta(Database& database, const Meta& meta);

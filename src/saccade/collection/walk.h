@@ -43,8 +43,8 @@ bool is_missing(const std::filesystem::path& path);
 WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
                 std::stop_token stop, const std::function<void(int64_t found)>& progress);
 
-// Whether a walk of `inputs` would come to this file or folder: by its name, its links, and the rules of the folders above it,
-// without listing any. An input itself is always come to.
+// Whether a walk of `inputs` would come to this file or folder: by its name, its links, and the rules of the
+// folders above it, without listing any. An input itself is always come to.
 bool walk_would_take(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs,
                      const WalkOptions& options);
 

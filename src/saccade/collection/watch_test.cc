@@ -137,7 +137,8 @@ TEST_F(WatchTest, TakesInWhatAWalkWouldAndKeepsWhatIsDeleted) {
   ASSERT_TRUE(soon([&] { return Collection::open(folder_)->failures()->empty(); }));
 }
 
-// A folder whose file system goes keeps its pictures even with `prune`; renaming it away is what a test can do of that.
+// A folder whose file system goes keeps its pictures even with `prune`; renaming it away
+// is what a test can do of that.
 TEST_F(WatchTest, AFolderThatGoesAwayKeepsItsPicturesAndComesBack) {
   const std::string a = add("a.png", 1);
   options_.ingest.prune = true;

@@ -22,8 +22,9 @@ Result<std::string> spaced_words(std::string_view text) {
   return words;
 }
 
-// A term as FTS5's string (https://www.sqlite.org/fts5.html, 3.1): nothing within the quotes is syntax. Its tokenizer takes
-// the string apart as it did the fields, so that several words must stand side by side. Empty where it has no word.
+// A term as FTS5's string (https://www.sqlite.org/fts5.html, 3.1): nothing within the quotes is syntax.
+// Its tokenizer takes the string apart as it did the fields, so that several words must stand side by
+// side. Empty where it has no word.
 Result<std::string> match_string(std::string_view term) {
   SACCADE_ASSIGN(const std::string words, spaced_words(term));
   if (words.empty()) return words;

@@ -1,5 +1,5 @@
-// The catalog's full-text index: the words of each item's caption, file name and folders, in SQLite's FTS5, changed in the
-// transaction that changes the item. Not for use outside this module.
+// The catalog's full-text index: the words of each item's caption, file name and folders, in SQLite's FTS5,
+// changed in the transaction that changes the item. Not for use outside this module.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace saccade::store {
 inline constexpr std::string_view kWordIndexSql =
     "CREATE VIRTUAL TABLE words USING fts5(caption, name, folders, "
     "tokenize = 'porter unicode61 remove_diacritics 2')";
-// The tables that FTS5 keeps it in; their own statements are SQLite's business, and differ between its versions.
+// The tables that FTS5 keeps it in; their own statements are SQLite's business,
+// and differ between its versions.
 inline constexpr std::string_view kWordIndexTables[] = {"words_data", "words_idx", "words_content",
                                                         "words_docsize", "words_config"};
 
@@ -27,8 +28,8 @@ inline constexpr size_t kMostTerms = 64;
 // A term that more than a quarter of the items have, and more than so many, tells nothing.
 inline constexpr int64_t kFewestCommon = 32;
 
-// What the index holds of an item. Words are Unicode's (text/words.h), one space between them, so that scripts that are
-// written without spaces have words too.
+// What the index holds of an item. Words are Unicode's (text/words.h), one space between them, so that
+// scripts that are written without spaces have words too.
 struct WordText {
   std::string caption;
   std::string name;     // of the file, without its ending

@@ -150,7 +150,8 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
       << "a word that nothing has tells nothing either";
 }
 
-// A collection that the program of schema 1 wrote: read as it is, and brought to the newest when next written to.
+// A collection that the program of schema 1 wrote: read as it is, and brought to
+// the newest when next written to.
 TEST_F(WordIndexTest, ACollectionOfTheFirstSchemaBecomesOneWithWords) {
   fs::create_directories(temporary_.path());
   fs::copy(fs::path(test::kSourceDir) / "tests/data/collection_v1", folder_);

@@ -1,4 +1,5 @@
-// Pictures by the words of their captions, names and folders: what the catalog's full-text index is asked and answers.
+// Pictures by the words of their captions, names and folders: what the catalog's
+// full-text index is asked and answers.
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,8 @@ bool is_catalog_file(std::string_view name) {
   return ending.empty() || ending == "-wal" || ending == "-shm" || ending == "-journal";
 }
 
-// What a creation that was interrupted before its last step left in `folder`; an error where it holds anything
-// else. Changes nothing.
+// What a creation that was interrupted before its last step left in `folder`; an error where it holds
+// anything else. Changes nothing.
 Result<std::vector<std::filesystem::path>> leftovers_of_creation(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;
   std::string rows;  // a file with rows: a collection gets some only once it is made
@@ -145,7 +145,8 @@ struct CollectionWriter::State {
     return fail(ErrorCode::kIo, "{}: an earlier write failed; open the collection anew", folder.string());
   }
 
-  // Look-ups that ingest makes for each file, prepared once, and reset when they have been read: none holds a snapshot.
+  // Look-ups that ingest makes for each file, prepared once, and reset when they have
+  // been read: none holds a snapshot.
   mutable std::optional<Statement> path_lookup;
   mutable std::optional<Statement> removed_lookup;
   mutable std::optional<Statement> facts_lookup;

@@ -10,8 +10,8 @@ namespace saccade {
 
 // RFC 4648's base64, padded, on one line.
 std::string encode_base64(std::string_view bytes);
-// The bytes of such a text; the padding may be missing. kBadData for any other character, white space too, and for a length
-// that no bytes have.
+// The bytes of such a text; the padding may be missing. kBadData for any other character, white space too,
+// and for a length that no bytes have.
 Result<std::string> decode_base64(std::string_view text);
 
 }  // namespace saccade

@@ -62,14 +62,14 @@ bool is_plain_file_name(std::string_view name);
 // Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash
 // the file is the old one or the new one. The folder must exist.
 //
-// A link stays and what it leads to is written, whether that is there already or not. What is there and is no
-// file cannot be replaced: a device or a pipe gets the content as it comes, as do the process's own open files
-// (/dev/stdout, /dev/fd/3), from where they stand; a pipe
-// that nobody reads is waited for. kBadData for a folder.
+// A link stays and what it leads to is written, whether that is there already or not. What is there
+// and is no file cannot be replaced: a device or a pipe gets the content as it comes, as do the
+// process's own open files (/dev/stdout, /dev/fd/3), from where they stand; a pipe that nobody reads
+// is waited for. kBadData for a folder.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is called,
-// where it is not something that was there (then what was written is).
+// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is
+// called, where it is not something that was there (then what was written is).
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);

@@ -1,5 +1,6 @@
-// A shared library that is loaded when something of it is first needed, not when the program starts: libvips brings a
-// hundred libraries, which a search by words has no use for (docs/adr/0011-libraries-loaded-late.md).
+// A shared library that is loaded when something of it is first needed, not when
+// the program starts: libvips brings a hundred libraries, which a search by words
+// has no use for (docs/adr/0011-libraries-loaded-late.md).
 //
 // The module that uses the library lists its functions once, as a macro over `use`:
 //
@@ -7,8 +8,8 @@
 //   namespace saccade { SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DECLARE) }   // in a header
 //   namespace saccade { SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DEFINE) }    // in one source file
 //
-// Within that namespace the functions' own names then stand for pointers, null until LateLibrary::bind() has set
-// them. Calls look as they always did; a function that is not listed does not link.
+// Within that namespace the functions' own names then stand for pointers, null until LateLibrary::bind() has
+// set them. Calls look as they always did; a function that is not listed does not link.
 #pragma once
 
 #include <string>

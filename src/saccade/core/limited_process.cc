@@ -78,9 +78,9 @@ class Child {
   pid_t pid_;
 };
 
-// The shell sets the limits and then becomes the program: between the two nothing of it has run.
-// ulimit counts memory in KiB and files in blocks of 512 bytes. The hard limit of time lies a second beyond the other: at a
-// common one the kernel's signal would be that of any kill.
+// The shell sets the limits and then becomes the program: between the two nothing of it has run. ulimit
+// counts memory in KiB and files in blocks of 512 bytes. The hard limit of time lies a second beyond the
+// other: at a common one the kernel's signal would be that of any kill.
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));

@@ -1,5 +1,5 @@
-// NumPy's array file (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): rows that Python reads with
-// numpy.load, and those that it has written with numpy.save.
+// NumPy's array file (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): rows that
+// Python reads with numpy.load, and those that it has written with numpy.save.
 //
 //   offset  size  what
 //   0       6     "\x93NUMPY"
@@ -19,8 +19,9 @@ namespace saccade {
 // Whole or not at all.
 Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows);
 
-// Rows written by anybody: two dimensions of float16, float32 or float64 in this machine's order, row by row. kNotFound,
-// kBadData for a broken file, kUnsupported for another type or layout. Memory: the file, and the rows as float32.
+// Rows written by anybody: two dimensions of float16, float32 or float64 in this machine's order, row
+// by row. kNotFound, kBadData for a broken file, kUnsupported for another type or layout. Memory: the
+// file, and the rows as float32.
 Result<Matrix<float>> read_npy(const std::filesystem::path& path);
 
 }  // namespace saccade

@@ -6,9 +6,9 @@
 
 namespace saccade {
 
-// A process group of its own: a terminal's Ctrl-C comes to us alone, and what the child starts is ended with it.
-// Signals as a program expects them, whatever the calling thread blocks or this program ignores. `files` is the
-// caller's to fill.
+// A process group of its own: a terminal's Ctrl-C comes to us alone, and what the child starts is ended
+// with it. Signals as a program expects them, whatever the calling thread blocks or this program ignores.
+// `files` is the caller's to fill.
 struct SpawnSettings {
   SpawnSettings() {
     posix_spawn_file_actions_init(&files);

@@ -1,4 +1,5 @@
-// The names of temporary files (AtomicFile, files.h), for those who tidy up behind processes that were killed.
+// The names of temporary files (AtomicFile, files.h), for those who tidy up
+// behind processes that were killed.
 #pragma once
 
 #include <optional>

@@ -75,7 +75,8 @@ struct AuditReport {
     std::vector<std::string> examples;  // "id of a = id of b" of images
   };
 
-  // Of edit queries; all 0 where there are none. Pictures are the same where they have one name or the same bytes.
+  // Of edit queries; all 0 where there are none. Pictures are the same where they
+  // have one name or the same bytes.
   struct Edits {
     int64_t queries = 0;
     int64_t reference_is_target = 0;  // queries with their reference, or a copy, among the targets

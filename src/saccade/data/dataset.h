@@ -118,8 +118,8 @@ struct RecordFile {
 struct Dataset {
   std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
   std::string layout;  // a name of dataset_layouts()
-  // SHA-256 over ids, groups, captions, texts, labels, edit queries and galleries of what went in, in order: equal for
-  // a dataset and its converted manifest, wherever they lie. Pictures' bytes are not in it.
+  // SHA-256 over ids, groups, captions, texts, labels, edit queries and galleries of what went in, in order:
+  // equal for a dataset and its converted manifest, wherever they lie. Pictures' bytes are not in it.
   std::string hash;
   std::vector<DatasetItem> items;
   std::vector<CompositionItem> compositions;
@@ -138,7 +138,8 @@ struct Dataset {
 
   // Of whatever sort.
   [[nodiscard]] int64_t size() const;
-  // What it is made of, for messages: "images with captions", "tests of composition", "rated texts", "edit queries".
+  // What it is made of, for messages: "images with captions", "tests of composition",
+  // "rated texts", "edit queries".
   [[nodiscard]] std::string_view sort() const;
   // The command of `saccade eval` that measures on it, for messages: "retrieval".
   [[nodiscard]] std::string_view measured_by() const;

@@ -15,7 +15,8 @@ Json exclusions_json(std::span<const Exclusion> excluded);
 Json dataset_info_json(const Dataset& dataset);
 // {"visual", "non_visual", "ambiguous", "with_picture"}: numbers of rated texts; null where there are none.
 Json rated_texts_json(const Dataset& dataset);
-// {"queries", "galleries": {name: pictures}, "texts", ...}: what edit queries are made of; null where there are none.
+// {"queries", "galleries": {name: pictures}, "texts", ...}: what edit queries are made
+// of; null where there are none.
 Json edits_json(const Dataset& dataset);
 // All of the report.
 Json audit_json(const AuditReport& report);

@@ -7,10 +7,12 @@
 //                image_splits/split.rc2.SPLIT.json      {picture: "./dev/picture.png"}
 //   CIRCO        annotations/SPLIT.json                 [{"id", "reference_img_id", "relative_caption",
 //                                                         "shared_concept", "target_img_id", "gt_img_ids"}]
-//                COCO2017_unlabeled/annotations/image_info_unlabeled2017.json   {"images": [{"id", "file_name"}]}
+//                COCO2017_unlabeled/annotations/image_info_unlabeled2017.json   {"images": [{"id",
+//                                                                               "file_name"}]}
 //   pairs        {"q_img", "q_text", "positive", "hn_image": []}, a line each
 //
-// The parts of a test whose answers are kept back (Fashion-IQ's and CIRCO's test, CIRR's test1) have no targets.
+// The parts of a test whose answers are kept back (Fashion-IQ's and CIRCO's test,
+// CIRR's test1) have no targets.
 #include <algorithm>
 #include <array>
 
@@ -54,7 +56,8 @@ std::vector<fs::path> files_below(const Candidate& folder, const char* below,
   return files;
 }
 
-// Where `name` lies beside a file in `folder`: there, or in a neighbour called `beside`. kNotFound names both.
+// Where `name` lies beside a file in `folder`: there, or in a neighbour called
+// `beside`. kNotFound names both.
 Result<fs::path> find_beside(const fs::path& folder, const char* beside, const std::string& name) {
   std::error_code error;
   const fs::path places[] = {folder / ".." / beside / name, folder / name};

@@ -13,7 +13,8 @@
 
 namespace saccade {
 
-// Where the pictures of a dataset's galleries are in Dataset::gallery. A copy of their ids: the dataset may go.
+// Where the pictures of a dataset's galleries are in Dataset::gallery. A copy of
+// their ids: the dataset may go.
 class GalleryIndex {
  public:
   explicit GalleryIndex(const Dataset& dataset);
@@ -35,8 +36,8 @@ Status check_edit(const EditQuery& query, const GalleryIndex& pictures);
 
 // Leaves out the pictures of galleries that no query is answered from.
 void prune_galleries(Dataset& dataset);
-// Leaves out, and counts, pictures whose file is not there by `missing`, and the queries whose reference, target,
-// subset or negative is among them.
+// Leaves out, and counts, pictures whose file is not there by `missing`, and the queries whose reference,
+// target, subset or negative is among them.
 void drop_missing_pictures(Dataset& dataset, bool (*missing)(const ImageRef& image));
 
 // What edit queries are made of, for people and for --json.

@@ -1,5 +1,5 @@
-// Edit queries: the manifest's lines, the published layouts (files as their publishers write them, a few records each),
-// and what the audit says of them.
+// Edit queries: the manifest's lines, the published layouts (files as their publishers write them, a few
+// records each), and what the audit says of them.
 #include "saccade/data/edits.h"
 
 #include <gmock/gmock.h>

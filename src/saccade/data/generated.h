@@ -1,12 +1,13 @@
-// What was generated for edit queries: pictures that stand for their targets (pseudo-targets), and which query each
-// belongs to. `saccade generate edits` writes it, training and `saccade eval edits` read it.
+// What was generated for edit queries: pictures that stand for their targets (pseudo-targets), and which
+// query each belongs to. `saccade generate edits` writes it, training and `saccade eval edits` read it.
 //
-//   FOLDER/generated.jsonl   line 1: {"saccade": "generated edits", "version": 1, "dataset": {"name", "hash"},
-//                                     "engine": {"name", and its settings}}
-//                            then a line a query: {"query", "gallery", "reference", "text", "file", "width", "height"},
-//                            or, where there is no picture, {"query", "gallery", "reference", "text", "error"}
+//   FOLDER/generated.jsonl   line 1: {"saccade": "generated edits", "version": 1,
+//                                     "dataset": {"name", "hash"}, "engine": {"name", and its settings}}
+//                            then a line a query: {"query", "gallery", "reference", "text", "file", "width",
+//                            "height"}, or, where there is no picture, ... "text", "error"}
 //   FOLDER/pictures/         the files that it names, relative to its folder
-//   FOLDER/quality.jsonl     where `saccade eval edits` was asked for it: {"query", "cosine", "rank"}, a line a query
+//   FOLDER/quality.jsonl     where `saccade eval edits` was asked for it: {"query",
+//                            "cosine", "rank"}, a line a query
 //
 // docs/datasets.md describes every field.
 #pragma once
@@ -59,8 +60,8 @@ std::string edit_text(std::span<const std::string> texts);
 
 // The list's text. kBadData for a name that is not UTF-8.
 Result<std::string> format_generated_edits(const GeneratedEdits& generated);
-// A list, or the folder that has one. kBadData with the line for what is not of the format: a repeated query, a file
-// outside the folder; kUnsupported for another version. The pictures are not opened.
+// A list, or the folder that has one. kBadData with the line for what is not of the format: a repeated query,
+// a file outside the folder; kUnsupported for another version. The pictures are not opened.
 Result<GeneratedEdits> read_generated_edits(const std::filesystem::path& path);
 
 // FOLDER/quality.jsonl, written and read; query -> quality. kNotFound says which command writes it.
@@ -80,8 +81,9 @@ struct PseudoTargetOptions {
   // Only pictures whose cosine with the true target is at least this (quality.jsonl).
   std::optional<double> min_cosine;
 };
-// `path`: as of read_generated_edits. Queries of the list that the dataset lacks are passed over: it may be another
-// split. kMismatch for a query that has another reference or gallery there; kUsage where no query has a picture.
+// `path`: as of read_generated_edits. Queries of the list that the dataset lacks are passed over:
+// it may be another split. kMismatch for a query that has another reference or gallery there;
+// kUsage where no query has a picture.
 Result<PseudoTargets> read_pseudo_targets(const std::filesystem::path& path, const Dataset& dataset,
                                           const PseudoTargetOptions& options = {});
 

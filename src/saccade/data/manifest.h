@@ -32,8 +32,8 @@ namespace saccade {
 Result<Dataset> parse_manifest(std::string_view text, const std::filesystem::path& folder);
 
 // The manifest of a dataset, for a file in `folder`: pictures below it by their path from there, others by
-// absolute paths. Reading it gives the same items. `more`: nothing, or an object an item, whose fields its line gets too.
-// kBadData for a name or caption that is not UTF-8, which JSON cannot hold.
+// absolute paths. Reading it gives the same items. `more`: nothing, or an object an item, whose fields its
+// line gets too. kBadData for a name or caption that is not UTF-8, which JSON cannot hold.
 Result<std::string> format_manifest(const Dataset& dataset, const std::filesystem::path& folder,
                                     std::span<const Json> more = {});
 

@@ -37,9 +37,10 @@ bool has_parquet();
 Result<Dataset> read_parquet(const std::vector<ParquetShard>& shards, const std::filesystem::path& folder,
                              const DatasetOptions& options);
 
-// A picture's bytes: read_image_bytes of an image with a column. Opens the file, passes over the pages before
-// the row's, and decodes that one. kBadData for a corrupt file, a row that is not there and a null; kLimit
-// for a picture above max_bytes. Thread-safe. Cost: the file's footer, and of its column the pages' headers and one page.
+// A picture's bytes: read_image_bytes of an image with a column. Opens the file, passes over the pages
+// before the row's, and decodes that one. kBadData for a corrupt file, a row that is not there and a
+// null; kLimit for a picture above max_bytes. Thread-safe. Cost: the file's footer, and of its column
+// the pages' headers and one page.
 Result<std::string> read_parquet_image(const ImageRef& image, int64_t max_bytes);
 
 }  // namespace saccade::data

@@ -1,5 +1,5 @@
-// A file of which parts are read, here and there. Nothing of it is mapped: what another program cuts off of it
-// meanwhile is an error then, where reading a mapping would end the process. Internal to the module.
+// A file of which parts are read, here and there. Nothing of it is mapped: what another program cuts off of
+// it meanwhile is an error then, where reading a mapping would end the process. Internal to the module.
 #pragma once
 
 #include <cstdint>

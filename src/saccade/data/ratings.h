@@ -5,8 +5,9 @@
 //   text,rater,rating          a line a rating
 //   text,anna,ben,carla        a line a text, a column a rater; an empty cell: not rated
 //
-// `id`, `image`, `group`, `split` and `source` may stand beside them, and are passed on. A text whose column `check`
-// is filled in is an attention check: the rating that it tells raters to give. Raters who fail one are left out.
+// `id`, `image`, `group`, `split` and `source` may stand beside them, and are passed on. A text
+// whose column `check` is filled in is an attention check: the rating that it tells raters to give.
+// Raters who fail one are left out.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,10 @@ enum class AlphaMetric {
 };
 std::span<const EnumWord<AlphaMetric>> enum_words(AlphaMetric);  // "nominal", "ordinal", "interval"
 
-// Krippendorff's alpha: 1 - observed / expected disagreement; 1 is agreement, 0 what chance gives. units[u] are the
-// ratings that unit u was given, by whomever; units with fewer than two count for nothing. None where all ratings are
-// the same, or none can be paired. Cost: ratings, and the square of how many different values there are.
+// Krippendorff's alpha: 1 - observed / expected disagreement; 1 is agreement, 0 what chance gives.
+// units[u] are the ratings that unit u was given, by whomever; units with fewer than two count for
+// nothing. None where all ratings are the same, or none can be paired. Cost: ratings, and the square of
+// how many different values there are.
 std::optional<double> krippendorff_alpha(std::span<const std::vector<double>> units, AlphaMetric metric);
 
 struct RatedSentence {
@@ -58,10 +60,10 @@ struct Ratings {
   int64_t clear = 0;    // visual and non-visual texts with at most one rating outside their class
 };
 
-// Visual where more than half of the ratings are 5, 6 or 7, non-visual where more than half are 1, 2 or 3, else
-// ambiguous. Texts with fewer than min_ratings are left out and counted. kBadData names the line and what is wrong
-// with it: a rating that is no whole number from 1 to 7, a rater who rates a text twice, a text with two values of
-// one field; kUsage for a table without texts.
+// Visual where more than half of the ratings are 5, 6 or 7, non-visual where more than half are 1, 2 or 3,
+// else ambiguous. Texts with fewer than min_ratings are left out and counted. kBadData names the line and
+// what is wrong with it: a rating that is no whole number from 1 to 7, a rater who rates a text twice, a text
+// with two values of one field; kUsage for a table without texts.
 Result<Ratings> read_ratings(std::string_view table, int min_ratings);
 
 // {"raters", ..., "alpha": {"nominal", "ordinal", "interval"}}; an alpha that does not exist is null.

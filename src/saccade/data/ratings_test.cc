@@ -12,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section C: four observers, twelve units, some
-// values missing. Its results: nominal 0.743, ordinal 0.815, interval 0.849.
+// Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section C: four observers, twelve units,
+// some values missing. Its results: nominal 0.743, ordinal 0.815, interval 0.849.
 TEST(KrippendorffAlpha, IsThatOfThePublishedExample) {
   const std::vector<std::vector<double>> units = {{1, 1, 1},    {2, 2, 3, 2}, {3, 3, 3, 3}, {3, 3, 3, 3},
                                                   {2, 2, 2, 2}, {1, 2, 3, 4}, {4, 4, 4, 4}, {1, 1, 2, 1},

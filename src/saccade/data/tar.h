@@ -24,8 +24,8 @@ struct TarMember {
 // Writes the archive's bytes from `offset` on to `out`, all of it.
 using ReadArchive = std::function<Status(int64_t offset, std::span<char> out)>;
 
-// Calls member() for each regular file of an archive of `size` bytes, in order; folders, links and devices are
-// passed over. Errors: those of `read`; kBadData, with the byte, for a header whose checksum is wrong, a
+// Calls member() for each regular file of an archive of `size` bytes, in order; folders, links and devices
+// are passed over. Errors: those of `read`; kBadData, with the byte, for a header whose checksum is wrong, a
 // member that goes on past the archive's end, and an archive without its end mark (it was cut short);
 // kUnsupported for compressed archives and sparse files. Memory: names only.
 Status for_each_tar_member(int64_t size, const ReadArchive& read,

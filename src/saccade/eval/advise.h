@@ -57,12 +57,12 @@ struct Advice {
   std::vector<std::string> notes;
 };
 
-// A tier is the best of the models left and all that cannot be told apart from it: by the paired difference
-// if one run measured both (Difference::told_apart), else by whether their intervals overlap; without
-// intervals nobody can tell. Within a tier the faster goes first. A limit that no model was measured for is
-// noted and judges nobody; where some were, those that were not are not judged; an effective length of a model
-// that found no more than guessing is no measurement. kUsage where no run measures
-// what is ranked by; else as gather_measurements.
+// A tier is the best of the models left and all that cannot be told apart from it: by the paired
+// difference if one run measured both (Difference::told_apart), else by whether their intervals overlap;
+// without intervals nobody can tell. Within a tier the faster goes first. A limit that no model was
+// measured for is noted and judges nobody; where some were, those that were not are not judged; an
+// effective length of a model that found no more than guessing is no measurement. kUsage where no run
+// measures what is ranked by; else as gather_measurements.
 Result<Advice> advise(std::span<const Run> runs, const AdviceQuestion& question);
 
 Json advice_json(const Advice& advice, const AdviceQuestion& question);

@@ -20,8 +20,8 @@ Json kind_json(const std::optional<std::string>& kind) {
   return kind ? Json(*kind) : Json();
 }
 
-// The cluster of each member, and how many there are: items that share a picture, directly or by way of others,
-// are one. Numbered by their first member.
+// The cluster of each member, and how many there are: items that share a picture, directly or by way of
+// others, are one. Numbered by their first member.
 std::pair<std::vector<int64_t>, int64_t> connect(const CompositionTask& task,
                                                  std::span<const size_t> members) {
   // A forest over pictures: what an item connects has one root.

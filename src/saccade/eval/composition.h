@@ -49,9 +49,9 @@ struct CompositionTask {
 };
 // kUsage for a dataset of pictures and captions; kBadData where items of one and of two pictures are mixed.
 Result<CompositionTask> composition_task(const Dataset& dataset);
-// Without the items of these pictures (by number, ascending), counted. The pictures that are left are numbered
-// anew, in the order of the items that are left, which may be another than before: `source` says which is which.
-// kBadData where nothing is left.
+// Without the items of these pictures (by number, ascending), counted. The pictures that are left are
+// numbered anew, in the order of the items that are left, which may be another than before: `source` says
+// which is which. kBadData where nothing is left.
 Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<const int64_t> pictures);
 
 // How many sets of items there are that no picture connects: what intervals are drawn from.

@@ -170,8 +170,8 @@ TEST(Composition, ItemsThatPicturesConnectAreOneCluster) {
                           item("3", "k", {"f", "g"}), item("4", "k", {"d", "e"}), item("5", "k", {"h", "g"})};
   const CompositionTask task = composition_task(dataset).value();
   ThreadPool pool(1);
-  // Right are 0, 1, 2 and 4, which hang together by way of 4; wrong are 3 and 5. So a resample draws twice one of
-  // two clusters: all right, all wrong, or as it is.
+  // Right are 0, 1, 2 and 4, which hang together by way of 4; wrong are 3 and 5. So a resample draws twice
+  // one of two clusters: all right, all wrong, or as it is.
   std::vector<CompositionScores> scores(6, {{{1, 0}, {0, 1}}});
   scores[3] = scores[5] = {{{0, 1}, {1, 0}}};
   const auto outcome = evaluate_compositions(task, scores, {.resamples = 200}, pool);

@@ -79,8 +79,8 @@ class Frame {
 
   void describe() { info_ = describe_run(study_.kind(), options_, study_.protocol(), pool_.size()); }
 
-  // The run's folder, refused before anything is loaded where it holds a run of other inputs. With no source the
-  // checkpoints are described already.
+  // The run's folder, refused before anything is loaded where it holds a run of other inputs. With no source
+  // the checkpoints are described already.
   Status open(const CheckpointSource& checkpoints) {
     if (options_.run.empty()) return {};
     asked_ = info_;

@@ -43,7 +43,8 @@ CheckpointSource located_checkpoints(const EncoderOptions& options);
 struct EvaluationOptions {
   std::vector<std::string> checkpoints;  // as CheckpointSource takes them
   std::vector<std::string> datasets;     // PATH or PATH#split=NAME (parse_dataset_source)
-  // Each checkpoint is measured in each of them, as a model of its own; of several, the precision ends its name.
+  // Each checkpoint is measured in each of them, as a model of its own; of
+  // several, the precision ends its name.
   std::vector<Precision> precisions = {Precision::kFp32};
   // Pictures that cannot be read are left out and counted; otherwise one is an error.
   bool leave_out = false;

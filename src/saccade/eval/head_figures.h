@@ -1,9 +1,9 @@
 // Figures of heads on frozen encoders (Table 2 and 4 of the study): recall both ways, and what may be said of
 // two of them.
 //
-// A model is called better than another only where the paired interval of the difference in mean recall leaves
-// out 0: mean recall is the mean of R@1, R@5 and R@10 over both directions, one figure named beforehand, so
-// that nobody picks the one of six that happens to be told apart.
+// A model is called better than another only where the paired interval of the difference in mean recall
+// leaves out 0: mean recall is the mean of R@1, R@5 and R@10 over both directions, one figure named
+// beforehand, so that nobody picks the one of six that happens to be told apart.
 #pragma once
 
 #include <cstdint>

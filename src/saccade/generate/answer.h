@@ -1,4 +1,5 @@
-// What an engine sent, looked at: foreign bytes are a picture only once the decoder has said so, under limits.
+// What an engine sent, looked at: foreign bytes are a picture only once the
+// decoder has said so, under limits.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,9 @@ struct PictureAnswer {
   std::string extension;  // "png", "jpg", "webp"
 };
 
-// kBadData for nothing, for a page of HTML, for other text and for a broken picture; kUnsupported for other kinds of picture;
-// kLimit for one that is too large; kMismatch for another size than was asked for; kCancelled and kIo, which say nothing of
-// the bytes that were sent.
+// kBadData for nothing, for a page of HTML, for other text and for a broken picture; kUnsupported for other
+// kinds of picture; kLimit for one that is too large; kMismatch for another size than was asked for;
+// kCancelled and kIo, which say nothing of the bytes that were sent.
 Result<PictureAnswer> look_at_answer(std::string_view bytes, const AnswerLimits& limits);
 
 }  // namespace saccade

@@ -4,7 +4,8 @@
 //   POST /sdapi/v1/txt2img   {"prompt", "seed", "width", "height", ...}
 //   answer                   {"images": [BASE64, ...], "parameters": {...}, "info": "..."}
 //
-// Every other field that its page has (steps, cfg_scale, denoising_strength, negative_prompt) is the user's to set.
+// Every other field that its page has (steps, cfg_scale, denoising_strength,
+// negative_prompt) is the user's to set.
 #include "saccade/core/base64.h"
 #include "saccade/generate/http_engine.h"
 

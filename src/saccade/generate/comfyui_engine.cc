@@ -1,13 +1,15 @@
 // ComfyUI's API, with a workflow of the user's ("Save (API format)"):
 //
 //   POST /upload/image    multipart/form-data: image (a PNG), overwrite -> {"name", "subfolder", "type"}
-//   POST /prompt          {"prompt": workflow, "client_id"}            -> {"prompt_id", "number", "node_errors"}
-//   GET  /history/ID      {} until it is done, then {ID: {"outputs": {node: {"images": [{"filename", "subfolder", "type"}]}},
-//                         "status": {"status_str": "success" or "error", "completed", "messages"}}}
+//   POST /prompt          {"prompt": workflow, "client_id"}            ->
+//                         {"prompt_id", "number", "node_errors"}
+//   GET  /history/ID      {} until it is done, then
+//                         {ID: {"outputs": {node: {"images": [{"filename", "subfolder", "type"}]}},
+//                               "status": {"status_str": "success" or "error", "completed", "messages"}}}
 //   GET  /view?filename=&subfolder=&type=   the picture
 //
-// Placeholders in the workflow's strings: %prompt%, %reference% (the uploaded picture's name), %seed%, %width%, %height%. A
-// string that is nothing but one of the last three becomes a number.
+// Placeholders in the workflow's strings: %prompt%, %reference% (the uploaded picture's name), %seed%,
+// %width%, %height%. A string that is nothing but one of the last three becomes a number.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Pictures for a dataset's queries: what is asked for, kept, shared and taken up again, and what is said where an engine
-// fails, sends no picture, or the disk is full.
+// Pictures for a dataset's queries: what is asked for, kept, shared and taken up again, and what is said
+// where an engine fails, sends no picture, or the disk is full.
 #include "saccade/generate/edits.h"
 
 #include <csignal>

@@ -1,5 +1,6 @@
-// Engines that make pictures: of a text, or of a picture and a text that says what is to be different about it. Those that
-// people run speak HTTP (docs/engines.md); the built-in one is an editor of our own (model/editor.h).
+// Engines that make pictures: of a text, or of a picture and a text that says what is to be
+// different about it. Those that people run speak HTTP (docs/engines.md); the built-in one is an
+// editor of our own (model/editor.h).
 #pragma once
 
 #include <chrono>
@@ -45,10 +46,12 @@ class PictureEngine {
   [[nodiscard]] virtual int vector_side() const = 0;
   // What it is given of a picture: RGB.
   [[nodiscard]] virtual Image reference(const ImageView& picture) const = 0;
-  // A picture file each, as the engine sent it: nobody has looked at the bytes yet. kCancelled when asked to stop.
+  // A picture file each, as the engine sent it: nobody has looked at the bytes yet.
+  // kCancelled when asked to stop.
   [[nodiscard]] virtual std::vector<Result<std::string>> make(std::span<const PictureRequest> requests,
                                                               const std::stop_token& stop) = 0;
-  // Why no further picture will come, where that is known: nobody is there, the key is refused, a bound is reached.
+  // Why no further picture will come, where that is known: nobody is there, the key
+  // is refused, a bound is reached.
   [[nodiscard]] virtual std::optional<Error> over() const { return std::nullopt; }
   // The width and height that were asked for; 0: the engine's choice.
   [[nodiscard]] virtual int asked_width() const { return 0; }
@@ -90,8 +93,8 @@ std::string default_endpoint(EngineKind kind);
 // SACCADE_ENGINE_KEY; for OpenAI's own address also OPENAI_API_KEY. Empty where there is none.
 std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment);
 
-// kUsage for options that the engine does not know or that it lacks, errors of the workflow's file and of Editor::open.
-// Nothing is asked of an engine elsewhere yet.
+// kUsage for options that the engine does not know or that it lacks, errors of the workflow's file and of
+// Editor::open. Nothing is asked of an engine elsewhere yet.
 Result<std::unique_ptr<PictureEngine>> open_engine(const EngineOptions& options);
 
 // Each kind's own. Internal to the module.

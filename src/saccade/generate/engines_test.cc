@@ -1,5 +1,5 @@
-// Engines elsewhere, against servers that speak their protocols: what is sent, what is taken from an answer, and what is
-// said of answers that are late, broken, or none.
+// Engines elsewhere, against servers that speak their protocols: what is sent, what is taken from an answer,
+// and what is said of answers that are late, broken, or none.
 #include <chrono>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What engines elsewhere have in common: asking over HTTP within bounds, with retries, and what a refusal says.
-// Internal to the module.
+// What engines elsewhere have in common: asking over HTTP within bounds, with retries, and what a
+// refusal says. Internal to the module.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,14 @@ namespace saccade {
 // Thread-safe: as many connections as calls at a time.
 class EngineCaller {
  public:
-  // options.endpoint is one; `authorization`: the header's value, or empty. It goes to the endpoint's origin alone.
+  // options.endpoint is one; `authorization`: the header's value, or empty. It goes
+  // to the endpoint's origin alone.
   static Result<std::unique_ptr<EngineCaller>> open(const EngineOptions& options, std::string authorization);
 
   enum class Counted { kYes, kNo };
-  // The answer with a status of 200 to 299. request.url is a path below the endpoint ("/images/edits"), or an address.
-  // What may go well the next time is tried again, as the server asks. An error names what was asked and what the
-  // server says; kCancelled. Not counted: asking whether something is done yet.
+  // The answer with a status of 200 to 299. request.url is a path below the endpoint ("/images/edits"), or an
+  // address. What may go well the next time is tried again, as the server asks. An error names what was asked
+  // and what the server says; kCancelled. Not counted: asking whether something is done yet.
   Result<hub::HttpReply> call(hub::HttpRequest request, const std::stop_token& stop,
                               Counted counted = Counted::kYes);
 
@@ -51,8 +52,8 @@ class EngineCaller {
   std::optional<Error> over_;
 };
 
-// What a server says of a failure, on one line and short: {"error": {"message"}}, {"error"}, {"detail"}, {"errors"},
-// {"message"}, or the beginning of what else it sent; "a page of HTML".
+// What a server says of a failure, on one line and short: {"error": {"message"}}, {"error"}, {"detail"},
+// {"errors"}, {"message"}, or the beginning of what else it sent; "a page of HTML".
 std::string said_in(std::string_view body);
 
 // A picture from a JSON answer: base64, or "data:image/png;base64,...". kBadData.

@@ -4,7 +4,8 @@
 //   POST /images/generations  JSON: prompt, model, n, size
 //   answer                    {"data": [{"b64_json": BASE64}]} or {"data": [{"url": ADDRESS}]}
 //
-// Fields that some models know and others refuse ("response_format", "quality", "background") are the user's to set.
+// Fields that some models know and others refuse ("response_format", "quality",
+// "background") are the user's to set.
 #include "saccade/generate/http_engine.h"
 
 namespace saccade {

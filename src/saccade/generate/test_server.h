@@ -1,5 +1,5 @@
-// For tests: an HTTP server on loopback that does what it is told, well or badly. Plain sockets, a thread a connection, a
-// request a connection; the port is the system's choice.
+// For tests: an HTTP server on loopback that does what it is told, well or badly. Plain sockets, a thread a
+// connection, a request a connection; the port is the system's choice.
 #pragma once
 
 #include <atomic>

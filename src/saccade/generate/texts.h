@@ -28,9 +28,9 @@ struct TextPicture {
   std::string error;  // why there is none
 };
 
-// One for each text: a file generated-KEY.png (jpg, webp), the key a hash of text, settings and seed; what is there is not
-// asked for again. A failure is one picture's, and the rest goes on, as long as the engine does. kIo where a picture cannot
-// be written, kCancelled; what was made stays.
+// One for each text: a file generated-KEY.png (jpg, webp), the key a hash of text, settings and seed; what is
+// there is not asked for again. A failure is one picture's, and the rest goes on, as long as the engine does.
+// kIo where a picture cannot be written, kCancelled; what was made stays.
 Result<std::vector<TextPicture>> generate_text_pictures(std::span<const std::string> texts,
                                                         PictureEngine& engine,
                                                         const TextPicturesOptions& options,

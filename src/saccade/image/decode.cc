@@ -9,8 +9,8 @@
 // threads, and the clock can be looked at between strips. Those of JPEG come from libjpeg itself (jpeg.h),
 // once libvips has read what the file says of itself. A decoder that works on whole pictures (WebP, HEIF,
 // interlaced PNG, progressive JPEG, librsvg's filters) is not interrupted in the middle: a process of its own
-// is ended by the kernel (decoder_pool.h); without one, pixels, bytes and scans are what bounds those, and for
-// drawings a look at how long small ones take.
+// is ended by the kernel (decoder_pool.h); without one, pixels, bytes and scans are what bounds those, and
+// for drawings a look at how long small ones take.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -323,10 +323,10 @@ class Decoder {
     return check_drawing_time(scale);
   }
 
-  // Nothing in this process stops librsvg inside one drawing, and what is drawn through others (filters, masks,
-  // groups that are transparent as a whole) can take it any time. So such pictures are drawn at a sixteenth of
-  // the scale first, at an eighth, and so on, and given up once the way the time grows says that the whole would
-  // come too late. A third of the whole's time at most.
+  // Nothing in this process stops librsvg inside one drawing, and what is drawn through others (filters,
+  // masks, groups that are transparent as a whole) can take it any time. So such pictures are drawn at a
+  // sixteenth of the scale first, at an eighth, and so on, and given up once the way the time grows says that
+  // the whole would come too late. A third of the whole's time at most.
   [[nodiscard]] Status check_drawing_time(double scale) {
     constexpr std::array<std::string_view, 5> kSlow = {"filter", "opacity", "mask", "blend", "pattern"};
     const auto in_text = [&](std::string_view word) {

@@ -111,8 +111,8 @@ std::string encoded(const Image& image, const char* suffix,
   return result;
 }
 
-// gradient(width, height, 3) in a format, as libvips writes it here, or as it did where a codec has no encoder
-// here (tests/data/pictures): readers are what is tested.
+// gradient(width, height, 3) in a format, as libvips writes it here, or as it did where a codec has no
+// encoder here (tests/data/pictures): readers are what is tested.
 std::string gradient_file(int width, int height, const char* suffix) {
   std::string file = encoded(gradient(width, height, 3), suffix);
   if (!file.empty()) return file;
@@ -759,8 +759,8 @@ TEST(Bmp, TimeIsLimited) {
   EXPECT_THAT(late.error().message, HasSubstr("not decoded within"));
 }
 
-// 200,000,000 x 1 pixels: what is made of them takes memory and time by their number, not by the square of the
-// shape. Weights of all outputs at a time took 9.7 GB and 42 s.
+// 200,000,000 x 1 pixels: what is made of them takes memory and time by their number, not by the square of
+// the shape. Weights of all outputs at a time took 9.7 GB and 42 s.
 TEST(Bmp, OfAbsurdShapeIsPreprocessedWithinLimits) {
   const auto wide = decode(test::wide_bmp());
   ASSERT_TRUE(wide) << wide.error().message;

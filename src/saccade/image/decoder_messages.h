@@ -94,8 +94,9 @@ inline bool asks_for_facts(const DecodeOptions& options, const DecodeReply& repl
   return options.facts && reply.error == -1 && reply.has_pixels != 0;
 }
 
-// The picture without its pixels, which are room for `pixels` bytes still to be filled, or the error that the
-// decoder sent. kInternal for a message that no decoder of ours sends, or that breaks the limits of `options`.
+// The picture without its pixels, which are room for `pixels` bytes still to be filled, or the
+// error that the decoder sent. kInternal for a message that no decoder of ours sends, or that
+// breaks the limits of `options`.
 struct ReadReply {
   DecodedImage picture;
   size_t pixels = 0;  // bytes of output
@@ -112,8 +113,8 @@ class SharedBytes {
   ~SharedBytes();
 
   [[nodiscard]] int descriptor() const { return file_.get(); }
-  // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or where
-  // there is no memory. Earlier addresses are void.
+  // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or
+  // where there is no memory. Earlier addresses are void.
   Result<std::byte*> map(size_t size, bool grow);
   // Gives the memory behind the first `keep` bytes back to the system; they read as zeros from then on.
   void release(size_t keep);

@@ -267,7 +267,8 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
   return {fail(ErrorCode::kBadData, "its decoder {}{}{}", how, said.empty() ? "" : ": ", said), false, false};
 }
 
-// The picture has been decoded by now: whatever becomes of the process over its metadata, it stands, without them.
+// The picture has been decoded by now: whatever becomes of the process over its
+// metadata, it stands, without them.
 PictureFacts DecoderPool::Process::wait_for_facts(const DecodeOptions& options) {
   constexpr double kFactsSeconds = 5;
   DecodeOptions limits = options;

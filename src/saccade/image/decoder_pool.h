@@ -31,8 +31,8 @@ std::optional<std::filesystem::path> find_decoder_program();
 
 class DecoderPool {
  public:
-  // Starts a first process, about 0.05 s: so that a helper that is missing or of another build is known before
-  // pictures are read. kNotFound, kMismatch, kIo.
+  // Starts a first process, about 0.05 s: so that a helper that is missing or of another build is known
+  // before pictures are read. kNotFound, kMismatch, kIo.
   static Result<std::unique_ptr<DecoderPool>> start(DecoderPoolOptions options);
   DecoderPool(const DecoderPool&) = delete;
   DecoderPool& operator=(const DecoderPool&) = delete;
@@ -46,7 +46,8 @@ class DecoderPool {
   // answer does not depend on what was decoded before. Thread-safe. Cost over decoding: copying bytes there
   // and pixels back, two wake-ups.
   Result<DecodedImage> decode(std::span<const std::byte> bytes, const DecodeOptions& options);
-  // decode_for() likewise: the pixels are those that the process has written, which waits until `use` returns.
+  // decode_for() likewise: the pixels are those that the process has written,
+  // which waits until `use` returns.
   Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
   // What the kernel granted: "files: Landlock 7; system calls: seccomp; memory: limited".

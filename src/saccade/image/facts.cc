@@ -29,8 +29,8 @@ size_t character_bytes(std::string_view text) {
   return count;
 }
 
-// On one line, spaces once, at most `most` bytes, cut between characters. Bytes that are not UTF-8 are read as Latin-1,
-// which is what old cameras and editors wrote.
+// On one line, spaces once, at most `most` bytes, cut between characters. Bytes that are not UTF-8 are read
+// as Latin-1, which is what old cameras and editors wrote.
 std::string clean_text(std::string_view text, size_t most) {
   std::string clean;
   bool space = false;
@@ -61,7 +61,8 @@ std::string clean_text(std::string_view text, size_t most) {
 }  // namespace
 
 PictureFacts plausible(PictureFacts facts) {
-  // The first photograph is of 1826; what cameras without a clock write (1970, 2000-01-01) is a date like others.
+  // The first photograph is of 1826; what cameras without a clock write (1970,
+  // 2000-01-01) is a date like others.
   constexpr int64_t kFirst = -4'544'208'000;  // 1826-01-01
   constexpr int64_t kLast = 7'258'118'400;    // 2200-01-01
   if (facts.taken && (*facts.taken < kFirst || *facts.taken >= kLast)) facts.taken.reset();

@@ -1,4 +1,5 @@
-// What a picture's file says of itself in EXIF, XMP and IPTC: when, where and with what it was taken, and its words.
+// What a picture's file says of itself in EXIF, XMP and IPTC: when, where and with
+// what it was taken, and its words.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,12 @@
 
 namespace saccade {
 
-// None of it is to be trusted: cameras without a clock, editors that guess, people who lie. What cannot be true (a day
-// that no calendar has, a latitude of 200) is left out; texts are UTF-8, on one line, and cut where they are long.
+// None of it is to be trusted: cameras without a clock, editors that guess, people who lie. What
+// cannot be true (a day that no calendar has, a latitude of 200) is left out; texts are UTF-8, on one
+// line, and cut where they are long.
 struct PictureFacts {
-  // The clock on the wall where it was taken, as seconds since 1970 as if that clock were UTC: "2024-05-31 23:30" is of
-  // that day whatever the zone.
+  // The clock on the wall where it was taken, as seconds since 1970 as if that clock were UTC: "2024-05-31
+  // 23:30" is of that day whatever the zone.
   std::optional<int64_t> taken;
   std::optional<int> zone_minutes;  // of that clock, east of UTC, where the file says so
   std::string camera;               // maker and model, the maker said once: "Canon EOS R5", "NIKON D850"

@@ -1,7 +1,7 @@
 // EXIF, XMP and IPTC by Exiv2 (https://exiv2.org/tags.html has the keys). Part of saccade-decode alone.
 //
-// A fact stands in several places, of which the more deliberate one wins: XMP, which people and their editors write, over
-// IPTC over EXIF for words; EXIF, which the camera writes, over XMP over IPTC for the date.
+// A fact stands in several places, of which the more deliberate one wins: XMP, which people and their editors
+// write, over IPTC over EXIF for words; EXIF, which the camera writes, over XMP over IPTC for the date.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -57,8 +57,8 @@ struct Moment {
   std::optional<int> zone_minutes;
 };
 
-// EXIF's "2024:05:31 23:30:59", XMP's "2024-05-31T23:30:59.25+02:00" and, less exact, "2024-05-31". Nothing where no
-// calendar has the day: cameras without a clock write zeros and spaces.
+// EXIF's "2024:05:31 23:30:59", XMP's "2024-05-31T23:30:59.25+02:00" and, less exact, "2024-05-31". Nothing
+// where no calendar has the day: cameras without a clock write zeros and spaces.
 std::optional<Moment> parse_moment(std::string_view text) {
   using namespace std::chrono;
   const auto y = take_number(text, 4);
@@ -206,7 +206,8 @@ class Reader {
     return name.starts_with('(') ? std::string() : name;
   }
 
-  // Degrees, minutes and seconds as rationals; those that are missing are zero, a zero below one makes it none.
+  // Degrees, minutes and seconds as rationals; those that are missing are zero,
+  // a zero below one makes it none.
   [[nodiscard]] std::optional<double> degrees(uint16_t tag, uint16_t side, char negative) const {
     const Exiv2::Exifdatum* datum = find("GPSInfo", tag);
     if (datum == nullptr || datum->typeId() != Exiv2::unsignedRational) return std::nullopt;

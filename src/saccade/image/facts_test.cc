@@ -152,7 +152,8 @@ TEST_F(Facts, ThatCannotBeTrueAreLeftOut) {
   EXPECT_FALSE(nowhere->facts.taken);
 }
 
-// A TIFF by hand: exiftool writes no maker notes of its own. Ten megabytes of them, and a count that says four gigabytes.
+// A TIFF by hand: exiftool writes no maker notes of its own. Ten megabytes of them, and a
+// count that says four gigabytes.
 TEST_F(Facts, MakerNotesOfTenMegabytesCostNoPicture) {
   const auto little = [](uint64_t value, int bytes) {
     std::string text;

@@ -44,11 +44,12 @@ inline std::string gzip(std::string_view text) {
   return deflated(text, 31);
 }
 
-// A gzip file of `head`, then of so many copies of a mebibyte of spaces, then of `tail`: the copies' codes are
-// the same bytes each time, so that gigabytes cost no time to write.
+// A gzip file of `head`, then of so many copies of a mebibyte of spaces, then of `tail`: the copies' codes
+// are the same bytes each time, so that gigabytes cost no time to write.
 inline std::string gzip_bomb(std::string_view head, int mebibytes, std::string_view tail) {
   const std::string spaces(size_t{1} << 20, ' ');
-  // A piece of a raw stream that ends at a byte, knows nothing of what is before, and may be followed by more.
+  // A piece of a raw stream that ends at a byte, knows nothing of what is
+  // before, and may be followed by more.
   const auto piece = [](std::string_view text, int flush) {
     z_stream stream = {};
     (void)::deflateInit2(&stream, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY);
@@ -113,7 +114,8 @@ inline std::string svg_with_repeated_entity() {
          svg("<text>" + uses + "</text>");
 }
 
-// Groups of two copies of the group before, each transparent as a whole: 2^depth drawings on canvases of their own.
+// Groups of two copies of the group before, each transparent as a whole: 2^depth
+// drawings on canvases of their own.
 inline std::string svg_of_nested_groups(int depth) {
   std::string groups = "<defs><g id='g0'><rect width='64' height='64'/></g>";
   for (int i = 1; i <= depth; ++i) {

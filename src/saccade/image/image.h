@@ -41,8 +41,8 @@ struct DecodeOptions {
   int64_t max_pixels = 200'000'000;
   // Refuse larger files.
   int64_t max_bytes = int64_t{256} << 20;
-  // Give up on a file that takes longer, in seconds of processor time: what else the machine does says nothing
-  // of the picture. 0: no limit.
+  // Give up on a file that takes longer, in seconds of processor time: what else the machine does says
+  // nothing of the picture. 0: no limit.
   double max_seconds = 30;
   // Vector pictures (SVG) are rendered so that their shorter side has this many pixels.
   int vector_side = 512;
@@ -57,8 +57,8 @@ struct DecodeOptions {
   DecoderPool* processes = nullptr;
   // Asked to stop, a process that decodes is ended: kCancelled. Without processes it is not looked at.
   std::stop_token stop = {};
-  // What the file says of itself is read too (facts.h), into PictureView::facts. Processes do; without them it is left
-  // out, as foreign bytes are read nowhere else.
+  // What the file says of itself is read too (facts.h), into PictureView::facts. Processes do; without them
+  // it is left out, as foreign bytes are read nowhere else.
   bool facts = false;
 };
 
@@ -70,8 +70,8 @@ struct DecodedImage {
 };
 
 // Errors: kNotFound, kLimit (size, pixels, time, memory), kUnsupported (not an image we read), kBadData
-// (broken file), kCancelled, kIo (no memory from the system, or no process). Thread-safe. Memory: the decoded pixels plus
-// libvips' working lines.
+// (broken file), kCancelled, kIo (no memory from the system, or no process). Thread-safe. Memory: the decoded
+// pixels plus libvips' working lines.
 Result<DecodedImage> decode_image(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options = {});
 

@@ -21,8 +21,8 @@ struct JpegShape {
   int channels = 0;  // 1 grey, 3 RGB
 };
 
-// Writes [height, width, channels] to `out`. kBadData, in libjpeg's words, for a broken or truncated file, and
-// where it has another shape; kIo where memory runs out; kLimit past the deadline.
+// Writes [height, width, channels] to `out`. kBadData, in libjpeg's words, for a broken or truncated file,
+// and where it has another shape; kIo where memory runs out; kLimit past the deadline.
 Status read_jpeg(std::span<const std::byte> bytes, const JpegShape& shape, const Deadline& deadline,
                  uint8_t* out);
 

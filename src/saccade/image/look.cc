@@ -63,7 +63,8 @@ Cosines make_cosines() {
   return cosines;
 }
 
-// Signs against the median, so that half of them are ones; the mean (frequency 0) is left out, as brightness is.
+// Signs against the median, so that half of them are ones; the mean (frequency 0)
+// is left out, as brightness is.
 uint64_t hash_of(const std::vector<double>& cells) {
   static const Cosines cosines = make_cosines();
   std::vector<double> found;

@@ -1,4 +1,5 @@
-// A whole picture in pixels of a given number, over white: what is trained on pixels of our own, and what is sent to others.
+// A whole picture in pixels of a given number, over white: what is trained on pixels of our
+// own, and what is sent to others.
 #pragma once
 
 #include "saccade/image/image.h"
@@ -6,14 +7,15 @@
 
 namespace saccade {
 
-// side x side of premultiplied RGBA: the aspect ratio is not kept, Pillow's bicubic over premultiplied alpha; no colour is
-// above its alpha.
+// side x side of premultiplied RGBA: the aspect ratio is not kept, Pillow's bicubic over premultiplied
+// alpha; no colour is above its alpha.
 Image premultiplied_square(const ImageView& image, int side);
 
 // Premultiplied RGBA over white: RGB of the same size.
 Image over_white(const ImageView& premultiplied);
 
-// The whole picture as large as it fits into width x height, its aspect ratio kept, in the middle of white: RGB.
+// The whole picture as large as it fits into width x height, its aspect ratio
+// kept, in the middle of white: RGB.
 Image fitted_over_white(const ImageView& image, int width, int height);
 // Over white at its own size, or as large as its longer side fits `most`: RGB.
 Image at_most_over_white(const ImageView& image, int most);

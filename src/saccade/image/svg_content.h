@@ -16,9 +16,9 @@ namespace saccade {
 // Memory: the document.
 Result<std::string> unpack_gzip(std::span<const std::byte> gzip, int64_t max_bytes);
 
-// The pictures that lie within the document ("data:" addresses of <image> and <feImage>), unpacked from base64
-// or percent codes, in their order. librsvg leaves out what it cannot read, without a word: who embeds the
-// drawing has to look at each of them first.
+// The pictures that lie within the document ("data:" addresses of <image> and <feImage>), unpacked from
+// base64 or percent codes, in their order. librsvg leaves out what it cannot read, without a word: who embeds
+// the drawing has to look at each of them first.
 //
 // Errors: kLimit where entities make the document more than 16 MiB longer than it is (100 kB named 20,000
 // times are 2 GB to librsvg, which ends the process when memory runs out) or nest too deep; kBadData for a

@@ -31,8 +31,8 @@ struct VipsUnref {
 };
 using VipsHandle = std::unique_ptr<VipsImage, VipsUnref>;
 
-// Loads and starts libvips once a process, or says why not (empty: ready). Thread-safe. It then runs without its own
-// threads and caches, loads only the formats we name, and writes nothing to stderr.
+// Loads and starts libvips once a process, or says why not (empty: ready). Thread-safe. It then runs without
+// its own threads and caches, loads only the formats we name, and writes nothing to stderr.
 std::string start_vips();
 
 // libvips' error text as one line, and cleared. It keeps one text a process, not one a thread: of two files

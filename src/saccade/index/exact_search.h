@@ -35,8 +35,8 @@ struct FoundRows {
   std::vector<int64_t> rescored;
 };
 
-// Scores queries, [m, dim], against all rows. A row whose score is NaN is never returned. The same answer, bit
-// for bit, for any number of threads, for a query alone or among others, and with rows in eight bits or
+// Scores queries, [m, dim], against all rows. A row whose score is NaN is never returned. The same answer,
+// bit for bit, for any number of threads, for a query alone or among others, and with rows in eight bits or
 // without: of these it is known how far they are off (int8_rows.h), and what they leave in question is scored
 // in full. kUsage for a negative k, kMismatch for widths or a filter that do not fit. Thread-safe.
 //

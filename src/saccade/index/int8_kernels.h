@@ -14,8 +14,9 @@ inline constexpr int64_t kInt8Columns = 64;
 // The widest row: 255 * 127 * 65,536 is below 2^31.
 inline constexpr int64_t kMaxInt8Columns = 65'536;
 
-// sums[p * row_count + r] = the sum over columns c of row r's byte c (0 to 255) times parts[p * columns + c]
-// (-127 to 127). Row r begins at rows + r * stride; columns: a multiple of kInt8Columns up to kMaxInt8Columns.
+// sums[p * row_count + r] = the sum over columns c of row r's byte c (0 to 255) times parts[p *
+// columns + c] (-127 to 127). Row r begins at rows + r * stride; columns: a multiple of
+// kInt8Columns up to kMaxInt8Columns.
 using Int8Kernel = void (*)(const std::byte* rows, int64_t row_count, int64_t stride, int64_t columns,
                             const int8_t* parts, int64_t part_count, int32_t* sums);
 

@@ -14,15 +14,15 @@
 // that H r . H q = r . q, and it spreads a value that stands out over its block: encoders have columns many
 // times larger than the rest, which would else take all 127 steps for themselves.
 //
-// The bound. Let e = H r - s c, and E >= |e| (Euclidean), so that |r| = |H r| <= s |c| + E <= 127 sqrt(D) s + E.
-// A query q is split likewise into H q = x + f, where x = t1 d1 + t2 d2 for two vectors of whole numbers in
-// [-127, 127]. Then
+// The bound. Let e = H r - s c, and E >= |e| (Euclidean), so that |r| = |H r| <= s |c| + E <= 127
+// sqrt(D) s + E. A query q is split likewise into H q = x + f, where x = t1 d1 + t2 d2 for two vectors
+// of whole numbers in [-127, 127]. Then
 //
 //   r . q = H r . H q = s c . x + s c . f + e . H q
 //   |r . q - s c . x| <= s |c| |f| + |e| |q|                  (Cauchy-Schwarz, twice)
 //
-// The score S of exact search (dot_kernels.h) is a sum in float32 in which no product meets more than
-// m = dim / 32 + 6 roundings, so that |S - r . q| <= g |r| |q| with g = m u / (1 - m u), u = 2^-24 (N. Higham,
+// The score S of exact search (dot_kernels.h) is a sum in float32 in which no product meets more than m = dim
+// / 32 + 6 roundings, so that |S - r . q| <= g |r| |q| with g = m u / (1 - m u), u = 2^-24 (N. Higham,
 // Accuracy and Stability of Numerical Algorithms, 2nd edition, eq. 3.5), and at most dim roundings of numbers
 // below the least normal one, of 2^-150 each. Together
 //
@@ -90,7 +90,8 @@ class Int8Encoder {
   std::vector<int8_t> check_parts_;
 };
 
-// The two vectors whose products with a row's codes go into its check: [2, columns], odd numbers and even ones.
+// The two vectors whose products with a row's codes go into its check: [2,
+// columns], odd numbers and even ones.
 std::vector<int8_t> int8_check_parts(int64_t columns);
 // The products: of the row's bytes with int8_check_parts. A change of any one number changes the result, as
 // all factors of its change are odd but itself; of several, all but one in some thousand millions do.

@@ -95,7 +95,8 @@ Weights solve(std::array<Weights, kWeights> a, Weights b) {
   return b;
 }
 
-// Logistic regression with a ridge, by Newton's method; the loss is convex. Examples of `without` are left out.
+// Logistic regression with a ridge, by Newton's method; the loss is convex.
+// Examples of `without` are left out.
 HitRegression fit(std::span<const Example> examples, int without) {
   HitRegression model;
   const auto used = [&](const Example& example) { return without < 0 || example.query % kFolds != without; };
@@ -174,8 +175,8 @@ void cross_validate(std::span<const Example> examples, MatchModel& model) {
       gains.size() > 1 ? moments.deviation / std::sqrt(static_cast<double>(gains.size() - 1)) : 0;
 }
 
-// How many of a null's wrong rows score at least as much, at up to two hundred scores: each tenth of a power of e
-// of the count has one.
+// How many of a null's wrong rows score at least as much, at up to two hundred scores: each tenth of a
+// power of e of the count has one.
 void count_false(std::vector<float> scores, double queries, MatchModel& model) {
   std::ranges::sort(scores, std::greater<>());
   size_t last = 0;
@@ -393,7 +394,8 @@ Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, 
     likelihood.standard = figures[h].standard;
     if (model.tells) likelihood.right = sigmoid(model.hit.logit(as_array(figures[h])));
     if (!model.false_score.empty() && model.rows > 0) {
-      // That of the nearest score at or below this one: never too few. Above all there are, that of the highest.
+      // That of the nearest score at or below this one: never too few. Above all
+      // there are, that of the highest.
       auto at = std::ranges::upper_bound(model.false_score, static_cast<float>(likelihood.standard));
       if (at != model.false_score.begin()) --at;
       const double count = model.false_count[static_cast<size_t>(at - model.false_score.begin())];

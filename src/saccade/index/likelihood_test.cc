@@ -1,5 +1,5 @@
-// The estimator against scores whose truth is known: what it promises must come true, and where there is nothing to
-// tell it must say so.
+// The estimator against scores whose truth is known: what it promises must come true, and where there is
+// nothing to tell it must say so.
 #include "saccade/index/likelihood.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kDim = 32;
 
-// Rows at random on the sphere, and queries that lie near their one right row, some nearer than others; `common` is added
-// to all rows, `hubs` of them get it several times over.
+// Rows at random on the sphere, and queries that lie near their one right row, some nearer than others;
+// `common` is added to all rows, `hubs` of them get it several times over.
 struct World {
   std::mt19937_64 random;
   Matrix<float> rows;
@@ -32,8 +32,8 @@ struct World {
     }
   }
 
-  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query. `lean`: how far all queries
-  // lean towards what hubs have most of.
+  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query. `lean`: how far
+  // all queries lean towards what hubs have most of.
   LabelledQueries ask(int64_t count, double nearness, double lean = 0) {
     std::normal_distribution<float> normal;
     LabelledQueries queries;
@@ -181,8 +181,8 @@ TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
   }
 }
 
-// Rows that are near everything are found by queries that do not mean them. What is promised of these rows alone comes
-// true; without the figure of how near they are to everything, too much is promised of them.
+// Rows that are near everything are found by queries that do not mean them. What is promised of these rows
+// alone comes true; without the figure of how near they are to everything, too much is promised of them.
 TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
   double promised = 0;
   double blindly = 0;
@@ -279,7 +279,8 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
   const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
   const auto model = fit_matches(world.rows.view(), {}, surroundings, learned, pool_);
   ASSERT_TRUE(model);
-  // Fresh queries of the same kind, their right rows taken away: at each of some scores as many rows as was expected.
+  // Fresh queries of the same kind, their right rows taken away: at each of some
+  // scores as many rows as was expected.
   const LabelledQueries fresh = world.ask(500, 4);
   const auto found = exact_search(world.rows.view(), fresh.rows.view(), kCompetitors + 1, pool_);
   for (const double expected : {0.05, 0.5, 5.0}) {

@@ -1,4 +1,5 @@
-// A loop that must be unrolled, because what it runs over lives in registers; not for use outside this module.
+// A loop that must be unrolled, because what it runs over lives in registers;
+// not for use outside this module.
 #pragma once
 
 #if defined(__clang__)

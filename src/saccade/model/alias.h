@@ -1,5 +1,5 @@
-// Names that a user gave to checkpoints. Each is a file in saccade/models of XDG_STATE_HOME (default: ~/.local/state), whose
-// content is the folder, absolute, or the hub's name.
+// Names that a user gave to checkpoints. Each is a file in saccade/models of XDG_STATE_HOME (default:
+// ~/.local/state), whose content is the folder, absolute, or the hub's name.
 #pragma once
 
 #include <filesystem>

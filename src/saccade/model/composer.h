@@ -1,15 +1,16 @@
 // A composer: a small trained checkpoint that makes one row of a reference picture and a change in words.
 //
 // Its folder:
-//   config.json        {"model_type": "composer", "kind", "dim", "options": the kind's own, "encoder": {"name", "family",
-//                       "fingerprint"}}
-//   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder; "encoder" where
-//                      the encoder was trained with the composer and lies in it. Not covered by the fingerprint
+//   config.json        {"model_type": "composer", "kind", "dim", "options": the kind's own,
+//                       "encoder": {"name", "family", "fingerprint"}}
+//   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder;
+//                      "encoder" where the encoder was trained with the composer and lies in it. Not
+//                      covered by the fingerprint
 //   model.safetensors  the kind's parameters, and logit_scale
 //   encoder/           that encoder, where it was trained with the composer
 //
-// Rows that are searched must come from the very encoder the composer names: a collection for a composer with an encoder
-// of its own is indexed with its encoder/.
+// Rows that are searched must come from the very encoder the composer names: a collection for a composer with
+// an encoder of its own is indexed with its encoder/.
 #pragma once
 
 #include <cstdint>
@@ -94,17 +95,18 @@ Result<const ComposerKind*> find_composer_kind(std::string_view name);
 
 // kUnsupported where the encoder cannot give what a kind needs.
 Status check_composer_needs(Encoder& encoder, const ComposerKind& kind);
-// What a kind needs of pictures [n, 3 * height * width], or of one for all, and words [n], which are cut at the encoder's
-// context. Rows come from token rows where both are needed, so that everything is encoded once. Errors: the encoder's.
+// What a kind needs of pictures [n, 3 * height * width], or of one for all, and words [n], which are cut
+// at the encoder's context. Rows come from token rows where both are needed, so that everything is
+// encoded once. Errors: the encoder's.
 Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words);
 
 // Thread-safe: calls from several threads are run one after the other.
 class Composer {
  public:
-  // kUnsupported for a checkpoint that is no composer or of an unknown kind; kBadData, kMismatch for damaged ones. The
-  // encoder is not opened. `changed`: options of the kind in place of the checkpoint's own, such as {"tau": 0.5}; the
-  // fingerprint stays the checkpoint's.
+  // kUnsupported for a checkpoint that is no composer or of an unknown kind; kBadData, kMismatch for damaged
+  // ones. The encoder is not opened. `changed`: options of the kind in place of the checkpoint's own, such as
+  // {"tau": 0.5}; the fingerprint stays the checkpoint's.
   static Result<std::unique_ptr<Composer>> open(const std::filesystem::path& folder,
                                                 const EncoderOptions& options = {},
                                                 const Json& changed = Json::object());
@@ -120,8 +122,8 @@ class Composer {
   // kMismatch for an encoder other than the one it was trained on, naming both.
   [[nodiscard]] Status check_encoder(const Encoder& encoder) const;
 
-  // Rows [n, dim] of length 1. kBadData for a row that is no number or has no length. Cost, of ATF on CLIP: at most a few
-  // percent of encoding the pictures and the words.
+  // Rows [n, dim] of length 1. kBadData for a row that is no number or has no length. Cost, of ATF on CLIP:
+  // at most a few percent of encoding the pictures and the words.
   [[nodiscard]] Result<Composed> compose(Encoder& encoder, const ComposerInput& input);
   // The same of pictures as `preprocess` writes them, and words.
   [[nodiscard]] Result<Composed> compose(Encoder& encoder, MatrixView<const float> pixels,

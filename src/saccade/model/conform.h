@@ -24,8 +24,8 @@ struct ConformOptions {
 struct RoundingBounds {
   double min_cosine = 1;      // of any row
   double max_norm_error = 0;  // of a row's length, as a part of it
-  // Of logits, whose rows are a few similarities near 0 that have no direction to speak of: of a similarity (a
-  // logit without its scale).
+  // Of logits, whose rows are a few similarities near 0 that have no direction to speak of: of a
+  // similarity (a logit without its scale).
   double max_similarity_error = 0;
 };
 RoundingBounds rounding_bounds(Precision precision);

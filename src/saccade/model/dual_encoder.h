@@ -84,12 +84,14 @@ class DualEncoder : public Architecture,
   // States to [n, dim], not normalized; a tower that ends in that width needs none.
   virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
   virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
-  // Of families whose shape says so. All tokens' states in the shared space, not normalized: [n, tokens, dim].
+  // Of families whose shape says so. All tokens' states in the shared space,
+  // not normalized: [n, tokens, dim].
   virtual nn::Tensor image_token_states(const nn::Tensor& pixels) const;
   virtual nn::Tensor text_token_states(const nn::Tensor& ids) const;
   // Which token of each text is its row: [n] int64.
   virtual nn::Tensor text_ends(const nn::Tensor& ids) const;
-  // text_states with the embedding of token places[i] of text i replaced: places [n] int64, words [n, word_width].
+  // text_states with the embedding of token places[i] of text i replaced: places
+  // [n] int64, words [n, word_width].
   virtual nn::Tensor text_states_with(const nn::Tensor& ids, const nn::Tensor& places,
                                       const nn::Tensor& words) const;
   // The picture tower as explaining sees it, over the family's own model; nothing where it is no transformer.

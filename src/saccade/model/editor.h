@@ -1,20 +1,24 @@
-// A small editor of pictures: "this picture, but ..." drawn anew, at 64 x 64 pixels or what its checkpoint says.
+// A small editor of pictures: "this picture, but ..." drawn anew, at 64 x 64
+// pixels or what its checkpoint says.
 //
-// Flow matching (Lipman et al. 2023, arXiv 2210.02747): between noise z_0 and the picture z_1 lie the mixtures
+// Flow matching (Lipman et al. 2023, arXiv 2210.02747): between noise z_0 and
+// the picture z_1 lie the mixtures
 //   z_t = (1 - t) z_0 + t z_1,   whose velocity is   z_1 - z_0 = (z_1 - z_t) / (1 - t)
-// The network is given z_t, t, the reference and the text, and says what z_1 is (Li and He 2025, arXiv 2511.13720: pixels
-// of large patches are easier to name than velocities); the loss is that of the velocity. Drawing begins with noise and
-// follows the velocity in a few Euler steps; classifier-free guidance (Ho and Salimans 2022, arXiv 2207.12598) goes further
-// from what the network says without the text, which is what it says of an empty one.
+// The network is given z_t, t, the reference and the text, and says what z_1 is (Li and He 2025, arXiv
+// 2511.13720: pixels of large patches are easier to name than velocities); the loss is that of the
+// velocity. Drawing begins with noise and follows the velocity in a few Euler steps; classifier-free
+// guidance (Ho and Salimans 2022, arXiv 2207.12598) goes further from what the network says without the
+// text, which is what it says of an empty one.
 //
-// The network is a transformer over a sequence of tokens, as U-ViT's is without its long skips (Bao et al. 2023, arXiv
-// 2209.12152): one of t, those of the text, and one for each square of the picture, which holds the square's noisy pixels
-// and the reference's. What it adds to the reference is its answer. Written once over nn's layers, for inference on
-// nn::Tensor and for training with gradients (train/editor.h).
+// The network is a transformer over a sequence of tokens, as U-ViT's is without its long skips (Bao et al.
+// 2023, arXiv 2209.12152): one of t, those of the text, and one for each square of the picture, which holds
+// the square's noisy pixels and the reference's. What it adds to the reference is its answer. Written once
+// over nn's layers, for inference on nn::Tensor and for training with gradients (train/editor.h).
 //
 // A checkpoint:
-//   config.json        {"model_type": "editor", "side", "patch_size", "width", "layers", "heads", "mlp_width", "text_width",
-//                       "text_tokens", "text_states", "steps", "guidance", "frozen": {"name", "family", "fingerprint"}}
+//   config.json        {"model_type": "editor", "side", "patch_size", "width", "layers", "heads",
+//                       "mlp_width", "text_width", "text_tokens", "text_states", "steps", "guidance",
+//                       "frozen": {"name", "family", "fingerprint"}}
 //   frozen.json        where the encoder that reads its texts is (named_encoder.h)
 //   model.safetensors  below, in make()
 #pragma once
@@ -79,8 +83,8 @@ Status check_editor_config(const EditorConfig& config);
 
 // ---- pictures as numbers
 
-// RGB of side x side to values of -1 to 1, square by square: [patches, 3 * patch * patch], rows of squares first, within
-// one channel by channel. And back, rounded.
+// RGB of side x side to values of -1 to 1, square by square: [patches, 3 * patch * patch], rows of squares
+// first, within one channel by channel. And back, rounded.
 void editor_values(const Image& rgb, int64_t patch_size, std::span<float> out);
 Image editor_picture(std::span<const float> values, const EditorConfig& config);
 
@@ -91,15 +95,16 @@ void editor_time(double t, std::span<float> out);
 // Noise of the standard normal distribution: a function of the seed alone.
 void editor_noise(uint64_t seed, std::span<float> out);
 
-// The states of texts that the editor is told, as the config has it. A text of more than text_tokens tokens is cut, its end
-// token kept, and counted in `cut`. kUnsupported for an encoder without a tokenizer, or without token states.
+// The states of texts that the editor is told, as the config has it. A text of more than text_tokens
+// tokens is cut, its end token kept, and counted in `cut`. kUnsupported for an encoder without a
+// tokenizer, or without token states.
 Result<RowSets> editor_text_states(Encoder& encoder, std::span<const std::string> texts,
                                    const EditorConfig& config, int64_t& cut);
 
 // ---- drawing
 
-// Follows the velocity from z, which is noise, to a picture in `steps` Euler steps. clean(t, z, out) says what the picture
-// is, given z at t. The last step ends on what clean() says.
+// Follows the velocity from z, which is noise, to a picture in `steps` Euler steps. clean(t, z, out) says
+// what the picture is, given z at t. The last step ends on what clean() says.
 using CleanPicture = std::function<Status(double t, std::span<const float> z, std::span<float> clean)>;
 Status euler_steps(int64_t steps, const CleanPicture& clean, std::span<float> z);
 
@@ -145,9 +150,9 @@ class EditorOf {
     return editor;
   }
 
-  // What the picture is. noisy, reference: [n, patches, patch_values]; time: [n, 1, kTimeValues]; text: [n, tokens,
-  // text_width], tokens at most text_tokens; all float32. mask: [n, 1, 1, 1 + tokens + patches], to be added to the
-  // attention's scores (editor_mask). Result [n, patches, patch_values] float32.
+  // What the picture is. noisy, reference: [n, patches, patch_values]; time: [n, 1, kTimeValues]; text: [n,
+  // tokens, text_width], tokens at most text_tokens; all float32. mask: [n, 1, 1, 1 + tokens + patches], to
+  // be added to the attention's scores (editor_mask). Result [n, patches, patch_values] float32.
   [[nodiscard]] T forward(const T& noisy, const T& reference, const T& time, const T& text,
                           const nn::Tensor& mask, DType dtype) const {
     const int64_t tokens = text.size(1);
@@ -187,8 +192,8 @@ struct EditSettings {
 // Thread-safe: calls are run one after the other.
 class Editor {
  public:
-  // The editor, and the encoder that reads its texts. kUnsupported for a checkpoint of another kind; errors as
-  // load_encoder's and open_named_encoder's.
+  // The editor, and the encoder that reads its texts. kUnsupported for a checkpoint of another kind; errors
+  // as load_encoder's and open_named_encoder's.
   static Result<std::unique_ptr<Editor>> open(const std::filesystem::path& folder,
                                               const EncoderOptions& options = {});
 
@@ -198,9 +203,9 @@ class Editor {
 
   // A reference as it takes it: RGB of side x side, over white.
   [[nodiscard]] Image reference(const ImageView& picture) const;
-  // One picture each. references: as of reference(); as many texts and seeds. Pictures do not depend on which others
-  // are drawn with them. kUsage for other sizes and counts, kCancelled. Cost: steps passes of the network, twice that with
-  // guidance. `cut`: texts longer than it reads are counted there.
+  // One picture each. references: as of reference(); as many texts and seeds. Pictures do not depend on which
+  // others are drawn with them. kUsage for other sizes and counts, kCancelled. Cost: steps passes of the
+  // network, twice that with guidance. `cut`: texts longer than it reads are counted there.
   [[nodiscard]] Result<std::vector<Image>> draw(std::span<const Image> references,
                                                 std::span<const std::string> texts,
                                                 std::span<const uint64_t> seeds, const EditSettings& settings,

@@ -56,8 +56,8 @@ TEST(Editor, NoiseIsStandardNormalAndTheSeedsAlone) {
   EXPECT_NE(part[0], noise[0]);
 }
 
-// Between the standard normal and N(m, s^2), drawn independently, the mean of z_1 given z_t is known, and the flow takes
-// z_0 to m + s z_0. One step goes to the mean.
+// Between the standard normal and N(m, s^2), drawn independently, the mean of z_1 given z_t is known, and the
+// flow takes z_0 to m + s z_0. One step goes to the mean.
 TEST(Editor, EulerStepsFollowAKnownFlow) {
   const double m = 0.7;
   const double s = 0.3;

@@ -68,8 +68,8 @@ class LateInteraction {
   [[nodiscard]] virtual int patch_columns() const = 0;
 };
 
-// The capability of encoders whose rows are brought to length 1 in a last step: the rows before it. Some published
-// checkpoints add these, so that the longer of two counts more.
+// The capability of encoders whose rows are brought to length 1 in a last step: the rows before it. Some
+// published checkpoints add these, so that the longer of two counts more.
 class RawRows {
  public:
   virtual ~RawRows() = default;
@@ -90,8 +90,9 @@ class PairScorer {
                                                                std::span<const TokenizedText> texts) = 0;
 };
 
-// The capability of encoders whose towers can be read before their last step: heads are trained on the towers'
-// states. Their length is left as it is. Which states there are differs: a width of 0 says that one is not.
+// The capability of encoders whose towers can be read before their last step: heads are
+// trained on the towers' states. Their length is left as it is. Which states there are
+// differs: a width of 0 says that one is not.
 class FrozenFeatures {
  public:
   enum class ImageState {
@@ -109,8 +110,8 @@ class FrozenFeatures {
   // How many rows of such a state every image has.
   [[nodiscard]] virtual int64_t image_rows(ImageState state) const = 0;
   [[nodiscard]] virtual int64_t text_width(TextState state) const = 0;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. kUsage for a state that there is none of. Memory:
-  // the rows; of kVision one to two megabytes an image.
+  // pixels: [n, 3 * height * width] as `preprocess` writes them. kUsage for a state that there is none of.
+  // Memory: the rows; of kVision one to two megabytes an image.
   [[nodiscard]] virtual Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) = 0;
   [[nodiscard]] virtual Result<RowSets> text_features(std::span<const TokenizedText> texts,
                                                       TextState state) = 0;

@@ -28,8 +28,8 @@ namespace saccade {
 // Forward passes run on pieces of about this many tokens: enough to fill the kernels, small enough for the
 // activations of the largest models to stay within a few hundred megabytes.
 constexpr int64_t kTokensAtOnce = 64 * 77;
-// In int8 products are so fast that reading and writing what lies between them shows: what 600 tokens make of it
-// stays in the caches (one thread, width 768 to 3,072: 790 GFLOP/s with 400 rows, 450 with 1,600).
+// In int8 products are so fast that reading and writing what lies between them shows: what 600 tokens make of
+// it stays in the caches (one thread, width 768 to 3,072: 790 GFLOP/s with 400 rows, 450 with 1,600).
 constexpr int64_t kInt8TokensAtOnce = 8 * 77;
 
 // Runs body() alone; what it throws (memory that ran out, oneDNN's refusals) becomes an error.

@@ -1,11 +1,11 @@
-// The fingerprint of a checkpoint: SHA-256 over the hashes and names of the files that decide what its encoder
-// answers. What was read once is remembered, as reading gigabytes is most of what loading costs.
+// The fingerprint of a checkpoint: SHA-256 over the hashes and names of the files that decide what its
+// encoder answers. What was read once is remembered, as reading gigabytes is most of what loading costs.
 //
 // What is remembered is a file a checkpoint's folder, named by the SHA-256 of the folder's path, in a folder
 // that may be deleted at any time:
 //
-//   {"folder": PATH, "files": {"model.safetensors": {"stamp": "SIZE MTIME CTIME INODE DEVICE", "sha256": HEX},
-//                              ...}}
+//   {"folder": PATH, "files": {"model.safetensors": {"stamp": "SIZE MTIME CTIME INODE DEVICE",
+//                                                    "sha256": HEX}, ...}}
 //
 // A hash counts as long as the file's stamp (core/file_stamp.h) is the one it was read under.
 #pragma once

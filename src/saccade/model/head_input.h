@@ -1,4 +1,5 @@
-// What heads on a frozen encoder read: one row a picture and one a text, of whatever states the encoder gives.
+// What heads on a frozen encoder read: one row a picture and one a text, of
+// whatever states the encoder gives.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ struct HeadInput {
 // "queries and tokens, their mean": for messages, and to tell kept features apart.
 std::string describe(const HeadInput& input);
 
-// Queries and tokens where the encoder has no shared space (a Q-Former beside a language model), else its rows.
+// Queries and tokens where the encoder has no shared space (a Q-Former beside a
+// language model), else its rows.
 HeadInput usual_head_input(Encoder& encoder);
 
 struct HeadInputWidths {
@@ -52,8 +54,8 @@ struct HeadInputWidths {
 // kUsage for states that the encoder does not give, and for one that reads texts only.
 Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& input);
 
-// One row an item, [n, width] as head_input_widths has it: several states pooled, those of kVision side by side. Errors: the encoder's, and those above. What it
-// costs is what the encoder does.
+// One row an item, [n, width] as head_input_widths has it: several states pooled, those of kVision side by
+// side. Errors: the encoder's, and those above. What it costs is what the encoder does.
 Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels);
 Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,

@@ -59,9 +59,9 @@ TEST(Int8, TheStarterConforms) {
   EXPECT_TRUE(report->ok) << dump_json(conform_json(*report), 1);
 }
 
-// Fresh CLIP weights in which four channels of each residual stream are many times as large as the others, as they
-// are in trained CLIPs: by the embeddings, and by what each block adds. As there, the layers that read them
-// weigh them as little as they are large, so that what the others hold still counts.
+// Fresh CLIP weights in which four channels of each residual stream are many times as large as the others, as
+// they are in trained CLIPs: by the embeddings, and by what each block adds. As there, the layers that read
+// them weigh them as little as they are large, so that what the others hold still counts.
 class OutlierParameters : public RandomParameters {
  public:
   explicit OutlierParameters(float factor) : RandomParameters(21), factor_(factor) {}

@@ -52,8 +52,8 @@ Result<LoadedEncoder> load_checkpoint(const std::string& named, const EncoderOpt
 std::optional<std::string> separate_spaces_warning(const LoadedEncoder& loaded);
 
 // What those should know who encode pictures, where the checkpoint does not say how it wants them
-// (EncoderInfo::preprocessing_guessed) and a pull may bring the file that does: other tools leave snapshots in
-// the hub's cache without it. Of a person's own folder nothing: what is there was put there.
+// (EncoderInfo::preprocessing_guessed) and a pull may bring the file that does: other tools leave snapshots
+// in the hub's cache without it. Of a person's own folder nothing: what is there was put there.
 std::optional<std::string> guessed_preprocessing_warning(const LoadedEncoder& loaded);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// A checkpoint larger than the memory there is: it opens, as its weights are mapped; what cannot be packed is one
-// sentence, and the encoder goes on where memory has come back.
+// A checkpoint larger than the memory there is: it opens, as its weights are mapped; what cannot be packed is
+// one sentence, and the encoder goes on where memory has come back.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// The encoder that a small checkpoint on top of it (a head, a composer, an editor) names: by its fingerprint, and where it was.
+// The encoder that a small checkpoint on top of it (a head, a composer, an editor) names: by its
+// fingerprint, and where it was.
 #pragma once
 
 #include <filesystem>
@@ -25,9 +26,9 @@ Json encoder_id_json(const EncoderId& id);
 // The path of frozen.json in such a folder; kBadData, kNotFound.
 Result<std::string> frozen_path(const std::filesystem::path& folder);
 
-// The checkpoint that `id` names: where frozen.json in `folder` says, the starter, or the hub's cache. `what`: "head", for
-// messages. check: its fingerprint is compared. kMismatch for another encoder, kNotFound for none, kBadData for one that is
-// such a small checkpoint itself.
+// The checkpoint that `id` names: where frozen.json in `folder` says, the starter, or the hub's cache.
+// `what`: "head", for messages. check: its fingerprint is compared. kMismatch for another encoder, kNotFound
+// for none, kBadData for one that is such a small checkpoint itself.
 Result<Checkpoint> open_named_encoder(EncoderId id, const std::filesystem::path& folder,
                                       std::string_view what, const FingerprintMemory& memory, bool check);
 

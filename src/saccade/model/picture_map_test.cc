@@ -1,5 +1,5 @@
-// Maps over pictures: what every family's have to be. That they are their papers' gradients is shown against autograd
-// (train/picture_map_test.cc).
+// Maps over pictures: what every family's have to be. That they are their papers' gradients is
+// shown against autograd (train/picture_map_test.cc).
 #include "saccade/model/picture_map.h"
 
 #include <algorithm>

@@ -24,9 +24,9 @@ struct PrecisionChoice {
 };
 
 // Measures the products of each precision for some milliseconds, and takes the fastest that keeps its receipt
-// (keeps_rows). Errors of loading and encoding. Cost: where fp32 is the fastest, nothing more; else the checkpoint is
-// loaded in fp32 and in what is tried, both in memory, and encodes the bundled pictures and texts. Of the options,
-// the precision is not looked at.
+// (keeps_rows). Errors of loading and encoding. Cost: where fp32 is the fastest, nothing more; else the
+// checkpoint is loaded in fp32 and in what is tried, both in memory, and encodes the bundled pictures and
+// texts. Of the options, the precision is not looked at.
 Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint,
                                          const EncoderOptions& options);
 

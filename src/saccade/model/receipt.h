@@ -31,8 +31,9 @@ struct PrecisionReceipt {
 inline constexpr double kLeastMeanCosine = 0.995;
 bool keeps_rows(const PrecisionReceipt& receipt);
 
-// Over pictures and texts that come with the program: 32 drawings (gradients, discs, stripes, noise) and 32 short
-// texts. `reference` is the same checkpoint in fp32. Errors of encoding. Cost: encoding all of them in both.
+// Over pictures and texts that come with the program: 32 drawings (gradients, discs, stripes,
+// noise) and 32 short texts. `reference` is the same checkpoint in fp32. Errors of encoding.
+// Cost: encoding all of them in both.
 Result<PrecisionReceipt> bundled_receipt(Encoder& encoder, Encoder& reference);
 // The same, over pixels and texts of the caller's: [n, 3 * height * width] as `preprocess` writes them.
 Result<RowAgreement> picture_agreement(Encoder& encoder, Encoder& reference, MatrixView<const float> pixels);

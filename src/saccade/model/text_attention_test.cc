@@ -14,8 +14,8 @@ namespace {
 using namespace test;
 using Rows = std::vector<std::vector<double>>;
 
-// The whole text tower of one text, in double and a value at a time. It says what its last block attends to from the
-// end token, and the text's row, which the reference's answers hold it to.
+// The whole text tower of one text, in double and a value at a time. It says what its last block attends to
+// from the end token, and the text's row, which the reference's answers hold it to.
 class SlowTower {
  public:
   explicit SlowTower(const std::string& name) : config_(read_json(golden(name) / "config.json").value()) {

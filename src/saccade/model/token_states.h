@@ -10,18 +10,18 @@
 
 namespace saccade {
 
-// The capability of encoders that bring every token to the shared space as they bring the one that stands for the whole:
-// through the tower's last norm and projection. CLIP with a vision transformer has it. These have not: CLIP with a ResNet,
-// SigLIP (an attention pool makes its row), ALIGN (a convolution's mean), Jina-CLIP (a mean of its text's tokens), encoders
-// of late interaction and Q-Formers.
+// The capability of encoders that bring every token to the shared space as they bring the one that stands for
+// the whole: through the tower's last norm and projection. CLIP with a vision transformer has it. These have
+// not: CLIP with a ResNet, SigLIP (an attention pool makes its row), ALIGN (a convolution's mean), Jina-CLIP
+// (a mean of its text's tokens), encoders of late interaction and Q-Formers.
 class TokenStates {
  public:
   virtual ~TokenStates() = default;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [dim] of any length, picture_tokens() a picture: the
-  // class token's, which is raw_image_rows' row, then the patches' row by row from the top left.
+  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [dim] of any length, picture_tokens() a
+  // picture: the class token's, which is raw_image_rows' row, then the patches' row by row from the top left.
   [[nodiscard]] virtual Result<RowSets> image_tokens(MatrixView<const float> pixels) = 0;
-  // One row a token, start and end included; the one at `end_token` is raw_text_rows' row. Causal: a token knows nothing of
-  // those behind it.
+  // One row a token, start and end included; the one at `end_token` is raw_text_rows' row. Causal: a token
+  // knows nothing of those behind it.
   [[nodiscard]] virtual Result<RowSets> text_tokens(std::span<const TokenizedText> texts) = 0;
   // Rows of every picture: 1 + patches.
   [[nodiscard]] virtual int64_t picture_tokens() const = 0;
@@ -34,8 +34,9 @@ class WordInserter {
  public:
   virtual ~WordInserter() = default;
   [[nodiscard]] virtual int64_t word_width() const = 0;  // of the text tower's token embeddings
-  // encode_texts with the embedding of token places[i] of text i replaced by words.row(i): words [n, word_width]. Rows
-  // [n, dim], each of length 1. kUsage for a place that a text lacks, or words of another number or width.
+  // encode_texts with the embedding of token places[i] of text i replaced by words.row(i): words
+  // [n, word_width]. Rows [n, dim], each of length 1. kUsage for a place that a text lacks, or
+  // words of another number or width.
   [[nodiscard]] virtual Result<Matrix<float>> encode_with_words(std::span<const TokenizedText> texts,
                                                                 std::span<const int64_t> places,
                                                                 MatrixView<const float> words) = 0;

@@ -27,7 +27,8 @@ class AttentionPool {
     Tensor before_mlp;  // [batch, width]
   };
   [[nodiscard]] Tensor forward_traced(const Tensor& x, DType dtype, Trace& trace) const;
-  // From what the score changes with the result, [batch, width], to what it changes with attention's: [batch, 1, width].
+  // From what the score changes with the result, [batch, width], to what it changes with
+  // attention's: [batch, 1, width].
   [[nodiscard]] Tensor backward_to_attention(const Trace& trace, const Tensor& gradient) const;
   // And on to x.
   [[nodiscard]] Tensor backward_from_attention(const Trace& trace, const Tensor& mixed) const;

@@ -16,8 +16,9 @@ namespace saccade::nn {
 inline constexpr float kMostDigit = 127;
 // low is at most 64 where there is a second digit, which is at most 127.
 inline constexpr float kMostTwoDigits = 127 * 128 + 63;
-// How far values may lie from 0 without a second digit, in the mean of their absolute values, which leaves out
-// those that lie farther than kTrimmed of it. Of normal values (mean 0.8 standard deviations) one in 2,000 does.
+// How far values may lie from 0 without a second digit, in the mean of their absolute values, which
+// leaves out those that lie farther than kTrimmed of it. Of normal values (mean 0.8 standard
+// deviations) one in 2,000 does.
 inline constexpr float kReach = 4.4F;
 inline constexpr float kTrimmed = 6;
 template <int W>

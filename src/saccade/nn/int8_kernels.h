@@ -1,9 +1,10 @@
 // Products of 8-bit integers, and what turns float32 into them and back.
 //
-// A row x of activations, times factors of its inputs, is scale * (low + 128 * high), both whole numbers of 8 bits;
-// the scale is the row's own. Nearly all values need no second digit: it is kept, and multiplied, only for the few
-// groups of four inputs that hold one that is far larger than the row's others (the outlier channels of transformers:
-// Dettmers et al. 2022, "LLM.int8()", section 3). So these are as exact as the others, and cost no digit of theirs.
+// A row x of activations, times factors of its inputs, is scale * (low + 128 * high), both whole numbers of 8
+// bits; the scale is the row's own. Nearly all values need no second digit: it is kept, and multiplied, only
+// for the few groups of four inputs that hold one that is far larger than the row's others (the outlier
+// channels of transformers: Dettmers et al. 2022, "LLM.int8()", section 3). So these are as exact as the
+// others, and cost no digit of theirs.
 //
 // Weights are 8 bits with a scale for each output, kept + 128 without sign, as the processors' instructions
 // multiply numbers with a sign by ones without; what that adds is known from the row's sum and taken away.
@@ -74,8 +75,8 @@ struct Int8Kernels {
 
 // Those this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Kernels> int8_kernels();
-// The one that layers compute with: the first, or the one that the environment names in SACCADE_INT8_KERNEL, to
-// see on one processor what others compute.
+// The one that layers compute with: the first, or the one that the environment names in SACCADE_INT8_KERNEL,
+// to see on one processor what others compute.
 const Int8Kernels& int8_kernel();
 
 }  // namespace saccade::nn

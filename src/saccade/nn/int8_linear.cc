@@ -20,9 +20,9 @@ void for_items(Workspace* workspace, int64_t count, const Body& body) {
   for (int64_t item = 0; item < count; ++item) body(item, 0);
 }
 
-// Of each input: the length of its weights, those of each output as parts of the output's largest; as a part of the
-// largest such length. 0 for an input that nobody weighs, so that it can be of any size and takes no other's digits.
-// squares: [panels, in], of the panels' outputs.
+// Of each input: the length of its weights, those of each output as parts of the output's largest; as a part
+// of the largest such length. 0 for an input that nobody weighs, so that it can be of any size and takes no
+// other's digits. squares: [panels, in], of the panels' outputs.
 std::vector<float> factors_of(const std::vector<double>& squares, int64_t in) {
   const auto width = static_cast<size_t>(in);
   std::vector<double> sums(width);

@@ -1,9 +1,9 @@
 // A linear layer whose products are made of 8-bit integers: weights with a scale for each output, activations
 // with one for each row, found anew for every row; in between and around it all is float32.
 //
-// Inputs that the weights weigh little are large as a rule (the outlier channels of transformers), so first each
-// input's weights are divided by a factor that makes them as large as every other input's, and the activations are
-// multiplied by it: both sides then have as many digits for an input as it counts.
+// Inputs that the weights weigh little are large as a rule (the outlier channels of transformers), so first
+// each input's weights are divided by a factor that makes them as large as every other input's, and the
+// activations are multiplied by it: both sides then have as many digits for an input as it counts.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace saccade::nn {
 
 class Int8Linear {
  public:
-  // weight: [out, in] of any floating type, in <= kMostInt8Inputs; bias: [out] or undefined. Copies the
-  // weights, on the workspace's threads (nullptr: on the calling one): an output's largest becomes 127. An output of
-  // which a weight is not finite is NaN in all results. The same bits for any processor and number of threads.
+  // weight: [out, in] of any floating type, in <= kMostInt8Inputs; bias: [out] or undefined. Copies
+  // the weights, on the workspace's threads (nullptr: on the calling one): an output's largest becomes
+  // 127. An output of which a weight is not finite is NaN in all results. The same bits for any
+  // processor and number of threads.
   Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* workspace = nullptr);
 
   // result = activation(x * weight^T + bias), or is added to. x: [..., in] float32, contiguous; result:

@@ -1,5 +1,5 @@
-// Products of 8-bit integers against slow sums: every kernel of this processor, fuzzed shapes, outliers, numbers
-// at the ends of float32.
+// Products of 8-bit integers against slow sums: every kernel of this processor, fuzzed shapes, outliers,
+// numbers at the ends of float32.
 #include <cmath>
 #include <cstring>
 #include <limits>

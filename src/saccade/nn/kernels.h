@@ -67,8 +67,8 @@ struct AttentionGradientTask {
   void* qkv_gradient = nullptr;        // [batch, tokens, 3, heads, head_width]
 };
 
-// How the weights A of an attention stand to a score: for each key the sum over queries of weight * max(0, dS/dA), or of
-// weight * max(0, dS/dA * A). dS/dA = out_gradient value'.
+// How the weights A of an attention stand to a score: for each key the sum over queries of weight * max(0,
+// dS/dA), or of weight * max(0, dS/dA * A). dS/dA = out_gradient value'.
 struct RelevanceTask {
   int64_t batch = 0;
   int64_t queries = 0;
@@ -102,11 +102,12 @@ int64_t relevance_scratch(const RelevanceTask& task);
 // Grows with the square of the tokens.
 int64_t attention_gradient_scratch(const AttentionTask& task);
 
-// The kernels this processor can run, fastest first; the last is always "portable". Where the environment names one in
-// SACCADE_KERNELS, those before it are left out, to see on one processor what others compute.
+// The kernels this processor can run, fastest first; the last is always "portable". Where the environment
+// names one in SACCADE_KERNELS, those before it are left out, to see on one processor what others compute.
 std::span<const Kernels> kernels();
 
-// The whole task by the fastest kernel, on the workspace's threads; on the caller's alone where it is nullptr.
+// The whole task by the fastest kernel, on the workspace's threads; on the
+// caller's alone where it is nullptr.
 void normalize(const NormTask& task, Workspace* workspace);
 void attend(const AttentionTask& task, Workspace* workspace);
 void attend_back(const AttentionGradientTask& task, Workspace* workspace);

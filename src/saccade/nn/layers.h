@@ -48,11 +48,13 @@ class LinearOf {
   [[nodiscard]] T forward(const T& x, Activation activation = Activation::kNone) const;
   // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
-  // For inference, without autograd: what a score changes with x, from what it changes with forward(x) without an
-  // activation. gradient: [..., out]; result [..., in] float32. The first call packs the weights a second time.
+  // For inference, without autograd: what a score changes with x, from what it changes with
+  // forward(x) without an activation. gradient: [..., out]; result [..., in] float32. The first call
+  // packs the weights a second time.
   [[nodiscard]] T backward(const T& gradient) const;
 
-  // For inference: products from now on are of `dtype`; the weights are repacked at the first (PackedOnDemand).
+  // For inference: products from now on are of `dtype`; the weights are repacked
+  // at the first (PackedOnDemand).
   void pack(DType dtype);
 
  private:

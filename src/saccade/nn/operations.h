@@ -30,7 +30,8 @@ Tensor relu(const Tensor& x);
 
 // (*) One behind the other along a dimension; of one type.
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dimension = 0);
-// (*) The rows of table [rows, width], of any floating type, that ids (int64, of any shape) name: [..., width].
+// (*) The rows of table [rows, width], of any floating type, that ids (int64, of
+// any shape) name: [..., width].
 Tensor embedding(const Tensor& table, const Tensor& ids);
 // (*) x: [n, tokens, width], of any type; row positions[i] of entry i: [n, width]. positions: [n] int64.
 Tensor take_rows(const Tensor& x, const Tensor& positions);

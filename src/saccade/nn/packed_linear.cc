@@ -32,8 +32,9 @@ dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memor
 #endif
 }
 
-// A product of this many rows and more is shared out by rows, of which each part reads all weights; one of fewer
-// by outputs, so that each weight is read once: a single picture's or text's time is the time of reading them.
+// A product of this many rows and more is shared out by rows, of which each part reads all
+// weights; one of fewer by outputs, so that each weight is read once: a single picture's or text's
+// time is the time of reading them.
 constexpr int64_t kFewRows = 128;
 // Into how many parts rows are cut.
 int64_t parts_of(int64_t rows, const Workers& workers) {
@@ -77,7 +78,8 @@ struct PackedLinear::State {
   PrimitiveCache<Key, Product> products;
   std::optional<Int8Linear> integers;  // in the place of all that
 
-  // Outputs of a panel, and how many bytes of `weights` it has; 0 where panels do not lie one behind the other.
+  // Outputs of a panel, and how many bytes of `weights` it has; 0 where panels
+  // do not lie one behind the other.
   int64_t panel = 0;
   size_t panel_bytes = 0;
 

@@ -1,6 +1,6 @@
 // A linear layer for inference: matrix products over weights repacked once into the layout the kernels want,
-// by oneDNN in float32 and bfloat16 and by our own in 8-bit integers (int8_linear.h), with bias, activation or the
-// residual sum done while the result is still in the cache.
+// by oneDNN in float32 and bfloat16 and by our own in 8-bit integers (int8_linear.h), with bias, activation
+// or the residual sum done while the result is still in the cache.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ namespace saccade::nn {
 
 class PackedLinear {
  public:
-  // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32, kBF16 or kI8, what products
-  // are made of (sums are float32, or whole numbers of 32 bits). Copies the weights, on the workspace's
-  // threads (nullptr: on the calling one).
+  // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32, kBF16 or kI8, what
+  // products are made of (sums are float32, or whole numbers of 32 bits). Copies the weights, on the
+  // workspace's threads (nullptr: on the calling one).
   PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype, Workspace* workspace = nullptr);
   PackedLinear(const PackedLinear&) = delete;
   PackedLinear& operator=(const PackedLinear&) = delete;

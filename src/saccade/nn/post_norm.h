@@ -2,8 +2,8 @@
 // which BERT and what was made from it kept: each part's result is added to its input and the sum is
 // normalized. The two parts stand alone too, for models that put something between them.
 //
-// Precision and packing are those of layers.h, and so is that one definition serves inference and training: states
-// between the parts are float32, products are made in `dtype`.
+// Precision and packing are those of layers.h, and so is that one definition serves inference and training:
+// states between the parts are float32, products are made in `dtype`.
 #pragma once
 
 #include <string>
@@ -25,9 +25,10 @@ class PostNormAttentionOf {
   // Of `names`: query, key, value, output, norm1.
   static Result<PostNormAttentionOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                           const BlockNames& names, const TransformerShape& shape);
-  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
-  // attention scores, broadcast to [batch, heads, tokens, tokens]. Where `weights` is given it gets the
-  // attention's weights, [batch, heads, tokens, tokens] float32, at the cost of computing them twice: of inference.
+  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added
+  // to the attention scores, broadcast to [batch, heads, tokens, tokens]. Where `weights` is
+  // given it gets the attention's weights, [batch, heads, tokens, tokens] float32, at the cost of
+  // computing them twice: of inference.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
   // The rows of forward(x) at one position an entry. positions: [batch] int64; result [batch, width] float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;

@@ -44,8 +44,8 @@ inline double slow_activation(double x, nn::Activation activation) {
   return x;
 }
 
-// Fresh parameters that are kept for an oracle to read. What starts from one value is spread a little, so that
-// a gain or bias that is left out shows.
+// Fresh parameters that are kept for an oracle to read. What starts from one value is spread a little, so
+// that a gain or bias that is left out shows.
 class RandomParameters : public nn::ParameterSource {
  public:
   explicit RandomParameters(uint32_t seed) : seed_(seed) {}

@@ -20,8 +20,8 @@ struct DuplicatesPageOptions {
   DecodeOptions limits;
 };
 
-// A section a group, the best first and marked. A picture that cannot be read any more leaves a tile that says why. kCancelled where
-// asked to stop. Cost: one decoding a picture shown, on all threads of the pool.
+// A section a group, the best first and marked. A picture that cannot be read any more leaves a tile that
+// says why. kCancelled where asked to stop. Cost: one decoding a picture shown, on all threads of the pool.
 Result<std::string> duplicates_page(const DuplicateReport& report, const DuplicatesPageOptions& options,
                                     ThreadPool& pool, const ProgressCallback& progress = {},
                                     std::stop_token stop = {});

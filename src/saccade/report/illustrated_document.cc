@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// CSS pixels of the longer side: no picture takes more of a page than a paragraph does. A drawing without pixels of its own is
-// an icon where it was made for few.
+// CSS pixels of the longer side: no picture takes more of a page than a paragraph does. A drawing without
+// pixels of its own is an icon where it was made for few.
 constexpr double kLongestSide = 400;
 constexpr double kVectorSide = 220;
 constexpr double kIconSide = 88;
@@ -65,7 +65,8 @@ std::string on_one_line(std::string_view text) {
   return line;
 }
 
-// What Markdown would read as a mark. '<', '>', '&' and '"' become references, which no reader of Markdown takes for HTML.
+// What Markdown would read as a mark. '<', '>', '&' and '"' become references, which no
+// reader of Markdown takes for HTML.
 std::string escape_markdown(std::string_view text) {
   std::string result;
   for (const char c : on_one_line(text)) {
@@ -104,7 +105,8 @@ std::string markdown_picture(const DocumentPicture& picture) {
   return fmt::format("{}<br>*{}*", shown, escape_markdown(generated_words(picture)));
 }
 
-// One line, which in Markdown is a block of HTML. A page's own style may not reach it: it brings what it needs.
+// One line, which in Markdown is a block of HTML. A page's own style may not
+// reach it: it brings what it needs.
 std::string html_picture(const DocumentPicture& picture) {
   std::string size;
   if (picture.width > 0 && picture.height > 0) {

@@ -1,8 +1,8 @@
 // A document with pictures put behind its paragraphs: what it was, and the pictures.
 //
-// Markdown and HTML stay byte for byte what they were, but for what is inserted. Of a text and of a PDF, and of Markdown
-// that becomes HTML, a page is made that needs nothing else. Whatever comes from a collection (captions, paths) is
-// escaped: it can neither end nor begin an element.
+// Markdown and HTML stay byte for byte what they were, but for what is inserted. Of a text and of a PDF, and
+// of Markdown that becomes HTML, a page is made that needs nothing else. Whatever comes from a collection
+// (captions, paths) is escaped: it can neither end nor begin an element.
 #pragma once
 
 #include <cstdint>
@@ -39,17 +39,18 @@ struct DocumentPicture {
   std::string generated_by = {};  // an engine made it, which stands under it; empty: it is somebody's picture
 };
 
-// `title`: of the page, where the document has none. The errors of check_page_format and render_markdown. Where the
-// document's encoding is not UTF-8, what is inserted is ASCII.
+// `title`: of the page, where the document has none. The errors of check_page_format and render_markdown.
+// Where the document's encoding is not UTF-8, what is inserted is ASCII.
 Result<std::string> illustrated_document(const Document& document, std::span<const DocumentPicture> pictures,
                                          PageFormat format, std::string_view title);
 
-// How a page in `folder` names a file: relative to it, every byte that is not plain percent-encoded. Both paths absolute.
+// How a page in `folder` names a file: relative to it, every byte that is not plain
+// percent-encoded. Both paths absolute.
 std::string relative_url(const std::filesystem::path& file, const std::filesystem::path& folder);
 
-// Copies the picture into the folder (made if need be) under its own name, or with a number behind it where another file
-// has that; one of the same bytes is used as it is. Nothing that is there is changed. Returns the copy's path.
-// kMismatch where the picture has other bytes than when it was taken in.
+// Copies the picture into the folder (made if need be) under its own name, or with a number behind it where
+// another file has that; one of the same bytes is used as it is. Nothing that is there is changed. Returns
+// the copy's path. kMismatch where the picture has other bytes than when it was taken in.
 Result<std::filesystem::path> copy_picture(const Item& item, const std::filesystem::path& folder);
 
 }  // namespace saccade

@@ -1,4 +1,5 @@
-// What a document with pictures looks like in bytes, and that nothing of a collection can get out of its place.
+// What a document with pictures looks like in bytes, and that nothing of a
+// collection can get out of its place.
 #include "saccade/report/illustrated_document.h"
 
 #include <fstream>

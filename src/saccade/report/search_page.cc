@@ -91,7 +91,8 @@ std::string marks_html(const Hit& hit) {
                      hit.item.width, hit.item.height, frames);
 }
 
-// The map over the picture, where it lies: drawn in the picture's own pixels, cut at its edges. "" where there is none.
+// The map over the picture, where it lies: drawn in the picture's own pixels, cut at its
+// edges. "" where there is none.
 std::string heat_html(const Hit& hit, const HitExplanation& explanation) {
   if (explanation.map.empty() || !explanation.box) return {};
   const auto url = heat_url(explanation.map, explanation.grid.rows, explanation.grid.columns);
@@ -150,8 +151,8 @@ std::string explanation_html(const std::string& text, const HitExplanation& expl
   return html;
 }
 
-// What stands on top of a card: the picture, with what one encoder sees in it; of several encoders one picture each, side
-// by side, with what each of them says.
+// What stands on top of a card: the picture, with what one encoder sees in it; of several encoders one
+// picture each, side by side, with what each of them says.
 std::string picture_part(const Hit& hit, const std::string& text, const Thumbnail& thumbnail) {
   const std::string picture =
       picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption);

@@ -98,7 +98,8 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
   return "<div class=\"panels\">\n" + page.chart(recall) + page.chart(matched) + "</div>\n";
 }
 
-// How alike the tokens of references and texts are, a checkpoint beside the other: before and after they were trained for it.
+// How alike the tokens of references and texts are, a checkpoint beside the other: before and
+// after they were trained for it.
 std::string similarity_chart(const ReportData& data, const LoadedRun& run, const std::string& dataset,
                              PageBuilder& page) {
   const Json& all = json_member(run.run->metrics, "token_similarities");

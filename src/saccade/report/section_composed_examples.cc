@@ -1,4 +1,5 @@
-// Composed search: queries drawn by the run's seed, with what was asked, what was generated, and the first answers.
+// Composed search: queries drawn by the run's seed, with what was asked, what was
+// generated, and the first answers.
 #include <algorithm>
 #include <cmath>
 #include <functional>

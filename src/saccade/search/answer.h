@@ -72,12 +72,14 @@ struct Matching {
   std::string reason;  // why not, for people
   // Probability that the query has an answer here, where hits have a likelihood.
   double there = HitLikelihood::kUnknown;
-  // Share of queries with nothing to find here whose first hit stands out at least as much; NaN where there are none.
+  // Share of queries with nothing to find here whose first hit stands out at least as
+  // much; NaN where there are none.
   double p_value = HitLikelihood::kUnknown;
   int64_t queries = 0;                    // that it is a share of
   int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
-  // With Query::cut: of the pictures looked at, how many it left out, and how many hits pass, near-duplicates folded.
+  // With Query::cut: of the pictures looked at, how many it left out, and how many
+  // hits pass, near-duplicates folded.
   int64_t cut_hits = 0;
   int64_t passed = 0;
   bool more = false;  // the last picture looked at passes too: below it there may be others
@@ -108,15 +110,16 @@ std::string matching_note(const Answer& answer);
 // How text and picture became one query, in a line for people; "" where only one of them was given.
 std::string composed_note(const Answer& answer);
 
-// What was understood of a query of several parts, in a line for people; "" where it is one text or one picture.
+// What was understood of a query of several parts, in a line for people; "" where
+// it is one text or one picture.
 std::string understood_note(const Answer& answer);
 // What words had to do with the answer, in a line for people; "" where they changed nothing.
 std::string words_note(const Answer& answer);
 
 // Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
 bool beyond_measured_length(const Answer& answer);
-// "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen on; ""
-// where that is not so: for people.
+// "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen
+// on; "" where that is not so: for people.
 std::string measured_length_note(const Answer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).

@@ -100,7 +100,8 @@ Result<Background::Kind> measure_texts(const Collection& collection, Encoder& en
   return kind;
 }
 
-// Pictures of the collection as queries. Right is what has all words of one of its caption's parts, by that part.
+// Pictures of the collection as queries. Right is what has all words of one of its
+// caption's parts, by that part.
 Result<Background::Kind> measure_pictures(const Collection& collection, const Encoder& encoder,
                                           const CaptionIndex& captions, const std::vector<std::string>& texts,
                                           ThreadPool& pool) {

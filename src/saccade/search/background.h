@@ -1,15 +1,16 @@
-// What is known of a collection before anybody asks: how queries that mean nothing to it score, and how those do whose
-// answers its captions know. From it an answer says how likely each hit is to be right (index/likelihood.h).
+// What is known of a collection before anybody asks: how queries that mean nothing to it score,
+// and how those do whose answers its captions know. From it an answer says how likely each hit is
+// to be right (index/likelihood.h).
 //
-// The queries are words and parts of the collection's captions (text/caption_queries.h) and everyday words; for
-// searches by picture, the pictures of the collection. `saccade index` measures, and keeps what it found in
-// the folder of the collection:
+// The queries are words and parts of the collection's captions (text/caption_queries.h) and everyday words;
+// for searches by picture, the pictures of the collection. `saccade index` measures, and keeps what it found
+// in the folder of the collection:
 //
-//   background.safetensors   metadata "saccade_background": JSON of the numbers; tensors: mean queries, a sample of the
-//                            rows, and the nulls, of either kind of query
+//   background.safetensors   metadata "saccade_background": JSON of the numbers; tensors: mean queries, a
+//                            sample of the rows, and the nulls, of either kind of query
 //
-// The file is written whole or not at all, and nothing depends on it: one that is missing, damaged, of another version
-// or of other rows only means that nothing can be told until the next `saccade index`.
+// The file is written whole or not at all, and nothing depends on it: one that is missing, damaged, of
+// another version or of other rows only means that nothing can be told until the next `saccade index`.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ namespace saccade {
 
 // A collection this many times as large, or as small, as when it was measured is measured anew.
 inline constexpr double kBackgroundGrowth = 1.5;
-// Texts that are encoded: a tenth as many as there are pictures, within these. A text costs about an eighth of a
-// picture, so that past 10,000 pictures it is less and less than 2 % of indexing.
+// Texts that are encoded: a tenth as many as there are pictures, within these. A text costs about an eighth
+// of a picture, so that past 10,000 pictures it is less and less than 2 % of indexing.
 inline constexpr int64_t kFewestBackgroundTexts = 256;
 inline constexpr int64_t kMostBackgroundTexts = 1024;
 
@@ -47,23 +48,25 @@ struct Background {
   double seconds = 0;  // that measuring took
 };
 
-// Why an answer cannot tell: kUnsupported with the reason, for collections of late interaction, whose scores grow with
-// the number of a query's tokens. Other errors are those of encoding. kCancelled. A collection too small, or without
-// captions, is measured as far as it goes, and its models say why they do not tell. Cost: kMostBackgroundTexts texts
-// at most are encoded, and four passes made over the rows for that many queries.
+// Why an answer cannot tell: kUnsupported with the reason, for collections of late interaction, whose scores
+// grow with the number of a query's tokens. Other errors are those of encoding. kCancelled. A collection too
+// small, or without captions, is measured as far as it goes, and its models say why they do not tell. Cost:
+// kMostBackgroundTexts texts at most are encoded, and four passes made over the rows for that many queries.
 Result<Background> measure_background(const Collection& collection, Encoder& encoder, ThreadPool& pool,
                                       const std::stop_token& stop = {});
 
 // Errors are those of writing a file.
 Status write_background(const std::filesystem::path& folder, const Background& background);
-// kNotFound where none was measured; kBadData for a damaged file and for one of another collection or version.
+// kNotFound where none was measured; kBadData for a damaged file and for one of
+// another collection or version.
 Result<Background> read_background(const Collection& collection);
 
 // Whether refresh_background would measure: there is none, it is damaged, or the collection has outgrown it.
 Result<bool> background_is_due(const Collection& collection);
 
-// Measures and writes where there is none, a damaged one, or one that the collection has outgrown. Returns what was
-// measured, or nothing where the one there is still serves or the collection is one of late interaction.
+// Measures and writes where there is none, a damaged one, or one that the collection has
+// outgrown. Returns what was measured, or nothing where the one there is still serves or the
+// collection is one of late interaction.
 Result<std::optional<Background>> refresh_background(const Collection& collection, Encoder& encoder,
                                                      ThreadPool& pool, const std::stop_token& stop = {});
 

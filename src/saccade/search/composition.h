@@ -37,7 +37,8 @@ struct Composition {
   std::string composer;     // its name, for people
   std::string fingerprint;  // of its checkpoint
   std::string kind;         // "atf", "combiner", ...
-  // Of kinds that join tokens: the cosine from which they do, tokens of the text, and those of them that met a patch.
+  // Of kinds that join tokens: the cosine from which they do, tokens of the text, and
+  // those of them that met a patch.
   std::optional<double> tau;
   int64_t tokens = 0;
   int64_t matched = 0;
@@ -46,13 +47,14 @@ struct Composition {
   std::vector<Token> met;  // those that met any, in the text's order
 };
 
-// The rows of the query with each of `texts` in the place of its own, made by query.fusion.composer of `pixels`, [1, 3 *
-// height * width]. Errors as Composer::compose.
+// The rows of the query with each of `texts` in the place of its own, made by query.fusion.composer of
+// `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
 Result<std::vector<EncodedQuery>> compose_query(Encoder& encoder, const Query& query,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts);
 
-// "the query was made by the composer X (atf): 3 of 7 tokens of the text met a patch of the picture at tau 0.7".
+// "the query was made by the composer X (atf): 3 of 7 tokens of the text met a
+// patch of the picture at tau 0.7".
 std::string composition_note(const Composition& composition);
 // Which words met which patches, a line each, indented by two; empty for kinds that join no tokens.
 std::string composition_text(const Composition& composition, const std::string& text);

@@ -1,5 +1,5 @@
-// Why a picture is a hit: which of the query's words it owes its score to, which parts of the picture, and of late
-// interaction which patch each row of the text met. explain_hits.h fills these in.
+// Why a picture is a hit: which of the query's words it owes its score to, which parts of the picture, and of
+// late interaction which patch each row of the text met. explain_hits.h fills these in.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct TokenMatch {
   std::optional<PictureBox> box;
 };
 
-// A word of the query's text, and what the hit's score loses where the word is left out; below 0 where it gains.
+// A word of the query's text, and what the hit's score loses where the word is
+// left out; below 0 where it gains.
 struct WordWeight {
   size_t begin = 0;  // bytes of the text
   size_t end = 0;
@@ -43,12 +44,13 @@ struct WordWeight {
 struct HitExplanation {
   std::string model;     // the checkpoint's name, for people
   std::string score_by;  // what is explained: "cosine", or "maxsim" of late interaction
-  // Of the whole query, by that encoder; nothing where its picture could not be read and the encoder is not the collection's.
+  // Of the whole query, by that encoder; nothing where its picture could not be read and the
+  // encoder is not the collection's.
   std::optional<float> score;
   std::vector<WordWeight> words;  // in the text's order; empty without a text, and where there is no score
-  // Where in the picture the score comes from: "legrad" or "chefer" (model/picture_map.h), or "similarity" of late
-  // interaction: by how much the dot products of the text's rows with the patch's row are above those with the picture's
-  // patches on average, where they are.
+  // Where in the picture the score comes from: "legrad" or "chefer" (model/picture_map.h), or "similarity" of
+  // late interaction: by how much the dot products of the text's rows with the patch's row are above those
+  // with the picture's patches on average, where they are.
   std::string method;
   PatchGrid grid;
   std::vector<float>

@@ -74,7 +74,8 @@ Result<Words> words_of(const std::string& text) {
   return words;
 }
 
-// The same for a query of several parts: the query without each word of each part. Places are bytes of the text as it was typed.
+// The same for a query of several parts: the query without each word of each part. Places are
+// bytes of the text as it was typed.
 struct PartWords {
   std::vector<WordWeight> places;
   std::vector<std::vector<QueryPart>> queries;

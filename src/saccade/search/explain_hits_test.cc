@@ -1,5 +1,5 @@
-// What is said of hits: words against queries encoded by hand, maps against the encoder's own, and that both mean something,
-// with the starter over pictures of two things.
+// What is said of hits: words against queries encoded by hand, maps against the encoder's own, and that both
+// mean something, with the starter over pictures of two things.
 #include "saccade/search/explain_hits.h"
 
 #include <algorithm>
@@ -295,7 +295,8 @@ TEST_F(ExplainTest, FamiliesWithoutMapsAreRefusedByName) {
   }
 }
 
-// Another encoder than the collection's: its own row of the picture, its own words, its own map, beside the first one's.
+// Another encoder than the collection's: its own row of the picture, its own words, its
+// own map, beside the first one's.
 TEST_F(ExplainTest, ASecondEncoderSpeaksForItself) {
   load(starter());
   write_things();

@@ -1,4 +1,5 @@
-// Hits' pictures read again, for an encoder that looks at them a second time; not for use outside this module.
+// Hits' pictures read again, for an encoder that looks at them a second time;
+// not for use outside this module.
 #pragma once
 
 #include <cstddef>

@@ -125,8 +125,8 @@ class Chooser {
     return {};
   }
 
-  // Whether a query is of more words than what likelihoods were learned from: a caption's phrases say nothing of a sentence
-  // of thirty words.
+  // Whether a query is of more words than what likelihoods were learned from: a caption's phrases say nothing
+  // of a sentence of thirty words.
   [[nodiscard]] bool beyond_learned(const Answer& answer) const {
     if (!answer.matching || !answer.matching->tells) return false;
     const HitRegression& hit = options_.background->text.model.hit;
@@ -164,8 +164,8 @@ class Chooser {
     }
   }
 
-  // Whether a picture that stands already looks like this one: found so by a search, or by their rows. Rows of late
-  // interaction have means that hardly differ from page to page: there, only the search says.
+  // Whether a picture that stands already looks like this one: found so by a search, or by their rows. Rows
+  // of late interaction have means that hardly differ from page to page: there, only the search says.
   bool stands_already(const Candidate& candidate) {
     if (taken_.contains(candidate.id)) return true;
     const auto alike = alike_.find(candidate.id);

@@ -1,19 +1,20 @@
-// Pictures for a document: which sentences picture something, and which picture of a collection goes to which of them
-// (the use that Verma et al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models", made their models
-// for: section 1).
+// Pictures for a document: which sentences picture something, and which picture of a collection goes to which
+// of them (the use that Verma et al. 2023, "Learning the Visualness of Text Using Large Vision-Language
+// Models", made their models for: section 1).
 //
-// Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to be right, as far as the
-// collection's background tells (search/background.h):
+// Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to
+// be right, as far as the collection's background tells (search/background.h):
 //
-//   likelihoods are known       its likelihood is at least `least`, and the query has no more words than they were learned
-//                               from (two standard deviations above their mean)
+//   likelihoods are known       its likelihood is at least `least`, and the query has no more words than they
+//                               were learned from (two standard deviations above their mean)
 //   only the null is known      no more than `most_false` wrong pictures stand out as much
 //   nothing is known            every hit is one: pictures cannot be told from chance, which the answer says
 //
-// Candidates are given out greedily, the likeliest first, under four rules: a sentence has one picture, a picture (and
-// what looks like it) stands once, a paragraph has `per_paragraph`, the document `at_most`. So no sentence is given a
-// picture that suits another one better; the sum of the likelihoods is at least half of the largest possible, as of
-// greedy matchings in general, and in practice nearly all of it (docs/illustrate.md).
+// Candidates are given out greedily, the likeliest first, under four rules: a sentence has one picture,
+// a picture (and what looks like it) stands once, a paragraph has `per_paragraph`, the document
+// `at_most`. So no sentence is given a picture that suits another one better; the sum of the likelihoods
+// is at least half of the largest possible, as of greedy matchings in general, and in practice nearly
+// all of it (docs/illustrate.md).
 #pragma once
 
 #include <cstdint>
@@ -37,17 +38,17 @@
 
 namespace saccade {
 
-// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier of texts the
-// probability of its visual class. kUnsupported for encoders that
-// read no texts, kCancelled. Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads.
+// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier
+// of texts the probability of its visual class. kUnsupported for encoders that read no texts, kCancelled.
+// Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads.
 Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
                                           std::span<const std::string> texts, int64_t& cut,
                                           const ProgressCallback& progress = {},
                                           const std::stop_token& stop = {});
 
 struct IllustrateOptions {
-  // Likelihood of a picture to be placed, [0, 1]. What it is measured by knows captions' words alone, and is too low where
-  // these are few (docs/illustrate.md).
+  // Likelihood of a picture to be placed, [0, 1]. What it is measured by knows captions' words alone, and is
+  // too low where these are few (docs/illustrate.md).
   double least = 0.3;
   double most_false = 0.05;   // wrong pictures expected where likelihoods are not known
   int64_t per_paragraph = 1;  // pictures
@@ -66,7 +67,8 @@ struct DocumentSentence {
   std::string text;
   int64_t paragraph = 0;
   bool visual = true;
-  // What it is searched by besides: phrases of it, say (text/phrases.h). Of the hits of all, the likeliest counts.
+  // What it is searched by besides: phrases of it, say (text/phrases.h). Of the
+  // hits of all, the likeliest counts.
   std::vector<std::string> phrases = {};
 };
 
@@ -102,9 +104,10 @@ struct IllustratePlan {
   [[nodiscard]] int64_t count(SentenceOutcome outcome) const;
 };
 
-// kUsage for options out of range and a broken filter; kUnsupported where the encoder reads no texts; kMismatch where it
-// is not the collection's; kCancelled; the errors of search. An empty collection is no error. Cost: an encoding and a
-// search for each visual sentence; memory: `candidates` x 40 bytes each. Deterministic.
+// kUsage for options out of range and a broken filter; kUnsupported where the encoder reads no
+// texts; kMismatch where it is not the collection's; kCancelled; the errors of search. An empty
+// collection is no error. Cost: an encoding and a search for each visual sentence; memory:
+// `candidates` x 40 bytes each. Deterministic.
 Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool);

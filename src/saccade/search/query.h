@@ -55,9 +55,9 @@ inline std::span<const EnumWord<HitOrder>> enum_words(HitOrder) {
   return kHitOrderWords;
 }
 
-// How the parts of a query become one row (model/compose.h), which by default is the sum of each part's row. Of late
-// interaction there is the sum alone, and each part's rows are multiplied by its weight too. A part alone is not weighed.
-// A negative weight asks for what is unlike the part.
+// How the parts of a query become one row (model/compose.h), which by default is the sum of each part's row.
+// Of late interaction there is the sum alone, and each part's rows are multiplied by its weight too. A part
+// alone is not weighed. A negative weight asks for what is unlike the part.
 struct Fusion {
   Compose method = Compose::kSum;
   float text_weight = 1;
@@ -91,15 +91,18 @@ struct Query {
   // the text is longer; it changes no hit.
   std::optional<MeasuredLength> measured_length = {};
 
-  // What was measured of the collection (read_background), for the answer to say how likely each hit is to be right.
+  // What was measured of the collection (read_background), for the answer to say how
+  // likely each hit is to be right.
   std::shared_ptr<const Background> background = {};
-  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model tells. The best
-  // max(k, kCutDepth) pictures are looked at, so that the answer says how many pass, and k of them are its hits.
+  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model
+  // tells. The best max(k, kCutDepth) pictures are looked at, so that the answer says how many
+  // pass, and k of them are its hits.
   std::optional<double> cut = {};
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 
-  // How `text` is to be read (query_language.h): what is wanted first, then what is not. Empty: as one text, as it stands.
+  // How `text` is to be read (query_language.h): what is wanted first, then what is not.
+  // Empty: as one text, as it stands.
   std::vector<QueryPart> parts = {};
   // What stood in quotes: word search takes each as words that stand side by side.
   std::vector<std::string> phrases = {};

@@ -3,12 +3,13 @@
 //   cats -dogs                 cats, and not dogs: a word behind a "-" weighs kUnwantedWeight
 //   beach:2 sunset             two parts: "beach", twice as heavy as "sunset"
 //   "golden retriever":2 -"stop sign":0.8   several words as one part, in quotes
-//   "red apple" tree           no weight: the words belong to the others, and word search wants them side by side
+//   "red apple" tree           no weight: the words belong to the others, and word
+//                              search wants them side by side
 //   cats -- -dogs and a:b      behind "--" all is as it stands
 //
-// A weight needs a word with a letter before it (16:9 and 12:30 are words), and is a number above 0, up to 10; below 0 it
-// says that the part is not wanted. Quotes are "..." or those of typography, at the beginning of a word; one that is never
-// closed is a sign like any other. What has neither is one text, as it stands.
+// A weight needs a word with a letter before it (16:9 and 12:30 are words), and is a number above 0, up to
+// 10; below 0 it says that the part is not wanted. Quotes are "..." or those of typography, at the beginning
+// of a word; one that is never closed is a sign like any other. What has neither is one text, as it stands.
 #pragma once
 
 #include <span>
@@ -22,12 +23,13 @@ namespace saccade {
 
 inline constexpr float kMostWeight = 10;
 
-// Sets query.text, parts and phrases from `typed`. kUsage for a weight that is 0 or beyond kMostWeight, and for a part
-// without words. Where there is one part, its text is query.text, and parts are empty. Linear; thread-safe.
+// Sets query.text, parts and phrases from `typed`. kUsage for a weight that is 0 or beyond
+// kMostWeight, and for a part without words. Where there is one part, its text is query.text, and
+// parts are empty. Linear; thread-safe.
 Status read_query_text(std::string_view typed, Query& query);
 
-// "FILE:2" as a file and its weight, where there is no file of the whole name but one of the name before the colon; else
-// weight 1. kUsage as for a part's weight.
+// "FILE:2" as a file and its weight, where there is no file of the whole name but one of the name before the
+// colon; else weight 1. kUsage as for a part's weight.
 Result<QueryPicture> read_query_picture(const std::string& named);
 
 // Puts the pictures into the query: the first into query.image, others into query.more_images.

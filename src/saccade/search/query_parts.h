@@ -1,4 +1,5 @@
-// The parts of a query that has more than one text or picture, each with its weight (query_language.h reads them).
+// The parts of a query that has more than one text or picture, each with its
+// weight (query_language.h reads them).
 #pragma once
 
 #include <cstddef>

@@ -118,7 +118,8 @@ Result<std::vector<TextPart>> encode_texts(Encoder& encoder, LongText long_text,
   return parts;
 }
 
-// What is not wanted: a sum of rows, each times its weight, which is below 0; empty where there is nothing of the kind.
+// What is not wanted: a sum of rows, each times its weight, which is below 0; empty
+// where there is nothing of the kind.
 using Unwanted = std::vector<double>;
 
 void add_row(std::span<const float> row, float weight, std::vector<double>& sum) {
@@ -146,8 +147,8 @@ Status check_late_weight(bool late, float weight) {
       "picture that is most like it");
 }
 
-// One query's texts, encoded, as one: `wanted` is their sum by their weights; of late interaction the rows of all, each times
-// its text's weight.
+// One query's texts, encoded, as one: `wanted` is their sum by their weights; of late interaction the rows of
+// all, each times its text's weight.
 struct TextParts {
   std::optional<TextPart> wanted;
   std::optional<TokenCount> tokens;

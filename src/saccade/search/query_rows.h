@@ -29,14 +29,15 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& enco
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
                                        bool late);
 
-// The same for the query with each list of parts in the place of its own texts, where it has words at all. kUnsupported for a
-// part that is not wanted, and for several pictures, of late interaction. All texts are encoded together, a picture once.
+// The same for the query with each list of parts in the place of its own texts, where it has words at all.
+// kUnsupported for a part that is not wanted, and for several pictures, of late interaction. All texts are
+// encoded together, a picture once.
 Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, Encoder& encoder,
                                                      const Query& query, bool late,
                                                      std::span<const std::vector<QueryPart>> queries);
 
-// The same for the query with each of `texts` in the place of its own; texts may be empty, one of length 0 is encoded as the
-// model has it. All texts are encoded together, a picture once.
+// The same for the query with each of `texts` in the place of its own; texts may be empty, one of length 0 is
+// encoded as the model has it. All texts are encoded together, a picture once.
 Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
                                                      const Query& query, bool late,
                                                      std::span<const std::string> texts);

@@ -237,8 +237,8 @@ Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t
   return folding;
 }
 
-// `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged by, or
-// nullptr: they are not. `by_words`: whether the query's words are looked at.
+// `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
+// by, or nullptr: they are not. `by_words`: whether the query's words are looked at.
 Result<Answer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
                            const Judge* by, const Query& query, ThreadPool& pool, bool by_words) {
   SACCADE_TRY(check(query));
@@ -300,7 +300,8 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
       folding = fold(candidates, collection, query, query.k);
       continue;
     }
-    // Ranks by vectors are counted down to kWordDepth: so many must be there, and where many score alike they may not be.
+    // Ranks by vectors are counted down to kWordDepth: so many must be there, and where
+    // many score alike they may not be.
     if (!candidates.complete && std::ssize(candidates.best) < kWordDepth) continue;
     SACCADE_TRY(add_found_by_words(collection, row, late, words, pool, candidates));
     if (late != nullptr) answer.late_scored = candidates.scored;

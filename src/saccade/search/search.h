@@ -39,18 +39,19 @@ struct EncodedQuery {
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query);
 
 // The hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,
-// query.image, query.background and query.cut. kUsage for k < 1, a broken filter or a row that is not finite; kMismatch for a row of another
-// width; kBadData for a collection whose files were cut off since it was opened. Thread-safe. Cost: one pass
-// over all rows (find_rows) and a catalog look-up for each picture shown. Where many near-duplicates crowd
-// the top, another pass each time the number of candidates has to grow fourfold.
+// query.image, query.background and query.cut. kUsage for k < 1, a broken filter or a row that is not
+// finite; kMismatch for a row of another width; kBadData for a collection whose files were cut off since
+// it was opened. Thread-safe. Cost: one pass over all rows (find_rows) and a catalog look-up for each
+// picture shown. Where many near-duplicates crowd the top, another pass each time the number of
+// candidates has to grow fourfold.
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool);
 
 // The same for an encoded query. Where the collection keeps rows of late interaction, the mean of the query's
 // rows finds candidates, and all its rows rank them; if every picture is a candidate, the first stage is left
-// out. Cost: also MaxSim (max_sim.h) of the candidates.
-// With query.background hits have a likelihood, and those below query.cut are left out; kUnsupported for a cut
-// where nothing can be told, with the reason. That costs a fraction of a millisecond.
+// out. Cost: also MaxSim (max_sim.h) of the candidates. With query.background hits have a likelihood, and
+// those below query.cut are left out; kUnsupported for a cut where nothing can be told, with the reason. That
+// costs a fraction of a millisecond.
 Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
                               const Query& query, ThreadPool& pool);
 

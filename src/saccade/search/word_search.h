@@ -1,15 +1,15 @@
-// Words beside vectors: pictures whose captions, names or folders have the query's words, fused by rank with those whose rows
-// are near the query's; not for use outside this module, save what is measured of it.
+// Words beside vectors: pictures whose captions, names or folders have the query's words, fused by rank with
+// those whose rows are near the query's; not for use outside this module, save what is measured of it.
 //
-// A picture counts by its words if it has more than half of what those of the query's words weigh that any picture has; a
-// word weighs the more the fewer pictures have it (BM25's idf; collection/word_match.h). Its rank is by that weight, and
-// pictures with the same words share it: how long a caption is says nothing of the picture. Ranks are fused as in Cormack,
-// Clarke and Buettcher, SIGIR 2009:
+// A picture counts by its words if it has more than half of what those of the query's words weigh that any
+// picture has; a word weighs the more the fewer pictures have it (BM25's idf; collection/word_match.h). Its
+// rank is by that weight, and pictures with the same words share it: how long a caption is says nothing of
+// the picture. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
 //
 //   share / (kRankOffset + rank by words) + (1 - share) / (kRankOffset + rank by vectors)
 //
-// where a list gives nothing to a picture below kWordDepth. Equal sums are ordered by score. So a query whose words no
-// picture has is answered by the vectors alone, as if the words had not been looked at.
+// where a list gives nothing to a picture below kWordDepth. Equal sums are ordered by score. So a query whose
+// words no picture has is answered by the vectors alone, as if the words had not been looked at.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@
 
 namespace saccade {
 
-// What words count for in `saccade search` and the server where nobody says; docs/studies.md has what it was measured by.
+// What words count for in `saccade search` and the server where nobody says;
+// docs/studies.md has what it was measured by.
 inline constexpr double kWordShare = 0.5;
 inline constexpr double kRankOffset = 60;
 inline constexpr int64_t kWordDepth = 1000;
@@ -46,8 +47,8 @@ struct WordRanking {
   std::map<int64_t, Place> places;  // by row, down to kWordDepth
 };
 
-// kUsage for a share that is not within [0, 1]. A catalog whose words cannot be read is no error: the report says why nothing
-// was searched. `allowed`: as find_rows takes it.
+// kUsage for a share that is not within [0, 1]. A catalog whose words cannot be read is no error: the report
+// says why nothing was searched. `allowed`: as find_rows takes it.
 Result<WordRanking> rank_by_words(const Collection& collection, const Query& query,
                                   std::span<const uint8_t> allowed);
 
@@ -57,7 +58,8 @@ struct FusedRank {
   std::optional<WordRanking::Place> by_words;
 };
 
-// candidates: by score, and all that words brought are among them. Puts them into the fused order; the ranks, by row.
+// candidates: by score, and all that words brought are among them. Puts them into the
+// fused order; the ranks, by row.
 std::map<int64_t, FusedRank> fuse_ranks(const WordRanking& words, double share,
                                         std::vector<Candidate>& candidates);
 

@@ -42,7 +42,7 @@ Result<HttpResponse> collection(const Context& context, const HttpRequest&, cons
   return json_response(json);
 }
 
-// --- models, health, metrics ----------------------------------------------------------------------------------
+// --- models, health, metrics -------------------------------------------------------------------------------
 
 Result<HttpResponse> models(const Context& context, const HttpRequest&, const Parts&) {
   Json list = Json::array();
@@ -62,8 +62,8 @@ Result<HttpResponse> models(const Context& context, const HttpRequest&, const Pa
   return json_response({{"models", std::move(list)}});
 }
 
-// A page's pictures cannot carry a header: a browser keeps the key in a cookie that no script reads and that no other
-// site's page sends.
+// A page's pictures cannot carry a header: a browser keeps the key in a cookie that no script reads and
+// that no other site's page sends.
 HttpResponse session(std::string_view value, std::string_view rest) {
   HttpResponse response = json_response({{"status", "ok"}});
   response.headers.emplace_back(

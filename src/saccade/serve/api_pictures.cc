@@ -40,8 +40,8 @@ Status check_parameters(const HttpRequest& request, std::span<const std::string_
   return {};
 }
 
-// The ids of the pictures that a filter leaves, newest file first. Files of one date, as of an archive, are mixed: by
-// their hashes, which have nothing to do with what they show.
+// The ids of the pictures that a filter leaves, newest file first. Files of one date, as of an archive, are
+// mixed: by their hashes, which have nothing to do with what they show.
 Result<std::vector<int64_t>> newest_first(const Collection& collection, std::string_view filter) {
   std::optional<std::vector<uint8_t>> allowed;
   if (!filter.empty()) {

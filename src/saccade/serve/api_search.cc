@@ -139,8 +139,8 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
   return asked;
 }
 
-// The query for pictures like one of the collection's own: its row, which needs no encoding; with words it is the picture
-// itself, composed with them.
+// The query for pictures like one of the collection's own: its row, which needs no encoding; with words it is
+// the picture itself, composed with them.
 Result<EncodedQuery> encode_asked(const Context& context, const Snapshot& snapshot,
                                   const SearchRequest& asked, Encoder& encoder) {
   const Collection& collection = snapshot.collection;

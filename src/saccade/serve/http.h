@@ -26,7 +26,8 @@ struct HttpRequest {
   std::string body;
   std::string id;    // of the request: the client's X-Request-Id, or one that we made
   std::string peer;  // address of the client
-  // Whether the client has closed its side: nobody will read the answer. Thread-safe; while the request is handled.
+  // Whether the client has closed its side: nobody will read the answer.
+  // Thread-safe; while the request is handled.
   std::function<bool()> gone = [] { return false; };
 
   // The first of that name (of a header, in lower case); nothing where there is none.
@@ -57,8 +58,8 @@ std::optional<std::string> decode_path(std::string_view text);
 // A part of a path, or a cookie's value: all but letters, digits and -_.~ as percent escapes.
 std::string escape_part(std::string_view text);
 
-// A range that a client asked for, of a body of `size` bytes. RFC 9110, section 14: one range; of several, and of
-// units we do not know, the whole body is the answer.
+// A range that a client asked for, of a body of `size` bytes. RFC 9110, section 14: one range; of several,
+// and of units we do not know, the whole body is the answer.
 struct ByteRange {
   enum class Kind { kWhole, kPart, kUnsatisfiable };
   Kind kind = Kind::kWhole;

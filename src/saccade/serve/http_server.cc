@@ -51,9 +51,9 @@ using Parser = http::request_parser<http::string_body>;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr int kReadingThreads = 2;  // they wait for sockets and parse headers
 constexpr size_t kSlice = size_t{64} << 10;
-// In what follows nothing but names and numbers stands beside a co_await: g++ 12 destroys temporaries there twice.
-// How long, and for how much, a connection is read after a refusal: closed at once, it would be reset, and the client
-// might never see the answer.
+// In what follows nothing but names and numbers stands beside a co_await: g++ 12 destroys temporaries there
+// twice. How long, and for how much, a connection is read after a refusal: closed at once, it would be reset,
+// and the client might never see the answer.
 constexpr double kLingerSeconds = 2;
 constexpr int64_t kLingerBytes = int64_t{4} << 20;
 
@@ -137,7 +137,8 @@ std::string head_of(const HttpResponse& response, int64_t bytes, bool keep_alive
   return head;
 }
 
-// What a request that cannot be read is answered with; 0: nothing, the client has gone, or was too slow and is closed.
+// What a request that cannot be read is answered with; 0: nothing, the client has gone,
+// or was too slow and is closed.
 int status_of(const boost::system::error_code& error) {
   if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
   if (error == http::error::body_limit) return 413;

@@ -2,8 +2,8 @@
 //
 //   accept -> header -> body -> [queue] -> handler, on a worker thread -> answer
 //
-// Reading and writing take no thread while they wait. What is at hand is bounded in requests and in bytes; past
-// that a request is refused with 429 and Retry-After before its body is read.
+// Reading and writing take no thread while they wait. What is at hand is bounded in requests and in bytes;
+// past that a request is refused with 429 and Retry-After before its body is read.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,8 @@ class HttpServer {
   [[nodiscard]] int64_t connections() const;  // open now
   [[nodiscard]] int64_t requests() const;     // handled and waiting now
 
-  // Takes no new connection, ends idle ones, lets what is at hand finish for drain_seconds, and ends the rest.
+  // Takes no new connection, ends idle ones, lets what is at hand finish for
+  // drain_seconds, and ends the rest.
   void stop();
 
  private:

@@ -1,5 +1,6 @@
-// Immich's machine-learning service, as its server asks it: POST /predict, a form of "entries" (JSON: task, type, model's
-// name) with an "image" or a "text"; GET /ping. The task "clip" alone: faces and text in pictures are other models' work.
+// Immich's machine-learning service, as its server asks it: POST /predict, a form of "entries" (JSON: task,
+// type, model's name) with an "image" or a "text"; GET /ping. The task "clip" alone: faces and text in
+// pictures are other models' work.
 //
 //   entries   {"clip": {"visual": {"modelName": "ViT-B-32__openai"}}}
 //   answer    {"clip": "[0.1, ...]", "imageHeight": 480, "imageWidth": 640}

@@ -19,8 +19,8 @@ struct EncodedInputs {
   int64_t dropped_tokens = 0;  // of texts too long for the model
 };
 
-// kUsage for none, more than ServiceOptions::most_inputs, and an empty text; kUnsupported where the model reads no
-// texts, or no pictures. Errors about one input name its number, from 0.
+// kUsage for none, more than ServiceOptions::most_inputs, and an empty text; kUnsupported where the model
+// reads no texts, or no pictures. Errors about one input name its number, from 0.
 Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
                                     const std::vector<Input>& inputs);
 

@@ -15,8 +15,8 @@ class Keys {
  public:
   // No key is asked for.
   Keys() = default;
-  // One key a line; empty lines and those that begin with # are left out. kUsage for a file that others than its owner
-  // may read or that holds no key, and for a key of fewer than 16 characters.
+  // One key a line; empty lines and those that begin with # are left out. kUsage for a file that others than
+  // its owner may read or that holds no key, and for a key of fewer than 16 characters.
   static Result<Keys> read(const std::filesystem::path& file);
 
   [[nodiscard]] bool asked_for() const { return !digests_.empty(); }

@@ -1,7 +1,8 @@
 // Embeddings over HTTP, as OpenAI's clients ask for them, with what others have added for pictures:
 //
 //   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions"
-//   vLLM         "input" items as content parts: [{"type": "text", "text"} | {"type": "image_url", "image_url": {"url"}}]
+//   vLLM         "input" items as content parts: [{"type": "text", "text"} | {"type":
+//                "image_url", "image_url": {"url"}}]
 //   Jina         "input": [{"text"} | {"image": base64 or data address}]
 //   NVIDIA NIM   "input": texts and data addresses, with "modality", "input_type" and "truncate"
 //   infinity     "modality": "image", "input": data addresses

@@ -1,5 +1,5 @@
-// The page for people: files that Vite has built of src/saccade/serve/page, carried inside the program. So is the document
-// that describes the API.
+// The page for people: files that Vite has built of src/saccade/serve/page, carried inside the program. So is
+// the document that describes the API.
 #include <array>
 #include <string_view>
 
@@ -48,7 +48,8 @@ std::array<PageFile, 5> page_files() {
   }};
 }
 
-// The page runs its own script, shows this server's pictures and those its reader picks, and reaches nothing else.
+// The page runs its own script, shows this server's pictures and those its reader
+// picks, and reaches nothing else.
 constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "

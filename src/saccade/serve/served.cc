@@ -50,7 +50,8 @@ Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
   SACCADE_ASSIGN(Collection collection, Collection::open(folder_));
   std::shared_ptr<const Background> background;
   if (!collection.has_late_rows()) {
-    // What is missing or damaged is measured anew by the next `saccade index`; until then nothing can be told.
+    // What is missing or damaged is measured anew by the next `saccade index`;
+    // until then nothing can be told.
     if (auto read = read_background(collection))
       background = std::make_shared<const Background>(*std::move(read));
   }

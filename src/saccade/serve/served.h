@@ -46,7 +46,8 @@ class ServedCollection {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   // As it was when it was last looked at. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
-  // Opens it anew where its files have changed since; where that fails, the error, and the old snapshot stays.
+  // Opens it anew where its files have changed since; where that fails, the
+  // error, and the old snapshot stays.
   Status follow();
 
   ServedModel* model = nullptr;  // of its checkpoint
@@ -73,8 +74,9 @@ struct ServedOptions {
 
 class Served {
  public:
-  // Loads every checkpoint that is needed, each once. A collection's name is that of its folder, with "-2" and so on
-  // where another has it. Errors name the collection or checkpoint; kUsage where there is nothing to serve.
+  // Loads every checkpoint that is needed, each once. A collection's name is that of its folder,
+  // with "-2" and so on where another has it. Errors name the collection or checkpoint; kUsage
+  // where there is nothing to serve.
   static Result<std::unique_ptr<Served>> open(const ServedOptions& options);
 
   [[nodiscard]] const std::vector<std::unique_ptr<ServedCollection>>& collections() const {

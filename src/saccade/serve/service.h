@@ -1,6 +1,7 @@
 // What the server answers: requests to library calls, and their answers to JSON.
 //
-// Its own API lies under /api; formats of other programs' clients have a file each. Every format is a list of routes.
+// Its own API lies under /api; formats of other programs' clients have a file each.
+// Every format is a list of routes.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct ServiceOptions {
   int64_t most_explained = 24;  // hits of one search
   int64_t most_inputs = 256;    // texts and pictures of one request for rows
   int most_thumbnail_side = 1024;
-  // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here shows from
-  // asking a server without keys, by a name that it has pointed here.
+  // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here
+  // shows from asking a server without keys, by a name that it has pointed here.
   bool own_host_only = true;
 };
 
@@ -91,11 +92,11 @@ class Service {
 
 // For handlers.
 HttpResponse json_response(const Json& json, int status = 200);
-// The body as a JSON object that has no other fields than these: kBadData names the position, or the field and those
-// that are known.
+// The body as a JSON object that has no other fields than these: kBadData names the position, or the
+// field and those that are known.
 Result<Json> json_body(const HttpRequest& request, std::span<const std::string_view> fields);
-// What a client sent as a picture: "data:image/png;base64,...", or base64 alone. kBadData; kUnsupported for an address
-// of another kind: nothing is fetched.
+// What a client sent as a picture: "data:image/png;base64,...", or base64 alone. kBadData; kUnsupported for
+// an address of another kind: nothing is fetched.
 Result<std::string> picture_bytes(std::string_view text);
 
 }  // namespace saccade::serve

@@ -20,10 +20,10 @@ struct BatchLimits {
   int64_t pictures = 32;  // likewise
 };
 
-// Passes calls on to the encoder it wraps. A call that comes while nothing runs is passed on at once; those that come
-// while a pass runs wait and share the next one, so that batches grow with the load and nobody waits for a clock. A
-// call larger than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
-// another's input. Thread-safe.
+// Passes calls on to the encoder it wraps. A call that comes while nothing runs is passed on at once; those
+// that come while a pass runs wait and share the next one, so that batches grow with the load and nobody
+// waits for a clock. A call larger than the limits is a pass of its own. A pass that fails is repeated call
+// by call: nobody gets the error of another's input. Thread-safe.
 class SharedEncoder final : public Encoder {
  public:
   explicit SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits = {});

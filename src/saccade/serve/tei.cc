@@ -1,7 +1,8 @@
 // Text Embeddings Inference's own routes: /embed, /rerank, /info and /health.
 //
 //   /embed    {"inputs": a text or a list, "truncate": false, "normalize": true}      -> [[0.1, ...], ...]
-//   /rerank   {"query", "texts": [...], "raw_scores", "return_text", "truncate"}      -> [{"index", "score"}, ...], best first
+//   /rerank   {"query", "texts": [...], "raw_scores", "return_text", "truncate"}      -> [{"index",
+//             "score"}, ...], best first
 //
 // Where a text is a picture's data address ("data:image/..."), it is the picture that is meant.
 #include <algorithm>

@@ -9,10 +9,11 @@ namespace saccade {
 
 inline constexpr size_t kMostPhraseWords = 4;
 
-// "Look for the penguins standing on the ice." -> "penguins standing", "penguins", "standing", "ice": the runs, and the words
-// of each. Lower case, in the order they stand in, each once; a run of more than kMostPhraseWords words is cut into such
-// from its end, where English has its nouns. Words of fewer than three letters, numbers, and words that picture nothing by themselves (function words, common
-// verbs and adverbs) divide. Of other languages the runs are clauses. Any bytes; linear.
+// "Look for the penguins standing on the ice." -> "penguins standing", "penguins", "standing", "ice": the
+// runs, and the words of each. Lower case, in the order they stand in, each once; a run of more than
+// kMostPhraseWords words is cut into such from its end, where English has its nouns. Words of fewer than
+// three letters, numbers, and words that picture nothing by themselves (function words, common verbs and
+// adverbs) divide. Of other languages the runs are clauses. Any bytes; linear.
 std::vector<std::string> sentence_phrases(std::string_view sentence);
 
 }  // namespace saccade

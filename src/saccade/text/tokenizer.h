@@ -57,9 +57,9 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Any bytes: invalid UTF-8 is read as U+FFFD, what lies past 256 MiB not at all. At most max_tokens ids (2 or
-  // more), the end token kept when text is cut. Thread-safe. Cost: linear in the text's length, n log n in
-  // that of a word.
+  // Any bytes: invalid UTF-8 is read as U+FFFD, what lies past 256 MiB not at all. At most max_tokens
+  // ids (2 or more), the end token kept when text is cut. Thread-safe. Cost: linear in the text's
+  // length, n log n in that of a word.
   [[nodiscard]] virtual TokenizedText encode(std::string_view text, int64_t max_tokens) const = 0;
   [[nodiscard]] virtual int64_t vocabulary_size() const = 0;
   [[nodiscard]] virtual int32_t start_id() const = 0;

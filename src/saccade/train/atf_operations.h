@@ -1,5 +1,5 @@
-// What adaptive token fusion is written over (model/composers/atf.h), with gradients. In torch's own operations, of any
-// floating type, so that gradients can be checked in double.
+// What adaptive token fusion is written over (model/composers/atf.h), with gradients. In torch's own
+// operations, of any floating type, so that gradients can be checked in double.
 #pragma once
 
 #include "saccade/model/composers/atf.h"

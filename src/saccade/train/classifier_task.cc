@@ -1,4 +1,5 @@
-// The study's baseline: BERT with a layer of two classes over the pooled state of its first token, by cross-entropy.
+// The study's baseline: BERT with a layer of two classes over the pooled state of its
+// first token, by cross-entropy.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,8 +20,8 @@ using TrainedBert = BertModelOf<Variable>;
 enum Purpose : uint64_t { kShuffle = 11, kDropout = 12 };  // of keyed random numbers (random.h)
 constexpr auto kClasses = static_cast<int64_t>(kVisualnessLabels.size());
 
-// The checkpoint's weights in place of the random ones. A plain BERT has no classifier, and one of other classes has
-// another: its layer stays random then, as a pooler does where there is none.
+// The checkpoint's weights in place of the random ones. A plain BERT has no classifier, and one of other
+// classes has another: its layer stays random then, as a pooler does where there is none.
 Status take_weights(const fs::path& folder, const TorchMap& parameters) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));

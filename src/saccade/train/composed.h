@@ -1,13 +1,16 @@
-// Training composers: how a reference picture and a change in words become one row (the study TMCIR, arXiv 2504.10995).
+// Training composers: how a reference picture and a change in words become one row (the
+// study TMCIR, arXiv 2504.10995).
 //
-//   stage one   both towers (or the text's alone) by InfoNCE on (target, text) pairs, with a learned temperature: real
-//               targets, or pseudo-targets that a generator drew of reference and text (the study's IACMA)
-//   stage two   a composer (model/composer.h) by InfoNCE of its row with the target's, over frozen token states that were
-//               computed once, or with the towers trained on
+//   stage one   both towers (or the text's alone) by InfoNCE on (target, text) pairs, with a
+//               learned temperature: real targets, or pseudo-targets that a generator drew of
+//               reference and text (the study's IACMA)
+//   stage two   a composer (model/composer.h) by InfoNCE of its row with the target's, over frozen token
+//               states that were computed once, or with the towers trained on
 //
 // A run folder holds
 //   run.json      options, and hashes of all that is trained on; "outcome": what came of the test sets
-//   cache/        what the frozen encoder makes of pictures and texts, or pictures as it takes them (item_file.h)
+//   cache/        what the frozen encoder makes of pictures and texts, or pictures as
+//                 it takes them (item_file.h)
 //   align/        stage one's run; align/model: the encoder it has trained
 //   fuse/         stage two's run; fuse/model: the composer, with the encoder in it where that was trained
 // and each run what the loop writes (loop.h). The same command on the same folder goes on where it was.
@@ -77,8 +80,8 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   double tower_rate = 1e-4;                     // peak learning rate of their weights
 
   int64_t batch = 256;
-  // So many triplets of one group (one object) stand in a batch together, where it has them: its other changes are the
-  // hardest wrong answers there are.
+  // So many triplets of one group (one object) stand in a batch together, where it has them: its other
+  // changes are the hardest wrong answers there are.
   int64_t together = 4;
   WrongAnswers wrong = WrongAnswers::kReferences;
   double paraphrases = 0.5;  // chance that a triplet comes in one of its other wordings, where it has them
@@ -109,10 +112,11 @@ struct ComposedTrainingReport {
 // As `train composed --json` prints it.
 Json composed_training_json(const ComposedTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the option; kUnsupported
-// an encoder that lacks what the method or the stage needs; kMismatch another training's folder; kBadData for datasets with
-// fewer triplets than a batch. Triplets with a picture that cannot be read are left out and counted. Memory: the triplets'
-// numbers and texts' tokens, about 200 bytes a triplet, and what a few batches need; states and pixels lie mapped.
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the
+// option; kUnsupported an encoder that lacks what the method or the stage needs; kMismatch another training's
+// folder; kBadData for datasets with fewer triplets than a batch. Triplets with a picture that cannot be read
+// are left out and counted. Memory: the triplets' numbers and texts' tokens, about 200 bytes a triplet, and
+// what a few batches need; states and pixels lie mapped.
 Result<ComposedTrainingReport> train_composed(const ComposedTrainingOptions& options,
                                               const ProgressCallback& progress, std::stop_token stop);
 

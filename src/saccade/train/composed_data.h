@@ -1,4 +1,5 @@
-// What composers are trained on: triplets, the pictures and texts they name, and held-out queries. Internal to the module.
+// What composers are trained on: triplets, the pictures and texts they name, and held-out
+// queries. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -53,22 +54,24 @@ struct ComposedData {
   [[nodiscard]] std::span<const int32_t> wordings_of(int64_t triplet) const;
 };
 
-// Datasets and pseudo-targets, pictures unopened. kUsage for a dataset of another sort, or a held-out one that is also
-// trained on; kBadData for a manifest of pseudo-targets that is none, with the line.
+// Datasets and pseudo-targets, pictures unopened. kUsage for a dataset of another sort, or a held-out one
+// that is also trained on; kBadData for a manifest of pseudo-targets that is none, with the line.
 Result<ComposedData> read_composed_data(const ComposedTrainingOptions& options);
-// Leaves out the triplets whose pictures are not there, and settles the held-out tasks. kBadData where fewer triplets than
-// a batch are left.
+// Leaves out the triplets whose pictures are not there, and settles the held-out tasks. kBadData where fewer
+// triplets than a batch are left.
 Status settle_composed_data(const ComposedTrainingOptions& options, const ItemFile& pictures,
                             ComposedData& data);
 
-// Pictures as an encoder takes them, in eight bits a value: what its preprocessing computes is (v / 255 - mean) / std.
+// Pictures as an encoder takes them, in eight bits a value: what its preprocessing
+// computes is (v / 255 - mean) / std.
 struct StoredPixels {
   ItemFile file;
   Preprocessing preprocessing;
   // [3 * height * width] float32.
   void read(int64_t picture, std::span<float> out) const;
 };
-// Token states of a frozen encoder in half precision; of kinds that need none, the one row that stands for the whole.
+// Token states of a frozen encoder in half precision; of kinds that need none, the one
+// row that stands for the whole.
 struct StoredTokens {
   ItemFile file;
   int64_t dim = 0;
@@ -86,8 +89,8 @@ Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<co
                                        bool all, const std::filesystem::path& cache,
                                        const EmbedOptions& embed);
 
-// An endless order of triplets, each epoch another one: those of a group stand together, up to `together` of them. A
-// function of seed and place alone.
+// An endless order of triplets, each epoch another one: those of a group stand together, up to `together` of
+// them. A function of seed and place alone.
 class GroupedOrder {
  public:
   GroupedOrder(const ComposedData& data, int64_t together, uint64_t seed);

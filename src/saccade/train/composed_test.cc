@@ -1,5 +1,5 @@
-// Composers' training: adaptive token fusion's gradients, batches, trainings end to end, resumed and stopped, and what
-// cannot be trained on.
+// Composers' training: adaptive token fusion's gradients, batches, trainings end to end, resumed and stopped,
+// and what cannot be trained on.
 #include "saccade/train/composed.h"
 
 #include <csignal>
@@ -280,7 +280,8 @@ TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {
   EXPECT_EQ(after.triplets, 72);
   EXPECT_GT(r1(after.stages[0]), r1(before.stages[0]) + 0.2);
 
-  // What was measured while training is what the composer gives: through its folder, from the pictures themselves.
+  // What was measured while training is what the composer gives: through its
+  // folder, from the pictures themselves.
   const auto composer = Composer::open(after.stages[0].model);
   ASSERT_TRUE(composer) << composer.error().message;
   const auto encoder = load_encoder((*composer)->encoder_folder().value()).value();

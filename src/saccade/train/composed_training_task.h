@@ -17,7 +17,8 @@
 
 namespace saccade {
 
-// What a stage trains, and on what. Everything that is a pointer is borrowed, and may be missing where it says so.
+// What a stage trains, and on what. Everything that is a pointer is borrowed, and
+// may be missing where it says so.
 struct ComposedStage {
   bool align = false;  // stage one: texts towards targets; else stage two
   TrainedTowers towers = TrainedTowers::kNone;

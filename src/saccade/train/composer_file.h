@@ -1,4 +1,5 @@
-// A composer's checkpoint as training writes it (model/composer.h says what is in it). Internal to the module.
+// A composer's checkpoint as training writes it (model/composer.h says what is
+// in it). Internal to the module.
 #pragma once
 
 #include <filesystem>

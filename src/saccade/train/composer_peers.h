@@ -1,5 +1,5 @@
-// What the composers that this project compares itself with (the Combiner, textual inversion) are written over, with
-// gradients: in torch's own operations, of any floating type. Internal to the module.
+// What the composers that this project compares itself with (the Combiner, textual inversion) are written
+// over, with gradients: in torch's own operations, of any floating type. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ inline Variable gated_mean(const Variable& logits, const Variable& a, const Vari
   return Variable(b.tensor() + at::sigmoid(logits.tensor()) * (a.tensor() - b.tensor()));
 }
 
-// Dropout (Srivastava et al. 2014) whose masks are a function of seed, step and place alone, so that a training that goes
-// on is the same one: for one forward pass.
+// Dropout (Srivastava et al. 2014) whose masks are a function of seed, step and place alone, so that a
+// training that goes on is the same one: for one forward pass.
 class StepDropout {
  public:
   StepDropout(double share, uint64_t seed, int64_t step)

@@ -1,5 +1,5 @@
-// Training the composers that adaptive token fusion is compared with: gradients against plain formulas in double, held to
-// finite differences; what a step learns from; and whole trainings, stopped and gone on with.
+// Training the composers that adaptive token fusion is compared with: gradients against plain formulas in
+// double, held to finite differences; what a step learns from; and whole trainings, stopped and gone on with.
 #include "saccade/train/composer_peers.h"
 
 #include <cmath>
@@ -42,7 +42,8 @@ Tensor layer(const TorchMap& weights, const std::string& name, const Tensor& x) 
   return at::linear(x, weights.at(name + ".weight"), weights.at(name + ".bias"));
 }
 
-// Gradients that autograd left in `found` (float) are those of the oracle (double), whose own are finite differences.
+// Gradients that autograd left in `found` (float) are those of the oracle (double),
+// whose own are finite differences.
 void expect_gradients(const TorchMap& found, const TorchMap& exact, const std::function<Tensor()>& loss) {
   for (const auto& [name, parameter] : exact) {
     SCOPED_TRACE(name);

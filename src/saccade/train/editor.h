@@ -2,7 +2,8 @@
 //
 // A run folder holds
 //   run.json           options, and hashes of all that is trained on
-//   metrics.jsonl      a line every evaluation: step, loss, held-out loss beside that of leaving the reference as it is
+//   metrics.jsonl      a line every evaluation: step, loss, held-out loss beside that of
+//                      leaving the reference as it is
 //   state.safetensors  what a stopped training goes on from exactly
 //   model/             the best editor so far: a checkpoint
 //   cache/             decoded pictures, where no other folder is given for them
@@ -41,7 +42,8 @@ struct EditorTrainingOptions : TrainingLoopOptions {
   std::filesystem::path cache;        // decoded pictures; empty: <run>/cache
 
   int64_t batch = 64;
-  // Share of the examples that are told nothing, so that guidance has something to go away from (Ho and Salimans 2022).
+  // Share of the examples that are told nothing, so that guidance has something to go
+  // away from (Ho and Salimans 2022).
   double text_dropout = 0.1;
   int64_t held_out_queries = 512;  // that are scored, the first of a shuffle by seed; 0: all
   Precision precision = Precision::kBf16;
@@ -68,9 +70,9 @@ struct EditorTrainingReport {
 // As `train editor --json` prints it.
 Json editor_training_json(const EditorTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for datasets of another sort
-// and for fewer queries than a batch; kMismatch for another training's folder: what is refused leaves all as it was.
-// Memory: 4 side^2 bytes a picture, mapped, and the states of all different texts.
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for datasets of
+// another sort and for fewer queries than a batch; kMismatch for another training's folder: what is refused
+// leaves all as it was. Memory: 4 side^2 bytes a picture, mapped, and the states of all different texts.
 Result<EditorTrainingReport> train_editor(const EditorTrainingOptions& options,
                                           const ProgressCallback& progress, std::stop_token stop);
 

@@ -60,8 +60,9 @@ EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> 
 // Mean over examples and values of weight * (said - clean)^2: the squared error of the velocity.
 torch::Tensor editor_loss(const torch::Tensor& said, const EditorBatch& batch);
 
-// t of a training example: near noise more often than near the picture (a normal distribution's logistic, mean -0.8,
-// standard deviation 0.8: Li and He 2025, table 9); the weight's bound keeps what is nearly done from counting for all.
+// t of a training example: near noise more often than near the picture (a normal distribution's
+// logistic, mean -0.8, standard deviation 0.8: Li and He 2025, table 9); the weight's bound keeps what
+// is nearly done from counting for all.
 double editor_time_drawn(double normal);
 double editor_weight(double t);
 

@@ -1,5 +1,5 @@
-// Training an editor: the network and its gradients against plain operations in double, the loss as it is written down,
-// and that a small one learns, stops and goes on.
+// Training an editor: the network and its gradients against plain operations in double, the loss as it is
+// written down, and that a small one learns, stops and goes on.
 #include "saccade/train/editor.h"
 
 #include <cmath>

@@ -47,9 +47,9 @@ struct HeadTrainingOptions : TrainingLoopOptions {
   std::optional<ImageStates> image_states;
   std::optional<TextStates> text_states;
   Pooling pooling = Pooling::kMean;
-  // Trains a copy of BLIP-2's Q-Former too (the study's future work): its heads read the states of the vision tower,
-  // kVision, and what the Q-Former makes of them is pooled. Its own peak learning rate, as its weights have been
-  // trained long before.
+  // Trains a copy of BLIP-2's Q-Former too (the study's future work): its heads read the states of the vision
+  // tower, kVision, and what the Q-Former makes of them is pooled. Its own peak learning rate, as its weights
+  // have been trained long before.
   bool train_qformer = false;
   double qformer_rate = 1e-5;
 
@@ -80,18 +80,18 @@ struct HeadTrainingReport {
   int64_t pairs = 0;   // trained on
   double seconds = 0;  // of this call's training, without features
   std::vector<std::string> left_out;
-  // By set: {"set", "results": [{"model", figures as recall_json}], "verdicts": [...]}; empty while unfinished
-  // and where nothing is held out.
+  // By set: {"set", "results": [{"model", figures as recall_json}], "verdicts": [...]}; empty while
+  // unfinished and where nothing is held out.
   Json outcome = Json::array();
   std::filesystem::path model;
 };
 // As `train head --json` prints it.
 Json head_training_json(const HeadTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for fewer pairs than
-// a batch, kBadData for features that are not numbers or do not fit together, kMismatch for another training's
-// folder or a head of `against` that sits on another encoder: before anything is trained; what is refused leaves
-// all as it was. Cost, once features are there: linear in pairs and epochs.
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for fewer pairs
+// than a batch, kBadData for features that are not numbers or do not fit together, kMismatch for another
+// training's folder or a head of `against` that sits on another encoder: before anything is trained; what is
+// refused leaves all as it was. Cost, once features are there: linear in pairs and epochs.
 Result<HeadTrainingReport> train_head(const HeadTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

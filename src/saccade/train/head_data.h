@@ -1,5 +1,5 @@
-// What heads are trained on and measured on: features of a frozen encoder, computed once from datasets through
-// the cache of rows (eval/rows), or by another program. Internal to the module.
+// What heads are trained on and measured on: features of a frozen encoder, computed once from datasets
+// through the cache of rows (eval/rows), or by another program. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@
 
 namespace saccade {
 
-// A file that is there under a temporary name until it is kept; gone with the object otherwise, and so are the
-// folders that were made for it.
+// A file that is there under a temporary name until it is kept; gone with the object otherwise, and so are
+// the folders that were made for it.
 class PendingFile {
  public:
   PendingFile() = default;
@@ -57,8 +57,8 @@ struct BuiltFeatures {
   std::vector<std::string> left_out;  // pictures that could not be read, with why
 };
 // Features of the items in a file at `path`, taken from the file that is there where it was made of the same
-// (pictures by what their files look like, core/file_stamp.h), else through the cache. A picture that cannot be
-// read is left out with its texts. `named`: the dataset, for messages. kUsage for an encoder without a
+// (pictures by what their files look like, core/file_stamp.h), else through the cache. A picture that cannot
+// be read is left out with its texts. `named`: the dataset, for messages. kUsage for an encoder without a
 // tokenizer, kBadData where no pair is left, kCancelled. Memory: a chunk of a few thousand rows.
 Result<BuiltFeatures> build_features(Encoder& encoder, const HeadInput& input, const FeatureItems& items,
                                      const std::filesystem::path& path, const std::string& named,

@@ -106,8 +106,8 @@ class SetStudy {
   SetStudy(const HeadSweepOptions& options, const HeadData& data, const HeadSet& set, ThreadPool& pool)
       : options_(options), data_(data), set_(set), pool_(pool) {}
 
-  // The models of the study's tables: no head, and a head of each kind on the most pairs, of the first width and
-  // seed. Their ranks and rows go into the run.
+  // The models of the study's tables: no head, and a head of each kind on the most pairs, of the first width
+  // and seed. Their ranks and rows go into the run.
   Status measure(std::vector<RunCheckpoint>& checkpoints, RunWriter& run) {
     SACCADE_TRY(run.add_items(set_.name, set_.task.items));
     results_.push_back(chance_result_json(set_.name, set_.task));

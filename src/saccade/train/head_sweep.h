@@ -1,9 +1,11 @@
-// Many heads on one frozen encoder, and the study's tables of them: kinds, sizes of the subset, widths, seeds.
+// Many heads on one frozen encoder, and the study's tables of them: kinds,
+// sizes of the subset, widths, seeds.
 //
 // A folder holds
 //   run.json     what is swept over, and hashes of all that is trained on
 //   features/    the features, computed once for all
-//   heads/NAME/  each training's own folder (head.h): "mlp-5000-768-1" is an MLP on 5,000 pairs, 768 wide, of seed 1
+//   heads/NAME/  each training's own folder (head.h): "mlp-5000-768-1" is an MLP on 5,000
+//                pairs, 768 wide, of seed 1
 //   run/         the evaluation's run of kind "heads" (docs/runs.md), which a report is made of
 // The same command on the same folder goes on where it was.
 #pragma once

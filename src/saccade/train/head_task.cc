@@ -125,8 +125,8 @@ HeadBatch HeadTask::batch(int64_t step) {
   return batch;
 }
 
-// For each of the first pairs in turn the candidate that is nearest to it, pictures and texts together, and none
-// of its own: their loss is what easy negatives leave of it (the study's future work).
+// For each of the first pairs in turn the candidate that is nearest to it, pictures and texts together, and
+// none of its own: their loss is what easy negatives leave of it (the study's future work).
 void HeadTask::add_hard_negatives(int64_t step, std::vector<int64_t>& texts) const {
   const auto anchors = std::ssize(texts);
   const int64_t wanted = options_.batch - anchors;

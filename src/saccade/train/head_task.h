@@ -28,8 +28,8 @@ struct HeadBatch {
 
 class HeadTask : public TrainingTask {
  public:
-  // `pairs`: texts of `features` that have a picture. `frozen`: tensors that hold the weights which a Q-Former of
-  // the head's begins with. All but these are borrowed.
+  // `pairs`: texts of `features` that have a picture. `frozen`: tensors that hold the weights which a
+  // Q-Former of the head's begins with. All but these are borrowed.
   static Result<std::unique_ptr<HeadTask>> make(const HeadTrainingOptions& options, const HeadConfig& config,
                                                 const FeatureFile& features,
                                                 const std::vector<int64_t>& pairs,

@@ -23,8 +23,8 @@ using test::read;
 using testing::HasSubstr;
 using torch::Tensor;
 
-// Features of pictures and texts that show the same thing: a few hidden numbers, seen by each through a matrix of
-// its own, and bent for the texts, so that an MLP has more to find than a linear head.
+// Features of pictures and texts that show the same thing: a few hidden numbers, seen by each through a
+// matrix of its own, and bent for the texts, so that an MLP has more to find than a linear head.
 struct Synthetic {
   int64_t images = 0;
   int64_t image_width = 12;
@@ -135,8 +135,8 @@ class TrainHead : public testing::Test {
 
 using Values = std::map<std::string, std::vector<double>>;
 
-// The study's loss in plain sums of doubles: heads, length 1, temperature, cross-entropy both ways with a row's
-// target spread over its positives.
+// The study's loss in plain sums of doubles: heads, length 1, temperature, cross-entropy both ways with a
+// row's target spread over its positives.
 double plain_loss(const Values& weights, const HeadConfig& config, const HeadBatch& batch) {
   const auto n = static_cast<size_t>(batch.images.size(0));
   const auto side = [&](const std::string& name, const Tensor& features) {
@@ -625,8 +625,8 @@ TEST_F(HeadOnEncoder, TrainsOnBlip2) {
   EXPECT_THAT(other.error().message, HasSubstr("a head for another encoder"));
 }
 
-// A Q-Former that is trained begins as the frozen one: the first loss is that of a head on its queries. Its gradients
-// are those of finite differences.
+// A Q-Former that is trained begins as the frozen one: the first loss is that of a head on its queries. Its
+// gradients are those of finite differences.
 TEST_F(HeadOnEncoder, ATrainedQFormerBeginsAsTheFrozenOne) {
   const fs::path folder = blip2();
   auto encoder = load_encoder(folder).value();
@@ -697,8 +697,8 @@ TEST_F(HeadOnEncoder, ATrainedQFormerBeginsAsTheFrozenOne) {
   }
 }
 
-// The study's future work: the Q-Former trained with the head. What comes of it is a checkpoint like any other, that
-// holds its own Q-Former and still names the encoder it began with.
+// The study's future work: the Q-Former trained with the head. What comes of it is a checkpoint like any
+// other, that holds its own Q-Former and still names the encoder it began with.
 TEST_F(HeadOnEncoder, TrainsTheQFormerToo) {
   HeadTrainingOptions given = options(blip2().string());
   given.train_qformer = true;

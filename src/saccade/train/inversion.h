@@ -1,9 +1,10 @@
-// Training textual inversion for composed search from texts alone (model/composers/inversion.h): no picture is read, so that
-// it can be trained for any CLIP that somebody has.
+// Training textual inversion for composed search from texts alone (model/composers/inversion.h): no picture
+// is read, so that it can be trained for any CLIP that somebody has.
 //
-// A text's row, with noise on it, becomes a word; the frozen text tower reads the text with that word in place of its
-// keywords; what comes out is to be what the tower made of the text itself, by mean squared error (Gu et al. 2023,
-// "Language-only efficient training of zero-shot composed image retrieval", section 3).
+// A text's row, with noise on it, becomes a word; the frozen text tower reads the text with
+// that word in place of its keywords; what comes out is to be what the tower made of the text
+// itself, by mean squared error (Gu et al. 2023, "Language-only efficient training of zero-shot
+// composed image retrieval", section 3).
 //
 // A run folder holds what the loop writes (loop.h); model/ is the composer.
 #pragma once
@@ -39,7 +40,8 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   std::string sentence = "a photo of * that {}";
   int64_t hidden = 0;  // width of the network; 0: four times the rows'
   double dropout = 0.5;
-  // The noise's length beside a row's, at most: of each text a share of it, drawn evenly, with independent normal values.
+  // The noise's length beside a row's, at most: of each text a share of it, drawn evenly,
+  // with independent normal values.
   double noise = 1;
   int64_t batch = 256;
   EmbedOptions embed;  // how held-out pictures are read; its `progress` and `stop` are set from the call
@@ -61,9 +63,10 @@ struct InversionTrainingReport {
 // As `train composed --method inversion --json` prints it.
 Json inversion_training_json(const InversionTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the option; kUnsupported an
-// encoder other than CLIP with a text tower of words; kMismatch another training's folder; kBadData for fewer texts than a
-// batch. Cost, a step: the text tower forwards twice and back once over a batch.
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the
+// option; kUnsupported an encoder other than CLIP with a text tower of words; kMismatch another
+// training's folder; kBadData for fewer texts than a batch. Cost, a step: the text tower forwards
+// twice and back once over a batch.
 Result<InversionTrainingReport> train_inversion(const InversionTrainingOptions& options,
                                                 const ProgressCallback& progress, std::stop_token stop);
 

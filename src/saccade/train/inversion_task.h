@@ -18,7 +18,8 @@
 
 namespace saccade {
 
-// CLIP's checkpoint with gradients towards what stands in its words' places, and none towards its weights, which it borrows.
+// CLIP's checkpoint with gradients towards what stands in its words' places, and none towards
+// its weights, which it borrows.
 struct FrozenTextTower {
   Weights weights;
   nn::TensorMap tensors;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kNoKeyword = "a photo of *";
 
-// Sorted. Prepositions, conjunctions, pronouns, auxiliary verbs and adverbs of degree; not the articles, which belong to
-// the noun behind them.
+// Sorted. Prepositions, conjunctions, pronouns, auxiliary verbs and adverbs of degree; not the articles,
+// which belong to the noun behind them.
 constexpr auto kFunctionWords = std::to_array<std::string_view>(
     {"about",  "above",   "across", "after",   "against", "along",   "also",   "am",      "among",   "and",
      "any",    "are",     "around", "as",      "at",      "away",    "be",     "because", "been",    "before",

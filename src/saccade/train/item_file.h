@@ -1,9 +1,11 @@
-// Bytes of items in a file, mapped: token states of a frozen encoder, or pixels. What an epoch reads instead of pictures.
+// Bytes of items in a file, mapped: token states of a frozen encoder, or pixels. What an
+// epoch reads instead of pictures.
 //
-//   the items' bytes one behind the other, then a byte an item (1: it is there), then a JSON list of those that are not:
-//   ["name: reason", ...]
+//   the items' bytes one behind the other, then a byte an item (1: it is there), then a
+//   JSON list of the others: ["name: reason", ...]
 //
-// The sizes are not in the file: who reads it knows them, and its name carries a hash of all that it was made of.
+// The sizes are not in the file: who reads it knows them, and its name carries a
+// hash of all that it was made of.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +24,8 @@ namespace saccade {
 // Immutable after open: reading from many threads is safe.
 class ItemFile {
  public:
-  // begin: where each item's bytes begin, and behind them where the last one's end. kBadData for another size.
+  // begin: where each item's bytes begin, and behind them where the last one's
+  // end. kBadData for another size.
   static Result<ItemFile> open(const std::filesystem::path& path, std::vector<int64_t> begin);
 
   [[nodiscard]] int64_t size() const { return std::ssize(begin_) - 1; }

@@ -239,7 +239,8 @@ class NullPictureTask : public VisualnessTask {
     return rows;
   }
 
-  // Rows of the pictures that are validated with, and of the NULL picture, where the picture tower is trained.
+  // Rows of the pictures that are validated with, and of the NULL picture,
+  // where the picture tower is trained.
   Status update_picture_rows() {
     if (options_.part == TrainedPart::kText) return {};
     std::set<int64_t> wanted;

@@ -1,5 +1,6 @@
-// Maps over pictures against libtorch: every family's tower written once more in plain operations, in double, with its
-// attention weights as nodes that autograd gives gradients of. The oracle's gradients are held to finite differences.
+// Maps over pictures against libtorch: every family's tower written once more in plain operations, in
+// double, with its attention weights as nodes that autograd gives gradients of. The oracle's gradients
+// are held to finite differences.
 #include "saccade/model/picture_map.h"
 
 #include <cmath>
@@ -162,7 +163,8 @@ Oracle siglip_oracle(const Weights& w) {
   return oracle;
 }
 
-// EVA's rotary positions: neighbours turned by angles of the row in a head's first half, of the column in its second.
+// EVA's rotary positions: neighbours turned by angles of the row in a head's first
+// half, of the column in its second.
 Tensor turned(const Tensor& x, int64_t heads) {
   const int64_t side = std::lround(std::sqrt(static_cast<double>(x.size(1) - 1)));
   const int64_t depth = x.size(2) / heads;

@@ -86,9 +86,9 @@ TEST(InfoNce, SpreadsOverPositives) {
               info_nce(images, texts, scale).item<double>(), 1e-12);
 }
 
-// Two captions of one picture in a batch bring two copies of its row. Spreading the target over the copies is the
-// literal loss then, gradients and all. It is another one where a text belongs to a picture that stands beside another
-// of its texts.
+// Two captions of one picture in a batch bring two copies of its row. Spreading the target over the copies
+// is the literal loss then, gradients and all. It is another one where a text belongs to a picture that
+// stands beside another of its texts.
 TEST(InfoNce, SpreadingOverCopiesIsTheLiteralLoss) {
   torch::manual_seed(4);
   const auto loss_of = [](const Tensor& pictures, const Tensor& texts, const Tensor& positives, bool spread) {

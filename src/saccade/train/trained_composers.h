@@ -1,5 +1,5 @@
-// The kinds of composers as training sees them: which can be trained on triplets, and their forward pass with gradients.
-// A kind is one line in trained_composers.cc. Internal to the module.
+// The kinds of composers as training sees them: which can be trained on triplets, and their forward pass with
+// gradients. A kind is one line in trained_composers.cc. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,14 @@ struct StepDraw {
 class TrainedComposer {
  public:
   virtual ~TrainedComposer() = default;
-  // [n, dim], of any length. Adds to `matched` where it is given. `draw`: of a training's step; nullptr: nothing is left out.
+  // [n, dim], of any length. Adds to `matched` where it is given. `draw`: of a training's
+  // step; nullptr: nothing is left out.
   [[nodiscard]] virtual torch::Tensor compose(const ComposerPartsOf<Variable>& parts, MatchedTokens* matched,
                                               const StepDraw* draw) const = 0;
 };
 
-// The kind's parameters from `source`; config's options as its checkpoint has them. kUnsupported for a kind that is not
-// trained on triplets.
+// The kind's parameters from `source`; config's options as its checkpoint has them. kUnsupported for a kind
+// that is not trained on triplets.
 Result<std::unique_ptr<TrainedComposer>> make_trained_composer(const ComposerConfig& config,
                                                                nn::ParameterSourceOf<Variable>& source);
 

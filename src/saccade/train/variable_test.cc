@@ -164,8 +164,8 @@ TEST(TrainedClip, GivesWhatTheEncoderGives) {
   EXPECT_LT(max_difference(clip_images(trained, pixels, at::kFloat, keep), torch_over(kept)), 1e-5);
 }
 
-// What a backward pass reads stays until then, though the caller's ids are gone: gradients of a table's rows go
-// to the rows that were looked up.
+// What a backward pass reads stays until then, though the caller's ids are gone: gradients of a table's rows
+// go to the rows that were looked up.
 TEST(Gradients, IdsStayForTheWayBack) {
   const Tensor table = torch::zeros({5, 3}).requires_grad_();
   Tensor rows;

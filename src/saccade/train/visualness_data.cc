@@ -23,8 +23,8 @@ constexpr const char* kContradicted = "texts called visual and non-visual";
 constexpr const char* kValidated = "texts that are among the validation's";
 constexpr const char* kUnreadable = "visual texts whose picture cannot be read";
 
-// From this cosine on the encoder cannot tell two pictures apart: the same pixels come out so, and a photograph's
-// copy in another format.
+// From this cosine on the encoder cannot tell two pictures apart: the same pixels come out so, and a
+// photograph's copy in another format.
 constexpr double kSamePicture = 0.9999;
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file

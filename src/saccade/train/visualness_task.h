@@ -1,5 +1,5 @@
-// What is trained in a stage of `train visualness`: the task of its loop, judged by macro F1 on the validation texts.
-// Internal to the module.
+// What is trained in a stage of `train visualness`: the task of its loop, judged by macro F1 on the
+// validation texts. Internal to the module.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class VisualnessTask : public TrainingTask {
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const final;
 };
 
-// A stage's task, with the weights of a checkpoint's folder (empty: random ones). All three of `options`, `data` and
-// `stage` are borrowed.
+// A stage's task, with the weights of a checkpoint's folder (empty: random ones). All three of `options`,
+// `data` and `stage` are borrowed.
 Result<std::unique_ptr<VisualnessTask>> make_null_picture_task(const VisualnessTrainingOptions& options,
                                                                const VisualnessData& data,
                                                                const VisualnessExamples& stage,
@@ -51,8 +51,8 @@ VisualnessFigures visualness_figures(std::span<const double> scores, std::span<c
 Json visualness_figures_json(const VisualnessFigures& figures);
 Result<VisualnessFigures> parse_visualness_figures(const Json& json);
 
-// The checkpoint's tensor into a parameter's place; kMismatch, with the folder, where it has none of that name or one
-// with another number of values, kBadData for values that are no numbers.
+// The checkpoint's tensor into a parameter's place; kMismatch, with the folder, where it has none of that
+// name or one with another number of values, kBadData for values that are no numbers.
 Status take_weight(const std::filesystem::path& folder, const nn::TensorMap& tensors, const std::string& name,
                    const torch::Tensor& parameter);
 
@@ -62,7 +62,8 @@ struct VisualnessIds {
   torch::Tensor mask;  // 1 for a text's own tokens, 0 for what fills it up
 };
 VisualnessIds visualness_ids(std::span<const VisualnessExample* const> items, int64_t pad_id);
-// All of them in batches of like lengths, for encoding without gradients; places: of a batch's texts among the items.
+// All of them in batches of like lengths, for encoding without gradients; places: of a
+// batch's texts among the items.
 void for_batches_of_texts(
     std::span<const VisualnessExample> items, int64_t pad_id,
     const std::function<void(std::span<const size_t> places, const VisualnessIds& texts)>& body);

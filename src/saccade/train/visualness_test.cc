@@ -1,5 +1,5 @@
-// Training to tell visual texts from others: the objective against the reference's numbers, and trainings end to end
-// on small data.
+// Training to tell visual texts from others: the objective against the reference's numbers, and
+// trainings end to end on small data.
 #include "saccade/train/visualness.h"
 
 #include <cmath>
@@ -105,7 +105,8 @@ TEST(NullPictureLoss, TheLossesAreOneWhereNoPictureStandsTwice) {
   EXPECT_LT(loss_of(rows, false), loss_of(rows, true) - 1e-3);
 }
 
-// Where every text is at its picture nothing is left to lose; the literal loss keeps log 3 of the NULL picture's rows.
+// Where every text is at its picture nothing is left to lose; the literal loss keeps
+// log 3 of the NULL picture's rows.
 TEST(NullPictureLoss, MultiPositiveFallsToZero) {
   Rows rows;
   const Tensor axes = torch::eye(6, at::kDouble);
@@ -125,7 +126,8 @@ TEST(NullPictureLoss, MultiPositivePushesNoTextFromItsPicture) {
     Rows rows;
     const Tensor zero = torch::zeros({6, 1}, at::kDouble);
     torch::manual_seed(6);
-    // The NULL picture has an axis of its own: a text's gradient along it is of the NULL picture's logits alone.
+    // The NULL picture has an axis of its own: a text's gradient along it is of
+    // the NULL picture's logits alone.
     rows.images = at::cat({normalize_rows(torch::randn({6, 4}, at::kDouble)), zero}, 1);
     rows.null_picture = torch::tensor({0, 0, 0, 0, 1}, at::kDouble);
     rows.texts.index_put_({1}, rows.null_picture);
@@ -410,7 +412,8 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   expect(bad, ErrorCode::kUsage, "one of them");
 }
 
-// The study's baseline. A config without weights begins at random; a checkpoint with its own, and another head.
+// The study's baseline. A config without weights begins at random; a checkpoint
+// with its own, and another head.
 TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   VisualnessTrainingOptions options = classifier("classifier");
   const VisualnessTrainingReport report = train(options);
@@ -562,7 +565,8 @@ TEST_F(VisualnessTraining, EpochsAndBatchAreTheStudys) {
   const auto steps = [](const fs::path& run, const char* stage) {
     return read_json(run / "run.json").value()["stages"][stage]["steps"].get<int64_t>();
   };
-  // 24 texts with a label and, where one is needed, a picture, in batches of 8; a classifier learns from one more.
+  // 24 texts with a label and, where one is needed, a picture, in batches of 8; a
+  // classifier learns from one more.
   EXPECT_EQ(steps(given.run, "automatic"), 5 * 3);
   EXPECT_EQ(steps(given.run, "human"), 2 * 3);
   given = classifier("default-classifier");

@@ -24,14 +24,14 @@ struct DecodedText {
   [[nodiscard]] size_t source_offset(size_t position) const;
 
   size_t mark = 0;  // bytes of the byte order mark
-  // Of kLatin1: where in utf8 each character of more than one byte ends, ascending, and how many bytes more it has
-  // than in the file, summed up to there.
+  // Of kLatin1: where in utf8 each character of more than one byte ends, ascending, and how many bytes more
+  // it has than in the file, summed up to there.
   std::vector<std::pair<size_t, size_t>> longer = {};
 };
 
-// UTF-8 where it is that; UTF-16 by its byte order mark; else Windows-1252 (which Latin-1 is a part of), unless
-// `declared` names another encoding: kUnsupported, with its name. kBadData for what is no text: NULs, many control
-// characters, UTF-16 with unpaired halves. Linear; twice the file's size of memory.
+// UTF-8 where it is that; UTF-16 by its byte order mark; else Windows-1252 (which Latin-1 is a part of),
+// unless `declared` names another encoding: kUnsupported, with its name. kBadData for what is no text: NULs,
+// many control characters, UTF-16 with unpaired halves. Linear; twice the file's size of memory.
 Result<DecodedText> decode_text(std::string_view bytes, std::string_view declared = {});
 
 }  // namespace saccade

@@ -1,14 +1,15 @@
-// A document of running text, for what looks for pictures to it: its paragraphs, and the place in its bytes where something
-// can be put behind each of them.
+// A document of running text, for what looks for pictures to it: its paragraphs, and the place in its bytes
+// where something can be put behind each of them.
 //
-//   text      paragraphs stand between blank lines; what is set with spaces (tables, listings) is kept as it is and is
-//             no prose, nor are headings with a number. A word that a line's end divides is joined (data/pdf/page_text.h)
-//   Markdown  CommonMark with GitHub's tables and footnotes, read by cmark-gfm. Prose is a paragraph of the document
-//             itself that holds no picture, and is not followed by one: not front matter, headings, lists, quotations, tables,
-//             code, HTML
-//   HTML      read by Gumbo as browsers do. Prose is a <p>, or a <div> of nothing but text, that holds no picture and
-//             is not followed by one, and lies outside navigation, headers, footers, tables, figures, forms, code and
-//             scripts
+//   text      paragraphs stand between blank lines; what is set with spaces (tables, listings) is kept as
+//             it is and is no prose, nor are headings with a number. A word that a line's end divides is
+//             joined (data/pdf/page_text.h)
+//   Markdown  CommonMark with GitHub's tables and footnotes, read by cmark-gfm. Prose is a paragraph of the
+//             document itself that holds no picture, and is not followed by one: not front matter, headings,
+//             lists, quotations, tables, code, HTML
+//   HTML      read by Gumbo as browsers do. Prose is a <p>, or a <div> of nothing but text, that holds no
+//             picture and is not followed by one, and lies outside navigation, headers, footers, tables,
+//             figures, forms, code and scripts
 //   PDF       running text as data/pdf/pdf.h gives it, without numbered headings
 #pragma once
 
@@ -39,11 +40,11 @@ enum class ParagraphKind {
 };
 
 struct DocumentParagraph {
-  // Of prose: its words on one line, without marks and links' addresses; of a text's short lines (verse, addresses) each
-  // on its own. Else as it stands. UTF-8.
+  // Of prose: its words on one line, without marks and links' addresses; of a text's short lines (verse,
+  // addresses) each on its own. Else as it stands. UTF-8.
   std::string text;
-  // The byte of Document::source that something behind the paragraph is put at; 0 in PDFs. In text and Markdown it
-  // is behind the line's end, or the file's.
+  // The byte of Document::source that something behind the paragraph is put at; 0 in PDFs. In text and
+  // Markdown it is behind the line's end, or the file's.
   size_t end = 0;
   int64_t page = 0;  // of a PDF, from 1
   ParagraphKind kind = ParagraphKind::kProse;
@@ -68,9 +69,9 @@ struct DocumentOptions {
 // By what it begins with, then by its name's ending; kText where neither tells.
 DocumentFormat document_format(std::string_view beginning, const std::filesystem::path& name);
 
-// Reads a file. kBadData for what is no text, and for a broken PDF; kUnsupported for encodings other than UTF-8, UTF-16
-// and Windows-1252, and for PDFs that are encrypted or scanned; kLimit; kNotFound; kIo; kCancelled. Memory: about ten times a
-// text's size. Thread-safe.
+// Reads a file. kBadData for what is no text, and for a broken PDF; kUnsupported for encodings other than
+// UTF-8, UTF-16 and Windows-1252, and for PDFs that are encrypted or scanned; kLimit; kNotFound; kIo;
+// kCancelled. Memory: about ten times a text's size. Thread-safe.
 Result<Document> read_document(const std::filesystem::path& file, const DocumentOptions& options = {},
                                const std::stop_token& stop = {});
 
@@ -86,8 +87,8 @@ Status find_html_paragraphs(const DecodedText& text, Document& document);
 // What a page's <meta> in its first bytes says its encoding is; empty where there is none.
 std::string declared_html_encoding(std::string_view bytes);
 
-// The document's body as HTML: raw HTML stays, but for the elements that GitHub filters (<script>, <style>, <iframe>
-// and others), front matter goes. kInternal where cmark-gfm lacks its extensions.
+// The document's body as HTML: raw HTML stays, but for the elements that GitHub filters (<script>, <style>,
+// <iframe> and others), front matter goes. kInternal where cmark-gfm lacks its extensions.
 Result<std::string> render_markdown(std::string_view markdown);
 
 }  // namespace saccade

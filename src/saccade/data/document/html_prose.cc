@@ -179,7 +179,8 @@ class PageReader {
         {std::move(text), std::min(end_of(element), html_.size()), 0, ParagraphKind::kProse});
   }
 
-  // Behind the element's own end tag; where it has none, behind what is in it. The tag that ended it may be another's.
+  // Behind the element's own end tag; where it has none, behind what is in it. The tag
+  // that ended it may be another's.
   static size_t end_of(const GumboElement& element) {
     const GumboStringPiece& close = element.original_end_tag;
     const std::string_view tag(close.data == nullptr ? "" : close.data, close.length);

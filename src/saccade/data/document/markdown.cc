@@ -27,7 +27,8 @@ using Events = std::unique_ptr<cmark_iter, FreeEvents>;
 
 // Raw HTML is kept when a page is made: it is the document's own.
 constexpr int kOptions = CMARK_OPT_FOOTNOTES | CMARK_OPT_UNSAFE;
-// A row of a table is filled up to the columns of its head: a short text with many columns is large as a table.
+// A row of a table is filled up to the columns of its head: a short text with
+// many columns is large as a table.
 constexpr int64_t kMostColumns = 1000;
 
 struct Parsed {
@@ -143,8 +144,8 @@ Status find_markdown_paragraphs(const DecodedText& text, Document& document) {
     const cmark_node_type type = cmark_node_get_type(node);
     if (type == CMARK_NODE_HEADING && document.title.empty()) document.title = words_of(node).text;
     if (type != CMARK_NODE_PARAGRAPH) continue;
-    // The text above a table, which the parser cuts off the table's head, has no lines of its own: nothing can be put
-    // between the two.
+    // The text above a table, which the parser cuts off the table's head, has no lines of its own:
+    // nothing can be put between the two.
     const auto first = static_cast<size_t>(cmark_node_get_start_line(node));
     const auto last = static_cast<size_t>(cmark_node_get_end_line(node));
     if (first < 1 || last < first || last >= begins.size()) continue;

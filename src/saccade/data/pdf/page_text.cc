@@ -263,8 +263,8 @@ struct Box {
   double bottom = 0;
 };
 
-// Moves what lies before the first white space, along one axis, to the front, in the order it had. Says how many boxes
-// that are; 0 where no white space runs through.
+// Moves what lies before the first white space, along one axis, to the front, in the order it had. Says how
+// many boxes that are; 0 where no white space runs through.
 size_t cut(std::span<Box> boxes, double Box::*begin, double Box::*end) {
   constexpr double kOverlap = 1;  // points: letters reach out of their lines
   std::vector<Box> sorted(boxes.begin(), boxes.end());

@@ -1,16 +1,18 @@
 // Figures of composed search: how high the targets of edit queries rank.
 //
-//   r1 r5 r10 r50       share of queries with a target (any, or the one the text was written for) among the first k
-//   map5 map10 map25 map50   mean over queries of: sum over the targets among the first k of (number of targets up to
-//                       there / rank), divided by min(targets, k)   (Baldrati et al., ICCV 2023, section 4)
+//   r1 r5 r10 r50       share of queries with a target (any, or the one the text was
+//                       written for) among the first k
+//   map5 map10 map25 map50   mean over queries of: sum over the targets among the first k of (number of
+//                       targets up to there / rank), divided by min(targets, k)   (Baldrati et al., ICCV
+//                       2023, section 4)
 //   r_subset1 .. 3      the same over the query's subset alone, where every query has one
 //   mean_r5_r_subset1   CIRR's headline
 //   mean_r10_r50        Fashion-IQ's headline
 //   reference1          share of queries whose first answer is the reference, where it is ranked
 //   negative1           share of queries with explicit negatives whose first answer is one of them
 //   negative_above      ... that score one of them at least as high as their best target
-//   best_r10 worst_r10 swing_r10   of queries with paraphrases: found within 10 by the best and by the worst of their
-//                       wordings, and the difference of these two
+//   best_r10 worst_r10 swing_r10   of queries with paraphrases: found within 10 by the best and by the
+//                       worst of their wordings, and the difference of these two
 //
 // Ranks are counted, under a declared policy for ties; intervals are drawn by reference (figures/sample.h).
 #pragma once
@@ -43,8 +45,9 @@ struct ComposedAnswer {
   std::vector<int64_t> top_subset;  // of the subset
 };
 
-// rows: [task.asked, dim] and [task.pictures, dim]; their dot products are the scores. kBadData for a score that is not a
-// number. `depth`: of `top`; 0: ranks alone, without `top` and `negative_above`. Cost: all products, one to three times.
+// rows: [task.asked, dim] and [task.pictures, dim]; their dot products are the scores. kBadData for a
+// score that is not a number. `depth`: of `top`; 0: ranks alone, without `top` and `negative_above`. Cost:
+// all products, one to three times.
 Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
                                                   MatrixView<const float> pictures, TiePolicy ties,
                                                   int64_t depth, ThreadPool& pool);
@@ -62,8 +65,8 @@ struct ComposedGroup {
   std::vector<Estimates> estimates;  // of all queries; of those with negatives; of those with paraphrases
   std::vector<Figure> figures;
 };
-// All queries; the kinds where there are several; and their mean, where the layout is Fashion-IQ's. Queries without
-// targets are not counted.
+// All queries; the kinds where there are several; and their mean, where the layout is Fashion-IQ's. Queries
+// without targets are not counted.
 std::vector<ComposedGroup> composed_groups(const ComposedTask& task, std::span<const ComposedAnswer> answers,
                                            const BootstrapOptions& bootstrap, ThreadPool& pool);
 

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kAtOnce = 256;  // asked texts whose references' tokens are held together
 
-// An encoder whose rows of a picture are those of its tokens, under a fingerprint of their own: so that they are cached
-// as rows of late interaction are.
+// An encoder whose rows of a picture are those of its tokens, under a fingerprint of their own: so that they
+// are cached as rows of late interaction are.
 class TokenEncoder : public Encoder, public LateInteraction {
  public:
   TokenEncoder(Encoder& encoder, TokenStates& states)

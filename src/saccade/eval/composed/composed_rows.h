@@ -21,14 +21,14 @@ struct ComposedRows {
   int64_t tokens = 0;
   int64_t matched = 0;
 };
-// Of texts that are asked together (JoinTexts::kBothOrders) the mean of their rows. Token rows of references go through
-// the cache. kMismatch for a composer of another encoder, kUnsupported for late interaction; errors as embed_pictures'.
-// Memory: token rows of a few hundred references at a time.
+// Of texts that are asked together (JoinTexts::kBothOrders) the mean of their rows. Token rows of references
+// go through the cache. kMismatch for a composer of another encoder, kUnsupported for late interaction;
+// errors as embed_pictures'. Memory: token rows of a few hundred references at a time.
 Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& context,
                                   const ComposedTask& task);
 
-// How alike a query's tokens are: the cosines of each of the reference's tokens with each of the text's, over the
-// queries `which` in their own wording.
+// How alike a query's tokens are: the cosines of each of the reference's tokens with each of the text's, over
+// the queries `which` in their own wording.
 //   {"queries", "pairs", "mean", "low", "width", "counts": a histogram of the cosines}
 // Nothing (null) for encoders without token states.
 Result<Json> token_similarities(const EncodedContext& context, const ComposedTask& task,

@@ -1,4 +1,5 @@
-// Trained composers in the table: their rows against the composer's own on pixels, one query at a time, with the starter.
+// Trained composers in the table: their rows against the composer's own on pixels, one
+// query at a time, with the starter.
 #include "saccade/eval/composed/composed_rows.h"
 
 #include <algorithm>

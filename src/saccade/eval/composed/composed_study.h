@@ -1,4 +1,5 @@
-// Composed search on datasets of edit queries: every way of making one row of a picture and a text, in one table.
+// Composed search on datasets of edit queries: every way of making one row of a
+// picture and a text, in one table.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@
 
 namespace saccade {
 
-// How a query's row is made. The first four have nothing to choose. kRawSum adds the rows before they are brought to length
-// 1 (RawRows), as BGE-VL's published CLIP checkpoints do.
+// How a query's row is made. The first four have nothing to choose. kRawSum adds the rows before they are
+// brought to length 1 (RawRows), as BGE-VL's published CLIP checkpoints do.
 enum class ComposeBy { kReference, kText, kSum, kRawSum, kWeightedSum, kSlerp, kDirection };
 std::span<const EnumWord<ComposeBy>> enum_words(ComposeBy);
 
@@ -33,16 +34,18 @@ struct ComposedOptions {
   TiePolicy ties = TiePolicy::kPessimistic;
   std::vector<ComposeBy> methods = {};  // empty: all that have something of their own to say
   std::optional<double> weight = {};    // of weighted-sum, slerp and direction; none: compose.h's defaults
-  // Folders of trained composers. Each is measured on the checkpoint that it names, which joins those asked for.
+  // Folders of trained composers. Each is measured on the checkpoint that it
+  // names, which joins those asked for.
   std::vector<std::filesystem::path> composers = {};
-  // Thresholds at which composers that have one ("tau" among their options) are measured; the one that is taken is the
-  // composer's own, or where there is a dataset to choose on the best there.
+  // Thresholds at which composers that have one ("tau" among their options) are measured; the one that is
+  // taken is the composer's own, or where there is a dataset to choose on the best there.
   std::vector<double> taus = {};
   // How alike the tokens are of this many queries, drawn by the seed (token_similarities); 0: not measured.
   int64_t token_queries = 0;
   std::filesystem::path generated =
       {};  // pictures made for the queries (data/generated.h), for a report to show; empty: none
-  // A dataset (as parse_dataset_source takes it) on which each checkpoint's weights are chosen, by r10; empty: none.
+  // A dataset (as parse_dataset_source takes it) on which each checkpoint's weights
+  // are chosen, by r10; empty: none.
   std::string choose_on = {};
   std::filesystem::path server_files = {};  // a folder to write them into; empty: none
 };
@@ -66,13 +69,14 @@ class ComposedStudy : public Study {
 
   [[nodiscard]] std::string_view kind() const override { return "composed"; }
   [[nodiscard]] Json protocol() const override;
-  // kUsage for datasets of another sort, for one that weights are chosen on and that is measured too, and for one without
-  // targets where no server files are written.
+  // kUsage for datasets of another sort, for one that weights are chosen on and that is measured too, and for
+  // one without targets where no server files are written.
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
   Status measure(const EncodedContext& context) override;
-  // The same for rows of a file: "query_embeds" [queries, dim], "gallery_embeds" [pictures, dim], in the dataset's order.
+  // The same for rows of a file: "query_embeds" [queries, dim], "gallery_embeds"
+  // [pictures, dim], in the dataset's order.
   Status measure_file(const StudyContext& context, const std::filesystem::path& path, Similarity similarity);
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
@@ -97,8 +101,8 @@ class ComposedStudy : public Study {
     Json curves = Json::array();        // recall against tau
     Json similarities = Json::array();  // token_similarities, by checkpoint
   };
-  // What a query's row is made of: [asked, dim] each; `was` of direction; the raw ones, of raw-sum, are empty where the
-  // encoder has none.
+  // What a query's row is made of: [asked, dim] each; `was` of direction; the raw ones, of raw-sum, are
+  // empty where the encoder has none.
   struct Parts {
     Matrix<float> pictures;
     Matrix<float> texts;
@@ -145,13 +149,13 @@ class ComposedStudy : public Study {
   std::vector<Chosen> chosen_;
 };
 
-// evaluate() with the dataset that weights are chosen on in front of the others, and the checkpoints that composers name
-// behind those asked for. kUsage for neither checkpoint nor composer.
+// evaluate() with the dataset that weights are chosen on in front of the others, and the checkpoints that
+// composers name behind those asked for. kUsage for neither checkpoint nor composer.
 Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
                                      const EncoderOptions& encoder, ThreadPool& pool);
 
-// Files of rows in place of checkpoints; each stands for one. kUsage for other than one dataset, for choosing weights, and
-// where each text is asked alone; kMismatch where a file has other counts than the dataset.
+// Files of rows in place of checkpoints; each stands for one. kUsage for other than one dataset, for choosing
+// weights, and where each text is asked alone; kMismatch where a file has other counts than the dataset.
 Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path> files,
                                            Similarity similarity, const ComposedOptions& composed,
                                            const EvaluationOptions& options, ThreadPool& pool);

@@ -203,7 +203,8 @@ class TaskMaker {
         query.targets.push_back(each);
     }
     query.subset = others(edit, edit.subset);
-    // The union of references and targets may lack a subset's others; an unreadable one makes another measurement.
+    // The union of references and targets may lack a subset's others; an unreadable
+    // one makes another measurement.
     const bool lost = protocol_.gallery == GalleryPictures::kOriginal &&
                       std::ranges::any_of(edit.subset, [&](const auto& id) { return number(edit, id) < 0; });
     if (!whole || lost) {

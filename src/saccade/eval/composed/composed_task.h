@@ -1,8 +1,8 @@
 // What is asked in composed search, and of which pictures: a dataset of edit queries under one protocol.
 //
-// Published figures hide what they leave open: which pictures are the gallery, whether the reference is one of them, how
-// two captions become one text, whether an annotator's shared concept is said (CIRCO), and which of several targets a
-// recall counts. Each is an option here, and the protocol of a run names them all.
+// Published figures hide what they leave open: which pictures are the gallery, whether the reference is one
+// of them, how two captions become one text, whether an annotator's shared concept is said (CIRCO), and which
+// of several targets a recall counts. Each is an option here, and the protocol of a run names them all.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ struct ComposedProtocol {
 std::string protocol_words(const ComposedProtocol& protocol);
 Json protocol_fields(const ComposedProtocol& protocol);
 
-// The texts that are said for a query, whose rows' mean is its text: one, of kBothOrders two; with kEach, those of
-// each query of its own. `texts`: the query's own, or one paraphrase.
+// The texts that are said for a query, whose rows' mean is its text: one, of kBothOrders two; with kEach,
+// those of each query of its own. `texts`: the query's own, or one paraphrase.
 std::vector<std::vector<std::string>> said_texts(std::span<const std::string> texts,
                                                  const std::string& shared_concept,
                                                  const ComposedProtocol& protocol);
@@ -107,9 +107,10 @@ struct ComposedTask {
   [[nodiscard]] bool has_targets() const;
 };
 
-// `unreadable`: numbers of Dataset::gallery, ascending: they are left out, with the queries whose reference, target or
-// subset is among them. kUsage for a dataset of another sort, for kWith where no query has a shared concept, and where
-// nothing is left. Queries whose only target is a reference that is not ranked are left out and counted.
+// `unreadable`: numbers of Dataset::gallery, ascending: they are left out, with the queries whose
+// reference, target or subset is among them. kUsage for a dataset of another sort, for kWith where no query
+// has a shared concept, and where nothing is left. Queries whose only target is a reference that is not
+// ranked are left out and counted.
 Result<ComposedTask> composed_task(const Dataset& dataset, const ComposedProtocol& protocol,
                                    std::span<const int64_t> unreadable);
 

@@ -171,7 +171,8 @@ class Corpus {
     return inputs;
   }
 
-  // Documents are read as many at a time as there are threads, and then compared one after the other, each on all.
+  // Documents are read as many at a time as there are threads, and then compared
+  // one after the other, each on all.
   Status compare_all(const std::vector<Input>& inputs) {
     std::vector<const Input*> missing;
     for (const Input& input : inputs) {
@@ -381,8 +382,8 @@ class Corpus {
     RatedText item;
   };
 
-  // A text that stands in several places counts once, with the picture that is nearest to it anywhere: so no text is
-  // on both sides.
+  // A text that stands in several places counts once, with the picture that is nearest to it
+  // anywhere: so no text is on both sides.
   Status write_manifest(const std::vector<Input>& inputs) {
     std::map<std::string, Best> texts;
     for (const Input& input : inputs) {
@@ -491,7 +492,8 @@ Result<CorpusThresholds> corpus_thresholds(std::vector<float> scores, const PdfC
     const auto whole = static_cast<size_t>(std::floor(percent / 100 * static_cast<double>(n) + 1e-9));
     return std::min(n, percent > 0 ? std::max<size_t>(1, whole) : 0);
   };
-  // The score next to the share's last one: what is strictly beyond it is the share. Beyond all where all are in it.
+  // The score next to the share's last one: what is strictly beyond it is the share.
+  // Beyond all where all are in it.
   const size_t above = share(options.positive_percent);
   const size_t below = share(options.negative_percent);
   CorpusThresholds thresholds;

@@ -1,10 +1,10 @@
-// A corpus of visual and non-visual sentences from documents: Verma et al. 2023 ("Learning the Visualness of Text
-// Using Large Vision-Language Models"), section 3.1.
+// A corpus of visual and non-visual sentences from documents: Verma et al. 2023 ("Learning the Visualness of
+// Text Using Large Vision-Language Models"), section 3.1.
 //
 // Every sentence of a page is compared with every picture of that page by an encoder. A sentence whose best
-// similarity is above T_pos is visual, and that picture is its own; one whose best is below T_neg is non-visual.
-// The thresholds are given, or are quantiles of all sentences: the study's own are 0.35 (its top 1%) and 0.18 (its
-// bottom 5%), with CLIP ViT-B/32. The output is a folder:
+// similarity is above T_pos is visual, and that picture is its own; one whose best is below T_neg is
+// non-visual. The thresholds are given, or are quantiles of all sentences: the study's own are 0.35 (its top
+// 1%) and 0.18 (its bottom 5%), with CLIP ViT-B/32. The output is a folder:
 //
 //   OUT/corpus.json            what it is made with, and what came of it
 //   OUT/manifest.jsonl         the labelled sentences, a manifest of rated texts (docs/datasets.md)
@@ -13,8 +13,8 @@
 //   OUT/documents/SHA256.json  one document's sentences and similarities, by the SHA-256 of its bytes
 //   OUT/lock                   held while a process writes
 //
-// The same command goes on where it stopped: documents that are there are not read again. What comes out depends
-// on the inputs and options alone.
+// The same command goes on where it stopped: documents that are there are not read again. What comes out
+// depends on the inputs and options alone.
 #pragma once
 
 #include <cstdint>
@@ -72,18 +72,19 @@ struct PdfCorpusReport {
 };
 Json pdf_corpus_json(const PdfCorpusReport& report);
 
-// T_pos and T_neg with the percentages of the scores above and below them: of a percentage over 0 one score at least,
-// fewer where scores equal each other at the border. kUsage where the two overlap.
+// T_pos and T_neg with the percentages of the scores above and below them: of a percentage over 0 one score
+// at least, fewer where scores equal each other at the border. kUsage where the two overlap.
 struct CorpusThresholds {
   double positive = 0;
   double negative = 0;
 };
 Result<CorpusThresholds> corpus_thresholds(std::vector<float> scores, const PdfCorpusOptions& options);
 
-// kNotFound for missing programs (data/pdf/pdf.h) and inputs; kUsage for a folder with other files, or made with other
-// options; kUnsupported for encoders without a shared space; kBadData where no document could be read, or none has a
-// page with sentences and pictures; kCancelled with what was read kept. Documents that cannot be read are listed, not
-// errors; they are tried again the next time. Memory: a document a thread, and the corpus' sentences.
+// kNotFound for missing programs (data/pdf/pdf.h) and inputs; kUsage for a folder with other files, or
+// made with other options; kUnsupported for encoders without a shared space; kBadData where no document
+// could be read, or none has a page with sentences and pictures; kCancelled with what was read kept.
+// Documents that cannot be read are listed, not errors; they are tried again the next time. Memory: a
+// document a thread, and the corpus' sentences.
 Result<PdfCorpusReport> build_pdf_corpus(const LoadedEncoder& loaded, const PdfCorpusOptions& options,
                                          ThreadPool& pool);
 

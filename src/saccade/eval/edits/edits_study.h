@@ -1,6 +1,6 @@
-// How good generated pictures are: each stands for the target of an edit query (data/generated.h), and is itself asked of
-// the query's gallery. Beside it, in the same table, what needs no engine: the reference alone, and the sum of the rows of
-// reference and text.
+// How good generated pictures are: each stands for the target of an edit query (data/generated.h), and is
+// itself asked of the query's gallery. Beside it, in the same table, what needs no engine: the reference
+// alone, and the sum of the rows of reference and text.
 #pragma once
 
 #include <filesystem>
@@ -49,8 +49,8 @@ class EditsStudy : public Study {
     CutTexts cut;
     std::vector<ComposedGroup> groups;
   };
-  // Of one checkpoint, and of all queries or those of a kind: how like their targets the pictures are, and whether the more
-  // alike help more.
+  // Of one checkpoint, and of all queries or those of a kind: how like their targets the pictures are, and
+  // whether the more alike help more.
   struct Likeness {
     std::string model;
     std::string of;    // "all" or "kind"
@@ -75,8 +75,8 @@ class EditsStudy : public Study {
   std::map<std::string, GeneratedQuality> quality_;
 };
 
-// evaluate() of the folder's pictures on one dataset. `note`: quality.jsonl is written into the folder, by the one checkpoint
-// that there must be (kUsage).
+// evaluate() of the folder's pictures on one dataset. `note`: quality.jsonl is written into the folder, by
+// the one checkpoint that there must be (kUsage).
 Result<Evaluation> evaluate_edits(const EditsOptions& edits, bool note, const EvaluationOptions& options,
                                   const CheckpointSource& checkpoints, ThreadPool& pool);
 

@@ -26,8 +26,8 @@
 namespace saccade {
 
 enum class TiePolicy { kPessimistic, kOptimistic, kMean, kIndex, kTrec };
-// "pessimistic", "optimistic", "mean", "index", "trec", and each policy's meaning in a clause: "of equal scores the
-// wrong answers come first".
+// "pessimistic", "optimistic", "mean", "index", "trec", and each policy's meaning in a clause: "of equal
+// scores the wrong answers come first".
 std::span<const EnumWord<TiePolicy>> enum_words(TiePolicy);
 
 // How equal scores are ordered. The orders are read by kTrec alone: the place of each text and image among

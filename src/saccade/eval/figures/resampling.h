@@ -6,8 +6,8 @@
 
 namespace saccade {
 
-// How often each cluster is in resample `resample`: times has one entry a cluster, and is filled. What estimate() draws
-// by: samples over as many clusters are resampled alike.
+// How often each cluster is in resample `resample`: times has one entry a cluster, and is filled. What
+// estimate() draws by: samples over as many clusters are resampled alike.
 void draw_clusters(uint64_t seed, int64_t resample, std::span<int32_t> times);
 
 // The z below which a standard normal lies with probability p, 0 < p < 1.

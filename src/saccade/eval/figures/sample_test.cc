@@ -226,8 +226,9 @@ TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {
   EXPECT_EQ(paired_differences(of_a, fewer, 0.95).error().code, ErrorCode::kMismatch);
 }
 
-// One rule: what is told apart has a p-value of at most 1 - confidence, whatever the samples and their number. The
-// interval, which is interpolated between resamples, goes with it but for that border; of few resamples it is no proof.
+// One rule: what is told apart has a p-value of at most 1 - confidence, whatever the samples and
+// their number. The interval, which is interpolated between resamples, goes with it but for that
+// border; of few resamples it is no proof.
 TEST(PairedDifferences, AreToldApartByThePValue) {
   ThreadPool pool(1);
   std::mt19937 random(3);

@@ -1,5 +1,5 @@
-// The study of effective length (eval/evaluation.h): how much of a text models read (length.h), and how long texts
-// are for tokenizers.
+// The study of effective length (eval/evaluation.h): how much of a text models read (length.h), and how
+// long texts are for tokenizers.
 #pragma once
 
 #include <map>
@@ -38,8 +38,8 @@ class LengthStudy : public Study {
   Status measure(const EncodedContext& context) override;
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
-  // Writes what was measured into the checkpoints' folders (write_measured_lengths), and warns of those that found
-  // nothing more often than by chance.
+  // Writes what was measured into the checkpoints' folders (write_measured_lengths), and warns of those that
+  // found nothing more often than by chance.
   Status write_cards(const Evaluation& evaluation) const;
 
  private:
@@ -57,10 +57,11 @@ class LengthStudy : public Study {
   std::map<std::string, std::vector<MeasuredLength>> measured_;  // by the checkpoint's path
 };
 
-// "results" of how long the datasets' texts are in tokens, for each tokenizer and in it each dataset: {"dataset",
-// "dataset_sha256", "domain", "tokenizer", "vocabulary", "context", "token_lengths"}. A tokenizer is a checkpoint's,
-// as its encoder uses it, or that of a folder with tokenizer files and no model. `context`: tokens a text may have,
-// in place of what the files say; 0: as they say. kUsage for a checkpoint without a tokenizer.
+// "results" of how long the datasets' texts are in tokens, for each tokenizer and in it each dataset:
+// {"dataset", "dataset_sha256", "domain", "tokenizer", "vocabulary", "context", "token_lengths"}. A
+// tokenizer is a checkpoint's, as its encoder uses it, or that of a folder with tokenizer files and no
+// model. `context`: tokens a text may have, in place of what the files say; 0: as they say. kUsage for a
+// checkpoint without a tokenizer.
 Result<Json> measure_token_lengths(const LengthStudyOptions& study, const EvaluationOptions& options,
                                    const CheckpointSource& checkpoints, int64_t context, ThreadPool& pool);
 

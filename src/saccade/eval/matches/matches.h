@@ -1,6 +1,6 @@
-// Whether what is promised of hits comes true: likelihoods (index/likelihood.h) learned on one half of a dataset's
-// classes, as `saccade index` learns them from a collection's captions, and asked of the other half, with the answer
-// there and with its whole class taken away.
+// Whether what is promised of hits comes true: likelihoods (index/likelihood.h) learned on one half of a
+// dataset's classes, as `saccade index` learns them from a collection's captions, and asked of the other
+// half, with the answer there and with its whole class taken away.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct MatchTask {
 // `items` by number. Classes are split into halves at random by `seed`.
 MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers, uint64_t seed);
 
-// The queries of one kind: to be learned from, and to be asked. Texts of the former are parts and words of captions
-// and everyday words (text/caption_queries.h), of the latter each picture's first caption; without texts the
-// pictures themselves. Right is the query's class, and what has all words of its text.
+// The queries of one kind: to be learned from, and to be asked. Texts of the former are parts and words of
+// captions and everyday words (text/caption_queries.h), of the latter each picture's first caption; without
+// texts the pictures themselves. Right is the query's class, and what has all words of its text.
 struct MatchQueries {
   std::vector<std::string> texts;  // empty: pictures
   std::vector<std::vector<int64_t>> right;

@@ -1,5 +1,5 @@
-// The study of matches (matches.h), on the frame of eval/evaluation.h: whether the likelihoods that search shows
-// come true, and whether "nothing matches" is said where nothing does.
+// The study of matches (matches.h), on the frame of eval/evaluation.h: whether the likelihoods that search
+// shows come true, and whether "nothing matches" is said where nothing does.
 #pragma once
 
 #include <optional>

@@ -59,9 +59,9 @@ class RetrievalStudy : public Study {
   std::vector<Ranked> datasets_;
 };
 
-// Figures from files of other programs (given.h), all over the same pictures and texts: those of the one dataset
-// that `options` names, or what the first file says of them itself. kUsage for several datasets, and for what needs
-// captions or ids without one; the errors of GivenFile and of evaluate_given.
+// Figures from files of other programs (given.h), all over the same pictures and texts: those of the one
+// dataset that `options` names, or what the first file says of them itself. kUsage for several datasets, and
+// for what needs captions or ids without one; the errors of GivenFile and of evaluate_given.
 struct GivenRetrieval {
   std::vector<std::filesystem::path> files;
   bool rows = true;  // embeddings; else scores

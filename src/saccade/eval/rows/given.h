@@ -29,12 +29,12 @@ enum class Similarity {
 };
 std::span<const EnumWord<Similarity>> enum_words(Similarity);  // "cosine", "dot"
 
-// The tensor of that name: of one dimension, a number a text, or of two, rows. Borrowed from the file. kBadData says
-// which tensors there are, or the shape found.
+// The tensor of that name: of one dimension, a number a text, or of two, rows. Borrowed from the file.
+// kBadData says which tensors there are, or the shape found.
 Result<const TensorView*> given_tensor(const SafeTensors& file, std::string_view name, size_t dimensions);
 
-// The rows of a tensor [rows, width]; for cosines each is brought to length 1. kBadData names the row that is not
-// finite or, for cosines, zero.
+// The rows of a tensor [rows, width]; for cosines each is brought to length 1. kBadData names the row that is
+// not finite or, for cosines, zero.
 Result<Matrix<float>> given_rows(const SafeTensors& file, std::string_view name, Similarity similarity);
 
 // An open file. Movable; what it gives out is borrowed from it.

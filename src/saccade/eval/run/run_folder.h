@@ -26,8 +26,8 @@ namespace saccade {
 
 inline constexpr const char* kRunFile = "run.json";
 
-// The names in run.json's "files", with their hashes. kBadData for what breaks the format, and for a name that
-// is not below the folder.
+// The names in run.json's "files", with their hashes. kBadData for what breaks the format, and for a
+// name that is not below the folder.
 struct RunFileName {
   std::string name;
   std::string sha256;
@@ -68,8 +68,8 @@ class RunFolder {
   // run.json of the finished run that is there.
   [[nodiscard]] const std::optional<Json>& finished() const { return finished_; }
 
-  // Where to write the file that will be RUN/`name`; its folder is made. kUsage where there is such a file and
-  // it is not the run's.
+  // Where to write the file that will be RUN/`name`; its folder is made. kUsage where there is such
+  // a file and it is not the run's.
   Result<std::filesystem::path> stage(const std::string& name);
   // Takes run.json away, puts the staged files in place, writes run.json, and removes the files of the run
   // that was there and is no more. Killed on the way, it leaves a folder that claim() takes.

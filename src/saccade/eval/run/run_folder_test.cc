@@ -1,5 +1,5 @@
-// Whose a run's folder is: empty ones, finished runs and what a killed process left are taken, all others stay
-// as they are to the last byte.
+// Whose a run's folder is: empty ones, finished runs and what a killed process left are taken, all others
+// stay as they are to the last byte.
 #include "saccade/eval/run/run_folder.h"
 
 #include <fstream>

@@ -1,9 +1,9 @@
-// Figures of telling two classes apart: macro-averaged F1, precision and recall, and accuracy, with intervals; and
-// the threshold that does it best.
+// Figures of telling two classes apart: macro-averaged F1, precision and recall, and accuracy, with
+// intervals; and the threshold that does it best.
 //
-// Macro: the mean over both classes, each as the class that is looked for (what the study's table 2 has). A class
-// that nothing was taken for has a precision of 0. These are no means over texts, so a resample counts anew what was
-// told right and wrong.
+// Macro: the mean over both classes, each as the class that is looked for (what the study's table 2 has). A
+// class that nothing was taken for has a precision of 0. These are no means over texts, so a resample counts
+// anew what was told right and wrong.
 #pragma once
 
 #include <array>
@@ -39,16 +39,17 @@ struct BinaryAnswers {
   int64_t clusters = 0;
 };
 Confusion count_confusion(const BinaryAnswers& answers);
-// Of kNames; what figures_of and paired_differences take. Drawn as estimate() draws. Cost: resamples * clusters.
+// Of kNames; what figures_of and paired_differences take. Drawn as estimate()
+// draws. Cost: resamples * clusters.
 Estimates estimate_binary(const BinaryAnswers& answers, const BootstrapOptions& options, ThreadPool& pool);
 
 struct Threshold {
   double value = 0;  // a score above it means visual
   double f1 = 0;     // macro, on the texts it was chosen on
 };
-// The threshold of the highest macro F1: one between two neighbouring scores, or below all or above all of them; of
-// equally good ones the middle one. kUsage where the texts are of one class, or there are none; kBadData for a score
-// that is not finite. Cost: n log n.
+// The threshold of the highest macro F1: one between two neighbouring scores, or below all or above all of
+// them; of equally good ones the middle one. kUsage where the texts are of one class, or there are none;
+// kBadData for a score that is not finite. Cost: n log n.
 Result<Threshold> choose_threshold(std::span<const double> scores, std::span<const uint8_t> truth);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// Words with what people rated of them, and what such words say of a text: the study's baselines without a model
-// (Verma et al. 2023, section 5.1).
+// Words with what people rated of them, and what such words say of a text: the study's baselines without a
+// model (Verma et al. 2023, section 5.1).
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,11 @@ struct Lexicon {
 };
 
 // Two published formats, told from the content:
-//   MRC (Coltheart 1981; Wilson 1988): mrc2.dct, a fixed-width line an entry, imageability in columns 32-34 (100 to
-//     700, 000 for none), the word from column 52 up to '|'. A word's entries of several meanings are averaged.
-//   Brysbaert et al. 2014, "Concreteness ratings for 40 thousand English word lemmas": tab- or comma-separated with
-//     a header; the columns Word and Conc.M (1 to 5). Two-word expressions are left out.
+//   MRC (Coltheart 1981; Wilson 1988): mrc2.dct, a fixed-width line an entry, imageability in columns
+//     32-34 (100 to 700, 000 for none), the word from column 52 up to '|'. A word's entries of several
+//     meanings are averaged.
+//   Brysbaert et al. 2014, "Concreteness ratings for 40 thousand English word lemmas": tab- or
+//     comma-separated with a header; the columns Word and Conc.M (1 to 5). Two-word expressions are left out.
 // kBadData with the line for what breaks the format; kUnsupported for any other, with what was found.
 Result<Lexicon> read_lexicon(const std::filesystem::path& path);
 
@@ -43,23 +44,23 @@ struct ObjectList {
   size_t longest = 0;                        // words
 };
 Result<ObjectList> read_object_list(const std::filesystem::path& path);
-// The program's own, everyday_words() (text/caption_queries.h): a thousand things that people look for, and their
-// plurals. No sha256.
+// The program's own, everyday_words() (text/caption_queries.h): a thousand things that people look
+// for, and their plurals. No sha256.
 Result<ObjectList> everyday_objects();
 
 // The mean over a text's different words, those that the lexicon lacks as 0; 0 for a text without words.
 double mean_rating(const Lexicon& lexicon, std::span<const std::string> unique_words);
-// The share of a text's different words that name objects: a name of several words, in their order in the text,
-// counts with all of them.
+// The share of a text's different words that name objects: a name of several words, in their order in the
+// text, counts with all of them.
 Result<double> object_share(const ObjectList& objects, std::string_view text);
 
-// A lexicon with further words: each of `wanted` that it lacks and `vectors` has gets the rating of the lexicon's
-// word nearest by cosine, times that cosine (0 where it is negative). The file of vectors is GloVe's text ("word v1
-// ... vd" a line), word2vec's text (the same behind a line "words d") or word2vec's binary ("words d\n", then for
-// each word its name, a space and d little-endian floats). It is mapped, and only the vectors of words asked for are
-// kept. kBadData for a file that is none of these, is cut off, or has a vector that is not finite; kUsage where it
-// has no word of the lexicon. Memory: 4 d bytes a word of the lexicon. Cost: reads the file once, then words of
-// `wanted` times words of the lexicon times d.
+// A lexicon with further words: each of `wanted` that it lacks and `vectors` has gets the rating of the
+// lexicon's word nearest by cosine, times that cosine (0 where it is negative). The file of vectors is
+// GloVe's text ("word v1 ... vd" a line), word2vec's text (the same behind a line "words d") or word2vec's
+// binary ("words d\n", then for each word its name, a space and d little-endian floats). It is mapped, and
+// only the vectors of words asked for are kept. kBadData for a file that is none of these, is cut off, or has
+// a vector that is not finite; kUsage where it has no word of the lexicon. Memory: 4 d bytes a word of the
+// lexicon. Cost: reads the file once, then words of `wanted` times words of the lexicon times d.
 struct WordVectors {
   std::string format;  // "glove", "word2vec text", "word2vec binary"
   std::string sha256;

@@ -9,9 +9,9 @@
 
 namespace saccade {
 
-// For every text with a picture (own[i] >= 0), in their order, the rank from 1 of pictures.row(own[i]) by dot product
-// among the pictures that any of the texts has; pictures of equal scores count as before it. The mean of their
-// reciprocals is the study's MRR. Cost: texts * pictures * dim.
+// For every text with a picture (own[i] >= 0), in their order, the rank from 1 of pictures.row(own[i]) by dot
+// product among the pictures that any of the texts has; pictures of equal scores count as before it. The mean
+// of their reciprocals is the study's MRR. Cost: texts * pictures * dim.
 std::vector<double> picture_ranks(MatrixView<const float> texts, MatrixView<const float> pictures,
                                   std::span<const int64_t> own);
 

@@ -53,8 +53,9 @@ std::vector<double> picked(std::span<const double> values, std::span<const size_
   return result;
 }
 
-// How the scores of ambiguous texts lie (the study's A.6): around their middle, or at two ends. `threshold` parts them
-// too. Bimodality: Sarle's (skewness^2 + 1) / kurtosis; an even distribution has 5/9, a normal one 1/3, two points 1.
+// How the scores of ambiguous texts lie (the study's A.6): around their middle, or at two ends.
+// `threshold` parts them too. Bimodality: Sarle's (skewness^2 + 1) / kurtosis; an even distribution has
+// 5/9, a normal one 1/3, two points 1.
 Json spread_json(std::vector<double> scores, double threshold) {
   const auto n = static_cast<double>(scores.size());
   if (scores.size() < 3) return {};

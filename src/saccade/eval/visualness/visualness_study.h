@@ -1,11 +1,11 @@
-// The study of visualness, on the frame of eval/evaluation.h: how well models, and rules without a model, tell texts
-// that picture something from others (Verma et al. 2023, "Learning the Visualness of Text Using Large Vision-Language
-// Models", tables 2 to 4, A.5 and A.6).
+// The study of visualness, on the frame of eval/evaluation.h: how well models, and rules without a model,
+// tell texts that picture something from others (Verma et al. 2023, "Learning the Visualness of Text Using
+// Large Vision-Language Models", tables 2 to 4, A.5 and A.6).
 //
-// Every method gives a text a score and calls it visual above a threshold, which is chosen on validation texts.
-// What a checkpoint does follows from what it is: one that was trained for this (model/visualness.h) goes by its own
-// NULL picture, a classifier of texts by the probability of its visual class, any other dual encoder by the NULL
-// picture of the options.
+// Every method gives a text a score and calls it visual above a threshold, which is chosen on validation
+// texts. What a checkpoint does follows from what it is: one that was trained for this (model/visualness.h)
+// goes by its own NULL picture, a classifier of texts by the probability of its visual class, any other dual
+// encoder by the NULL picture of the options.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ enum class TextMap { kNone, kPca, kTsne };
 std::span<const EnumWord<TextMap>> enum_words(TextMap);  // "none", "pca", "tsne"
 
 struct VisualnessOptions {
-  // Datasets of rated texts that thresholds are chosen on: one for all datasets, or one each. None: only checkpoints
-  // that keep a threshold are measured, with that.
+  // Datasets of rated texts that thresholds are chosen on: one for all datasets, or one each. None: only
+  // checkpoints that keep a threshold are measured, with that.
   std::vector<std::string> validation;
   NullPicture null_picture = {};  // of checkpoints that keep none
   std::filesystem::path lexicon;  // ratings of words; empty: no such method, and no correlation of attention

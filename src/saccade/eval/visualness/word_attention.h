@@ -1,9 +1,10 @@
-// What a text model attends to, word by word, and whether that goes with what people say of the words (Verma et al.
-// 2023, table 3).
+// What a text model attends to, word by word, and whether that goes with what people say of the
+// words (Verma et al. 2023, table 3).
 //
-// A text's row is made from the state at one token. How much of that token's attention in the last block, averaged
-// over heads, goes to the pieces of a word is the word's share; the shares of all words and signs of a text sum to 1
-// (what start and end token get is left out). A word's attention is the mean share over the texts it stands in.
+// A text's row is made from the state at one token. How much of that token's attention in the last block,
+// averaged over heads, goes to the pieces of a word is the word's share; the shares of all words and
+// signs of a text sum to 1 (what start and end token get is left out). A word's attention is the mean
+// share over the texts it stands in.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,13 @@ struct WordAttention {
   };
   std::map<std::string, Sum> words;  // lower-case
   int64_t texts = 0;
-  // Texts whose words, tokenized one by one, are not what the whole text is: their pieces belong to no word for sure.
+  // Texts whose words, tokenized one by one, are not what the whole text is: their
+  // pieces belong to no word for sure.
   int64_t unaligned = 0;
 };
 
-// Errors of TextAttention::attend. `attention`: of the encoder, which has a tokenizer. Texts longer than the context
-// are read as far as it goes. Cost: a pass a text.
+// Errors of TextAttention::attend. `attention`: of the encoder, which has a tokenizer. Texts longer than the
+// context are read as far as it goes. Cost: a pass a text.
 Result<WordAttention> attention_by_words(const Encoder& encoder, TextAttention& attention,
                                          std::span<const std::string_view> texts);
 

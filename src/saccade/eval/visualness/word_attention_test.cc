@@ -34,8 +34,8 @@ class LetterTokenizer : public ByteTokenizer {
   }
 };
 
-// Two layers of two heads; in the last one the first token looks at token t with weights (t + 1) and 3 (t + 1) of 4
-// times their sum; the other layer looks at the start alone.
+// Two layers of two heads; in the last one the first token looks at token t with weights (t + 1) and 3 (t +
+// 1) of 4 times their sum; the other layer looks at the start alone.
 class AttendingEncoder : public ColourEncoder, public TextClassifier {
  public:
   explicit AttendingEncoder(std::unique_ptr<Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {

@@ -1,8 +1,9 @@
 // Adaptive token fusion (ATF), our reading of TMCIR (arXiv 2504.10995), which has published no program:
 //
 //   tokens   merged as token_merge.h says, from both towers' token states in the shared space
-//   places   to each token the encoding of its place in the picture and of its place in the text; a token that has no
-//            partner has the encoding of "none" for the side it lacks (the study's "positional residuals")
+//   places   to each token the encoding of its place in the picture and of its place in the text; a
+//            token that has no partner has the encoding of "none" for the side it lacks (the
+//            study's "positional residuals")
 //   pool     the mean, or attention that a learned query or the sum of both rows asks
 //   project  to the shared space, by one layer or an MLP that sees the sum of both rows too
 //   row      that, or the sum of both rows plus that; brought to length 1
@@ -68,7 +69,8 @@ Json atf_options_json(const AtfOptions& options);
 // Fixed encodings of places: [count, dim].
 nn::Tensor sinusoidal_places(int64_t count, int64_t dim);
 
-// (*) With twins in train/composers/atf_operations.h. x + an added constant of its shape, or [..., dim] each repeated.
+// (*) With twins in train/composers/atf_operations.h. x + an added constant of its
+// shape, or [..., dim] each repeated.
 nn::Tensor plus_constant(const nn::Tensor& x, const nn::Tensor& added);
 // (*) The mean over the tokens that are kept: x [n, most, dim] -> [n, dim].
 nn::Tensor mean_of_merged(const nn::Tensor& x, const nn::Tensor& kept);
@@ -153,7 +155,8 @@ class AtfOf {
     const T asked = options_.pooling == AtfPooling::kAsked
                         ? query_.forward(sum)
                         : embedding(learned_query_, nn::Tensor::full_integers({n}, 0));
-    // One key and value for all heads, the tokens themselves: nothing of a token's width is multiplied a token.
+    // One key and value for all heads, the tokens themselves: nothing of a
+    // token's width is multiplied a token.
     const T tokens = x.view({n, x.size(1), 1, dim_});
     const T answer =
         answer_.forward(attention(asked.view({n, 1, options_.heads, dim_}), tokens, tokens, plan.mask)

@@ -1,6 +1,7 @@
-// CLIP4Cir's Combiner (Baldrati et al. 2022, "Conditioned and composed image retrieval combining and partially fine-tuning
-// CLIP-based features", CVPR workshops): both rows are projected, a small network over the two side by side makes what is
-// added to their weighted mean, and a second one says how much each of them weighs.
+// CLIP4Cir's Combiner (Baldrati et al. 2022, "Conditioned and composed image retrieval combining and
+// partially fine-tuning CLIP-based features", CVPR workshops): both rows are projected, a small
+// network over the two side by side makes what is added to their weighted mean, and a second one
+// says how much each of them weighs.
 //
 //   t' = relu(P_t t), p' = relu(P_p p), c = [t', p']
 //   row = W_o relu(W_c c) + s t + (1 - s) p,   s = sigmoid(w relu(W_s c))
@@ -43,7 +44,8 @@ class CombinerOf {
   using Dropout = std::function<T(const T&)>;
 
   static Result<CombinerOf> make(const CombinerShape& shape, nn::ParameterSourceOf<T>& source) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3 in).
+    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a
+    // standard deviation of 1 / sqrt(3 in).
     const auto layer = [&](const char* name, int64_t in, int64_t out) {
       return nn::LinearOf<T>::make(source, name, in, out, 1 / std::sqrt(3.0 * static_cast<double>(in)));
     };

@@ -1,7 +1,8 @@
-// Textual inversion for composed search: a network makes one word of a picture, and the text tower reads that word in a
-// sentence with the change ("a photo of * that {change}"). The idea is Pic2Word's (Saito et al. 2023, arXiv 2302.03084) and
-// SEARLE's (Baldrati et al. 2023, arXiv 2303.15247); that it is learned from texts alone, LinCIR's (Gu et al. 2023,
-// arXiv 2312.01998): texts stand in for pictures, noise on their rows for the gap between the two.
+// Textual inversion for composed search: a network makes one word of a picture, and the text tower reads
+// that word in a sentence with the change ("a photo of * that {change}"). The idea is Pic2Word's (Saito et
+// al. 2023, arXiv 2302.03084) and SEARLE's (Baldrati et al. 2023, arXiv 2303.15247); that it is learned
+// from texts alone, LinCIR's (Gu et al. 2023, arXiv 2312.01998): texts stand in for pictures, noise on
+// their rows for the gap between the two.
 //
 //   word = W_3 gelu(W_2 gelu(W_1 row)),   d -> 4 d -> 4 d -> width of the tower's words
 #pragma once
@@ -47,7 +48,8 @@ struct InvertedText {
 };
 // The token of kPictureMark. kUnsupported for a tokenizer that makes other than one token of it.
 Result<int32_t> picture_mark_id(const Tokenizer& tokenizer);
-// The change is cut where the sentence is longer than `context`. kUsage where the picture's word itself would not fit.
+// The change is cut where the sentence is longer than `context`. kUsage where the
+// picture's word itself would not fit.
 Result<InvertedText> invert_text(const Tokenizer& tokenizer, std::string_view sentence,
                                  std::string_view change, int64_t context);
 
@@ -58,7 +60,8 @@ class InversionOf {
   using Dropout = std::function<T(const T&)>;
 
   static Result<InversionOf> make(const InversionShape& shape, nn::ParameterSourceOf<T>& source) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3 in).
+    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a
+    // standard deviation of 1 / sqrt(3 in).
     const auto layer = [&](const char* name, int64_t in, int64_t out) {
       return nn::LinearOf<T>::make(source, name, in, out, 1 / std::sqrt(3.0 * static_cast<double>(in)));
     };

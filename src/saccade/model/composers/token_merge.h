@@ -1,8 +1,9 @@
-// Adaptive token fusion's first half (TMCIR, arXiv 2504.10995): which tokens of a picture and of a text become one.
+// Adaptive token fusion's first half (TMCIR, arXiv 2504.10995): which tokens of a
+// picture and of a text become one.
 //
-// The study: the cosine of every visual token with every text token; pairs at or above tau = 0.7 become weighted averages
-// plus a positional encoding, the others are kept with positional residuals. It leaves open which pairs are taken where
-// several match, and the averages' weights: both are options.
+// The study: the cosine of every visual token with every text token; pairs at or above tau = 0.7 become
+// weighted averages plus a positional encoding, the others are kept with positional residuals. It leaves open
+// which pairs are taken where several match, and the averages' weights: both are options.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct MergeOptions {
   MergeWeights weights = MergeWeights::kEqual;
 };
 
-// What becomes of a batch's tokens: [n, most] each, filled up behind an entry's own. The pairs stand first, by the
-// picture's token and then the text's; then the picture's tokens that are in none, then the text's.
+// What becomes of a batch's tokens: [n, most] each, filled up behind an entry's own. The pairs stand first,
+// by the picture's token and then the text's; then the picture's tokens that are in none, then the text's.
 struct TokenMerge {
   nn::Tensor first;          // int64: a row of [picture tokens; text tokens]; of a pair the picture's
   nn::Tensor second;         // int64: the pair's text token, likewise; elsewhere = first
@@ -51,8 +52,9 @@ struct TokenMerge {
   nn::Tensor mask;           // [n, 1, 1, most] float32: 0 for an entry's own, -infinity behind them
   std::vector<std::vector<MergedPair>> matches;  // [n]
 };
-// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any lengths; text_lengths: [n], each
-// at most `text_places`. A token without a length is like none. Cost: n p longest dim.
+// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any
+// lengths; text_lengths: [n], each at most `text_places`. A token without a length is
+// like none. Cost: n p longest dim.
 TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                             std::span<const int64_t> text_lengths, const MergeOptions& options,
                             int64_t text_places);
@@ -60,8 +62,9 @@ TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& 
 // The cosines of one picture's tokens with one text's: [p, t]. 0 for a token without a length.
 Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text);
 
-// The averages, and the tokens that are in none: [n, most, dim]; behind an entry's own the first token again. share: what
-// kLearned says, before the sigmoid; else not read. (*) Its twin for training: train/composers/atf_operations.h.
+// The averages, and the tokens that are in none: [n, most, dim]; behind an entry's own the
+// first token again. share: what kLearned says, before the sigmoid; else not read. (*) Its
+// twin for training: train/composers/atf_operations.h.
 nn::Tensor merge_tokens(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                         const TokenMerge& merge, MergeWeights weights, const nn::Tensor& share);
 

@@ -90,12 +90,12 @@ class ClipModelOf {
   }
   [[nodiscard]] T project_texts(const T& states) const { return text_projection_.forward(states); }
 
-  // Every token's state through the tower's last norm and projection, as the pooled one's goes: [n, tokens, projection]
-  // float32, not normalized. A picture's first is the class token. Not with a ResNet.
+  // Every token's state through the tower's last norm and projection, as the pooled one's goes: [n, tokens,
+  // projection] float32, not normalized. A picture's first is the class token. Not with a ResNet.
   [[nodiscard]] T image_tokens(const T& pixels, DType dtype) const;
   [[nodiscard]] T text_tokens(const nn::Tensor& ids, DType dtype) const;
-  // text_states where the embedding of the tokens places[i] of text i is words[i]: places [n] or [n, k] int64, -1 for none;
-  // words [n, width] float32.
+  // text_states where the embedding of the tokens places[i] of text i is words[i]: places [n] or [n, k]
+  // int64, -1 for none; words [n, width] float32.
   [[nodiscard]] T text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
                                    DType dtype) const;
 

@@ -7,7 +7,8 @@
 
 namespace saccade {
 
-// From the config's file, or where there is none from the tensors' shapes. tensors: under the layout's own names.
+// From the config's file, or where there is none from the tensors' shapes.
+// tensors: under the layout's own names.
 Result<ClipConfig> read_clip_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors);
 
 }  // namespace saccade

@@ -1,11 +1,11 @@
-// Projection heads on a frozen encoder: a linear layer or an MLP of two a side, into a space that pictures and
-// texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive loss. A
-// head may have a Q-Former of its own, which began as the encoder's and was trained with it.
+// Projection heads on a frozen encoder: a linear layer or an MLP of two a side, into a space that pictures
+// and texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive
+// loss. A head may have a Q-Former of its own, which began as the encoder's and was trained with it.
 //
 // A head's checkpoint is small, and names the encoder it sits on:
 //   config.json        {"model_type": "head", "kind", "image_width", "text_width", "hidden_width", "width",
 //                       "image_states", "text_states", "pooling", "qformer": its shape, or null,
-//                       "frozen": {"name", "family", "fingerprint"}, or null: its features came from elsewhere}
+//                       "frozen": {"name", "family", "fingerprint"}, or null: features came from elsewhere}
 //   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder. Not
 //                      covered by the fingerprint: who moves the encoder writes the new place here
 //   model.safetensors  {image,text}_head.{in,out}.{weight,bias} (a linear head has "out" alone), logit_scale,

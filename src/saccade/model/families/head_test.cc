@@ -251,8 +251,8 @@ TEST_F(Head, ReadsTheStatesOfBlip2) {
   }
 }
 
-// What a checkpoint projects into its shared space, times its own projection, is the encoder's own row; and heads read
-// it from every family that has it.
+// What a checkpoint projects into its shared space, times its own projection, is the encoder's own row; and
+// heads read it from every family that has it.
 TEST_F(Head, ReadsWhatAFamilyProjects) {
   struct Case {
     const char* golden;

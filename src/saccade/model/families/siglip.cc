@@ -89,8 +89,8 @@ Tensor SiglipModel::text_states(const Tensor& ids, DType dtype, TowerTrace* trac
   return x.select(1, config_.positions - 1).contiguous();
 }
 
-// Pooled by attention, it is the pooling's own weights that a score is followed to; each block's states stand in for the
-// last one's, through the last norm.
+// Pooled by attention, it is the pooling's own weights that a score is followed to; each block's states stand
+// in for the last one's, through the last norm.
 Pooled SiglipModel::explain_pooling(const Tensor& tokens, const Tensor& target, PoolingWish wish,
                                     DType dtype) const {
   nn::AttentionPool::Trace trace;

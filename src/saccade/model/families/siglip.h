@@ -52,7 +52,8 @@ class SiglipVision {
   // pixels: [n, 3, image_size, image_size] float32 -> [n,
   // patches, width] float32, normalized by the last norm.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype, TowerTrace* trace = nullptr) const;
-  // In parts, for explaining: what the blocks begin with, [n, patches, width] float32; the blocks; the last norm.
+  // In parts, for explaining: what the blocks begin with, [n, patches, width]
+  // float32; the blocks; the last norm.
   [[nodiscard]] nn::Tensor embed(const nn::Tensor& pixels, DType dtype) const;
   [[nodiscard]] const std::vector<nn::TransformerBlock>& blocks() const { return blocks_; }
   [[nodiscard]] const nn::LayerNorm& norm() const { return post_norm_; }

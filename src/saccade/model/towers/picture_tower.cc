@@ -33,8 +33,8 @@ Tensor legrad(const PictureTower& tower, Tensor x, const Tensor& target) {
   for (const CrossedBlock& block : tower.blocks) {
     nn::BlockTrace trace;
     x = block.forward(x, trace);
-    // Where attention pools, it is the pooling's weights that the score is followed to (the paper's section on
-    // attentional pooling): each block's states stand in for the last one's.
+    // Where attention pools, it is the pooling's weights that the score is followed to (the paper's section
+    // on attentional pooling): each block's states stand in for the last one's.
     const Pooled pooled = tower.pool(x, target, {.gradient = !tower.pools_by_attention});
     if (tower.pools_by_attention) {
       sum = sum + pooled.relevance;
@@ -48,9 +48,9 @@ Tensor legrad(const PictureTower& tower, Tensor x, const Tensor& target) {
   return sum;
 }
 
-// What the pooled state owes to each token, r, is followed through the blocks from the last to the first: with
-// R = (I + A_L) ... (I + A_1), r of the whole is r_L (I + A_L) ... (I + A_1), so that no [tokens, tokens] is kept. What
-// blocks trace is.
+// What the pooled state owes to each token, r, is followed through the blocks from the last to the first:
+// with R = (I + A_L) ... (I + A_1), r of the whole is r_L (I + A_L) ... (I + A_1), so that no [tokens,
+// tokens] is kept. What blocks trace is.
 Tensor chefer(const PictureTower& tower, Tensor x, const Tensor& target) {
   const int64_t n = x.size(0);
   const int64_t tokens = x.size(1);

@@ -1,5 +1,5 @@
-// A picture tower of transformer blocks as explaining sees it: what can be crossed backwards without autograd. For the
-// module's own files.
+// A picture tower of transformer blocks as explaining sees it: what can be crossed backwards without
+// autograd. For the module's own files.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,11 @@ CrossedBlock crossed(const nn::TransformerBlock& block, DType dtype);
 
 // How a score follows from tokens' states.
 struct Pooled {
-  // [n, tokens]: what attention over the tokens has to do with the score, where the tower pools by it; else undefined.
+  // [n, tokens]: what attention over the tokens has to do with the score, where the
+  // tower pools by it; else undefined.
   nn::Tensor relevance;
-  // [n, tokens or fewer, width]: what the score changes with the first tokens' states; with those behind it changes
-  // nothing. Undefined where it was not asked for.
+  // [n, tokens or fewer, width]: what the score changes with the first tokens' states; with those behind it
+  // changes nothing. Undefined where it was not asked for.
   nn::Tensor gradient;
 };
 struct PoolingWish {
@@ -37,8 +38,8 @@ struct PoolingWish {
 struct PictureTower {
   std::function<nn::Tensor(const nn::Tensor& pixels)> embed;  // -> [n, tokens, width] float32
   std::vector<CrossedBlock> blocks;
-  // tokens: [n, tokens, width], any block's states, made to a row as the last block's are: by the last norm, the pooling
-  // and the projection. target: [dim].
+  // tokens: [n, tokens, width], any block's states, made to a row as the last block's are: by the last norm,
+  // the pooling and the projection. target: [dim].
   std::function<Pooled(const nn::Tensor& tokens, const nn::Tensor& target, PoolingWish wish)> pool;
   bool pools_by_attention = false;  // whether Pooled::relevance comes out
   int64_t class_tokens = 1;         // that stand before the patches
@@ -46,7 +47,8 @@ struct PictureTower {
   int columns = 0;
 };
 
-// The gradient of rows' cosines with `target`: rows [n, dim], not normalized; target [dim], of length 1 -> [n, dim].
+// The gradient of rows' cosines with `target`: rows [n, dim], not normalized; target
+// [dim], of length 1 -> [n, dim].
 nn::Tensor cosine_gradient(const nn::Tensor& rows, const nn::Tensor& target);
 // Pooling at the first token: projection(norm(tokens[0])). projection: nullptr where there is none.
 Pooled pool_first(const nn::LayerNorm& norm, const nn::Linear* projection, const nn::Tensor& tokens,

@@ -1,6 +1,6 @@
 // BLIP-2's Q-Former (Li et al. 2023): a BERT whose every n-th block also looks at a picture, with two sets of
-// MLPs: one for its learned queries, one for text. It is run in three ways: queries alone (a picture's rows), text
-// alone (a text's row), both side by side (whether they match).
+// MLPs: one for its learned queries, one for text. It is run in three ways: queries alone (a picture's rows),
+// text alone (a text's row), both side by side (whether they match).
 //
 // Parameters go by transformers' names. T: nn::Tensor for inference,
 // Variable (train/variable.h) for training, of queries alone.
@@ -54,10 +54,10 @@ class QFormerOf {
   // may be [1, ...]: one picture for all texts.
   [[nodiscard]] T compare(const T& memory, const nn::Tensor& ids, const nn::Tensor& attention_mask,
                           DType dtype) const;
-  // For inference: what each row of the memory has to do with a score of the queries' states, [n, rows]. LeGrad's sum
-  // over blocks, here those that look at the memory: each one's states stand in for the last one's, and the score is
-  // followed to its attention over the memory alone. `score` says of states [n, queries, width] which query each
-  // entry's score is made of, and what it changes with that query's state.
+  // For inference: what each row of the memory has to do with a score of the queries' states, [n, rows].
+  // LeGrad's sum over blocks, here those that look at the memory: each one's states stand in for the last
+  // one's, and the score is followed to its attention over the memory alone. `score` says of states [n,
+  // queries, width] which query each entry's score is made of, and what it changes with that query's state.
   struct QueryGradient {
     std::vector<int64_t> query;  // [n]
     nn::Tensor change;           // [n, width]

@@ -230,8 +230,8 @@ TEST(ZipArchive, EveryDamageIsNamed) {
 
 // ---- pickles made here
 
-// Memo keys that all fall into one bucket of libstdc++'s hash table, and references to all of them: a tenth of
-// a second, but minutes where the memo is such a table.
+// Memo keys that all fall into one bucket of libstdc++'s hash table, and references to all of them: a tenth
+// of a second, but minutes where the memo is such a table.
 TEST(Pickle, MemoKeysMayBeHostile) {
   constexpr uint32_t kKeys = 42'000;
   constexpr uint32_t kReferences = 300'000;
