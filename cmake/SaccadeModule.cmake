@@ -11,7 +11,7 @@ if(CCACHE_PROGRAM)
   # Paths below the source folder count as relative ones, so that another clone finds what this one compiled; messages
   # are in one language, because ccache takes the language for part of what is compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env LC_ALL=C CCACHE_SLOPPINESS=pch_defines,time_macros
-      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 "CCACHE_IGNOREOPTIONS=--param=ggc-*" ${CCACHE_PROGRAM})
 endif()
 
 # The flags of all of Saccade's own targets.
@@ -20,6 +20,8 @@ target_compile_features(saccade_flags INTERFACE cxx_std_20)
 target_include_directories(saccade_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(saccade_flags INTERFACE -pthread -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                                $<$<BOOL:${SACCADE_WERROR}>:-Werror>)
+# g++ looks for garbage at 128 MB, which is less than its precompiled headers: a tenth of its time.
+target_compile_options(saccade_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 if(SACCADE_SANITIZE)
   target_compile_options(
     saccade_flags INTERFACE -fsanitize=${SACCADE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
@@ -81,6 +83,8 @@ function(saccade_add_test name)
   target_link_libraries(${name} PRIVATE saccade_flags ${ARG_LIBRARIES} saccade_source_dir GTest::gmock GTest::gtest_main)
   if(ARG_TORCH)
     saccade_use_torch(${name})
+    # As other tests; g++ takes the precompiled header all the same.
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   else()
     saccade_precompile(${name} test GTest::gmock)
   endif()
