@@ -9,8 +9,8 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/core/json.h"
-#include "saccade/core/rows.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/search/caption_texts.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
@@ -20,41 +20,11 @@ constexpr int64_t kVersion = 1;
 constexpr std::string_view kMetadata = "saccade_background";
 constexpr uint64_t kSeed = 0;
 constexpr int64_t kPictureQueries = 512;
-constexpr int64_t kTextBatch = 64;
 // Of the texts, everyday words are one in three where captions give the rest.
 constexpr int64_t kEverydayShare = 3;
 
 int64_t text_count(int64_t items) {
   return std::clamp(items / 10, kFewestBackgroundTexts, kMostBackgroundTexts);
-}
-
-// Captions by row; "" where an item has none, and for rows that no item has.
-Result<std::vector<std::string>> captions_by_row(const Collection& collection) {
-  std::vector<std::string> captions(static_cast<size_t>(collection.rows().rows()));
-  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
-    captions[static_cast<size_t>(item.row)] = item.caption;
-    return {};
-  }));
-  return captions;
-}
-
-Result<Matrix<float>> encode_in_batches(Encoder& encoder, const std::vector<std::string>& texts,
-                                        const std::stop_token& stop) {
-  Matrix<float> rows(std::ssize(texts), encoder.info().dim);
-  for (int64_t first = 0; first < rows.rows(); first += kTextBatch) {
-    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
-    std::vector<TokenizedText> batch;
-    const int64_t end = std::min(first + kTextBatch, rows.rows());
-    for (int64_t t = first; t < end; ++t) {
-      batch.push_back(encoder.tokenizer()->encode(texts[static_cast<size_t>(t)], encoder.info().context));
-    }
-    SACCADE_ASSIGN(const Matrix<float> encoded, encoder.encode_texts(batch));
-    for (int64_t r = 0; r < encoded.rows(); ++r) {
-      SACCADE_TRY(check_unit_row(encoded.row(r)).in("the encoder gave"));
-      std::ranges::copy(encoded.row(r), rows.row(first + r).begin());
-    }
-  }
-  return rows;
 }
 
 std::string too_few(const Collection& collection) {
@@ -92,7 +62,7 @@ Result<Background::Kind> measure_texts(const Collection& collection, Encoder& en
   }
   queries.itself.assign(texts.size(), -1);
   for (const std::string& text : texts) queries.words.push_back(std::ssize(caption_words(text)));
-  SACCADE_ASSIGN(queries.rows, encode_in_batches(encoder, texts, stop).in("background texts"));
+  SACCADE_ASSIGN(queries.rows, encode_all_texts(encoder, texts, stop).in("background texts"));
   kind.surroundings =
       surroundings_of(collection.rows(), collection.alive(), queries.rows.view(), encoder.info().logit_scale);
   SACCADE_ASSIGN(kind.model,

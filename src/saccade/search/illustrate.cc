@@ -12,6 +12,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/model/visualness.h"
 #include "saccade/search/background.h"
+#include "saccade/search/caption_nearness.h"
 #include "saccade/search/search.h"
 #include "saccade/text/caption_queries.h"
 
@@ -71,6 +72,9 @@ class Chooser {
     }
     if (options_.background == nullptr)
       plan_.reason = "the collection has not been measured: `saccade index` does that";
+    if (options_.background != nullptr && options_.background->text.model.tells && !visual.empty()) {
+      SACCADE_ASSIGN(near_, CaptionNearness::of(collection_, encoder_, options_.stop).in("captions"));
+    }
     for (size_t first = 0; first < visual.size(); first += kBatch) {
       const size_t count = std::min(visual.size() - first, static_cast<size_t>(kBatch));
       SACCADE_TRY(search_for(std::span(visual).subspan(first, count)));
@@ -119,7 +123,7 @@ class Chooser {
         EncodedQuery encoded;
         encoded.row.assign(row.begin(), row.end());
         SACCADE_ASSIGN(const Answer answer, search_encoded(collection_, encoder_, encoded, query_, pool_));
-        keep(batch[i].sentence, answer);
+        keep(batch[i].sentence, answer, near_.unlike(row));
       }
     }
     return {};
@@ -134,14 +138,15 @@ class Chooser {
     return std::log(1 + words) > hit.centre[kWordsFigure] + kMostSpreads * hit.spread[kWordsFigure];
   }
 
-  void keep(size_t sentence, const Answer& answer) {
+  // `unlike`: the query's text is unlike those that likelihoods were learned from.
+  void keep(size_t sentence, const Answer& answer, bool unlike = false) {
     if (answer.matching) {
       plan_.tells = answer.matching->tells;
       plan_.reason = answer.matching->reason;
     }
     SentenceOutcome& outcome = plan_.outcomes[sentence];
     if (outcome == SentenceOutcome::kNotVisual) outcome = SentenceOutcome::kNothingLikely;
-    if (beyond_learned(answer)) return;
+    if (unlike || beyond_learned(answer)) return;
     for (const Hit& hit : answer.hits) {
       const bool judged = hit.likelihood && std::isfinite(hit.likelihood->expected_false);
       plan_.null_known = plan_.null_known || judged;
@@ -240,6 +245,7 @@ class Chooser {
   const IllustrateOptions& options_;
   ThreadPool& pool_;
   Query query_;
+  CaptionNearness near_;
   IllustratePlan plan_;
   std::vector<PictureCandidate> edges_;
   std::vector<Candidate> candidates_;  // one an edge

@@ -5,8 +5,9 @@
 // Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to
 // be right, as far as the collection's background tells (search/background.h):
 //
-//   likelihoods are known       its likelihood is at least `least`, and the query has no more words than they
-//                               were learned from (two standard deviations above their mean)
+//   likelihoods are known       its likelihood is at least `least`, and the query is like those that they were
+//                               learned from: of no more words (two standard deviations above their mean),
+//                               and as near to the captions as half of them are (search/caption_nearness.h)
 //   only the null is known      no more than `most_false` wrong pictures stand out as much
 //   nothing is known            every hit is one: pictures cannot be told from chance, which the answer says
 //
@@ -106,8 +107,8 @@ struct IllustratePlan {
 
 // kUsage for options out of range and a broken filter; kUnsupported where the encoder reads no
 // texts; kMismatch where it is not the collection's; kCancelled; the errors of search. An empty
-// collection is no error. Cost: an encoding and a search for each visual sentence; memory:
-// `candidates` x 40 bytes each. Deterministic.
+// collection is no error. Cost: an encoding and a search for each visual sentence, and once the encoding of
+// kMostNearnessTexts texts; memory: `candidates` x 40 bytes each. Deterministic.
 Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool);

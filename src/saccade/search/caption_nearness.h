@@ -1,0 +1,44 @@
+// Whether a text is like those that a collection's likelihoods were learned from: parts and words of its
+// captions (search/background.h). What was learned holds for their like; a text of other things has a best
+// hit too, which stands out as much as a right one does.
+//
+// The nearness of a text is its row's largest cosine with those of texts drawn from captions, itself left
+// out. These have nearnesses among themselves: what is less near than half of them is unlike them. Both sides
+// of the comparison rest on the same draw, so that its size hardly matters.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+inline constexpr int64_t kMostNearnessTexts = 1024;  // that are drawn
+inline constexpr int64_t kFewestNearnessTexts = 60;  // with fewer nothing is unlike them
+
+class CaptionNearness {
+ public:
+  CaptionNearness() = default;  // nothing is unlike them
+
+  // Encodes kMostNearnessTexts texts at most. The encoder is the collection's and reads texts. Errors are
+  // those of the catalog and of encoding; kCancelled.
+  static Result<CaptionNearness> of(const Collection& collection, Encoder& encoder,
+                                    const std::stop_token& stop = {});
+
+  // `row` of length 1. Cost: as many dot products as texts were drawn. Thread-safe.
+  [[nodiscard]] float nearness(std::span<const float> row) const;
+  [[nodiscard]] bool unlike(std::span<const float> row) const;
+  // The nearness that half of the drawn texts are below; -1 where there are too few.
+  [[nodiscard]] float usual() const { return usual_; }
+
+ private:
+  Matrix<float> rows_;
+  float usual_ = -1;
+};
+
+}  // namespace saccade
