@@ -53,6 +53,8 @@ float CaptionNearness::nearness(std::span<const float> row) const {
   return nearest;
 }
 
-bool CaptionNearness::unlike(std::span<const float> row) const { return nearness(row) < usual_; }
+bool CaptionNearness::unlike(std::span<const float> row) const {
+  return nearness(row) < usual_;
+}
 
 }  // namespace saccade

@@ -5,9 +5,9 @@
 // Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to
 // be right, as far as the collection's background tells (search/background.h):
 //
-//   likelihoods are known       its likelihood is at least `least`, and the query is like those that they were
-//                               learned from: of no more words (two standard deviations above their mean),
-//                               and as near to the captions as half of them are (search/caption_nearness.h)
+//   likelihoods are known       its likelihood is at least `least`, and the query is like those that they
+//                               were learned from: of no more words (two standard deviations above their
+//                               mean), and as near to the captions as half of them (caption_nearness.h)
 //   only the null is known      no more than `most_false` wrong pictures stand out as much
 //   nothing is known            every hit is one: pictures cannot be told from chance, which the answer says
 //
