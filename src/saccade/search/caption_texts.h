@@ -16,8 +16,8 @@ namespace saccade {
 // those of reading the catalog.
 Result<std::vector<std::string>> captions_by_row(const Collection& collection);
 
-// A row of length 1 a text, 64 texts at a time. The encoder has a tokenizer. Errors are those of
-// encoding; kCancelled.
+// A row of length 1 a text, 64 texts at a time. The encoder has
+// a tokenizer. Errors are those of encoding; kCancelled.
 Result<Matrix<float>> encode_all_texts(Encoder& encoder, const std::vector<std::string>& texts,
                                        const std::stop_token& stop = {});
 
