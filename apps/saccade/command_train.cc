@@ -39,8 +39,20 @@ std::string done_text(const DualTrainingReport& report) {
                      report.last_loss, report.images_per_second);
 }
 
+std::string plan_text(const DualTrainingPlan& plan) {
+  std::string text = fmt::format(
+      "pictures     {}, with {}\nheld out     {}\nparameters   {}\nmemory       {}, measured\n",
+      count_text(plan.pictures), counted(plan.captions, "caption"), counted(plan.held_out, "picture"),
+      count_text(plan.parameters), size_text(plan.memory_bytes));
+  if (plan.seconds_a_step > 0) {
+    text += fmt::format("time         {} for {}, at {:.3g} s a step, and what evaluations take\n",
+                        duration_text(plan.seconds), counted(plan.steps, "step"), plan.seconds_a_step);
+  }
+  return text + "nothing was written\n";
+}
+
 std::string report_text(const DualTrainingReport& report) {
-  std::string text = done_text(report);
+  std::string text = report.plan ? plan_text(*report.plan) : done_text(report);
   for (const std::string& path : report.left_out) text += fmt::format("left out: {}\n", one_line(path));
   if (!report.best.empty()) {
     text += fmt::format(
@@ -162,8 +174,8 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       "--held-out", arguments->held_out,
       "datasets to score while training, each picture with its first caption; never trained on");
   add_path(*command, "--config", options.config,
-           "JSON file with \"model\" (a CLIP's config.json), \"preprocessor\" and \"tokenizer\" (a folder)")
-      ->required();
+           "JSON file with \"model\" (a CLIP's config.json), \"preprocessor\" and \"tokenizer\" (a folder) "
+           "(default: those of --initial)");
   add_path(*command, "--initial", options.initial,
            "checkpoint whose weights training begins with, of the same architecture and tokenizer "
            "(default: random weights)");

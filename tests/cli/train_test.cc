@@ -6,12 +6,14 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 
 #include "small_training.h"
 
 namespace saccade::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -176,6 +178,53 @@ TEST_F(Train, DryRunWritesNothing) {
   const Outcome outcome = run(training("run", {"--dry-run"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  // And says what there is, and what it will cost.
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("pictures     8, with "), HasSubstr("held out     8 pictures"),
+                                 HasSubstr("memory       "), HasSubstr("nothing was written")));
+  const auto json = parse_json(run(training("run", {"--dry-run", "--json", "--steps", "100"})).out);
+  ASSERT_TRUE(json.has_value());
+  EXPECT_EQ((*json)["pictures"], 8);
+  EXPECT_EQ((*json)["steps"], 100);
+  EXPECT_GT((*json)["memory_bytes"], 4 * 3 * (*json)["parameters"].get<int64_t>());
+  EXPECT_GT((*json)["seconds_a_step"], 0);
+  EXPECT_NEAR((*json)["seconds"].get<double>(), 100 * (*json)["seconds_a_step"].get<double>(), 1e-6);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+// The config that docs/cli.md shows, with a tokenizer that is there.
+TEST_F(Train, TheDocumentsConfigCanBeTrained) {
+  const std::filesystem::path source(kSourceDir);
+  const std::string document = read_file(source / "docs/cli.md").value();
+  constexpr std::string_view kFence = "```json\n{\n  \"model\"";
+  const size_t begin = document.find(kFence);
+  ASSERT_NE(begin, std::string::npos);
+  const size_t end = document.find("```", begin + 3);
+  auto config = parse_json(document.substr(begin + 8, end - begin - 8));
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  (*config)["tokenizer"] = (source / (*config)["tokenizer"].get<std::string>()).string();
+  std::vector<std::string> words = training("run", {"--dry-run", "--steps", "2"});
+  *(std::ranges::find(words, "--config") + 1) = "shown.json";
+  write("shown.json", dump_json(*config));
+  const Outcome outcome = run(words);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("parameters   "));
+}
+
+TEST_F(Train, WithoutAConfigItIsThatOfTheCheckpointItBeginsWith) {
+  ASSERT_EQ(run(training("first", {"--steps", "2"})).code, 0);
+  std::vector<std::string> words = training("second", {"--steps", "2", "--initial", "first/model"});
+  const auto config = std::ranges::find(words, "--config");
+  ASSERT_NE(config, words.end());
+  words.erase(config, config + 2);
+  const Outcome outcome = run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_file(folder_ / "second/model/config.json").value(),
+            read_file(folder_ / "first/model/config.json").value());
+  EXPECT_EQ(read_json(folder_ / "second/run.json").value()["model"],
+            read_json(folder_ / "first/run.json").value()["model"]);
+  std::erase(words, "--initial");
+  std::erase(words, "first/model");
+  expect_failure(words, 2, {"give a config, or a checkpoint"});
 }
 
 }  // namespace

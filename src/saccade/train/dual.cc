@@ -1,11 +1,14 @@
 #include "saccade/train/dual.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
+#include <sys/resource.h>
 
 #include "saccade/core/files.h"
 #include "saccade/core/safetensors.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/train/held_out.h"
@@ -165,6 +168,33 @@ Status check_options(const DualTrainingOptions& options) {
   return {};
 }
 
+// Two steps, of which the first also gets memory; nothing is updated.
+Result<DualTrainingPlan> try_steps(const DualTrainingOptions& options, const TrainingSetup& setup,
+                                   DualTask& task) {
+  DualTrainingPlan plan;
+  for (const int64_t item : setup.usable) {
+    ++plan.pictures;
+    plan.captions += std::ssize(setup.captions[static_cast<size_t>(item)]);
+  }
+  for (const OneCaptionSet& set : setup.held_out) plan.held_out += std::ssize(set.texts);
+  for (const auto& [name, tensor] : task.parameters()) plan.parameters += tensor.numel();
+  plan.steps = options.steps;
+  for (int64_t step = 0; step < std::min<int64_t>(2, options.steps); ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    SACCADE_ASSIGN(const StepLoss loss, task.prepare(step));
+    const Tensor value = loss();
+    value.backward();
+    (void)value.item<double>();  // a GPU has done it then
+    plan.seconds_a_step = seconds_since(start);
+  }
+  plan.seconds = plan.seconds_a_step * static_cast<double>(options.steps);
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  constexpr int64_t kMoments = 2;  // AdamW's, a float each
+  plan.memory_bytes = (int64_t{used.ru_maxrss} << 10) + kMoments * 4 * plan.parameters;
+  return plan;
+}
+
 Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads,
                                  const ProgressCallback& progress, std::stop_token stop) {
   SACCADE_ASSIGN(TrainingFolder folder, TrainingFolder::open(options.run, kDualTrainingKind,
@@ -178,7 +208,12 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
   SACCADE_ASSIGN(const std::unique_ptr<DualTask> task, DualTask::make(options, setup, pool));
   TrainingLoop loop(*task, options, folder, setup.description);
   SACCADE_TRY(loop.begin());
-  if (options.dry_run) return DualTrainingReport{};
+  if (options.dry_run) {
+    DualTrainingReport report;
+    SACCADE_ASSIGN(report.plan, try_steps(options, setup, *task));
+    report.left_out = setup.pictures.failures();
+    return report;
+  }
   SACCADE_TRY(setup.pictures.keep());
   SACCADE_ASSIGN(const TrainingOutcome outcome, loop.run(progress, stop));
 
@@ -220,6 +255,19 @@ Json dual_training_json(const DualTrainingReport& report) {
                     {"images", set.images},
                     {"text_to_image", recall_json(set.text_to_image)},
                     {"image_to_text", recall_json(set.image_to_text)}});
+  }
+  if (report.plan) {
+    const DualTrainingPlan& plan = *report.plan;
+    return {{"dry_run", true},
+            {"pictures", plan.pictures},
+            {"captions", plan.captions},
+            {"held_out", plan.held_out},
+            {"parameters", plan.parameters},
+            {"steps", plan.steps},
+            {"memory_bytes", plan.memory_bytes},
+            {"seconds_a_step", plan.seconds_a_step},
+            {"seconds", plan.seconds},
+            {"left_out", report.left_out}};
   }
   return {{"model", report.model.string()},
           {"steps", report.steps},

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -40,8 +41,9 @@ std::span<const EnumWord<TrainingDevice>> enum_words(TrainingDevice);  // "cpu",
 struct DualTrainingOptions : TrainingLoopOptions {
   std::vector<DatasetSource> datasets;  // items without captions are left out
   std::vector<DatasetSource> held_out;  // scored during training, never trained on
-  // {"model": config.json of CLIP, "preprocessor": preprocessor_config.json, "tokenizer": folder}; the folder
-  // is relative to the file. Vocabulary and special ids in "model" are filled in from the tokenizer.
+  // What is trained; empty: as `initial` is. {"model": config.json of CLIP, "preprocessor":
+  // preprocessor_config.json, "tokenizer": folder}; the folder is relative to the file. Vocabulary and
+  // special ids in "model" are filled in from the tokenizer.
   std::filesystem::path config;
   // A checkpoint in the Hugging Face layout (one model.safetensors) whose weights the training begins with,
   // of the config's architecture and tokenizer, of any float type; empty: random ones.
@@ -60,6 +62,19 @@ struct DualTrainingOptions : TrainingLoopOptions {
   DecoderPool* processes = nullptr;              // that decode the pictures; nullptr: the threads do
 };
 
+// What a dry run has found: the data, and what the training will cost, by two steps that were tried.
+struct DualTrainingPlan {
+  int64_t pictures = 0;  // that can be decoded and have a caption
+  int64_t captions = 0;  // of those
+  int64_t held_out = 0;  // pictures
+  int64_t parameters = 0;
+  int64_t steps = 0;
+  int64_t memory_bytes =
+      0;  // of this process at its most, with what the optimizer keeps; a GPU's is not looked at
+  double seconds_a_step = 0;  // of the second; steps late in the training may look at more (patch_dropout)
+  double seconds = 0;         // of all steps, without evaluations
+};
+
 struct DualTrainingReport {
   int64_t steps = 0;         // done in all
   int64_t resumed_from = 0;  // of them by earlier calls; equal to steps where this one found it finished
@@ -70,6 +85,7 @@ struct DualTrainingReport {
   double images_per_second = 0;       // of this call
   std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
+  std::optional<DualTrainingPlan> plan;  // of a dry run, and nothing else then but what was left out
 };
 
 // As `train dual --json` prints it.

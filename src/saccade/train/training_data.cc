@@ -29,14 +29,44 @@ Result<std::string> read_text(const fs::path& path) {
   return read_file(path, int64_t{256} << 20);
 }
 
-Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
-  SACCADE_ASSIGN(const Json file, read_json(options.config));
-  const std::string where = options.config.string();
-  if (!file.is_object() || !file.contains("model") || !file.contains("preprocessor")) {
-    return fail(ErrorCode::kBadData, "{}: needs \"model\", \"preprocessor\" and \"tokenizer\"", where);
+// What is trained: as a file says, or as the checkpoint is that the training begins with.
+struct Architecture {
+  Json model;
+  Json preprocessor;
+  fs::path tokenizer;
+  std::string where;
+};
+
+Result<Architecture> read_architecture(const DualTrainingOptions& options) {
+  if (options.config.empty() && options.initial.empty()) {
+    return fail(ErrorCode::kUsage,
+                "nothing says what to train: give a config, or a checkpoint to begin with");
   }
-  SACCADE_ASSIGN(const auto tokenizer_name, json_field<std::string>(file, "tokenizer").in(where));
-  const fs::path folder = options.config.parent_path() / tokenizer_name;
+  Architecture architecture;
+  if (options.config.empty()) {
+    architecture.where = options.initial.string();
+    architecture.tokenizer = options.initial;
+    SACCADE_ASSIGN(architecture.model, read_json(options.initial / "config.json"));
+    SACCADE_ASSIGN(architecture.preprocessor, read_json(options.initial / "preprocessor_config.json"));
+    return architecture;
+  }
+  architecture.where = options.config.string();
+  SACCADE_ASSIGN(Json file, read_json(options.config));
+  if (!file.is_object() || !file.contains("model") || !file.contains("preprocessor")) {
+    return fail(ErrorCode::kBadData, "{}: needs \"model\", \"preprocessor\" and \"tokenizer\"",
+                architecture.where);
+  }
+  SACCADE_ASSIGN(const auto tokenizer, json_field<std::string>(file, "tokenizer").in(architecture.where));
+  architecture.tokenizer = options.config.parent_path() / tokenizer;
+  architecture.model = std::move(file["model"]);
+  architecture.preprocessor = std::move(file["preprocessor"]);
+  return architecture;
+}
+
+Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
+  SACCADE_ASSIGN(Architecture file, read_architecture(options));
+  const std::string& where = file.where;
+  const fs::path& folder = file.tokenizer;
   SACCADE_ASSIGN(setup.tokenizer, load_tokenizer(folder, TextCleanup::kTokenizerFile).in(where));
   for (const char* name :
        {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"}) {
@@ -44,9 +74,9 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
     if (!fs::exists(folder / name, ignored)) continue;
     SACCADE_ASSIGN(setup.auxiliary_files[name], read_text(folder / name));
   }
-  setup.auxiliary_files["preprocessor_config.json"] = dump_json(file["preprocessor"], 2) + "\n";
+  setup.auxiliary_files["preprocessor_config.json"] = dump_json(file.preprocessor, 2) + "\n";
 
-  Json model = file["model"];
+  Json& model = file.model;
   if (!model.is_object()) return fail(ErrorCode::kBadData, "{}: \"model\" is not an object", where);
   if (model.contains("text_config") && !model["text_config"].is_object()) {
     return fail(ErrorCode::kBadData, "{}: \"text_config\" is not an object", where);
@@ -59,7 +89,7 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   setup.config_json =
       clip_config_to_hugging_face(setup.config, tokenizer.start_id(), tokenizer.end_id(), tokenizer.pad_id());
   const auto side = static_cast<int>(setup.config.image_size);
-  SACCADE_ASSIGN(setup.preprocessing, preprocessing_from_hugging_face(file["preprocessor"], side).in(where));
+  SACCADE_ASSIGN(setup.preprocessing, preprocessing_from_hugging_face(file.preprocessor, side).in(where));
   if (setup.preprocessing.output_height() != side || setup.preprocessing.output_width() != side) {
     return fail(ErrorCode::kMismatch,
                 "{}: \"preprocessor\" makes pictures of {} x {}, \"model\" takes {} x {}", where,
