@@ -16,7 +16,7 @@ Json spec_frame(int height) {
 
 Json quantitative(std::string_view field, std::string_view title, bool percent) {
   Json axis = Json::object();
-  if (percent) axis["format"] = ".0%";
+  if (percent) axis["format"] = "~%";
   return {{"field", field}, {"type", "quantitative"}, {"title", title}, {"axis", axis}};
 }
 

@@ -61,6 +61,9 @@ TEST(ReportTable, CellsShowAndSave) {
   const Cell figure = figure_cell({{"value", 0.5}, {"low", 0.25}, {"high", 0.75}}, Unit::kPercent);
   EXPECT_EQ(figure.html, "50.0 <small>[25.0, 75.0]</small>");
   EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
+  EXPECT_EQ(
+      figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kPercent).html,
+      "0.0 <small>[0.0, 0.0]</small> <small>(Wilson: up to 0.38)</small>");
   // No interval, no number, nothing at all, and what is no object.
   EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kPercent).html, "50.0");
   EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kPercent).html, "\xE2\x80\x93");

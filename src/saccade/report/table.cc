@@ -88,8 +88,14 @@ Cell figure_cell(double value, double low, double high, Unit unit) {
 
 Cell figure_cell(const Json& figure, Unit unit) {
   const bool difference = figure.is_object() && figure.contains("difference");
-  return figure_cell(json_number(figure, difference ? "difference" : "value"), json_number(figure, "low"),
-                     json_number(figure, "high"), unit);
+  Cell cell = figure_cell(json_number(figure, difference ? "difference" : "value"),
+                          json_number(figure, "low"), json_number(figure, "high"), unit);
+  if (const double zero = json_number(figure, "wilson_high"); std::isfinite(zero)) {
+    const std::string most =
+        unit == Unit::kPercent ? fmt::format("{:.2g}", 100 * zero) : number_text(zero, unit);
+    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", most);
+  }
+  return cell;
 }
 
 Json table_json(const Table& table) {

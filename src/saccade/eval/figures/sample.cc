@@ -212,6 +212,10 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
     if (sorted.empty()) continue;
     const bool mean = column < estimates.left_out.columns();
     add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
+    if (mean && figure.value == 0 && figure.low == 0 && figure.high == 0) {
+      const double z = normal_quantile(1 - (1 - confidence) / 2);
+      figure.wilson_high = z * z / (static_cast<double>(estimates.left_out.rows()) + z * z);
+    }
   }
   return figures;
 }
@@ -239,6 +243,7 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
   for (size_t f = 0; f < figures.size(); ++f) {
     Difference& difference = differences.emplace_back();
     difference.figure = figures[f];
+    difference.figure.wilson_high = Figure::kNone;  // two that are equal throughout are no rate
     const std::vector<double> sorted = sorted_column(between.resampled, static_cast<int64_t>(f));
     if (sorted.empty()) continue;
     const auto below = std::ranges::lower_bound(sorted, 0.0) - sorted.begin();

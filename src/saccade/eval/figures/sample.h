@@ -64,6 +64,10 @@ struct Figure {
   double high = kNone;
   double bca_low = kNone;
   double bca_high = kNone;
+  // Of a mean that is 0 in every cluster: resamples know nothing else, and their interval has no width. The
+  // upper end of Wilson's for so many trials without a success (J. Am. Stat. Assoc. 22 (1927)), each
+  // cluster one: for figures from 0 to 1.
+  double wilson_high = kNone;
 };
 // Every figure with its intervals; NaN where there is none.
 std::vector<Figure> figures_of(const Estimates& estimates, double confidence);

@@ -194,6 +194,23 @@ TEST(Figures, OfConstantsHaveIntervalsOfNoWidthOfOneClusterNone) {
   EXPECT_TRUE(std::isnan(single.bca_high));
 }
 
+// Zero of 1,000 is not zero for certain: z^2 / (1000 + z^2) of z = 1.959964.
+TEST(Figures, OfNothingFoundHaveWilsonsUpperEnd) {
+  ThreadPool pool(1);
+  const ClusteredSample none = sample_of(std::vector<double>(1000, 0.0), one_each(1000), 1000);
+  const Estimates estimates = estimate(none, {}, pool);
+  for (const Figure& figure : figures_of(estimates, 0.95)) {
+    if (figure.name != none.mean_names[0]) continue;
+    EXPECT_EQ(figure.high, 0);
+    EXPECT_NEAR(figure.wilson_high, 0.003826758, 1e-7);
+  }
+  const Figure some = figures_of(estimate(sample_of({0, 1, 0}, one_each(3), 3), {}, pool), 0.95)[0];
+  EXPECT_TRUE(std::isnan(some.wilson_high));
+  const auto same = paired_differences(estimates, estimates, 0.95);
+  ASSERT_TRUE(same);
+  EXPECT_TRUE(std::isnan((*same)[0].figure.wilson_high));
+}
+
 TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {
   ThreadPool pool(2);
   std::mt19937 random(6);

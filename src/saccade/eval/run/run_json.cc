@@ -25,11 +25,13 @@ Json text_or_null(const std::string& text) {
 }
 
 Json interval(const Figure& figure, const char* value_name) {
-  return {{value_name, real(figure.value)},
-          {"low", real(figure.low)},
-          {"high", real(figure.high)},
-          {"bca_low", real(figure.bca_low)},
-          {"bca_high", real(figure.bca_high)}};
+  Json json = {{value_name, real(figure.value)},
+               {"low", real(figure.low)},
+               {"high", real(figure.high)},
+               {"bca_low", real(figure.bca_low)},
+               {"bca_high", real(figure.bca_high)}};
+  if (std::isfinite(figure.wilson_high)) json["wilson_high"] = figure.wilson_high;
+  return json;
 }
 
 Json dataset_json(const RunDataset& dataset) {
