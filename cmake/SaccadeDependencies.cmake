@@ -14,6 +14,11 @@ pkg_check_modules(vips REQUIRED IMPORTED_TARGET vips>=8.14)
 pkg_check_modules(gobject REQUIRED IMPORTED_TARGET gobject-2.0)
 # What pictures say of themselves; 0.27 of Debian 12 and 0.28 differ in their pointers and sizes alone.
 pkg_check_modules(exiv2 REQUIRED IMPORTED_TARGET exiv2>=0.27)
+# The pictures within RAW files. Without it, they are files that are not looked at.
+pkg_check_modules(libraw QUIET IMPORTED_TARGET libraw>=0.20)
+if(NOT libraw_FOUND)
+  message(STATUS "RAW photographs: not read, no LibRaw (libraw-dev) is here")
+endif()
 # These are beneath libvips already: JPEG is decoded without its detours, vector pictures are read before librsvg
 # draws them.
 find_package(JPEG REQUIRED)

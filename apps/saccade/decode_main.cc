@@ -11,7 +11,11 @@ int main(int argc, char** argv) {
   try {
     std::string problem;
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    const int code = saccade::run_decoder_process(arguments, saccade::read_facts, problem);
+    saccade::DecoderReaders readers{.facts = saccade::read_facts};
+#ifdef SACCADE_HAS_RAW
+    readers.raw = saccade::read_raw;
+#endif
+    const int code = saccade::run_decoder_process(arguments, readers, problem);
     if (!problem.empty()) std::fprintf(stderr, "%s\n", problem.c_str());
     ::_exit(code);  // libvips' closing down is of no use any more
   } catch (const std::exception& error) {

@@ -29,6 +29,7 @@
 #include "saccade/image/image_view.h"
 #include "saccade/image/jpeg.h"
 #include "saccade/image/jpeg_scans.h"
+#include "saccade/image/raw.h"
 #include "saccade/image/svg_content.h"
 #include "saccade/image/svg_size.h"
 #include "saccade/image/vips_support.h"
@@ -575,6 +576,17 @@ bool speaks_of_memory(std::string_view text) {
       kWords, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
+Status hand_over(Image& image, const DecodeOptions& options, const DecodeHere& here) {
+  if (size_only(options, image.width, image.height)) {
+    image.pixels.clear();
+  } else if (here.room) {
+    SACCADE_ASSIGN(uint8_t * room, room_for(image.pixels.size(), here, image.pixels));
+    std::memcpy(room, image.pixels.data(), image.pixels.size());
+    image.pixels.clear();
+  }
+  return {};
+}
+
 Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeOptions& options,
                                  const DecodeHere& here) {
   try {
@@ -585,13 +597,10 @@ Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeO
                           size.height};
       if (size_only(options, size.width, size.height)) return result;
       SACCADE_ASSIGN(result.image, decode_bmp(bytes, options.max_pixels, deadline));
-      if (here.room) {
-        std::vector<uint8_t>& pixels = result.image.pixels;
-        SACCADE_ASSIGN(uint8_t * room, room_for(pixels.size(), here, pixels));
-        std::memcpy(room, pixels.data(), pixels.size());
-      }
+      SACCADE_TRY(hand_over(result.image, options, here));
       return result;
     }
+    if (is_raw(bytes)) return decode_raw(bytes, options, here);
     const std::string failure = start_vips();
     if (!failure.empty()) return fail(ErrorCode::kInternal, "{}", failure);
     return Decoder(bytes, options, here, 0).run();
@@ -622,6 +631,7 @@ bool has_image_extension(const std::filesystem::path& path) {
   static constexpr std::array<std::string_view, 17> kEndings = {
       ".jpg", ".jpeg", ".jpe",  ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff",
       ".bmp", ".dib",  ".heic", ".heif", ".hif", ".avif", ".svg", ".svgz"};
+  if (has_raw_extension(path)) return reads_raw_files();
   std::string ending = path.extension().string();
   for (char& c : ending) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -12,6 +12,8 @@
 
 namespace saccade {
 
+struct RawPicture;  // raw.h
+
 struct DecodeHere {
   // Room for so many bytes of pixels; nullptr: there is none. Given, pixels are written there and the image
   // comes back without them.
@@ -19,6 +21,8 @@ struct DecodeHere {
   // This process is there to decode (decoder_process.h): it may die of a picture, and the kernel ends it when
   // its time is over, so that nothing has to be estimated before it is begun.
   bool in_own_process = false;
+  // Reads RAW files (raw.h); nullptr: they are not read.
+  Result<RawPicture> (*raw)(std::span<const std::byte>, const DecodeOptions&) = nullptr;
 };
 
 // Errors that need no look at the bytes: of options, kUsage; of an empty file, kBadData; of its size, kLimit.
@@ -27,6 +31,10 @@ Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions&
 // As decode_image, in this thread; `options.processes` is not looked at. `bytes` have passed the check above.
 Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeOptions& options,
                                  const DecodeHere& here = {});
+
+// Puts the pixels where `here` wants them, or leaves them away where `options` asks
+// for the size of so many alone.
+Status hand_over(Image& image, const DecodeOptions& options, const DecodeHere& here);
 
 // Words by which libraries say that they got no memory.
 bool speaks_of_memory(std::string_view text);

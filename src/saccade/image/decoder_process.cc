@@ -46,12 +46,14 @@ void limit_processor_time(double seconds) {
 }
 
 // One picture. False: nobody listens any more.
-bool answer(const DecodeRequest& request, ReadFacts read_facts, SharedBytes& input, SharedBytes& output) {
+bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedBytes& input,
+            SharedBytes& output) {
   const DecodeOptions options = options_of(request);
   limit_processor_time(options.max_seconds);
   bool has_pixels = false;
   DecodeHere here;
   here.in_own_process = true;
+  here.raw = readers.raw;
   here.room = [&](size_t bytes) -> uint8_t* {
     const auto room = output.map(bytes, true);
     has_pixels = room.has_value();
@@ -69,13 +71,14 @@ bool answer(const DecodeRequest& request, ReadFacts read_facts, SharedBytes& inp
   if (!asks_for_facts(options, reply)) return true;
   const auto bytes = input.map(request.bytes, false);
   const FactsMessage facts =
-      message_of(bytes ? read_facts(std::span<const std::byte>(*bytes, request.bytes)) : PictureFacts{});
+      message_of(bytes ? readers.facts(std::span<const std::byte>(*bytes, request.bytes)) : PictureFacts{});
   return send_message(&facts, sizeof facts);
 }
 
 }  // namespace
 
-int run_decoder_process(std::span<const std::string> arguments, ReadFacts read_facts, std::string& problem) {
+int run_decoder_process(std::span<const std::string> arguments, const DecoderReaders& readers,
+                        std::string& problem) {
   const std::string number = std::to_string(kDecoderProtocol);
   int64_t memory = 0;
   if (arguments.size() != 2 ||
@@ -115,7 +118,7 @@ int run_decoder_process(std::span<const std::string> arguments, ReadFacts read_f
     DecodeRequest request;
     const ssize_t got = ::recv(kDecoderSocket, &request, sizeof request, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got != static_cast<ssize_t>(sizeof request) || !answer(request, read_facts, input, output)) {
+    if (got != static_cast<ssize_t>(sizeof request) || !answer(request, readers, input, output)) {
       return 0;
     }
   }

@@ -10,6 +10,7 @@
 #include <exception>
 #include <string_view>
 
+#include "saccade/core/take_text.h"
 #include "saccade/image/facts.h"
 
 #include <exiv2/exiv2.hpp>
@@ -17,37 +18,15 @@
 namespace saccade {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-// Takes `count` digits off the front.
-std::optional<int> take_number(std::string_view& text, size_t count) {
-  if (text.size() < count ||
-      !std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(count), is_digit)) {
-    return std::nullopt;
-  }
-  int value = 0;
-  std::from_chars(text.data(), text.data() + count, value);
-  text.remove_prefix(count);
-  return value;
-}
-
-bool take_any(std::string_view& text, std::string_view of) {
-  if (text.empty() || of.find(text.front()) == std::string_view::npos) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
 // "+02:00", "-0530", "Z"
 std::optional<int> parse_zone(std::string_view text) {
   if (text.starts_with('Z')) return 0;
   if (text.empty() || (text[0] != '+' && text[0] != '-')) return std::nullopt;
   const int sign = text[0] == '-' ? -1 : 1;
   text.remove_prefix(1);
-  const auto hours = take_number(text, 2);
+  const auto hours = take_digits(text, 2);
   take_any(text, ":");
-  const auto minutes = take_number(text, 2);
+  const auto minutes = take_digits(text, 2);
   if (!hours || !minutes || *minutes > 59) return std::nullopt;
   return sign * (*hours * 60 + *minutes);
 }
@@ -61,27 +40,25 @@ struct Moment {
 // where no calendar has the day: cameras without a clock write zeros and spaces.
 std::optional<Moment> parse_moment(std::string_view text) {
   using namespace std::chrono;
-  const auto y = take_number(text, 4);
+  const auto y = take_digits(text, 4);
   if (!y || !take_any(text, ":-")) return std::nullopt;
-  const auto m = take_number(text, 2);
+  const auto m = take_digits(text, 2);
   if (!m || !take_any(text, ":-")) return std::nullopt;
-  const auto d = take_number(text, 2);
+  const auto d = take_digits(text, 2);
   if (!d) return std::nullopt;
   const year_month_day day = year(*y) / *m / *d;
   if (!day.ok()) return std::nullopt;
   Moment moment{sys_seconds(sys_days(day)).time_since_epoch().count(), std::nullopt};
   if (!take_any(text, " T")) return moment;
-  const auto hour = take_number(text, 2);
+  const auto hour = take_digits(text, 2);
   if (!hour || *hour > 23 || !take_any(text, ":")) return moment;
-  const auto minute = take_number(text, 2);
+  const auto minute = take_digits(text, 2);
   if (!minute || *minute > 59) return moment;
   moment.taken += *hour * 3600 + *minute * 60;
   if (take_any(text, ":")) {
-    const auto second = take_number(text, 2);
+    const auto second = take_digits(text, 2);
     if (second && *second <= 60) moment.taken += *second;
-    if (take_any(text, ".")) {
-      while (!text.empty() && is_digit(text.front())) text.remove_prefix(1);
-    }
+    if (take_any(text, ".")) text.remove_prefix(std::min(text.find_first_not_of("0123456789"), text.size()));
   }
   moment.zone_minutes = parse_zone(text);
   return moment;

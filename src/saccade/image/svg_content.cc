@@ -9,6 +9,8 @@
 #include <optional>
 #include <zlib.h>
 
+#include "saccade/core/base64.h"
+
 namespace saccade {
 namespace {
 
@@ -44,29 +46,14 @@ std::string without_percent(std::string_view text) {
   return result;
 }
 
+// As those who draw read it: spaces are no part of it, and what stands behind "=" or
+// makes no whole byte is left out.
 std::optional<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::array<int8_t, 256> value;
-  value.fill(-1);
-  for (size_t i = 0; i < kLetters.size(); ++i)
-    value[static_cast<unsigned char>(kLetters[i])] = static_cast<int8_t>(i);
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    if (kSpace.find(c) != std::string_view::npos) continue;
-    if (c == '=') break;
-    const int next = value[static_cast<unsigned char>(c)];
-    if (next < 0) return std::nullopt;
-    bits = bits << 6 | static_cast<uint32_t>(next);
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      bytes.push_back(static_cast<char>(bits >> count));
-    }
-  }
-  return bytes;
+  std::string plain(text.substr(0, text.find('=')));
+  std::erase_if(plain, [](char c) { return kSpace.find(c) != std::string_view::npos; });
+  if (plain.size() % 4 == 1) plain.pop_back();
+  auto bytes = decode_base64(plain);
+  return bytes ? std::optional(*std::move(bytes)) : std::nullopt;
 }
 
 // What "data:image/png;base64,iVBO..." holds (RFC 2397); nothing for other addresses.
