@@ -1,14 +1,18 @@
 #include "answers.h"
 
 #include <algorithm>
+#include <ctime>
 #include <vector>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/files.h"
 #include "saccade/search/composition.h"
+
+#include "sixel.h"
 
 namespace saccade::app {
 namespace {
@@ -80,6 +84,18 @@ std::string words_text(const WordHit& words) {
   return fmt::format("[{}]", fmt::join(parts, "; "));
 }
 
+// "{2019-07-14 21:30, Paris, Canon EOS R5}": when, where and with what it was taken, as far as its file says.
+std::string facts_text(const ItemFacts& facts) {
+  std::vector<std::string> parts;
+  if (facts.picture.taken) {
+    const auto taken = static_cast<std::time_t>(*facts.picture.taken);
+    parts.push_back(fmt::format("{:%Y-%m-%d %H:%M}", fmt::gmtime(taken)));
+  }
+  if (!facts.place.empty()) parts.push_back(one_line(facts.place));
+  if (!facts.picture.camera.empty()) parts.push_back(one_line(facts.picture.camera));
+  return parts.empty() ? std::string() : fmt::format("  {{{}}}", fmt::join(parts, ", "));
+}
+
 // The name in bold behind its folder.
 std::string shown_path(const std::string& path, const Terminal& terminal) {
   const size_t name = path.rfind('/') + 1;
@@ -88,14 +104,21 @@ std::string shown_path(const std::string& path, const Terminal& terminal) {
 
 // The picture itself, some lines high, above its line; nothing where it cannot be read any more.
 std::string thumbnail_text(const Hit& hit, const Terminal& terminal, Session& session) {
-  constexpr int kSide = 160;
   constexpr int kRows = 5;
+  // Others are scaled by the terminal, sixels are as large as they are.
+  const int side = terminal.pictures == PictureProtocol::kSixel ? kRows * terminal.line_height : 160;
   DecodeOptions limits;
   limits.processes = session.decoders.start(session.messages);
-  auto decoded = decode_image_file(hit.item.path, small_picture_decoding(kSide, limits));
+  auto decoded = decode_image_file(hit.item.path, small_picture_decoding(side, limits));
   if (!decoded) return {};
-  auto small = small_picture(std::move(decoded->image), kSide);
+  auto small = small_picture(std::move(decoded->image), side);
   if (!small) return {};
+  if (terminal.pictures == PictureProtocol::kSixel) {
+    const auto pixels = decode_image(std::as_bytes(std::span(small->bytes)), {});
+    const auto drawn = pixels ? sixel_text(pixels->image, small->background == "dark")
+                              : Result<std::string>(fail(pixels.error()));
+    return drawn ? *drawn + "\n" : std::string();
+  }
   std::string bytes = std::move(small->bytes);
   if (terminal.pictures == PictureProtocol::kKitty && small->type != "image/png") {
     const auto pixels = decode_image(std::as_bytes(std::span(bytes)), {});
@@ -161,6 +184,7 @@ std::string answer_text(const Answer& answer, const Terminal& terminal, Session&
     if (!hit.item.caption.empty()) {
       text += dimmed(fmt::format("  ({})", one_line(shortened(hit.item.caption, 80))), terminal);
     }
+    text += dimmed(facts_text(hit.facts), terminal);
     if (hit.words) text += dimmed("  " + words_text(*hit.words), terminal);
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";

@@ -94,17 +94,15 @@ void remember_place(const std::filesystem::path& folder, const std::string& name
   }
 }
 
-void warn_of_starter(const std::filesystem::path& folder, Messages& messages) {
-  const auto warning = [&]() -> Result<std::string> {
-    // Counts take a scan: of the starter's collections alone.
-    SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(folder));
-    if (info.checkpoint.name != kStarterName) return std::string();
-    SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
-    SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
-    return starter_warning(collection.info(), summary);
-  };
+void warn_of_starter(const Collection& collection, Messages& messages) {
+  if (collection.info().checkpoint.name != kStarterName) return;
+  // So many say enough, and cost every search a millisecond.
+  constexpr int64_t kMost = 1000;
   // What is wrong with the collection is said by who needs it.
-  if (const auto text = warning(); text && !text->empty()) messages.warning(*text);
+  const auto looked = collection.looked(kMost);
+  if (!looked) return;
+  const std::string text = starter_warning(collection.info(), looked->pictures, looked->photographs);
+  if (!text.empty()) messages.warning(text);
 }
 
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages) {

@@ -60,7 +60,7 @@ void remember_place(const std::filesystem::path& collection, const std::string& 
 
 // A loud line where the collection's checkpoint is the starter, which has seen drawings,
 // and its pictures are photographs.
-void warn_of_starter(const std::filesystem::path& collection, Messages& messages);
+void warn_of_starter(const Collection& collection, Messages& messages);
 
 // For every command that ranks pictures by texts, or the other way round.
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/walk.h"
 #include "saccade/core/files.h"
 #include "saccade/core/npy.h"
 #include "saccade/core/safetensors.h"
@@ -57,35 +59,30 @@ Matrix<float> stacked(const std::vector<Matrix<float>>& parts, int64_t columns) 
   return result;
 }
 
-// Files as given; of folders, all files below with an image's ending, by name.
-Result<std::vector<std::filesystem::path>> find_images(std::span<const std::string> inputs) {
+// Files as given; of folders, the pictures that `index` would find there, named as the folder was.
+Result<std::vector<std::filesystem::path>> find_images(std::span<const std::string> inputs,
+                                                       std::stop_token stop, Messages& messages) {
   std::vector<std::filesystem::path> paths;
   for (const std::string& input : inputs) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(input, error)) {
-      if (!std::filesystem::exists(input, error))
-        return fail(ErrorCode::kNotFound, "{}: no such file or folder", input);
-      paths.emplace_back(input);
-      continue;
+    const std::filesystem::path given(input);
+    const WalkResult found = walk(std::span(&given, 1), {}, stop, {});
+    if (!found.missing.empty()) return fail(ErrorCode::kNotFound, "{}: no such file or folder", input);
+    for (const WalkResult::Unreadable& unread : found.unreadable) {
+      messages.warning(fmt::format("{}: {}", one_line(unread.path), one_line(unread.error.message)));
     }
-    std::vector<std::filesystem::path> below;
-    std::filesystem::recursive_directory_iterator walk(
-        input, std::filesystem::directory_options::skip_permission_denied, error);
-    for (; !error && walk != std::filesystem::recursive_directory_iterator(); walk.increment(error)) {
-      std::error_code ignored;
-      if (has_image_extension(walk->path()) && walk->is_regular_file(ignored)) below.push_back(walk->path());
+    for (const std::string& file : found.files) {
+      paths.push_back(found.folders.empty()
+                          ? given
+                          : given / std::filesystem::path(file).lexically_relative(found.folders.front()));
     }
-    if (error) return fail(ErrorCode::kIo, "{}: {}", input, error.message());
-    std::ranges::sort(below);
-    paths.insert(paths.end(), below.begin(), below.end());
   }
   if (paths.empty()) return fail(ErrorCode::kNotFound, "no images in {}", fmt::join(inputs, ", "));
   return paths;
 }
 
 Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
-  SACCADE_ASSIGN(const auto paths, find_images(arguments.images));
   const std::stop_token stop = session.interrupts.stop_cleanly();
+  SACCADE_ASSIGN(const auto paths, find_images(arguments.images, stop, session.messages));
   const PixelOptions options = pixel_options(
       encoder.preprocessing(),
       {.apply_orientation = !arguments.as_stored, .processes = session.decoders.start(session.messages)});

@@ -280,7 +280,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(text));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
-  warn_of_starter(arguments.collection, session.messages);
+  if (const auto opened = Collection::open(arguments.collection)) warn_of_starter(*opened, session.messages);
   if (!report->cancelled) measure_likelihoods(arguments.collection, EncoderSource(load), pool, session);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,

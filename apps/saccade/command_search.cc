@@ -111,9 +111,8 @@ Result<std::string> hits_text(const SearchArguments& arguments, const Answer& an
 }
 
 Terminal terminal_for(const SearchArguments& arguments) {
-  Terminal terminal = terminal_of_output();
-  if (arguments.thumbnails) terminal.pictures = *arguments.thumbnails;
-  return terminal;
+  const bool for_people = !arguments.format && !arguments.paths && !arguments.nul && !arguments.json;
+  return for_people ? terminal_of_output(arguments.thumbnails) : Terminal{};
 }
 
 // Why there are no hits, on stderr.
@@ -172,11 +171,12 @@ Result<int> prompt_for(const SearchArguments& arguments, const Query& common, Se
   PromptOptions options;
   options.query = common;
   options.understand = [](const std::string& typed, Query& query) { return read_query_text(typed, query); };
+  const Terminal terminal = terminal_for(arguments);
   options.show = [&](const Answer& answer, int64_t first) -> Status {
     if (answer.hits.empty()) return tell_nothing(answer, searcher.collection(), session);
     Answer shown = answer;
     shown.hits.erase(shown.hits.begin(), shown.hits.begin() + first);
-    SACCADE_ASSIGN(const std::string text, hits_text(arguments, shown, terminal_for(arguments), session));
+    SACCADE_ASSIGN(const std::string text, hits_text(arguments, shown, terminal, session));
     return session.out.write(text);
   };
   return run_prompt(searcher, options, session);
@@ -265,7 +265,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
           "show only pictures that are at least this likely to be right, 0 to 1, of the best 1,000")
       ->transform(real_number(0, 1));
   add_choice(*command, "--sort", arguments->query.order,
-             "order of the pictures shown: best first, or newest file first");
+             "order of the pictures shown: best first, or newest first");
   command->add_flag("--all", arguments->all,
                     "show near-duplicates as hits of their own, not folded under the best of them");
   command

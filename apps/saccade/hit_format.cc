@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/facts_json.h"
+
 namespace saccade::app {
 namespace {
 
@@ -20,9 +22,21 @@ std::string words_of(const Hit& hit) {
   return words;
 }
 
+// What the file says of itself, by its name in facts_json; empty where it says nothing.
+std::string fact_of(const Hit& hit, std::string_view name) {
+  const Json facts = facts_json(hit.facts);
+  const auto found = facts.find(std::string(name));
+  if (found == facts.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_array()) return dump_json(*found);
+  std::string list;
+  for (const Json& one : *found) list += (list.empty() ? "" : ", ") + one.get<std::string>();
+  return list;
+}
+
 struct Field {
   std::string_view name;
-  std::string (*value)(const Hit&);
+  std::string (*value)(const Hit&) = nullptr;  // nullptr: what facts_json calls so
 };
 
 // In the order that a message lists them.
@@ -43,6 +57,17 @@ constexpr auto kFields = std::to_array<Field>({
     {"size", [](const Hit& hit) { return fmt::format("{}", hit.item.size); }},
     {"date", [](const Hit& hit) { return fmt::format("{}", hit.item.mtime_ns / 1'000'000'000); }},
     {"hash", [](const Hit& hit) { return hit.item.hash; }},
+    {"taken"},
+    {"zone_minutes"},
+    {"camera"},
+    {"lens"},
+    {"latitude"},
+    {"longitude"},
+    {"place"},
+    {"rating"},
+    {"title"},
+    {"description"},
+    {"keywords"},
     {"words", words_of},
     {"folded", [](const Hit& hit) { return fmt::format("{}", hit.folded.size()); }},
 });
@@ -103,7 +128,9 @@ std::string HitFormat::text_of(const Answer& answer) const {
   for (const Hit& hit : answer.hits) {
     for (const Piece& piece : pieces_) {
       text += piece.text;
-      if (!piece.field.empty()) text += std::ranges::find(kFields, piece.field, &Field::name)->value(hit);
+      if (piece.field.empty()) continue;
+      const Field& field = *std::ranges::find(kFields, piece.field, &Field::name);
+      text += field.value != nullptr ? field.value(hit) : fact_of(hit, field.name);
     }
     text += end_;
   }

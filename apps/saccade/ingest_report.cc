@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/image/raw.h"
+
 namespace saccade::app {
 
 // "2,113 .cr2, 40 .mov, 12 other files, 40 folder links (--follow-links), 3 hidden (--hidden)"
@@ -28,6 +30,9 @@ std::string not_looked_at_text(const NotLookedAt& passed) {
   std::string text;
   const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
   for (const auto& [count, ending] : endings) add(fmt::format("{} {}", count_text(count), one_line(ending)));
+  const bool raw =
+      std::ranges::any_of(passed.endings, [](const auto& one) { return has_raw_extension("x" + one.first); });
+  if (raw && !reads_raw_files()) text += " (RAW photographs: this build has no LibRaw)";
   if (others > 0) add(counted(others, "other file"));
   if (passed.folder_links > 0) add(counted(passed.folder_links, "folder link") + " (--follow-links)");
   if (passed.broken_links > 0) add(counted(passed.broken_links, "broken link"));

@@ -20,7 +20,7 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, Session
                  load_encoder_of(collection.info(), options.checkpoint, options.encoder, session.messages));
   std::unique_ptr<Searcher> searcher(new Searcher(options, std::move(collection), std::move(loaded)));
   remember_place(options.collection, options.checkpoint, searcher->first_, session.messages);
-  warn_of_starter(options.collection, session.messages);
+  warn_of_starter(searcher->collection_, session.messages);
   searcher->measured_length_ = measured_length_of(searcher->first_, session.messages);
   searcher->background_ = background_of(searcher->collection_, session);
   if (!options.rerank.empty()) {

@@ -1,13 +1,21 @@
 #include "terminal.h"
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
 #include <span>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "saccade/core/base64.h"
+#include "saccade/core/files.h"
+
+#include "sixel.h"
 
 namespace saccade::app {
 namespace {
@@ -17,17 +25,65 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-PictureProtocol protocol_from_environment() {
+// Nothing: it says neither.
+std::optional<PictureProtocol> protocol_from_environment() {
   const std::string program = variable("TERM_PROGRAM");
-  // Inside tmux and screen neither reaches the terminal.
-  if (!variable("TMUX").empty() || variable("TERM").starts_with("screen")) return PictureProtocol::kOff;
+  // Inside tmux and screen neither reaches the terminal; of sixels tmux speaks for itself.
+  if (variable("TERM").starts_with("screen") && variable("TMUX").empty()) return PictureProtocol::kOff;
+  if (!variable("TMUX").empty()) return std::nullopt;
   if (!variable("KITTY_WINDOW_ID").empty() || variable("TERM") == "xterm-kitty" || program == "ghostty") {
     return PictureProtocol::kKitty;
   }
   if (program == "iTerm.app" || program == "WezTerm" || variable("LC_TERMINAL") == "iTerm2") {
     return PictureProtocol::kIterm2;
   }
-  return PictureProtocol::kOff;
+  return std::nullopt;
+}
+
+// The terminal's answer to "what are you?" (DA1, https://vt100.net/docs/vt510-rm/DA1.html):
+// "\x1b[?62;4;22c", where 4 is for sixels. Empty where none comes in time, and where something was typed
+// ahead, which belongs to somebody else.
+std::string device_attributes() {
+  constexpr int kMostMilliseconds = 500;
+  const Descriptor terminal(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  // A background job that changes the terminal's mode is stopped for it.
+  if (terminal.get() < 0 || tcgetpgrp(terminal.get()) != getpgrp()) return {};
+  int waiting = 0;
+  termios before{};
+  if (ioctl(terminal.get(), FIONREAD, &waiting) != 0 || waiting > 0) return {};
+  if (tcgetattr(terminal.get(), &before) != 0) return {};
+  termios plain = before;
+  plain.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  plain.c_cc[VMIN] = 0;
+  plain.c_cc[VTIME] = 0;
+  if (tcsetattr(terminal.get(), TCSANOW, &plain) != 0) return {};
+  constexpr std::string_view kQuestion = "\x1b[c";
+  std::string answer;
+  if (::write(terminal.get(), kQuestion.data(), kQuestion.size()) == static_cast<ssize_t>(kQuestion.size())) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kMostMilliseconds);
+    while (!answer.ends_with('c') && answer.size() < 100) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+      pollfd ready{terminal.get(), POLLIN, 0};
+      char c = 0;
+      if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) <= 0 ||
+          ::read(terminal.get(), &c, 1) != 1) {
+        break;
+      }
+      answer += c;
+    }
+  }
+  tcsetattr(terminal.get(), TCSANOW, &before);
+  return answer;
+}
+
+bool draws_sixels() {
+  const std::string answer = device_attributes();
+  constexpr std::string_view kBegin = "\x1b[?";
+  if (!answer.starts_with(kBegin) || !answer.ends_with('c')) return false;
+  const std::string attributes = ";" + answer.substr(kBegin.size(), answer.size() - kBegin.size() - 1) + ";";
+  // The first says what kind of terminal it is: 4 is none of those that draw.
+  return attributes.find(";4;", 1) != std::string::npos;
 }
 
 // What may stand in a file: URI as it is (RFC 3986); all else as %XX, so that no name ends the sequence.
@@ -44,20 +100,33 @@ std::string uri_path(std::string_view path) {
 }  // namespace
 
 std::span<const EnumWord<PictureProtocol>> enum_words(PictureProtocol) {
-  static constexpr std::array<EnumWord<PictureProtocol>, 3> kWords{{{PictureProtocol::kOff, "off"},
+  static constexpr std::array<EnumWord<PictureProtocol>, 4> kWords{{{PictureProtocol::kOff, "off"},
                                                                     {PictureProtocol::kKitty, "kitty"},
-                                                                    {PictureProtocol::kIterm2, "iterm2"}}};
+                                                                    {PictureProtocol::kIterm2, "iterm2"},
+                                                                    {PictureProtocol::kSixel, "sixel"}}};
   return kWords;
 }
 
-Terminal terminal_of_output() {
+Terminal terminal_of_output(std::optional<PictureProtocol> chosen) {
   const std::string term = variable("TERM");
-  if (isatty(STDOUT_FILENO) != 1 || term.empty() || term == "dumb") return {};
-  return {.colour = variable("NO_COLOR").empty(), .links = true, .pictures = protocol_from_environment()};
+  Terminal terminal;
+  if (isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb") {
+    terminal.colour = variable("NO_COLOR").empty();
+    terminal.links = true;
+    if (!chosen) chosen = protocol_from_environment();
+    if (!chosen)
+      chosen = draws_sixels() && has_sixel_library() ? PictureProtocol::kSixel : PictureProtocol::kOff;
+  }
+  terminal.pictures = chosen.value_or(PictureProtocol::kOff);
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_ypixel >= 4 * size.ws_row) {
+    terminal.line_height = size.ws_ypixel / size.ws_row;
+  }
+  return terminal;
 }
 
 std::string dimmed(std::string_view text, const Terminal& terminal) {
-  return terminal.colour ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
+  return terminal.colour && !text.empty() ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
 }
 
 std::string bold(std::string_view text, const Terminal& terminal) {

@@ -1,6 +1,7 @@
 // What the terminal that answers are written to can show beside plain text.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,19 +11,21 @@
 namespace saccade::app {
 
 // How pictures are shown in a terminal: off, as kitty (https://sw.kovidgoyal.net/kitty/graphics-protocol/) or
-// iTerm2 (https://iterm2.com/documentation-images.html) takes them.
-enum class PictureProtocol { kOff, kKitty, kIterm2 };
+// iTerm2 (https://iterm2.com/documentation-images.html) takes them, or as sixels (sixel.h).
+enum class PictureProtocol { kOff, kKitty, kIterm2, kSixel };
 std::span<const EnumWord<PictureProtocol>> enum_words(PictureProtocol);
 
 struct Terminal {
   bool colour = false;
   bool links = false;  // OSC 8, https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda
   PictureProtocol pictures = PictureProtocol::kOff;
+  int line_height = 20;  // in pixels, as the terminal says, or a usual one
 };
 
 // Of standard output: nothing where it is no terminal, or TERM is "dumb" or not set; no colour with NO_COLOR
-// (https://no-color.org). What it is comes from the environment alone: nothing is asked of it.
-Terminal terminal_of_output();
+// (https://no-color.org). Pictures are as `chosen`; without it as the environment says, and where that says
+// nothing the terminal is asked whether it draws sixels, for half a second at most.
+Terminal terminal_of_output(std::optional<PictureProtocol> chosen);
 
 // The text in a colour of the terminal's own; as it is without colour.
 std::string dimmed(std::string_view text, const Terminal& terminal);
@@ -30,7 +33,8 @@ std::string bold(std::string_view text, const Terminal& terminal);
 // The text as a link to the file; as it is without links. `shown` may hold escape sequences already.
 std::string file_link(std::string_view shown, std::string_view path, const Terminal& terminal);
 
-// A picture's PNG (kitty) or any file (iTerm2), `rows` lines high, and the line's end behind it.
+// A picture's PNG (kitty) or any file (iTerm2), `rows` lines high, and the line's end
+// behind it; nothing for sixels.
 std::string inline_picture(std::string_view bytes, int rows, PictureProtocol protocol);
 
 }  // namespace saccade::app

@@ -14,6 +14,7 @@
 #include "saccade/core/limited_process.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
+#include "saccade/image/raw.h"
 
 #include "run_program.h"
 
@@ -81,21 +82,67 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
     EXPECT_EQ(found(filter), tower) << filter;
   }
   EXPECT_EQ(found("rating=0"), std::set<std::string>{"red.png"});
+  // Hits say it too: in JSON, to scripts and to people. The newest is first by when it was taken.
+  fs::last_write_time(folder_ / "pictures/red.png",
+                      fs::file_time_type::clock::now() - std::chrono::hours(24 * 365 * 10));
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  const Json json = json_of(run({"search", "-c", "c", "a", "--json", "--sort", "date"}));
+  const Json& facts = json["hits"][0]["facts"];
+  EXPECT_EQ(facts["taken"], "2019-07-14T21:30:00") << json;
+  EXPECT_EQ(facts["zone_minutes"], 120);
+  EXPECT_EQ(facts["camera"], "Canon EOS R5");
+  EXPECT_NEAR(facts["latitude"].get<double>(), 48.8583, 1e-4);
+  EXPECT_EQ(facts["rating"], 5);
+  EXPECT_EQ(facts["keywords"], (Json{"Paris", "night"}));
+  EXPECT_EQ(json["hits"][1]["facts"], Json::object());
+  EXPECT_EQ(run({"search", "-c", "c", "a", "--sort", "date", "--format",
+                 "{taken}|{camera}|{rating}|{title}|{keywords}|{lens}"})
+                .out,
+            "2019-07-14T21:30:00|Canon EOS R5|5|Fireworks|Paris, night|\n|||||\n");
+  EXPECT_THAT(run({"search", "-c", "c", "a"}).out, HasSubstr("{2019-07-14 21:30, "));
   // One that cannot match says why, and what there is.
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
               HasSubstr("--filter: no picture meets camera~leica: there is \"Canon EOS R5\" (1)"));
+  expect_failure({"search", "-c", "c", "a", "--filter", "width>"}, 2,
+                 {"--filter: column 7: expected a value"});
+}
+
+TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
+  const fs::path fixtures = fs::path(kSourceDir) / "tests/data/raw";
+  picture("pictures/green.png", 20, 200, 20);
+  fs::copy_file(fixtures / "preview.dng", folder_ / "pictures/IMG_1.DNG");
+  save("pictures/IMG_1.jpg", decode_image_file(fixtures / "preview.jpg")->image, 30);
+  const Outcome indexed = run({"index", "pictures", "-c", "c", "-m", "model"});
+  ASSERT_EQ(indexed.code, 0) << indexed.err;
+  if (!reads_raw_files()) {
+    EXPECT_THAT(indexed.out, HasSubstr("1 .dng (RAW photographs: this build has no LibRaw)"));
+    return;
+  }
+  EXPECT_THAT(indexed.out, HasSubstr("3  added"));
+  const Json json = json_of(run({"search", "-c", "c", "a", "--json"}));
+  ASSERT_EQ(json["hits"].size(), 2U) << json;
+  const Json& pair = json["hits"][json["hits"][0]["folded"].empty() ? 1 : 0];
+  ASSERT_EQ(pair["folded"].size(), 1U);
+  EXPECT_EQ(json_of(run({"search", "-c", "c", "a", "--json", "--all"}))["hits"].size(), 3U);
+  const Json raw = json_of(run({"search", "-c", "c", "a", "--json", "--filter", "format=raw"}));
+  ASSERT_EQ(raw["hits"].size(), 1U);
+  EXPECT_EQ(raw["hits"][0]["width"], 240);
+  EXPECT_EQ(raw["hits"][0]["facts"]["camera"], "Saccade Sensor of the tests");
+  // Nobody is told to delete the one for the other.
+  EXPECT_EQ(json_of(run({"collection", "duplicates", "-c", "c", "--least", "burst", "--json"}))["groups"],
+            Json::array());
 }
 
 TEST_F(Life, IndexSaysWhatItDidNotLookAtAndLoadsNothingWithoutNews) {
   picture("pictures/a.png", 200, 20, 20);
   picture("pictures/drafts/b.png", 20, 200, 20);
-  write("pictures/raw.CR2", "raw");
+  write("pictures/clip.MOV", "video");
   write("pictures/.saccadeignore", "drafts/\n");
   fs::create_directory_symlink(folder_ / "pictures/drafts", folder_ / "pictures/link");
   const Outcome first = run({"index", "pictures", "-c", "c", "-m", "model"});
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("1  added"));
-  EXPECT_THAT(first.out, HasSubstr("not looked at: 1 .cr2, 1 folder link (--follow-links), 1 excluded"));
+  EXPECT_THAT(first.out, HasSubstr("not looked at: 1 .mov, 1 folder link (--follow-links), 1 excluded"));
   // Not even a checkpoint that is no longer there is missed.
   fs::rename(folder_ / "model", folder_ / "elsewhere");
   const Outcome again = run({"index", "pictures", "-c", "c", "-m", "elsewhere", "--json"});

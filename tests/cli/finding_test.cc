@@ -6,6 +6,7 @@
 #include <pty.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -45,13 +46,16 @@ class Finding : public ProgramTest {
     return lines;
   }
   // Types the lines into the program on a terminal of its own; all that it wrote there.
+  // When it is asked what it is, it gives this answer.
   std::string on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& typed,
-                          const std::vector<std::string>& environment = {}, int* code = nullptr) const;
+                          const std::vector<std::string>& environment = {}, int* code = nullptr,
+                          const std::string& device = "\x1b[?62;22c") const;
 };
 
 std::string Finding::on_terminal(const std::vector<std::string>& arguments,
                                  const std::vector<std::string>& typed,
-                                 const std::vector<std::string>& environment, int* code) const {
+                                 const std::vector<std::string>& environment, int* code,
+                                 const std::string& device) const {
   std::vector<std::string> words = {SACCADE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   // The first of two values counts.
@@ -97,11 +101,22 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
       break;
     }
     said.append(block, static_cast<size_t>(got));
+    constexpr std::string_view kQuestion = "\x1b[c";
+    if (const size_t asked = said.find(kQuestion); asked != std::string::npos) {
+      said.erase(asked, kQuestion.size());
+      if (::write(terminal, device.data(), device.size()) < 0) break;
+    }
     const size_t prompt = said.find("search> ", seen);
     if (prompt == std::string::npos || next >= typed.size()) continue;
     seen = prompt + 8;
     const std::string line = typed[next++];
-    usleep(100'000);  // until the terminal is in the prompt's own mode
+    // What is typed before the prompt has the terminal in its own mode may be taken for something else:
+    // Ctrl-D for nothing. Without libedit there is no such mode, and nothing to wait for after a second.
+    termios mode{};
+    for (int tries = 0; tries < 100; ++tries) {
+      if (tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) == 0) break;
+      usleep(10'000);
+    }
     if (::write(terminal, line.data(), line.size()) < 0) break;
   }
   ::close(terminal);
@@ -354,6 +369,20 @@ TEST_F(Finding, ATerminalGetsLinksColourAndPicturesAndNothingElseDoes) {
   EXPECT_THAT(on_terminal(search, {}, {"KITTY_WINDOW_ID=1"}), HasSubstr("\x1b_Ga=T,f=100"));
   EXPECT_THAT(on_terminal(search, {}, {"TERM_PROGRAM=iTerm.app"}), HasSubstr("\x1b]1337;File=inline=1"));
   EXPECT_THAT(on_terminal(search, {}, {"KITTY_WINDOW_ID=1", "TMUX=x"}), Not(HasSubstr("\x1b_G")));
+  // A picture in sixels: from DCS q to ST. Of what says nothing of them, or of nothing at all, none.
+  const std::string sixels = on_terminal(search, {}, {}, nullptr, "\x1b[?62;4;22c");
+  const size_t begin = sixels.find("\x1bP");
+  ASSERT_NE(begin, std::string::npos) << "libsixel1?";
+  const size_t end = sixels.find("\x1b\\", begin);
+  ASSERT_NE(end, std::string::npos);
+  const std::string drawn = sixels.substr(begin, end - begin);
+  // As large as the picture, which is smaller than 5 lines of 20 pixels; and its red, in percent.
+  EXPECT_THAT(drawn, AllOf(HasSubstr("\"1;1;80;70"), HasSubstr(";2;85;3;3")));
+  for (const char* other : {"\x1b[?62;22c", "\x1b[?4c", "\x1b[?62;44c", ""}) {
+    EXPECT_THAT(on_terminal(search, {}, {}, nullptr, other), Not(HasSubstr("\x1bP"))) << other;
+  }
+  EXPECT_THAT(on_terminal({"search", "-c", "c", "--image", "pictures/red.png", "--thumbnails", "sixel"}, {}),
+              HasSubstr("\x1bP"));
   EXPECT_THAT(run(search, {.environment = {"TERM=xterm-kitty", "KITTY_WINDOW_ID=1"}}).out,
               Not(HasSubstr("\x1b")));
 }

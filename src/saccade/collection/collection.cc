@@ -237,6 +237,21 @@ Status Collection::for_each_facts(
   }
 }
 
+Result<Collection::Looked> Collection::looked(int64_t most) const {
+  const std::lock_guard lock(state_->mutex);
+  SACCADE_ASSIGN(
+      Statement statement,
+      state_->database.prepare("SELECT grain FROM facts WHERE facts_read > 0 ORDER BY id LIMIT ?"));
+  statement.bind(most);
+  Looked looked;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, statement.step());
+    if (!row) return looked;
+    ++looked.pictures;
+    looked.photographs += is_photograph(statement.real(0)) ? 1 : 0;
+  }
+}
+
 Result<std::vector<RemovedPicture>> Collection::removed() const {
   const std::lock_guard lock(state_->mutex);
   SACCADE_ASSIGN(Statement statement,

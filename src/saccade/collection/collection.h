@@ -103,6 +103,13 @@ class Collection {
   // Calls `visit` with each item of which something is kept, by id; as for_each_item.
   [[nodiscard]] Status for_each_facts(
       const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const;
+  // Of the first `most` pictures that were looked into, by id: how many, and how many of them are photographs
+  // (image/look.h). Cost: so many rows of the catalog.
+  struct Looked {
+    int64_t pictures = 0;
+    int64_t photographs = 0;
+  };
+  [[nodiscard]] Result<Looked> looked(int64_t most) const;
   // What was taken out to stay out, by path.
   [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const;
 

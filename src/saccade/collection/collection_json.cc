@@ -46,7 +46,8 @@ Json collection_json(const CollectionInfo& info, const CollectionSummary& summar
   Json formats = Json::object();
   for (const auto& [format, count] : summary.formats) formats[format] = count;
   Json warnings = Json::array();
-  if (const std::string text = starter_warning(info, summary); !text.empty()) warnings.push_back(text);
+  if (const std::string text = starter_warning(info, summary.looked_at, summary.photographs); !text.empty())
+    warnings.push_back(text);
   return {{"format_version", info.format_version},
           {"created", info.created},
           {"checkpoint",

@@ -380,6 +380,32 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   EXPECT_THAT(open_error(), HasSubstr("a database of another program"));
 }
 
+TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
+  make();
+  const auto items = test::all_items(Collection::open(folder_).value());
+  {
+    auto writer = CollectionWriter::open(folder_);
+    CollectionChange change;
+    ItemFacts facts;
+    facts.read = FactsRead::kEverything;
+    facts.picture.camera = "Canon";
+    change.facts.emplace_back(items[0].id, facts);
+    ASSERT_OK(writer->commit(change));
+  }
+  EXPECT_EQ(test::faults(folder_), "");
+  for (const char* harm : {"rating = 17", "latitude = 200, longitude = 1", "facts_read = 9", "grain = 7",
+                           "camera = 'two\nlines'"}) {
+    damage(fmt::format("UPDATE facts SET {}", harm));
+    EXPECT_THAT(test::faults(folder_), HasSubstr("what is kept of its file cannot be true")) << harm;
+    damage(
+        "UPDATE facts SET rating = NULL, latitude = NULL, longitude = NULL, facts_read = 2, grain = 0, "
+        "camera = ''");
+    EXPECT_EQ(test::faults(folder_), "");
+  }
+  damage("UPDATE facts SET id = 1000");
+  EXPECT_THAT(test::faults(folder_), HasSubstr("facts: of 1 pictures that are not there"));
+}
+
 TEST_F(CollectionTest, VerifyFindsWhatIsBroken) {
   make();
   damage("UPDATE items SET row = 17 WHERE id = 2");

@@ -11,6 +11,7 @@
 #include "saccade/collection/store.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/look.h"
+#include "saccade/image/raw.h"
 
 namespace saccade {
 namespace {
@@ -52,6 +53,8 @@ struct Candidate {
   int rating = 0;
   bool photograph = false;
   bool looked_at = false;
+
+  [[nodiscard]] bool raw() const { return item.format == kRawFormat; }
 };
 
 double dot(std::span<const float> a, std::span<const float> b) {
@@ -118,7 +121,8 @@ class Finder {
   [[nodiscard]] bool same_picture(size_t a, size_t b) const {
     const Candidate& one = all_[a];
     const Candidate& other = all_[b];
-    if (!one.looked_at || !other.looked_at) return false;
+    // What was made of a RAW file is not in its place.
+    if (!one.looked_at || !other.looked_at || one.raw() != other.raw()) return false;
     const bool photographs = one.photograph && other.photograph;
     return hash_distance(one.look, other.look) <=
                (photographs ? options_.hash_bits : options_.drawing_hash_bits) &&
@@ -181,7 +185,8 @@ class Finder {
       for (size_t j = i + 1; j < std::min(timed.size(), i + 1 + kMostFollowing); ++j) {
         const Candidate& next = all_[timed[j]];
         if (*next.taken - *first.taken > options_.burst_seconds) break;
-        const bool other = !first.camera.empty() && !next.camera.empty() && first.camera != next.camera;
+        const bool other = (!first.camera.empty() && !next.camera.empty() && first.camera != next.camera) ||
+                           first.raw() != next.raw();
         if (other || sets.find(timed[i]) == sets.find(timed[j])) continue;
         if (cosine(timed[i], timed[j]) >= options_.burst_cosine) {
           sets.unite(timed[i], timed[j], Likeness::kBurst);

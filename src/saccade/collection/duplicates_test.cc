@@ -62,6 +62,19 @@ class Duplicates : public testing::Test {
   CollectionChange change_;
 };
 
+TEST_F(Duplicates, ARawFileIsNoDuplicateOfWhatWasMadeOfIt) {
+  add("/a/one.jpg", 1, 0xff00, 1000);
+  add("/a/one.cr2", 2, 0xff00, 1000).item.format = "raw";
+  add("/b/one.dng", 3, 0xff00, 1000).item.format = "raw";
+  for (auto& put : change_.puts) put.values = change_.puts[0].values;
+  DuplicateOptions options;
+  options.least = Likeness::kBurst;
+  const DuplicateReport report = find(options);
+  ASSERT_THAT(report.groups, SizeIs(1));
+  ASSERT_THAT(report.groups[0].members, SizeIs(2));
+  for (const DuplicateMember& member : report.groups[0].members) EXPECT_EQ(member.item.format, "raw");
+}
+
 TEST_F(Duplicates, TiersTakeWhatIsAsAlikeAndNoMore) {
   add("/a/one.jpg", 1, 0xff00);
   add("/b/one copy.jpg", 1, 0xff00).item.hash = change_.puts[0].item.hash;  // the same bytes

@@ -1,11 +1,13 @@
 #include "saccade/collection/exchange.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "saccade/collection/facts_json.h"
 #include "saccade/collection/ingest_decide.h"
 #include "saccade/collection/ingest_prepare.h"
 #include "saccade/collection/store.h"
@@ -54,6 +56,28 @@ Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
   return {};
 }
 
+// New items, committed so many at a time.
+class Batch {
+ public:
+  Batch(CollectionWriter& into, int64_t& added) : into_(into), added_(added) {}
+
+  Status add(CollectionChange::Put put) {
+    change_.puts.push_back(std::move(put));
+    return change_.puts.size() < kItemsPerTransaction ? Status{} : commit();
+  }
+  Status commit() {
+    SACCADE_TRY(into_.commit(change_));
+    added_ += std::ssize(change_.puts);
+    change_ = {};
+    return {};
+  }
+
+ private:
+  CollectionWriter& into_;
+  int64_t& added_;
+  CollectionChange change_;
+};
+
 }  // namespace
 
 Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& from,
@@ -67,17 +91,10 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& f
       return Status{};
     }));
     MergeReport report;
-    CollectionChange change;
-    const auto flush = [&]() -> Status {
-      const auto count = static_cast<int64_t>(change.puts.size());
-      SACCADE_TRY(into.commit(change));
-      report.added += count;
-      change = {};
-      return {};
-    };
+    Batch batch(into, report.added);
     for (size_t i = 0; i < items.size(); ++i) {
       if (stop.stop_requested()) {
-        SACCADE_TRY(flush());
+        SACCADE_TRY(batch.commit());
         return stopped();
       }
       Item& item = items[i];
@@ -97,12 +114,11 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& f
       SACCADE_ASSIGN(put.facts, from.facts(item.id));
       put.item = std::move(item);
       put.item.id = 0;
-      change.puts.push_back(std::move(put));
-      if (change.puts.size() >= kItemsPerTransaction) SACCADE_TRY(flush());
+      SACCADE_TRY(batch.add(std::move(put)));
       if (progress)
         progress({"merging", static_cast<int64_t>(i) + 1, static_cast<int64_t>(items.size()), {}});
     }
-    SACCADE_TRY(flush());
+    SACCADE_TRY(batch.commit());
     return report;
   };
   return merged().in(fmt::format("merge {}", from.folder().string()));
@@ -112,21 +128,12 @@ Json item_json(const Item& item, const ItemFacts& facts) {
   Json json = {{"path", item.path},         {"hash", item.hash},      {"size", item.size},
                {"mtime_ns", item.mtime_ns}, {"width", item.width},    {"height", item.height},
                {"format", item.format},     {"caption", item.caption}};
-  const PictureFacts& picture = facts.picture;
-  if (picture.taken) json["taken"] = store::local_text(*picture.taken);
-  if (picture.zone_minutes) json["zone_minutes"] = *picture.zone_minutes;
-  const auto text = [&](const char* key, const std::string& value) {
-    if (!value.empty()) json[key] = value;
-  };
-  text("camera", picture.camera);
-  text("lens", picture.lens);
-  if (picture.latitude) json["latitude"] = *picture.latitude;
-  if (picture.longitude) json["longitude"] = *picture.longitude;
-  text("place", facts.place);
-  if (picture.rating) json["rating"] = *picture.rating;
-  text("title", picture.title);
-  text("description", picture.description);
-  if (!picture.keywords.empty()) json["keywords"] = picture.keywords;
+  json.update(facts_json(facts));
+  if (facts.read != FactsRead::kNothing) {
+    json["look"] = fmt::format("{:016x}", facts.look);
+    json["grain"] = facts.grain;
+    json["looked_into"] = word_of(facts.read);
+  }
   return json;
 }
 
@@ -147,13 +154,8 @@ Result<int64_t> export_collection(const Collection& collection, const fs::path& 
       items.push_back(item);
       return Status{};
     }));
-    SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(folder / kItemsName));
-    for (const Item& item : items) {
-      SACCADE_ASSIGN(const ItemFacts facts, collection.facts(item.id));
-      SACCADE_TRY(file.write(dump_json(item_json(item, facts)) + "\n"));
-    }
-    SACCADE_TRY(file.commit());
-    SACCADE_TRY(write_npy(folder / kRowsName, rows.view()));
+    // The rows come last: an export that was broken off cannot be taken for one of others,
+    // which need not name a checkpoint.
     const CheckpointId& checkpoint = collection.info().checkpoint;
     const Json about = {{"format", "saccade export"},
                         {"checkpoint",
@@ -163,6 +165,13 @@ Result<int64_t> export_collection(const Collection& collection, const fs::path& 
                           {"dim", checkpoint.dim}}},
                         {"items", static_cast<int64_t>(items.size())}};
     SACCADE_TRY(write_file_atomic(folder / kExportName, dump_json(about, 2) + "\n"));
+    SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(folder / kItemsName));
+    for (const Item& item : items) {
+      SACCADE_ASSIGN(const ItemFacts facts, collection.facts(item.id));
+      SACCADE_TRY(file.write(dump_json(item_json(item, facts)) + "\n"));
+    }
+    SACCADE_TRY(file.commit());
+    SACCADE_TRY(write_npy(folder / kRowsName, rows.view()));
     return static_cast<int64_t>(items.size());
   };
   return exported().in("export");
@@ -170,14 +179,39 @@ Result<int64_t> export_collection(const Collection& collection, const fs::path& 
 
 namespace {
 
+// What a line of items.jsonl says beside the item's own fields. How it looks is of the picture as the
+// catalog that was exported had it; without it the next `index` looks for itself, and keeps what is said
+// here where the file says nothing.
+Result<ItemFacts> facts_of_line(const Json& json) {
+  SACCADE_ASSIGN(ItemFacts facts, facts_of_json(json));
+  SACCADE_ASSIGN(const std::string look, json_field_or<std::string>(json, "look", ""));
+  SACCADE_ASSIGN(const std::string read, json_field_or<std::string>(json, "looked_into", ""));
+  SACCADE_ASSIGN(const double grain, json_field_or<double>(json, "grain", -1));
+  const auto known = from_word<FactsRead>(read);
+  uint64_t bits = 0;
+  const auto [end, error] = std::from_chars(look.data(), look.data() + look.size(), bits, 16);
+  const bool looks = error == std::errc() && end == look.data() + look.size() && grain >= 0 && grain <= 1;
+  if (known && looks) {
+    facts.look = bits;
+    facts.grain = grain;
+    facts.read = *known;
+  }
+  return facts;
+}
+
 // An item as a line of items.jsonl has it; the file says what the line does not.
-Result<Item> read_line(const std::string& line, const fs::path& folder, const DecodeOptions& limits) {
+Result<CollectionChange::Put> read_line(const std::string& line, const fs::path& folder,
+                                        const DecodeOptions& limits) {
   SACCADE_ASSIGN(const Json json, parse_json(line));
-  Item item;
+  CollectionChange::Put put;
+  Item& item = put.item;
   SACCADE_ASSIGN(const std::string named, json_field<std::string>(json, "path"));
+  if (named.empty()) return fail(ErrorCode::kBadData, "\"path\" is empty");
   // Relative paths are the folder's, as in a manifest.
   item.path = catalog_path(fs::path(named).is_absolute() ? fs::path(named) : folder / named);
+  SACCADE_ASSIGN(put.facts, facts_of_line(json));
   SACCADE_ASSIGN(item.caption, json_field_or<std::string>(json, "caption", ""));
+  if (item.caption.empty()) item.caption = put.facts->caption;
   SACCADE_ASSIGN(item.hash, json_field_or<std::string>(json, "hash", ""));
   SACCADE_ASSIGN(item.width, json_field_or<int64_t>(json, "width", 0));
   SACCADE_ASSIGN(item.height, json_field_or<int64_t>(json, "height", 0));
@@ -189,7 +223,7 @@ Result<Item> read_line(const std::string& line, const fs::path& folder, const De
       item.hash.size() == 64 && item.hash.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (hashed && item.width > 0 && item.height > 0 && !item.format.empty() && item.size >= 0 &&
       item.mtime_ns >= 0) {
-    return item;
+    return put;
   }
   SACCADE_ASSIGN(const FileState state, file_state(item.path));
   SACCADE_ASSIGN(const std::string content, read_file(item.path, limits.max_bytes));
@@ -202,7 +236,7 @@ Result<Item> read_line(const std::string& line, const fs::path& folder, const De
   item.width = picture.original_width;
   item.height = picture.original_height;
   item.format = picture.format;
-  return item;
+  return put;
 }
 
 // An export says what its rows were made with.
@@ -235,14 +269,7 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
     std::ifstream lines(folder / kItemsName);
     if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
     ImportReport report;
-    CollectionChange change;
-    const auto flush = [&]() -> Status {
-      const auto count = static_cast<int64_t>(change.puts.size());
-      SACCADE_TRY(into.commit(change));
-      report.added += count;
-      change = {};
-      return {};
-    };
+    Batch batch(into, report.added);
     int64_t number = 0;
     std::set<std::string> paths;
     for (std::string line; std::getline(lines, line); ++number) {
@@ -251,30 +278,27 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
                     rows.rows());
       }
       if (stop.stop_requested()) {
-        SACCADE_TRY(flush());
+        SACCADE_TRY(batch.commit());
         return stopped();
       }
-      auto item = read_line(line, folder, limits);
-      CollectionChange::Put put;
-      put.values.assign(rows.row(number).begin(), rows.row(number).end());
-      normalize_row(put.values);
-      if (item) {
-        if (auto usable = check_unit_row(put.values); !usable) item = fail(std::move(usable).error());
+      auto put = read_line(line, folder, limits);
+      if (put) {
+        put->values.assign(rows.row(number).begin(), rows.row(number).end());
+        normalize_row(put->values);
+        if (auto usable = check_unit_row(put->values); !usable) put = fail(std::move(usable).error());
       }
-      if (!item) {
+      if (!put) {
         report.failed.push_back(
-            failure_of(fmt::format("{}:{}", kItemsName, number + 1), std::move(item).error()));
+            failure_of(fmt::format("{}:{}", kItemsName, number + 1), std::move(put).error()));
         continue;
       }
-      SACCADE_ASSIGN(const std::optional<Item> known, into.find_path(item->path));
-      SACCADE_ASSIGN(const bool removed, into.was_removed(item->path));
-      if (known || removed || !paths.insert(item->path).second) {
+      SACCADE_ASSIGN(const std::optional<Item> known, into.find_path(put->item.path));
+      SACCADE_ASSIGN(const bool removed, into.was_removed(put->item.path));
+      if (known || removed || !paths.insert(put->item.path).second) {
         ++(removed ? report.stayed_out : report.same);
         continue;
       }
-      put.item = *std::move(item);
-      change.puts.push_back(std::move(put));
-      if (change.puts.size() >= kItemsPerTransaction) SACCADE_TRY(flush());
+      SACCADE_TRY(batch.add(*std::move(put)));
       if (progress) progress({"importing", number + 1, rows.rows(), {}});
     }
     if (number != rows.rows()) {
@@ -282,7 +306,7 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
                   "{} has {} lines, {} {} rows: nothing after the last whole transaction was added",
                   kItemsName, number, kRowsName, rows.rows());
     }
-    SACCADE_TRY(flush());
+    SACCADE_TRY(batch.commit());
     return report;
   };
   return imported().in(fmt::format("import {}", folder.string()));

@@ -6,7 +6,9 @@
 //   items.jsonl     one object a row, in the same order: "path", "hash", "size", "mtime_ns",
 //                   "width", "height", "format", "caption", and where they are known "taken",
 //                   "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating",
-//                   "title", "description", "keywords"
+//                   "title", "description", "keywords" (facts_json.h); of pictures that were looked
+//                   into "look" (the perceptual hash in 16 hexadecimal digits), "grain" and
+//                   "looked_into" ("pixels", "everything")
 //   export.json     "format": "saccade export", "checkpoint": {"name", "path", "fingerprint", "dim"}, "items"
 // Rows of other programs are imported from the same files; of each item only "path" is needed.
 #pragma once

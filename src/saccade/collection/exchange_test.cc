@@ -36,6 +36,15 @@ class Exchange : public testing::Test {
     put.facts->picture.camera = "Canon";
     put.facts->picture.taken = 1'717'198'259;
     put.facts->picture.keywords = {"one", "two"};
+    put.facts->picture.latitude = 48.5;
+    put.facts->picture.longitude = -2.25;
+    put.facts->picture.rating = 4;
+    put.facts->picture.zone_minutes = 120;
+    put.facts->picture.title = "A title";
+    put.facts->caption = caption_of(put.facts->picture);
+    put.facts->place = "Lamballe";
+    put.facts->look = 0x8000'0000'0000'0001;
+    put.facts->grain = 0.75;
     return put;
   }
   std::vector<float> row_of(const fs::path& folder, const std::string& path) {
@@ -115,6 +124,20 @@ TEST_F(Exchange, WhatIsExportedIsImportedTheSame) {
   const std::vector<float> row = row_of(b, "/pictures/2.jpg");
   for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(row[i], test::unit_row(2)[i], 1e-6);
   EXPECT_EQ(Collection::open(b)->item_of_path("/pictures/1.jpg")->caption, "of /pictures/1.jpg");
+  const auto facts = [](const fs::path& collection, const std::string& path) {
+    const auto opened = Collection::open(collection);
+    return opened->facts(opened->item_of_path(path)->id).value();
+  };
+  const ItemFacts before = facts(a, "/pictures/1.jpg");
+  const ItemFacts after = facts(b, "/pictures/1.jpg");
+  EXPECT_EQ(after.picture, before.picture);
+  EXPECT_EQ(after.place, "Lamballe");
+  EXPECT_EQ(after.look, before.look);
+  EXPECT_EQ(after.grain, before.grain);
+  EXPECT_EQ(after.read, FactsRead::kEverything);
+  EXPECT_EQ(after.caption, before.caption);
+  EXPECT_EQ(facts(b, "/pictures/2.jpg").read, FactsRead::kNothing);
+  EXPECT_EQ(test::faults(b), "");
   EXPECT_EQ(import_rows(*writer, out, {})->same, 2);
   // Another checkpoint's rows are refused where the export says so.
   CheckpointId other = test::fake_checkpoint();
@@ -152,6 +175,48 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   EXPECT_EQ(test::faults(into, true), "");
   test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\"}\n");
   EXPECT_THAT(import_rows(*writer, folder, {}).error().message, HasSubstr("has 1 lines, rows.npy 4 rows"));
+}
+
+// What another program knows of a picture is kept beside what its file says, and lies are left out.
+TEST_F(Exchange, WhatOthersSayOfPicturesStaysWhereTheFileSaysNothing) {
+  const fs::path folder = temporary_.path() / "others";
+  test::write_text(folder / "a.png", test::png(1));
+  Matrix<float> rows(4, 8);
+  for (int64_t r = 0; r < 4; ++r) rows(r, r) = 1;
+  ASSERT_OK(write_npy(folder / "rows.npy", rows.view()));
+  test::write_text(
+      folder / "items.jsonl",
+      "{\"path\": \"a.png\", \"taken\": \"2020-02-29\", \"camera\": \"Leica\", \"latitude\": 91, "
+      "\"longitude\": 1, \"keywords\": [\"sea\"], \"place\": \"Here\\nthere\"}\n"
+      "{\"path\": \"\"}\n{\"path\": \"a.png\", \"taken\": \"2020-02-30\"}\n"
+      "{\"path\": \"a.png\", \"keywords\": \"sea\"}\n");
+  const fs::path into = make("b", {});
+  {
+    auto writer = CollectionWriter::open(into);
+    const auto report = import_rows(*writer, folder, {});
+    ASSERT_OK(report);
+    EXPECT_EQ(report->added, 1);
+    ASSERT_EQ(report->failed.size(), 3U);
+    EXPECT_THAT(report->failed[0].reason, HasSubstr("\"path\" is empty"));
+    EXPECT_THAT(report->failed[1].reason, HasSubstr("\"taken\" is \"2020-02-30\""));
+    EXPECT_THAT(report->failed[2].reason, HasSubstr("\"keywords\" is a string"));
+    test::FakeEncoder encoder;
+    ThreadPool pool(1);
+    const auto indexed = ingest(*writer, encoder, std::vector<fs::path>{folder / "a.png"}, {}, pool);
+    ASSERT_OK(indexed);
+    EXPECT_EQ(indexed->facts_read, 1);
+  }
+  const auto collection = Collection::open(into);
+  const auto item = collection->item_of_path(folder / "a.png");
+  ASSERT_OK(item);
+  EXPECT_EQ(item->caption, "sea");
+  const auto facts = collection->facts(item->id);
+  EXPECT_NE(facts->look, 0U);
+  EXPECT_EQ(facts->picture.camera, "Leica");
+  EXPECT_EQ(facts->picture.taken, 1'582'934'400);
+  EXPECT_EQ(facts->picture.latitude, std::nullopt);
+  EXPECT_EQ(facts->place, "Here there");
+  EXPECT_EQ(test::faults(into, true), "");
 }
 
 }  // namespace

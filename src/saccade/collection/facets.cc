@@ -176,7 +176,7 @@ constexpr std::array<Rule, 3> kShapes = {{
 Result<std::vector<Facet>> collection_facets(const Collection& collection, std::string_view filter) {
   std::optional<std::vector<uint8_t>> allowed;
   if (!filter.empty()) {
-    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
+    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));
     SACCADE_ASSIGN(allowed, collection.allowed(parsed));
   }
   std::map<int64_t, PictureFacts> said;

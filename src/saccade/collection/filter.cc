@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "saccade/core/take_text.h"
 #include "saccade/image/look.h"
 
 namespace saccade {
@@ -141,45 +142,23 @@ std::optional<int64_t> parse_scaled(std::string_view text, std::span<const Suffi
   return std::llround(*number * static_cast<double>(factor));
 }
 
-// The span of time a date names: [begin, end) in seconds since 1970 UTC.
-struct Span {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-// Exactly `count` digits at the front of `text`, taken off it.
-std::optional<int> take_digits(std::string_view& text, size_t count) {
-  if (text.size() < count ||
-      !std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(count), is_digit)) {
-    return std::nullopt;
-  }
-  int value = 0;
-  std::from_chars(text.data(), text.data() + count, value);
-  text.remove_prefix(count);
-  return value;
-}
-
-bool take(std::string_view& text, char c) {
-  if (text.empty() || text.front() != c) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-std::optional<Span> parse_time(std::string_view text, std::chrono::sys_days day) {
+std::optional<TimeSpan> parse_time(std::string_view text, std::chrono::sys_days day) {
   const int64_t midnight = std::chrono::sys_seconds(day).time_since_epoch().count();
   const auto hour = take_digits(text, 2);
-  if (!hour || *hour > 23 || !take(text, ':')) return std::nullopt;
+  if (!hour || *hour > 23 || !take_any(text, ":")) return std::nullopt;
   const auto minute = take_digits(text, 2);
   if (!minute || *minute > 59) return std::nullopt;
   const int64_t begin = midnight + *hour * 3600 + *minute * 60;
-  if (text.empty()) return Span{begin, begin + 60};
-  if (!take(text, ':')) return std::nullopt;
+  if (text.empty()) return TimeSpan{begin, begin + 60};
+  if (!take_any(text, ":")) return std::nullopt;
   const auto second = take_digits(text, 2);
   if (!second || *second > 59 || !text.empty()) return std::nullopt;
-  return Span{begin + *second, begin + *second + 1};
+  return TimeSpan{begin + *second, begin + *second + 1};
 }
 
-std::optional<Span> parse_date(std::string_view text) {
+}  // namespace
+
+std::optional<TimeSpan> parse_date(std::string_view text) {
   using namespace std::chrono;
   const auto seconds_of = [](year_month_day date) {
     return sys_seconds(sys_days(date)).time_since_epoch().count();
@@ -188,21 +167,23 @@ std::optional<Span> parse_date(std::string_view text) {
   // Nanoseconds since 1970 in 64 bits reach from 1678 to 2261.
   if (!y || *y < 1700 || *y > 2200) return std::nullopt;
   const year_month_day new_year = year(*y) / January / 1;
-  if (text.empty()) return Span{seconds_of(new_year), seconds_of(new_year + years(1))};
-  if (!take(text, '-')) return std::nullopt;
+  if (text.empty()) return TimeSpan{seconds_of(new_year), seconds_of(new_year + years(1))};
+  if (!take_any(text, "-")) return std::nullopt;
   const auto m = take_digits(text, 2);
   if (!m || *m < 1 || *m > 12) return std::nullopt;
   const year_month_day first = year(*y) / *m / 1;
-  if (text.empty()) return Span{seconds_of(first), seconds_of(first + months(1))};
-  if (!take(text, '-')) return std::nullopt;
+  if (text.empty()) return TimeSpan{seconds_of(first), seconds_of(first + months(1))};
+  if (!take_any(text, "-")) return std::nullopt;
   const auto d = take_digits(text, 2);
   if (!d) return std::nullopt;
   const year_month_day date = year(*y) / *m / *d;
   if (!date.ok()) return std::nullopt;
-  if (text.empty()) return Span{seconds_of(date), seconds_of(date) + 86'400};
-  if (!take(text, 'T')) return std::nullopt;
+  if (text.empty()) return TimeSpan{seconds_of(date), seconds_of(date) + 86'400};
+  if (!take_any(text, "T")) return std::nullopt;
   return parse_time(text, sys_days(date));
 }
+
+namespace {
 
 class Parser {
  public:
@@ -210,7 +191,7 @@ class Parser {
 
   Result<Filter> parse() {
     if (text_.size() > kMaxText) {
-      return fail(ErrorCode::kUsage, "filter: {} bytes, limit {}", text_.size(), kMaxText);
+      return fail(ErrorCode::kUsage, "{} bytes, limit {}", text_.size(), kMaxText);
     }
     SACCADE_TRY(parse_or());
     skip_spaces();
@@ -219,7 +200,7 @@ class Parser {
   }
 
  private:
-  // "filter: column 7: expected X, found Y"
+  // "column 7: expected X, found Y"
   [[nodiscard]] tl::unexpected<Error> wrong(size_t where, std::string_view expected) const {
     std::string found = "the end";
     if (where < text_.size()) {
@@ -227,7 +208,7 @@ class Parser {
       while (end < text_.size() && is_word(text_[where]) && is_word(text_[end]) && end - where < 40) ++end;
       found = fmt::format("\"{}\"", text_.substr(where, end - where));
     }
-    return fail(ErrorCode::kUsage, "filter: column {}: expected {}, found {}", where + 1, expected, found);
+    return fail(ErrorCode::kUsage, "column {}: expected {}, found {}", where + 1, expected, found);
   }
 
   void skip_spaces() {
@@ -267,7 +248,7 @@ class Parser {
 
   Status enter(size_t start) {
     if (++depth_ <= kMaxDepth) return {};
-    return fail(ErrorCode::kUsage, "filter: column {}: nested deeper than {} levels", start + 1, kMaxDepth);
+    return fail(ErrorCode::kUsage, "column {}: nested deeper than {} levels", start + 1, kMaxDepth);
   }
 
   Status parse_term() {
@@ -298,7 +279,7 @@ class Parser {
 
   Status parse_condition() {
     if (++conditions_ > kMaxConditions) {
-      return fail(ErrorCode::kUsage, "filter: column {}: more than {} conditions", at_ + 1, kMaxConditions);
+      return fail(ErrorCode::kUsage, "column {}: more than {} conditions", at_ + 1, kMaxConditions);
     }
     const size_t start = at_;
     while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
@@ -374,15 +355,15 @@ class Parser {
       value = text_.substr(start, at_ - start);
     }
     if (value.find('\0') != std::string::npos) {
-      return fail(ErrorCode::kUsage, "filter: column {}: a zero byte in the value", at_ + 1);
+      return fail(ErrorCode::kUsage, "column {}: a zero byte in the value", at_ + 1);
     }
     return value;
   }
 
   Status text_condition(const Field& field, std::string_view op, std::string value, size_t value_at) {
     if (value.size() > kMaxPattern) {
-      return fail(ErrorCode::kUsage, "filter: column {}: a value of {} bytes, limit {}", value_at + 1,
-                  value.size(), kMaxPattern);
+      return fail(ErrorCode::kUsage, "column {}: a value of {} bytes, limit {}", value_at + 1, value.size(),
+                  kMaxPattern);
     }
     const bool negated = op[0] == '!';
     const bool whole = op.back() == '=';

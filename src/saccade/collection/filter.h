@@ -55,11 +55,21 @@ struct Filter {
   std::vector<Condition> conditions = {};
 };
 
+// The span of time a date names, [begin, end) in seconds since 1970 UTC: 2024, 2024-05,
+// 2024-05-31, 2024-05-31T12:30[:15], of the years 1700 to 2200. Nothing for other texts, and
+// for days that no calendar has.
+struct TimeSpan {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+std::optional<TimeSpan> parse_date(std::string_view text);
+
 // The SQL of a field that is text (as the list above has them), for counting its values; nothing for others.
 std::optional<std::string_view> text_field(std::string_view name);
 
-// kUsage names what is wrong and the column (from 1) where. Any bytes; texts over 10,000 bytes, nested deeper
-// than 12 or with more than 500 conditions are refused. Thread-safe.
+// kUsage names what is wrong and the column (from 1) where, and not whose filter it is: callers
+// say that. Any bytes; texts over 10,000 bytes, nested deeper than 12 or with more than 500
+// conditions are refused. Thread-safe.
 Result<Filter> parse_filter(std::string_view text);
 
 }  // namespace saccade

@@ -211,6 +211,8 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
 // Whose bytes are what they were: touched, or looked into for what they say of themselves.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
   if (file.facts) {
+    SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
+    if (known.read != FactsRead::kEverything) fill_gaps(*file.facts, known);
     SACCADE_TRY(set_caption(item, file));
     change_.facts.emplace_back(item.id, *std::move(file.facts));
     ++pending_facts_;

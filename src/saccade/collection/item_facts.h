@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "saccade/core/words.h"
 #include "saccade/image/facts.h"
 
 namespace saccade {
@@ -14,6 +16,7 @@ enum class FactsRead : int64_t {
   kPixels = 1,   // no process was there to read foreign bytes in
   kEverything = 2,
 };
+std::span<const EnumWord<FactsRead>> enum_words(FactsRead);
 
 struct ItemFacts {
   PictureFacts picture;
@@ -26,6 +29,10 @@ struct ItemFacts {
 
 // "Title. Description. (keyword, keyword)", with what is there of it.
 std::string caption_of(const PictureFacts& facts);
+
+// What the one says that the other does not: of an import's facts those stay
+// that the file itself has none of.
+void fill_gaps(ItemFacts& facts, const ItemFacts& from);
 
 // A picture that was taken out of the collection to stay out.
 struct RemovedPicture {

@@ -12,8 +12,8 @@ namespace saccade {
 inline constexpr std::string_view kStarterName = "starter";
 
 // A line where the collection was made with the starter, which has learned from drawings and icons,
-// and most of its pictures are photographs (image/look.h): what to do. Empty otherwise, and where
-// few pictures have been looked at.
-std::string starter_warning(const CollectionInfo& collection, const CollectionSummary& summary);
+// and most of its pictures that were looked at are photographs (image/look.h): what to do. Empty
+// otherwise, and where few were.
+std::string starter_warning(const CollectionInfo& collection, int64_t looked_at, int64_t photographs);
 
 }  // namespace saccade

@@ -462,22 +462,6 @@ std::string utc_text(int64_t seconds) {
 
 namespace saccade {
 
-std::string caption_of(const PictureFacts& facts) {
-  std::string caption;
-  const auto add = [&](const std::string& text) {
-    if (text.empty()) return;
-    if (!caption.empty())
-      caption += std::string_view(".!?").find(caption.back()) == std::string_view::npos ? ". " : " ";
-    caption += text;
-  };
-  add(facts.title);
-  add(facts.description);
-  std::string keywords;
-  for (const std::string& keyword : facts.keywords) keywords += (keywords.empty() ? "" : ", ") + keyword;
-  add(keywords);
-  return caption;
-}
-
 std::span<const EnumWord<BackgroundPolicy>> enum_words(BackgroundPolicy) {
   static constexpr EnumWord<BackgroundPolicy> kWords[] = {{BackgroundPolicy::kByContrast, "by_contrast"},
                                                           {BackgroundPolicy::kByContrast, "contrast"},

@@ -39,6 +39,7 @@ class Verifier {
     SACCADE_TRY(check_rows(database, meta, info.checkpoint.dim));
     SACCADE_TRY(check_int8(meta, info.checkpoint.dim));
     SACCADE_TRY(check_words(database));
+    SACCADE_TRY(check_facts(database));
     if (options_.deep) SACCADE_TRY(check_files(database));
     return std::move(report_);
   }
@@ -222,6 +223,34 @@ class Verifier {
           true);
     }
     return stopped();
+  }
+
+  // That what is kept of pictures is of pictures that are there, and could be true.
+  Status check_facts(Database& database) {
+    const auto check = [&]() -> Status {
+      SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));
+      if (version < store::kFactsSince) return {};
+      SACCADE_ASSIGN(const int64_t strays,
+                     database.integer("SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM items)"));
+      if (strays > 0) problem("facts", fmt::format("of {} pictures that are not there", strays), true);
+      SACCADE_ASSIGN(Statement facts,
+                     database.prepare(fmt::format("SELECT {} FROM facts ORDER BY id", store::kFactsColumns)));
+      for (int64_t seen = 1;; ++seen) {
+        SACCADE_ASSIGN(const bool more, facts.step());
+        if (!more) return {};
+        const ItemFacts kept = store::read_facts(facts);
+        const auto words = enum_words(kept.read);
+        if (std::ranges::find(words, kept.read, &EnumWord<FactsRead>::value) == words.end() ||
+            !(kept.grain >= 0 && kept.grain <= 1) || plausible(kept.picture) != kept.picture) {
+          problem(fmt::format("item {}", facts.integer(0)), "what is kept of its file cannot be true", true);
+        }
+        if (seen % 4096 == 0) SACCADE_TRY(stopped());
+      }
+    };
+    auto status = check();
+    if (!status && status.error().code == ErrorCode::kCancelled) return status;
+    if (!status) problem("facts", status.error().message, true);
+    return {};
   }
 
   void check_file(const Item& item) {

@@ -190,8 +190,7 @@ class Watch {
       const bool there = ::stat(root.path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) == root.folder;
       // Without its file system a mount point is an empty folder of another.
       const bool here = there && (info.st_dev == root.device || (root.folder && !is_empty_folder(root.path)));
-      if (!here && !root.away && (root.folder || options_.ingest.prune == false)) {
-        if (!root.folder) continue;
+      if (!here && !root.away && root.folder) {
         root.away = true;
         tell(fmt::format(
                  "{} is gone (unmounted?): its pictures are kept, and it is taken up again when it is back",
@@ -283,12 +282,11 @@ class Watch {
     SACCADE_ASSIGN(const std::vector<fs::path> found, inputs(*writer));
     if (!found.empty()) {
       auto report = ingest(*writer, encoder_, found, options_.ingest, pool_, {}, stop_);
-      if (!report) {
-        // All inputs gone between: events will say so.
-        if (report.error().code != ErrorCode::kNotFound) return fail(std::move(report).error());
-      } else if (news_) {
-        news_({{}, false, *std::move(report)});
-      }
+      // All inputs may have gone since: events will say so. A checkpoint that is gone is another matter.
+      const bool inputs_gone =
+          !report && report.error().code == ErrorCode::kNotFound && !check_any_input(found);
+      if (!report && !inputs_gone) return fail(std::move(report).error());
+      if (report && news_) news_({{}, false, *std::move(report)});
     }
     all_ = false;
     fresh_ = false;

@@ -86,6 +86,28 @@ class WatchTest : public testing::Test {
   std::vector<std::string> told_;
 };
 
+TEST_F(WatchTest, ACheckpointThatIsGoneEndsItAndIsNotTakenForInputsThatAre) {
+  add("first.png", 1);
+  ThreadPool pool(1);
+  const EncoderSource gone = []() -> Result<Encoder*> {
+    return fail(ErrorCode::kNotFound, "model: no such folder");
+  };
+  // Watching on without it would be to pass over every new picture without a word.
+  std::stop_source late;
+  std::atomic<bool> done = false;
+  std::thread end([&] {
+    for (int i = 0; i < 400 && !done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    if (!done) late.request_stop();
+  });
+  const Status ended =
+      watch(folder_, gone, std::vector<fs::path>{pictures_}, options_, pool, {}, late.get_token());
+  done = true;
+  end.join();
+  EXPECT_FALSE(late.stop_requested());
+  ASSERT_FALSE(ended);
+  EXPECT_NE(ended.error().message.find("model: no such folder"), std::string::npos) << ended.error().message;
+}
+
 TEST_F(WatchTest, FollowsWhatHappensToFilesAndFolders) {
   const std::string first = add("first.png", 1);
   options_.ingest.prune = true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "saccade/collection/catalog.h"
+#include "saccade/collection/item_facts.h"
 #include "saccade/core/json.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/search/explain.h"
@@ -35,6 +36,7 @@ struct Hit {
   // Cosine with the query, in [-1, 1]; of late interaction the MaxSim; of a second encoder its own score.
   float score = 0;
   Item item;
+  ItemFacts facts;             // what its file says of itself, where that is kept
   std::vector<Folded> folded;  // best first
   // Late interaction: the cosine with the mean of its rows, by which it became a candidate.
   std::optional<float> pooled_score;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/facts_json.h"
 #include "saccade/core/counts.h"
 #include "saccade/search/answer.h"
 #include "saccade/search/composition.h"
@@ -301,6 +302,7 @@ Json answer_json(const Answer& answer) {
                             {"width", hit.item.width},
                             {"height", hit.item.height},
                             {"format", hit.item.format},
+                            {"facts", facts_json(hit.facts)},
                             {"folded", std::move(folded)},
                             {"vector_rank", hit.vector_rank ? Json(*hit.vector_rank) : Json()},
                             {"words", words_json(hit.words)}});

@@ -47,7 +47,7 @@ inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 // In which order hits are shown.
 enum class HitOrder {
   kScore,  // best first
-  kDate,   // the file's, newest first
+  kDate,   // when it was taken, else the file's; newest first
 };
 inline constexpr std::array<EnumWord<HitOrder>, 2> kHitOrderWords{
     {{HitOrder::kScore, "score"}, {HitOrder::kDate, "date"}}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "saccade/collection/filter.h"
 #include "saccade/collection/late_item.h"
 #include "saccade/core/rows.h"
+#include "saccade/image/raw.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/model/composer.h"
 #include "saccade/search/background.h"
@@ -82,16 +84,49 @@ class Likeness {
   std::map<int64_t, Matrix<float>> late_rows_;
 };
 
+// A RAW file and the picture that the camera, or someone after it, made of it: "IMG_1.CR2" beside
+// "IMG_1.jpg", however alike they are. Costs a look-up for each candidate.
+class RawPairs {
+ public:
+  explicit RawPairs(const Collection& collection) : collection_(collection) {}
+
+  bool pair(int64_t a, int64_t b) {
+    const Name& one = name(a);
+    const Name& other = name(b);
+    return one.raw != other.raw && !one.stem.empty() && one.stem == other.stem;
+  }
+
+ private:
+  struct Name {
+    std::string stem;  // the path without its ending
+    bool raw = false;
+  };
+  const Name& name(int64_t row) {
+    const auto [place, fresh] = names_.try_emplace(row);
+    if (!fresh) return place->second;
+    if (const auto item = collection_.item_of_row(row)) {
+      place->second = {std::filesystem::path(item->path).replace_extension().string(),
+                       item->format == kRawFormat};
+    }
+    return place->second;
+  }
+
+  const Collection& collection_;
+  std::map<int64_t, Name> names_;
+};
+
 // Walks down the candidates until the group after the k-th would begin. Files of the same bytes have the same
 // row, so that the cosine covers them too.
 Folding fold(const Candidates& candidates, const Collection& collection, const Query& query, int64_t k) {
   Folding folding;
   Likeness likeness(collection, query.duplicate_cosine);
+  RawPairs pairs(collection);
   for (const Candidate& candidate : candidates.best) {
     Group* like = nullptr;
     if (query.fold_duplicates) {
-      const auto found = std::ranges::find_if(
-          folding.groups, [&](const Group& group) { return likeness.alike(candidate.row, group.first.row); });
+      const auto found = std::ranges::find_if(folding.groups, [&](const Group& group) {
+        return likeness.alike(candidate.row, group.first.row) || pairs.pair(candidate.row, group.first.row);
+      });
       if (found != folding.groups.end()) like = &*found;
     }
     if (like != nullptr) {
@@ -162,6 +197,7 @@ Result<std::vector<Hit>> hits_of(const Collection& collection, const std::vector
     hit.score = group.first.score;
     if (late) hit.pooled_score = group.first.pooled_score;
     SACCADE_ASSIGN(hit.item, collection.item(group.first.id));
+    SACCADE_ASSIGN(hit.facts, collection.facts(group.first.id));
     for (const Candidate& other : group.others) {
       SACCADE_ASSIGN(Item item, collection.item(other.id));
       const bool same_bytes = item.hash == hit.item.hash;
@@ -356,7 +392,11 @@ Status explain(const Collection& collection, const Preprocessing& preprocessing,
 
 void order_hits(Answer& answer) {
   if (answer.query.order != HitOrder::kDate) return;
-  std::ranges::stable_sort(answer.hits, std::greater<>(), [](const Hit& hit) { return hit.item.mtime_ns; });
+  // As the filter's `date`.
+  std::ranges::stable_sort(answer.hits, std::greater<>(), [](const Hit& hit) {
+    const auto& taken = hit.facts.picture.taken;
+    return taken ? *taken * 1'000'000'000 : hit.item.mtime_ns;
+  });
 }
 
 Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query) {

@@ -266,6 +266,39 @@ TEST_F(SearchTest, NearDuplicatesAreFoldedUnderTheBestOfThem) {
   EXPECT_THAT(paths(answer_to(query)), testing::ElementsAre("/pictures/a", "/pictures/same"));
 }
 
+TEST_F(SearchTest, ARawFileIsShownOnceWithThePictureMadeOfIt) {
+  const auto raw = [](CollectionChange::Put put) {
+    put.item.format = "raw";
+    return put;
+  };
+  add({put("sub/x.jpg", {1, 0.3F}, 'b'), raw(put("x.CR2", {1, 0.2F}, 'c')), put("x.jpg", {1, 0.4F}, 'd'),
+       raw(put("y.CR2", {1, 0.5F}, 'e')), raw(put("x.DNG", {1, 0.6F}, 'f')), put("y.png", {1, 0.7F}, '1')});
+  EXPECT_THAT(paths(answer_to(text_query("a", 6))),
+              testing::ElementsAre("/pictures/x.CR2", "  /pictures/x.jpg", "/pictures/sub/x.jpg",
+                                   "/pictures/y.CR2", "  /pictures/y.png", "/pictures/x.DNG"));
+  Query query = text_query("a", 6);
+  query.fold_duplicates = false;
+  EXPECT_EQ(answer_to(query).hits.size(), 6U);
+}
+
+TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
+  auto old = put("old", {1, 0.4F}, 'b');
+  old.item.mtime_ns = 1'700'000'000'000'000'000;
+  old.facts.emplace();
+  old.facts->picture.taken = 1'000'000'000;
+  old.facts->picture.camera = "Leica";
+  auto young = put("young", {1, 0.2F}, 'c');
+  young.item.mtime_ns = 1'600'000'000'000'000'000;
+  add({old, young});
+  Query query = text_query("a", 2);
+  query.order = HitOrder::kDate;
+  const Answer answer = answer_to(query);
+  EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/young", "/pictures/old"));
+  const Json json = answer_json(answer);
+  EXPECT_EQ(json["hits"][0]["facts"], Json::object());
+  EXPECT_EQ(json["hits"][1]["facts"], (Json{{"taken", "2001-09-09T01:46:40"}, {"camera", "Leica"}}));
+}
+
 // Rounding brings the product of many a row of length 1 with itself below 1.
 TEST_F(SearchTest, EqualRowsAreFoldedWhateverTheThreshold) {
   std::mt19937 random(1);
@@ -582,7 +615,7 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(
       dump_json(json["hits"][0]),
       R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"likelihood":null,"date":0,"caption":"picture a",)"
-      R"("width":10,"height":10,"format":"png","folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
+      R"("width":10,"height":10,"format":"png","facts":{},"folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }

@@ -45,7 +45,7 @@ Status check_parameters(const HttpRequest& request, std::span<const std::string_
 Result<std::vector<int64_t>> newest_first(const Collection& collection, std::string_view filter) {
   std::optional<std::vector<uint8_t>> allowed;
   if (!filter.empty()) {
-    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
+    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));
     SACCADE_ASSIGN(allowed, collection.allowed(parsed));
   }
   std::vector<std::tuple<int64_t, std::string, int64_t>> dated;
