@@ -93,6 +93,7 @@ std::string navigation(const std::string& body) {
       Entry{"retrieval", "Retrieval"},
       Entry{"composition", "Composition"},
       Entry{"composed", "Composed search"},
+      Entry{"edits", "Generated edits"},
       Entry{"heads", "Heads"},
       Entry{"matches", "Nothing matches"},
       Entry{"speed", "Speed"},
@@ -233,6 +234,7 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   body += composition_section(data, page);
   SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));
   body += composed;
+  body += edits_section(data, page);
   SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
   body += heads;
   body += matches_section(data, page);
