@@ -1,12 +1,13 @@
-// Training adaptive token fusion over a frozen encoder, from token states in a mapped file: a 192-wide shared space, batches of
-// 256 triplets, four heads. Texts are the starter's; states are random, so that nothing is learned and everything is computed.
+// Training adaptive token fusion over a frozen encoder, from token states in a mapped file: a 192-wide shared
+// space, batches of 256 triplets, four heads. Texts are the starter's; states are random, so that nothing is
+// learned and everything is computed.
 //
-//   composed/step/TOKENS/TRIPLETS   whole steps as the loop takes them: the next batch is prepared beside the step
-//   composed/pool/TOKENS            merging, places, norm and pooling of a batch, forwards and back, in one pass
+//   composed/step/TOKENS/TRIPLETS   whole steps as the loop takes them, the next batch prepared beside
+//   composed/pool/TOKENS            merging, places, norm and pooling, forwards and back, in one pass
 //   composed/plain/TOKENS           the same operation by operation: the yardstick
 //
-// TOKENS: of a picture (17: the starter's, 50: of a ViT-B/32). Counters: triplets a second, and the process's most memory.
-// The target of steps is 2,000 triplets a second on two cores.
+// TOKENS: of a picture (17: the starter's, 50: of a ViT-B/32). Counters: triplets a second, and the process's
+// most memory. The target of steps is 2,000 triplets a second on two cores.
 #include <cstdint>
 #include <filesystem>
 #include <future>

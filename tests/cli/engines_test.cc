@@ -1,5 +1,5 @@
-// Pictures that engines make, from the command line: the built program asks a server in this process that speaks OpenAI's
-// API, and what it made is measured, reported, trained on, and put into a document.
+// Pictures that engines make, from the command line: the built program asks a server in this process that
+// speaks OpenAI's API, and what it made is measured, reported, trained on, and put into a document.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -22,7 +22,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Draws what it is told to by the names of colours: the card of the last one that the prompt names, as the dataset has it.
+// Draws what it is told to by the names of colours: the card of the last one that the
+// prompt names, as the dataset has it.
 class EnginesCli : public ProgramTest {
  protected:
   EnginesCli() : server_([this](const ServerRequest& request) { return answer(request); }) {}

@@ -30,7 +30,8 @@ class EngineCaller {
   Result<hub::HttpReply> call(hub::HttpRequest request, const std::stop_token& stop,
                               Counted counted = Counted::kYes);
 
-  // Asks once, of a path below the endpoint, and gives up after two seconds of silence: for what nobody waits for.
+  // Asks once, of a path below the endpoint, and gives up after two seconds of
+  // silence: for what nobody waits for.
   void tell(hub::HttpRequest request);
 
   [[nodiscard]] std::optional<Error> over() const;

@@ -129,7 +129,8 @@ struct PackedLinear::State {
     panel_bytes = wanted.get_size();
   }
 
-  // A product and what it is executed with. Making this takes longer than many a product of one row: panels share it.
+  // A product and what it is executed with. Making this takes longer than many a
+  // product of one row: panels share it.
   class Execution {
    public:
     Execution(const State& state, Product product, const void* x, void* result, void* scratch)

@@ -1,6 +1,7 @@
-// Pooling tokens by attention where a token is a sum of rows that stand elsewhere, in one pass over memory, with its
-// gradient: what fusing a picture's tokens with a text's is made of (model/composers/atf.h). Written operation by operation,
-// every step of it copies all tokens; here a token is made, normalized, asked and counted while it lies in the cache.
+// Pooling tokens by attention where a token is a sum of rows that stand elsewhere, in one pass over memory,
+// with its gradient: what fusing a picture's tokens with a text's is made of (model/composers/atf.h). Written
+// operation by operation, every step of it copies all tokens; here a token is made, normalized, asked and
+// counted while it lies in the cache.
 //
 //   x_k = (1 - s_k) first_k + s_k second_k + tables_0[places_k0] + tables_1[places_k1]
 //   u_k = (x_k - mean(x_k)) / sqrt(var(x_k) + eps),  y_k = gain u_k + bias
@@ -50,8 +51,8 @@ struct TokenPoolGradientTask {
   float* shares = nullptr;  // one number for the shares of all tokens with a second row
 };
 
-// Entries [first, last). `scratch`: token_pool_scratch(task, whether with the gradient) floats for each caller at a time. An
-// entry's result does not depend on what it is computed beside.
+// Entries [first, last). `scratch`: token_pool_scratch(task, whether with the gradient) floats for each
+// caller at a time. An entry's result does not depend on what it is computed beside.
 struct TokenPoolKernels {
   std::string_view name;  // as Kernels::name
   void (*pool)(const TokenPoolTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
@@ -61,7 +62,8 @@ int64_t token_pool_scratch(const TokenPoolTask& task, bool gradient);
 // Those that this processor can run, fastest first; the last is always "portable".
 std::span<const TokenPoolKernels> token_pool_kernels();
 
-// The whole task by the fastest kernel, on the workspace's threads; on the caller's alone where it is nullptr.
+// The whole task by the fastest kernel, on the workspace's threads; on the
+// caller's alone where it is nullptr.
 void pool_tokens(const TokenPoolTask& task, Workspace* workspace);
 
 }  // namespace saccade::nn

@@ -1,4 +1,5 @@
-// Pooling tokens in one pass against the formulas as they are written, in double, and its gradient against finite differences.
+// Pooling tokens in one pass against the formulas as they are written, in double, and its
+// gradient against finite differences.
 #include "saccade/nn/token_pool.h"
 
 #include <cmath>

@@ -89,18 +89,12 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"},
-      Entry{"retrieval", "Retrieval"},
-      Entry{"composition", "Composition"},
-      Entry{"composed", "Composed search"},
-      Entry{"edits", "Generated edits"},
-      Entry{"heads", "Heads"},
-      Entry{"matches", "Nothing matches"},
-      Entry{"speed", "Speed"},
-      Entry{"length", "Effective length"},
-      Entry{"visualness", "Visualness"},
-      Entry{"queries", "Best and worst"},
-      Entry{"maps", "Maps"},
+      Entry{"protocol", "Protocol"},       Entry{"retrieval", "Retrieval"},
+      Entry{"composition", "Composition"}, Entry{"composed", "Composed search"},
+      Entry{"edits", "Generated edits"},   Entry{"heads", "Heads"},
+      Entry{"matches", "Nothing matches"}, Entry{"speed", "Speed"},
+      Entry{"length", "Effective length"}, Entry{"visualness", "Visualness"},
+      Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
       Entry{"training", "Training"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";

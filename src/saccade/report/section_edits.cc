@@ -1,5 +1,5 @@
-// Generated edits: how often a generated picture finds the target it stands for, by kind of change, and whether those that
-// are more like their targets help more.
+// Generated edits: how often a generated picture finds the target it stands for, by kind of change, and
+// whether those that are more like their targets help more.
 #include <algorithm>
 
 #include <fmt/format.h>

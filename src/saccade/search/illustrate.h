@@ -106,13 +106,13 @@ Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& en
 
 // A score of each text: what it pictures more than others.
 using TextScores = std::function<Result<std::vector<double>>(std::span<const std::string>)>;
-// Scores the sentences and marks as visual those above the threshold; with `phrases` these are given their phrases that are
-// visual too. The scores. Errors are those of `scores`.
+// Scores the sentences and marks as visual those above the threshold; with `phrases` these are given their
+// phrases that are visual too. The scores. Errors are those of `scores`.
 Result<std::vector<double>> judge_sentences(std::vector<DocumentSentence>& sentences,
                                             const TextScores& scores, double threshold, bool phrases);
 
-// Visual sentences that no picture of the collection fits, by number, as far as their paragraphs and the document have room
-// for another.
+// Visual sentences that no picture of the collection fits, by number, as far as their paragraphs and the
+// document have room for another.
 std::vector<int64_t> sentences_without_fit(std::span<const DocumentSentence> sentences,
                                            const IllustratePlan& plan, const IllustrateOptions& options);
 

@@ -9,15 +9,16 @@ namespace saccade {
 nn::Tensor plain_values(const Variable& x);
 Variable constant_beside(const Variable& x, const nn::Tensor& table);
 
-// The averages, and the tokens that are in none: [n, most, dim]; behind an entry's own the picture's first token. In torch's
-// own operations, of any floating type, so that gradients can be checked in double.
+// The averages, and the tokens that are in none: [n, most, dim]; behind an entry's own the picture's first
+// token. In torch's own operations, of any floating type, so that gradients can be checked in double.
 torch::Tensor merged_tokens(const torch::Tensor& picture_tokens, const torch::Tensor& text_tokens,
                             const TokenMerge& merge, MergeWeights weights, const torch::Tensor& share);
 
-// Operation by operation, on any device and of any floating type: the oracle, and what towers are trained through.
+// Operation by operation, on any device and of any floating type: the oracle, and
+// what towers are trained through.
 Variable pool_merged_plainly(const MergedPoolOf<Variable>& pool);
-// Frozen tokens of float32 on the CPU, of which no gradient is asked, take one pass over memory forwards and one back
-// (nn/token_pool.h); the same bits whatever the number of threads. Others as above.
+// Frozen tokens of float32 on the CPU, of which no gradient is asked, take one pass over memory forwards and
+// one back (nn/token_pool.h); the same bits whatever the number of threads. Others as above.
 Variable pool_merged(const MergedPoolOf<Variable>& pool);
 
 }  // namespace saccade

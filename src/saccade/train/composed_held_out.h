@@ -1,5 +1,5 @@
-// What composers' trainings measure on held-out edit queries, and what decides which of their checkpoints is kept, whatever
-// is trained. Internal to the module.
+// What composers' trainings measure on held-out edit queries, and what decides which of their checkpoints is
+// kept, whatever is trained. Internal to the module.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ Result<Json> composed_held_out_json(const std::string& name, const ComposedTask&
                                     MatrixView<const float> asked, MatrixView<const float> pictures,
                                     const BootstrapOptions& bootstrap, ThreadPool& pool);
 
-// The mean over all queries of r1, r5 and r10; of a gallery with fewer pictures, of those that it has. Nothing without
-// queries; kBadData for what the above has not written.
+// The mean over all queries of r1, r5 and r10; of a gallery with fewer pictures, of those that it has.
+// Nothing without queries; kBadData for what the above has not written.
 Result<std::optional<double>> composed_headline(const Json& held_out);
 
 }  // namespace saccade

@@ -189,8 +189,8 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
   EXPECT_LT(test::max_difference(inference->forward(same), borrow_torch(rows.detach().contiguous())), 1e-5);
 }
 
-// Every option's frozen tokens, of a width that is no multiple of a vector's, on one thread and on two: as the plain
-// operations have it, with every gradient.
+// Every option's frozen tokens, of a width that is no multiple of a vector's, on one thread and on two: as
+// the plain operations have it, with every gradient.
 TEST(TrainedAtf, OnePassIsThePlainOperationsUnderEveryOption) {
   constexpr int64_t kOddDim = 21;
   torch::manual_seed(11);

@@ -56,7 +56,8 @@ Status check_apart(const std::vector<NamedDataset>& held_out, const std::vector<
   return {};
 }
 
-// Edit queries in their own wording, with their pictures' rows; those that need a picture which cannot be read are left out.
+// Edit queries in their own wording, with their pictures' rows; those that need a picture
+// which cannot be read are left out.
 Result<InversionQueries> read_queries(const NamedDataset& named, const InversionTrainingOptions& options,
                                       Encoder& encoder, const EmbedOptions& embed, ThreadPool& pool,
                                       std::vector<std::string>& left_out) {

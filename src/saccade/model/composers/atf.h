@@ -91,12 +91,14 @@ inline constexpr double kMergedNormEps = 1e-5;
 // Tokens merged, placed, normalized and pooled: [n, heads * dim]. One pass over memory (nn/token_pool.h).
 // The twin for training is in train/atf_operations.h, and with it the same operation by operation.
 nn::Tensor pool_merged(const MergedPoolOf<nn::Tensor>& pool);
-// Where the merged tokens lie, for that pass. Contiguous float32; the places' tables decide which row is "none".
+// Where the merged tokens lie, for that pass. Contiguous float32; the places'
+// tables decide which row is "none".
 std::vector<nn::PooledToken> pooled_tokens(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                                            const TokenMerge& merge, MergeWeights weights, float share,
                                            int64_t picture_none, int64_t text_none);
 
-// What a plan is made of: the tokens as they are, contiguous float32. Its twin: train/atf_operations.h, as the next one's.
+// What a plan is made of: the tokens as they are, contiguous float32. Its twin:
+// train/atf_operations.h, as the next one's.
 nn::Tensor plain_values(const nn::Tensor& x);
 // A table as what is computed with x takes it, without gradients.
 nn::Tensor constant_beside(const nn::Tensor& x, const nn::Tensor& table);
@@ -186,7 +188,8 @@ class AtfOf {
     }
     if (options_.pooling == AtfPooling::kMean) return pool_merged(pool);
     pool.heads = options_.heads;
-    // One key and value for all heads, the tokens themselves: nothing of a token's width is multiplied a token.
+    // One key and value for all heads, the tokens themselves: nothing of a
+    // token's width is multiplied a token.
     pool.query = options_.pooling == AtfPooling::kAsked
                      ? query_.forward(sum)
                      : embedding(learned_query_, nn::Tensor::full_integers({sum.size(0)}, 0));

@@ -39,7 +39,8 @@ struct MergeOptions {
   MergeWeights weights = MergeWeights::kEqual;
 };
 
-// A token of the fused sequence: an average of one of the picture's and one of the text's, or one of either alone.
+// A token of the fused sequence: an average of one of the picture's and one of the
+// text's, or one of either alone.
 struct MergedToken {
   int32_t picture = -1;  // -1: of the text alone
   int32_t text = -1;     // -1: of the picture alone
@@ -47,14 +48,14 @@ struct MergedToken {
 
   [[nodiscard]] bool is_average() const { return picture >= 0 && text >= 0; }
 };
-// What becomes of a batch's tokens. Of each entry the averages stand first, by the picture's token and then the text's; then
-// the picture's tokens that are in none, then the text's.
+// What becomes of a batch's tokens. Of each entry the averages stand first, by the picture's token and then
+// the text's; then the picture's tokens that are in none, then the text's.
 struct TokenMerge {
   std::vector<MergedToken> tokens;
   std::vector<int64_t> begin = {0};  // [n + 1]
 };
-// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any lengths; text_lengths: [n]. A token
-// without a length is like none. Cost: n p longest dim.
+// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any lengths;
+// text_lengths: [n]. A token without a length is like none. Cost: n p longest dim.
 TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                             std::span<const int64_t> text_lengths, const MergeOptions& options);
 // The averages of each entry.
