@@ -233,7 +233,8 @@ TEST(Atf, MatchesAsTheOptionsSay) {
   const auto matches = [&](MergeMatching matching, double tau) {
     std::vector<std::pair<int, int>> pairs;
     const TokenMerge merge = plan_token_merge(v, t, lengths, {tau, matching});
-    for (const MergedPair& match : merged_pairs(merge)[0]) pairs.emplace_back(match.picture, match.text);
+    const std::vector<std::vector<MergedPair>> merged = merged_pairs(merge);
+    for (const MergedPair& match : merged.front()) pairs.emplace_back(match.picture, match.text);
     return pairs;
   };
   using P = std::pair<int, int>;
