@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,14 +18,12 @@
 #include "saccade/core/files.h"
 #include "saccade/data/document/document.h"
 #include "saccade/data/pdf/prose.h"
-#include "saccade/eval/visualness/lexicon.h"
+#include "saccade/eval/visualness/sentence_judge.h"
 #include "saccade/generate/texts.h"
-#include "saccade/model/visualness.h"
 #include "saccade/report/illustrated_document.h"
 #include "saccade/report/thumbnail.h"
 #include "saccade/search/background.h"
 #include "saccade/search/illustrate.h"
-#include "saccade/text/phrases.h"
 
 #include "checkpoint.h"
 #include "choice.h"
@@ -41,11 +37,6 @@ namespace saccade::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What the share of a sentence's words that name things, and their mean rating, have to be above: those of
-// the best F1 on texts of other sources than it was then measured on (docs/illustrate.md).
-constexpr double kObjectsThreshold = 0.15;
-constexpr double kLexiconThreshold = 0.42;
 
 enum class Alternative { kCaption, kSentence };
 std::span<const EnumWord<Alternative>> enum_words(Alternative) {
@@ -78,21 +69,11 @@ struct IllustrateArguments {
   EngineArguments engine;  // --engine: for visual sentences that no picture fits
 };
 
-// How sentences are told that picture something.
-struct Judge {
-  std::string method;  // "checkpoint", "classifier", "null_picture", "lexicon", "objects", "everyday_words"
-  std::string name;    // the checkpoint's or the list's, for people
-  double threshold = 0;
-  bool threshold_given = false;
-  std::optional<LoadedEncoder> other;  // where it is not the collection's
-  std::function<Result<std::vector<double>>(std::span<const std::string>)> scores = {};
-  int64_t cut = 0;  // texts longer than its encoder reads
-};
-
 struct Page {
   Document document;
   std::vector<DocumentSentence> sentences;
   std::vector<double> visualness;  // of each sentence
+  int64_t cut = 0;                 // texts longer than what judged them reads
   IllustratePlan plan;
   int64_t no_prose = 0;
   std::vector<std::string> links;  // of each picture, as the page has it
@@ -150,132 +131,11 @@ Result<std::optional<PageFormat>> settle_format(const IllustrateArguments& argum
   return format;
 }
 
-// ---- which sentences picture something
-
-template <typename Score>
-void judge_by_words(Judge& judge, Score score) {
-  judge.scores = [score](std::span<const std::string> texts) -> Result<std::vector<double>> {
-    std::vector<double> scores;
-    for (const std::string& text : texts) {
-      SACCADE_ASSIGN(scores.emplace_back(), score(text));
-    }
-    return scores;
-  };
-}
-
-Status judge_by_lists(const IllustrateArguments& arguments, Judge& judge) {
-  if (!arguments.lexicon.empty()) {
-    SACCADE_ASSIGN(Lexicon read, read_lexicon(arguments.lexicon).in("--lexicon"));
-    judge.method = "lexicon";
-    judge.name = read.what;
-    judge.threshold = arguments.threshold.value_or(kLexiconThreshold);
-    auto lexicon = std::make_shared<const Lexicon>(std::move(read));
-    judge_by_words(judge, [lexicon](const std::string& text) -> Result<double> {
-      SACCADE_ASSIGN(const std::vector<std::string> words, unique_words(text));
-      return mean_rating(*lexicon, words);
-    });
-    return {};
-  }
-  judge.method = arguments.objects.empty() ? "everyday_words" : "objects";
-  judge.name = arguments.objects.empty() ? "the program's everyday words" : arguments.objects;
-  judge.threshold = arguments.threshold.value_or(kObjectsThreshold);
-  SACCADE_ASSIGN(ObjectList read, arguments.objects.empty()
-                                      ? everyday_objects()
-                                      : read_object_list(arguments.objects).in("--objects"));
-  auto list = std::make_shared<const ObjectList>(std::move(read));
-  judge_by_words(judge, [list](const std::string& text) { return object_share(*list, text); });
-  return {};
-}
-
-// Fills in place: `scores` keeps to it.
-Status settle_judge(const IllustrateArguments& arguments, const LoadedEncoder& own, Session& session,
-                    const ProgressCallback& progress, const std::stop_token& stop, Judge& judge) {
-  judge.threshold_given = arguments.threshold.has_value();
-  if (!arguments.lexicon.empty() || !arguments.objects.empty()) return judge_by_lists(arguments, judge);
-  if (!arguments.visualness.empty()) {
-    EncoderChoice choice = arguments.encoder;
-    SACCADE_TRY(settle_precision(arguments.visualness, choice, session.messages));
-    SACCADE_ASSIGN(judge.other, load_checkpoint(arguments.visualness, choice).in("--visualness"));
-  }
-  const LoadedEncoder& loaded = judge.other ? *judge.other : own;
-  SACCADE_ASSIGN(const auto kept, read_kept_visualness(loaded.id.path, loaded.encoder->info().fingerprint));
-  std::vector<float> null_row;
-  judge.name = loaded.id.name;
-  if (loaded.encoder->text_classifier() != nullptr) {
-    judge.method = "classifier";
-    judge.threshold = arguments.threshold.value_or(kVisualProbability);
-  } else if (kept) {
-    judge.method = "checkpoint";
-    judge.threshold = arguments.threshold.value_or(kept->threshold);
-    null_row = kept->null_row;
-  } else if (!judge.other) {
-    return judge_by_lists(arguments, judge);
-  } else if (arguments.threshold) {
-    judge.method = "null_picture";
-    judge.threshold = *arguments.threshold;
-    SACCADE_ASSIGN(null_row, null_picture_row(*loaded.encoder, NullPicture()));
-  } else {
-    return fail(
-        ErrorCode::kUsage,
-        "--visualness {}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint "
-        "that is; with --threshold it is taken as it is",
-        arguments.visualness);
-  }
-  judge.scores = [&judge, encoder = loaded.encoder.get(), null_row = std::move(null_row), progress,
-                  stop](std::span<const std::string> texts) {
-    return visualness_of(*encoder, null_row, texts, judge.cut, progress, stop);
-  };
-  return {};
-}
-
-// Scores the sentences, and of the visual ones the phrases: what is searched for is what pictures something.
-Status judge_sentences(const IllustrateArguments& arguments, const Judge& judge, Page& page) {
-  std::vector<std::string> texts;
-  for (const DocumentSentence& sentence : page.sentences) texts.push_back(sentence.text);
-  SACCADE_ASSIGN(page.visualness, judge.scores(texts));
-  texts.clear();
-  std::vector<size_t> of;
-  for (size_t s = 0; s < page.sentences.size(); ++s) {
-    DocumentSentence& sentence = page.sentences[s];
-    sentence.visual = page.visualness[s] > judge.threshold;
-    if (!sentence.visual || !arguments.phrases) continue;
-    for (std::string& phrase : sentence_phrases(sentence.text)) {
-      texts.push_back(std::move(phrase));
-      of.push_back(s);
-    }
-  }
-  SACCADE_ASSIGN(const std::vector<double> scores, judge.scores(texts));
-  for (size_t i = 0; i < texts.size(); ++i) {
-    if (scores[i] > judge.threshold) page.sentences[of[i]].phrases.push_back(std::move(texts[i]));
-  }
-  return {};
-}
-
 // ---- pictures that an engine makes
-
-// Visual sentences that no picture of the collection fits, as far as their
-// paragraphs and the document have room.
-std::vector<int64_t> sentences_to_generate(const Page& page, const IllustrateOptions& options) {
-  std::map<int64_t, int64_t> in_paragraph;
-  for (const PlacedPicture& placed : page.plan.pictures) {
-    ++in_paragraph[page.sentences[static_cast<size_t>(placed.sentence)].paragraph];
-  }
-  int64_t left = options.at_most - std::ssize(page.plan.pictures);
-  std::vector<int64_t> chosen;
-  for (size_t s = 0; s < page.sentences.size() && left > 0; ++s) {
-    if (page.plan.outcomes[s] != SentenceOutcome::kNothingLikely) continue;
-    int64_t& there = in_paragraph[page.sentences[s].paragraph];
-    if (there >= options.per_paragraph) continue;
-    ++there;
-    --left;
-    chosen.push_back(static_cast<int64_t>(s));
-  }
-  return chosen;
-}
 
 Status generate_missing(const IllustrateArguments& arguments, PictureEngine& engine, Session& session,
                         Page& page) {
-  const std::vector<int64_t> chosen = sentences_to_generate(page, arguments.choosing);
+  const std::vector<int64_t> chosen = sentences_without_fit(page.sentences, page.plan, arguments.choosing);
   std::vector<std::string> texts;
   for (const int64_t sentence : chosen) texts.push_back(page.sentences[static_cast<size_t>(sentence)].text);
   std::error_code error;
@@ -364,7 +224,7 @@ Result<std::vector<DocumentPicture>> pictures_of(Page& page, const IllustrateArg
 
 // ---- what is said
 
-std::string judge_text(const Judge& judge) {
+std::string judge_text(const SentenceJudge& judge) {
   const std::string by =
       judge.method == "checkpoint" || judge.method == "classifier"
           ? one_line(judge.name) + ", which was trained to tell"
@@ -388,7 +248,7 @@ std::string matching_text(const IllustratePlan& plan, const IllustrateOptions& o
                      plan.reason);
 }
 
-std::string summary_text(const Page& page, const Judge& judge, const IllustrateArguments& arguments) {
+std::string summary_text(const Page& page, const SentenceJudge& judge, const IllustrateArguments& arguments) {
   std::string text;
   for (const PlacedPicture& placed : page.plan.pictures) {
     const bool known = placed.likelihood && std::isfinite(placed.likelihood->right);
@@ -431,7 +291,7 @@ Json or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
 
-Json page_json(const Page& page, const Judge& judge, const IllustrateArguments& arguments,
+Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArguments& arguments,
                std::optional<PageFormat> format) {
   const IllustratePlan& plan = page.plan;
   Json pictures = Json::array();
@@ -522,8 +382,8 @@ bool moves_links(const Page& page, const IllustrateArguments& arguments) {
   return folder(arguments.document) != folder(arguments.output);
 }
 
-void warn(const Page& page, const Judge& judge, const IllustrateArguments& arguments,
-          const LoadedEncoder& loaded, Session& session) {
+void warn(const Page& page, const IllustrateArguments& arguments, const LoadedEncoder& loaded,
+          Session& session) {
   const auto say = [&](std::string text) { session.messages.warning(std::move(text)); };
   if (page.document.pages_left_out > 0)
     say(fmt::format("{} behind the limit were not read", counted(page.document.pages_left_out, "page")));
@@ -536,7 +396,7 @@ void warn(const Page& page, const Judge& judge, const IllustrateArguments& argum
     say(fmt::format("{} cut for searching: the model reads {} tokens", counted(page.plan.cut, "sentence"),
                     loaded.encoder->info().context));
   }
-  if (judge.cut > 0) say(fmt::format("{} cut for judging what they picture", counted(judge.cut, "sentence")));
+  if (page.cut > 0) say(fmt::format("{} cut for judging what they picture", counted(page.cut, "sentence")));
   if (page.plan.gone + page.plan.changed > 0) {
     say(fmt::format(
         "{} passed over: {} gone, {} changed since they were taken in; `saccade index` takes them in anew",
@@ -572,6 +432,16 @@ Result<Page> read_page(const IllustrateArguments& arguments, const std::stop_tok
   return page;
 }
 
+// --visualness.
+Result<std::optional<LoadedEncoder>> load_judging_encoder(const IllustrateArguments& arguments,
+                                                          Session& session) {
+  if (arguments.visualness.empty()) return std::optional<LoadedEncoder>();
+  EncoderChoice choice = arguments.encoder;
+  SACCADE_TRY(settle_precision(arguments.visualness, choice, session.messages));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(arguments.visualness, choice).in("--visualness"));
+  return std::optional<LoadedEncoder>(std::move(loaded));
+}
+
 Result<int> run(IllustrateArguments& arguments, Session& session) {
   SACCADE_TRY(check_output(arguments));
   SACCADE_ASSIGN(const std::optional<PageFormat> format, settle_format(arguments));
@@ -594,12 +464,22 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   warn_of_separate_spaces(loaded, session.messages);
   options.background = background_of(collection, session);
   ThreadPool pool(arguments.encoder.threads);
-  Judge judge;
+  SACCADE_ASSIGN(const std::optional<LoadedEncoder> other, load_judging_encoder(arguments, session));
+  SentenceJudge judge;
   {
     ProgressLine progress(session.quiet);
     options.progress = progress.callback();
-    SACCADE_TRY(settle_judge(arguments, loaded, session, options.progress, options.stop, judge));
-    SACCADE_TRY(judge_sentences(arguments, judge, page));
+    const JudgeOptions by{.own = &loaded,
+                          .other = other ? &*other : nullptr,
+                          .lexicon = arguments.lexicon,
+                          .objects = arguments.objects,
+                          .threshold = arguments.threshold};
+    SACCADE_ASSIGN(judge, sentence_judge(by, options.progress, options.stop));
+    const TextScores scores = [&](std::span<const std::string> texts) {
+      return judge.scores(texts, page.cut);
+    };
+    SACCADE_ASSIGN(page.visualness,
+                   judge_sentences(page.sentences, scores, judge.threshold, arguments.phrases));
     SACCADE_ASSIGN(page.plan, choose_pictures(collection, *loaded.encoder, page.sentences, options, pool));
   }
   if (collection.item_count() == 0) session.messages.warning("no pictures in the collection");
@@ -612,7 +492,7 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
         illustrated_document(page.document, pictures, *format, fs::path(arguments.document).stem().string()));
     SACCADE_TRY(write_file_atomic(arguments.output, text).in("-o"));
   }
-  warn(page, judge, arguments, loaded, session);
+  warn(page, arguments, loaded, session);
   if (is_standard_output(arguments.output)) return kDone;
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(page_json(page, judge, arguments, format)));

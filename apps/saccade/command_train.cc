@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/model/locate.h"
 #include "saccade/model/precision.h"
 #include "saccade/train/dual.h"
 
@@ -53,7 +54,7 @@ std::string plan_text(const DualTrainingPlan& plan) {
 
 std::string report_text(const DualTrainingReport& report) {
   std::string text = report.plan ? plan_text(*report.plan) : done_text(report);
-  for (const std::string& path : report.left_out) text += fmt::format("left out: {}\n", one_line(path));
+  text += left_out_text(report.left_out);
   if (!report.best.empty()) {
     text += fmt::format(
         "best checkpoint, of step {}, in {}\n"
@@ -88,16 +89,12 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
   auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(dual_training_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(report_text(*report)));
-  }
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped after {} of {} steps; the same command goes on from there",
-                report->steps, options.steps);
+    stopped = fmt::format("after {} of {} steps", report->steps, options.steps);
   }
-  return report->left_out.empty() ? kDone : kSomeFailed;
+  return end_training(session, arguments.json, dual_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
 }
 
 }  // namespace
@@ -105,6 +102,27 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
 CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path& path, const char* help) {
   return command.add_option_function<std::string>(
       name, [&path](const std::string& text) { path = text; }, help);
+}
+
+Result<std::string> checkpoint_or_starter(const std::string& named) {
+  if (!named.empty()) return named;
+  SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
+  return starter.string();
+}
+
+std::string left_out_text(std::span<const std::string> left_out) {
+  std::string text;
+  for (const std::string& picture : left_out) text += fmt::format("left out: {}\n", one_line(picture));
+  return text;
+}
+
+Result<int> end_training(Session& session, bool as_json, const Json& json, const std::string& text,
+                         const std::optional<std::string>& stopped, std::span<const std::string> left_out) {
+  SACCADE_TRY(as_json ? session.out.write_json(json) : session.out.write(text));
+  if (stopped) {
+    return fail(ErrorCode::kCancelled, "stopped {}; the same command goes on from there", *stopped);
+  }
+  return left_out.empty() ? kDone : kSomeFailed;
 }
 
 void add_step_options(CLI::App& command, TrainingLoopOptions& options) {

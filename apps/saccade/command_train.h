@@ -2,9 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
+#include "saccade/core/json.h"
 #include "saccade/train/loop_options.h"
 
 #include "command.h"
@@ -17,6 +21,15 @@ CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options);
 // --steps and --evaluate-every, of trainings that are not counted in epochs.
 void add_step_options(CLI::App& command, TrainingLoopOptions& options);
+
+// -m as given, or the starter.
+Result<std::string> checkpoint_or_starter(const std::string& named);
+// A line for each picture that a training went on without.
+std::string left_out_text(std::span<const std::string> left_out);
+// What every training ends with: its answer, as JSON or in words, and the exit code. `stopped`: where it
+// stands if it is not finished ("after 40 of 100 steps").
+Result<int> end_training(Session& session, bool as_json, const Json& json, const std::string& text,
+                         const std::optional<std::string>& stopped, std::span<const std::string> left_out);
 
 void add_train_composed_command(CLI::App& train, Command& chosen);
 

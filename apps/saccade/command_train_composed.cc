@@ -1,7 +1,9 @@
 // saccade train composed: composers, and encoders for them, from edit queries.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +29,21 @@ struct Arguments {
   bool json = false;
 };
 
+std::string sets_text(const Json& sets, std::string_view role) {
+  std::string text;
+  for (const Json& set : sets) {
+    text += fmt::format("  {}, {}: {} queries\n", role, one_line(set["name"].get<std::string>()),
+                        count_text(set["queries"].get<int64_t>()));
+    for (const char* name : {"r1", "r5", "r10"}) {
+      text += fmt::format("    R@{:<3} {}\n", name + 1, figure_text(set["figures"][name]));
+    }
+    if (set.contains("matched_tokens")) {
+      text += fmt::format("    tokens matched at tau: {:.1f}%\n", 100 * set["matched_tokens"].get<double>());
+    }
+  }
+  return text;
+}
+
 std::string report_text(const ComposedTrainingReport& report) {
   std::string text;
   for (const ComposedStageReport& stage : report.stages) {
@@ -37,24 +54,9 @@ std::string report_text(const ComposedTrainingReport& report) {
       text += fmt::format("best checkpoint, of step {}, in {}\n", count_text(stage.best_step),
                           one_line(stage.model.string()));
     }
-    Json sets = stage.held_out;
-    for (const Json& set : stage.test) sets.push_back(set);
-    for (size_t i = 0; i < sets.size(); ++i) {
-      const Json& set = sets[i];
-      text +=
-          fmt::format("  {}, {}: {} queries\n", i < stage.held_out.size() ? "held out" : "test",
-                      one_line(set["name"].get<std::string>()), count_text(set["queries"].get<int64_t>()));
-      for (const char* name : {"r1", "r5", "r10"}) {
-        text += fmt::format("    R@{:<3} {}\n", name + 1, figure_text(set["figures"][name]));
-      }
-      if (set.contains("matched_tokens")) {
-        text +=
-            fmt::format("    tokens matched at tau: {:.1f}%\n", 100 * set["matched_tokens"].get<double>());
-      }
-    }
+    text += sets_text(stage.held_out, "held out") + sets_text(stage.test, "test");
   }
-  for (const std::string& picture : report.left_out) text += fmt::format("left out: {}\n", one_line(picture));
-  return text;
+  return text + left_out_text(report.left_out);
 }
 
 std::string inversion_text(const InversionTrainingReport& report) {
@@ -65,12 +67,8 @@ std::string inversion_text(const InversionTrainingReport& report) {
     text += fmt::format("best checkpoint, of step {}, in {}\n", count_text(report.best_step),
                         one_line(report.model.string()));
   }
-  for (const Json& set : report.held_out) {
-    text += fmt::format("  held out, {}: {} queries, R@1 {:.3f}, R@5 {:.3f}, R@10 {:.3f}\n",
-                        one_line(set["name"].get<std::string>()), count_text(set["queries"].get<int64_t>()),
-                        set["r1"].get<double>(), set["r5"].get<double>(), set["r10"].get<double>());
-  }
-  return text;
+  return text + sets_text(report.held_out, "held out") + sets_text(report.test, "test") +
+         left_out_text(report.left_out);
 }
 
 // Textual inversion, which is learned from texts alone.
@@ -85,12 +83,12 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
   options.batch = arguments.options.batch;
   options.dropout = arguments.options.dropout;
   options.held_out = arguments.options.held_out;
+  options.test = arguments.options.test;
   options.model = arguments.options.model;
-  options.embed = evaluation_options(arguments.eval, session, progress).embed;
-  if (options.model.empty()) {
-    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
-    options.model = starter.string();
-  }
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  options.embed = evaluation.embed;
+  options.bootstrap = evaluation.bootstrap;
+  SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
   EncoderChoice choice = arguments.eval.encoder;
   SACCADE_TRY(settle_precision(options.model, choice, session.messages));
   options.encoder = app::options_of(choice);
@@ -101,16 +99,12 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
     session.messages.warning(fmt::format(
         "{} longer than the encoder reads: their beginnings are learned from", counted(report->cut, "text")));
   }
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(inversion_training_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(inversion_text(*report)));
-  }
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped at step {}; the same command goes on from there",
-                report->steps);
+    stopped = fmt::format("at step {}", report->steps);
   }
-  return kDone;
+  return end_training(session, arguments.json, inversion_training_json(*report), inversion_text(*report),
+                      stopped, report->left_out);
 }
 
 Result<int> run_train_composed(const Arguments& arguments, Session& session) {
@@ -124,26 +118,19 @@ Result<int> run_train_composed(const Arguments& arguments, Session& session) {
   const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
   options.embed = evaluation.embed;
   options.bootstrap = evaluation.bootstrap;
-  if (options.model.empty()) {
-    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
-    options.model = starter.string();
-  }
+  SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
   EncoderChoice choice = arguments.eval.encoder;
   SACCADE_TRY(settle_precision(options.model, choice, session.messages));
   options.encoder = app::options_of(choice);
   auto report = train_composed(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(composed_training_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(report_text(*report)));
-  }
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped in stage {}; the same command goes on from there",
-                report->stages.back().stage == "align" ? "one" : "two");
+    stopped = fmt::format("in stage {}", report->stages.back().stage == "align" ? "one" : "two");
   }
-  return report->left_out.empty() ? kDone : kSomeFailed;
+  return end_training(session, arguments.json, composed_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
 }
 
 void add_data_options(CLI::App& command, Arguments& arguments) {

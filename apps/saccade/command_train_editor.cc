@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "saccade/model/fingerprint.h"
-#include "saccade/model/locate.h"
 #include "saccade/model/precision.h"
 #include "saccade/train/editor.h"
 
@@ -30,7 +29,7 @@ std::string report_text(const EditorTrainingReport& report) {
                                  counted(report.steps, "step"), counted(report.queries, "edit"),
                                  counted(report.texts, "different text"), report.last_loss,
                                  report.examples_per_second, counted(report.parameters, "parameter"));
-  for (const std::string& picture : report.left_out) text += fmt::format("left out: {}\n", one_line(picture));
+  text += left_out_text(report.left_out);
   if (report.cut > 0) text += fmt::format("{} longer than the editor reads\n", counted(report.cut, "text"));
   if (report.best_step > 0) {
     text += fmt::format("editor of step {} in {}\n", count_text(report.best_step),
@@ -46,26 +45,19 @@ std::string report_text(const EditorTrainingReport& report) {
 
 Result<int> run_train_editor(const EditorArguments& arguments, Session& session) {
   EditorTrainingOptions options = arguments.options;
-  if (options.encoder.empty()) {
-    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
-    options.encoder = starter.string();
-  }
+  SACCADE_ASSIGN(options.encoder, checkpoint_or_starter(options.encoder));
   options.fingerprints = user_fingerprint_memory();
   options.processes = session.decoders.start(session.messages);
   ProgressLine progress(session.quiet);
   auto report = train_editor(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(editor_training_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(report_text(*report)));
-  }
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped after {} of {} steps; the same command goes on from there",
-                report->steps, options.steps);
+    stopped = fmt::format("after {} of {} steps", report->steps, options.steps);
   }
-  return report->left_out.empty() ? kDone : kSomeFailed;
+  return end_training(session, arguments.json, editor_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
 }
 
 void add_shape_options(CLI::App& command, EditorConfig& shape) {

@@ -59,7 +59,7 @@ std::string outcome_text(const Json& set) {
 std::string report_text(const HeadTrainingReport& report) {
   std::string text = fmt::format("{} on {}, loss {:.4f}, {:.1f} s\n", counted(report.steps, "step"),
                                  counted(report.pairs, "pair"), report.last_loss, report.seconds);
-  for (const std::string& picture : report.left_out) text += fmt::format("left out: {}\n", one_line(picture));
+  text += left_out_text(report.left_out);
   if (report.best_step > 0) {
     text +=
         fmt::format("head of step {} in {}\n", count_text(report.best_step), one_line(report.model.string()));
@@ -85,9 +85,8 @@ Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& ses
   if (arguments.text_option->count() > 0) options.text_states = arguments.text_states;
   options.against = {arguments.against.begin(), arguments.against.end()};
   options.frozen = arguments.frozen;
-  if (options.frozen.empty() && options.features.empty()) {
-    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
-    options.frozen = starter.string();
+  if (options.features.empty()) {
+    SACCADE_ASSIGN(options.frozen, checkpoint_or_starter(options.frozen));
   }
   EncoderChoice choice = arguments.eval.encoder;
   if (!options.frozen.empty()) SACCADE_TRY(settle_precision(options.frozen, choice, session.messages));
@@ -98,7 +97,7 @@ Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& ses
 std::string sweep_text(const HeadSweepReport& report) {
   std::string text =
       fmt::format("{} of {} trained\n", count_text(report.trained), counted(report.heads, "head"));
-  for (const std::string& picture : report.left_out) text += fmt::format("left out: {}\n", one_line(picture));
+  text += left_out_text(report.left_out);
   const Json& metrics = report.metrics;
   if (!metrics.contains("cells")) return text;
   text += fmt::format("{:<24} {:<8} {:>8} {:>6}   {:<22} {:<22} {}\n", "measured on", "head", "pairs",
@@ -149,20 +148,13 @@ Result<int> run_sweep(const HeadArguments& arguments, Session& session) {
   if (!report) return fail(std::move(report).error());
   if (report->finished) SACCADE_TRY(write_page(options, report->run, session, progress));
   progress.clear();
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(head_sweep_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(sweep_text(*report)));
-    if (report->finished) {
-      SACCADE_TRY(
-          session.out.write(fmt::format("page: {}\n", one_line((options.run / "report.html").string()))));
-    }
-  }
+  std::string text = sweep_text(*report);
+  if (report->finished) text += fmt::format("page: {}\n", one_line((options.run / "report.html").string()));
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped after {} of {}; the same command goes on from there",
-                report->trained, counted(report->heads, "head"));
+    stopped = fmt::format("after {} of {}", report->trained, counted(report->heads, "head"));
   }
-  return report->left_out.empty() ? kDone : kSomeFailed;
+  return end_training(session, arguments.json, head_sweep_json(*report), text, stopped, report->left_out);
 }
 
 Result<int> run_train_head(const HeadArguments& arguments, Session& session) {
@@ -172,16 +164,12 @@ Result<int> run_train_head(const HeadArguments& arguments, Session& session) {
   auto report = train_head(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(head_training_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(report_text(*report)));
-  }
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped after {}; the same command goes on from there",
-                counted(report->steps, "step"));
+    stopped = "after " + counted(report->steps, "step");
   }
-  return report->left_out.empty() ? kDone : kSomeFailed;
+  return end_training(session, arguments.json, head_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
 }
 
 void add_data_options(CLI::App& command, HeadArguments& arguments) {

@@ -82,9 +82,8 @@ Result<int> run(const Arguments& arguments, Session& session) {
   options.run = arguments.run;
   options.checkpoint = arguments.checkpoint;
   options.config = arguments.config;
-  if (options.checkpoint.empty() && options.config.empty()) {
-    SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
-    options.checkpoint = starter.string();
+  if (options.config.empty()) {
+    SACCADE_ASSIGN(options.checkpoint, checkpoint_or_starter(options.checkpoint));
   }
   options.fingerprints = user_fingerprint_memory();
   options.embed.cache = arguments.cache;
@@ -97,16 +96,12 @@ Result<int> run(const Arguments& arguments, Session& session) {
   auto report = train_visualness(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
-  if (arguments.json) {
-    SACCADE_TRY(session.out.write_json(visualness_training_json(*report)));
-  } else {
-    SACCADE_TRY(session.out.write(report_text(*report)));
-  }
+  std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
-    return fail(ErrorCode::kCancelled, "stopped in stage {}; the same command goes on from there",
-                report->stages.back().name);
+    stopped = fmt::format("in stage {}", report->stages.back().name);
   }
-  return kDone;
+  return end_training(session, arguments.json, visualness_training_json(*report), report_text(*report),
+                      stopped, {});
 }
 
 }  // namespace

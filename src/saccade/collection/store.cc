@@ -10,6 +10,7 @@
 #include "saccade/collection/word_index.h"
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/word_field.h"
 #include "saccade/model/precision.h"
 
 namespace saccade::store {
@@ -58,14 +59,6 @@ ErrorCode code_from_name(std::string_view name) {
     if (error_name(static_cast<ErrorCode>(code)) == name) return static_cast<ErrorCode>(code);
   }
   return ErrorCode::kInternal;
-}
-
-// The enum value whose word the field holds.
-template <typename E>
-Result<E> word_field(const Json& json, const char* name) {
-  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, name));
-  if (const auto value = from_word<E>(word)) return *value;
-  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", name, word, list_of_words<E>());
 }
 
 Result<LateSettings> parse_late(const Json& json) {

@@ -211,9 +211,7 @@ class ComfyUiEngine : public HttpEngine {
 
   // Takes what nobody waits for any more out of the queue there.
   void forget(const std::string& id) {
-    const auto ignored = caller().call(json_request("/queue", {{"delete", Json::array({id})}}), {},
-                                       EngineCaller::Counted::kNo);
-    static_cast<void>(ignored);
+    caller().tell(json_request("/queue", {{"delete", Json::array({id})}}));
   }
 
   Json workflow_;

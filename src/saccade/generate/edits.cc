@@ -93,8 +93,8 @@ class Run {
     std::error_code error;
     const bool has_list = fs::exists(folder / kGeneratedFile, error);
     if (fs::exists(folder, error) && !has_list) {
-      for (const auto& entry : fs::directory_iterator(folder, error)) {
-        const std::string name = entry.path().filename().string();
+      for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
         if (name == kPictures || name == kLock) continue;
         return fail(ErrorCode::kUsage,
                     "{} is there and holds other things ({}): name an empty or a new folder", folder.string(),

@@ -15,7 +15,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/data/generated.h"
-#include "saccade/generate/test_server.h"
+#include "saccade/hub/test_server.h"
 #include "saccade/model/test_editor.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include "saccade/generate/answer.h"
 #include "saccade/generate/engine.h"
 #include "saccade/generate/http_engine.h"
-#include "saccade/generate/test_server.h"
+#include "saccade/hub/test_server.h"
 
 namespace saccade {
 namespace {
@@ -210,6 +210,7 @@ class Comfy : public testing::Test {
       return json_reply({{"id-1", history}});
     }
     if (request.path.starts_with("/view")) return {.body = png_of(24, 16)};
+    if (request.path == "/queue" && silent_queue) return {.wait_ms = 60'000};
     return {.status = 404, .body = "none"};
   }
   std::string error() {
@@ -230,6 +231,7 @@ class Comfy : public testing::Test {
         {"9", {{"images", {{{"filename", "a b.png"}, {"subfolder", "s"}, {"type", "output"}}}}}}}},
       {"status", {{"status_str", "success"}, {"completed", true}, {"messages", Json::array()}}}};
   int looks = 0;
+  bool silent_queue = false;
   TestServer server;
   EngineOptions options;
 };
@@ -293,6 +295,19 @@ TEST_F(Comfy, WhatIsNeverDoneIsGivenUpAndTakenBack) {
   EXPECT_EQ(server.requests().back().body, R"({"delete":["id-1"]})");
 }
 
+// Ctrl-C must not wait for an engine that has fallen silent.
+TEST_F(Comfy, TakingBackIsNotWaitedForLong) {
+  options.silence = std::chrono::seconds(0);
+  looks = -1000;
+  silent_queue = true;
+  const auto engine = open_engine(options);
+  const Image reference = picture_of(24, 16, 3);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(ask(**engine, &reference).error().message, HasSubstr("not done after 0 seconds"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(std::ranges::count(server.requests(), "/queue", &ServerRequest::path), 1);
+}
+
 TEST_F(Comfy, WorkflowsAreChecked) {
   const auto with = [&](const std::string& text) {
     folder.write("workflow.json", text);
@@ -338,6 +353,16 @@ TEST(EngineCaller, TriesAgainAsTheServerAsks) {
   const auto engine = open_engine(options);
   EXPECT_THAT(ask(**engine, nullptr).error().message, HasSubstr("status 429: quota"));
   EXPECT_EQ(asked, 1);
+}
+
+TEST(EngineCaller, ManyTriesKeepToTheLongestWait) {
+  TestServer server([&](const ServerRequest&) { return ServerReply{.status = 503}; });
+  EngineOptions options = options_for(EngineKind::kAutomatic1111, server);
+  options.retry = {
+      .tries = 70, .first_wait = std::chrono::milliseconds(1), .longest_wait = std::chrono::milliseconds(1)};
+  const auto engine = open_engine(options);
+  EXPECT_THAT(ask(**engine, nullptr).error().message, HasSubstr("status 503"));
+  EXPECT_EQ(server.requests().size(), 70U);
 }
 
 TEST(EngineCaller, KnowsWhenNothingMoreWillCome) {

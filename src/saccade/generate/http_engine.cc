@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 
 constexpr int kMostSide = 1024;  // of a reference, where no size is asked for
 constexpr size_t kMostSaid = 300;
+constexpr std::chrono::seconds kTellSilence{2};
 
 bool is_passing(int status) {
   return status == 408 || status == 425 || status == 429 || status == 500 || status == 502 || status == 503 ||
@@ -232,9 +233,22 @@ Result<hub::HttpReply> EngineCaller::call(hub::HttpRequest request, const std::s
       }
       if (!passing || last) return fail(failure.error.in(asked));
     }
-    SACCADE_TRY(wait(asked_time.value_or(std::min(time, options_.retry.longest_wait)), stop));
+    time = std::min(time, options_.retry.longest_wait);
+    SACCADE_TRY(wait(asked_time.value_or(time), stop));
     time *= 2;
   }
+}
+
+void EngineCaller::tell(hub::HttpRequest request) {
+  request.url = options_.endpoint + request.url;
+  if (!authorization_.empty()) request.headers.push_back("Authorization: " + authorization_);
+  hub::HttpOptions http;
+  http.connect_limit = kTellSilence;
+  http.silence_limit = kTellSilence;
+  http.certificates = options_.certificates;
+  auto session = hub::HttpSession::open(http);
+  if (!session) return;
+  static_cast<void>(session->send(request, nullptr, {}));
 }
 
 Json HttpEngine::settings() const {

@@ -30,6 +30,10 @@ class EngineCaller {
   Result<hub::HttpReply> call(hub::HttpRequest request, const std::stop_token& stop,
                               Counted counted = Counted::kYes);
 
+  // Asks once, of a path below the endpoint, and gives up after two seconds of
+  // silence: for what nobody waits for.
+  void tell(hub::HttpRequest request);
+
   [[nodiscard]] std::optional<Error> over() const;
   [[nodiscard]] int64_t requests() const { return requests_; }
   [[nodiscard]] int64_t bytes() const { return bytes_; }

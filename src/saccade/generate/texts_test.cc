@@ -7,7 +7,7 @@
 #include "saccade/core/base64.h"
 #include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/generate/test_server.h"
+#include "saccade/hub/test_server.h"
 
 namespace saccade {
 namespace {

@@ -1,15 +1,7 @@
 #include "saccade/hub/test_hub.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
-#include <array>
-#include <cctype>
 #include <charconv>
-#include <netinet/in.h>
-#include <poll.h>
-#include <stdexcept>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -18,45 +10,6 @@
 
 namespace saccade::test {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-// The head of a request: up to the empty line.
-std::optional<HubRequest> read_request(int connection) {
-  std::string text;
-  std::array<char, 4096> block{};
-  while (text.find("\r\n\r\n") == std::string::npos) {
-    const ssize_t got = ::recv(connection, block.data(), block.size(), 0);
-    if (got <= 0 || text.size() > (1U << 20)) return {};
-    text.append(block.data(), static_cast<size_t>(got));
-  }
-  HubRequest request;
-  size_t at = text.find("\r\n");
-  const std::string first = text.substr(0, at);
-  const size_t space = first.find(' ');
-  request.method = first.substr(0, space);
-  request.path = first.substr(space + 1, first.rfind(' ') - space - 1);
-  for (;;) {
-    const size_t begin = at + 2;
-    at = text.find("\r\n", begin);
-    if (at == begin) return request;
-    const std::string line = text.substr(begin, at - begin);
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos) request.headers[lower(line.substr(0, colon))] = line.substr(colon + 2);
-  }
-}
-
-void send_all(int connection, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t sent = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
-    text.remove_prefix(static_cast<size_t>(sent));
-  }
-}
 
 HubReply refused(int status, const std::string& code) {
   HubReply reply;
@@ -84,11 +37,6 @@ HubReply content_reply(const HubRequest& request, const std::string& content) {
 
 }  // namespace
 
-std::string HubRequest::header(const std::string& name) const {
-  const auto found = headers.find(name);
-  return found == headers.end() ? "" : found->second;
-}
-
 std::string hub_hash(const HubFile& file) {
   hub::ContentHash hash(file.large ? hub::HashKind::kSha256 : hub::HashKind::kGit,
                         static_cast<int64_t>(file.content.size()));
@@ -96,82 +44,27 @@ std::string hub_hash(const HubFile& file) {
   return hash.hex();
 }
 
-TestHub::TestHub() {
-  open(hub_);
-  open(storage_);
-}
+TestHub::TestHub()
+    : hub_([this](const HubRequest& request) { return answer(request); }),
+      storage_([this](const HubRequest& request) { return answer(request); }) {}
 
-TestHub::~TestHub() {
-  closing_ = true;
-  for (Listener* listener : {&hub_, &storage_}) {
-    ::shutdown(listener->descriptor, SHUT_RDWR);
-    listener->thread.join();
-    ::close(listener->descriptor);
-  }
-  for (std::thread& connection : connections_) connection.join();
-}
-
-void TestHub::open(Listener& listener) {
-  listener.descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener.descriptor, generic, size) != 0 || ::listen(listener.descriptor, 16) != 0 ||
-      ::getsockname(listener.descriptor, generic, &size) != 0) {
-    throw std::runtime_error("no port on loopback for the test's hub");
-  }
-  listener.port = ntohs(address.sin_port);
-  listener.thread = std::thread([this, &listener] { serve(listener); });
-}
-
-void TestHub::serve(Listener& listener) {
-  while (!closing_) {
-    pollfd waiting{.fd = listener.descriptor, .events = POLLIN, .revents = 0};
-    if (::poll(&waiting, 1, 100) <= 0) continue;
-    const int connection = ::accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) continue;
+HubReply TestHub::answer(const HubRequest& request) {
+  {
     const std::lock_guard lock(mutex_);
-    connections_.emplace_back([this, connection] { answer(connection); });
+    requests_.push_back(request);
   }
-}
-
-void TestHub::answer(int connection) {
-  if (const auto request = read_request(connection)) {
-    {
-      const std::lock_guard lock(mutex_);
-      requests_.push_back(*request);
-    }
-    HubReply reply = ordinary(*request);
-    if (instead) {
-      if (auto other = instead(*request, reply)) reply = std::move(*other);
-    }
-    if (!reply.no_answer) {
-      std::string head = fmt::format("HTTP/1.1 {} Status\r\nConnection: close\r\n", reply.status);
-      for (const auto& [name, value] : reply.headers) head += fmt::format("{}: {}\r\n", name, value);
-      if (!reply.no_length) head += fmt::format("Content-Length: {}\r\n", reply.body.size());
-      send_all(connection, head + "\r\n");
-      if (request->method != "HEAD") {
-        const auto length = reply.cut_after >= 0 ? static_cast<size_t>(reply.cut_after) : reply.body.size();
-        send_all(connection, std::string_view(reply.body).substr(0, length));
-        char byte = 0;
-        while (reply.hold && !closing_) {
-          pollfd waiting{.fd = connection, .events = POLLIN, .revents = 0};
-          if (::poll(&waiting, 1, 100) > 0 && ::recv(connection, &byte, 1, 0) <= 0) break;
-        }
-      }
-    }
+  HubReply reply = ordinary(request);
+  if (instead) {
+    if (auto other = instead(request, reply)) reply = std::move(*other);
   }
-  ::shutdown(connection, SHUT_RDWR);
-  ::close(connection);
+  return reply;
 }
 
 std::string TestHub::endpoint() const {
-  return fmt::format("http://127.0.0.1:{}", hub_.port);
+  return hub_.endpoint();
 }
 std::string TestHub::storage() const {
-  return fmt::format("http://127.0.0.1:{}", storage_.port);
+  return storage_.endpoint();
 }
 
 std::vector<HubRequest> TestHub::requests() const {

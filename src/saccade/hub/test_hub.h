@@ -1,36 +1,20 @@
-// For tests: a hub on loopback, and what may go wrong with one. Plain sockets, a thread a connection, a
-// request a connection; the port is the system's choice.
+// For tests: a hub on loopback, and what may go wrong with one.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "saccade/hub/test_server.h"
 
 namespace saccade::test {
 
-struct HubRequest {
-  std::string method;
-  std::string path;
-  std::map<std::string, std::string> headers;  // names in lower case
-
-  [[nodiscard]] std::string header(const std::string& name) const;
-};
-
-struct HubReply {
-  int status = 200;
-  std::vector<std::pair<std::string, std::string>> headers;  // Content-Length is added
-  std::string body;
-  int64_t cut_after = -1;  // the connection ends after so many bytes of the body
-  bool no_length = false;  // the body ends where the connection ends
-  bool no_answer = false;  // the connection ends before a byte
-  bool hold = false;       // after what is sent, the connection stays until the other end goes
-};
+using HubRequest = ServerRequest;
+using HubReply = ServerReply;
 
 // A file as a hub keeps it: large ones by SHA-256 and on another host, small ones by git's SHA-1.
 struct HubFile {
@@ -50,9 +34,6 @@ std::string hub_hash(const HubFile& file);
 class TestHub {
  public:
   TestHub();
-  TestHub(const TestHub&) = delete;
-  TestHub& operator=(const TestHub&) = delete;
-  ~TestHub();
 
   // http://127.0.0.1:PORT, and the same of the host that large files are on.
   [[nodiscard]] std::string endpoint() const;
@@ -70,25 +51,17 @@ class TestHub {
   [[nodiscard]] int gets(const std::string& part) const;
 
  private:
-  struct Listener {
-    int descriptor = -1;
-    int port = 0;
-    std::thread thread;
-  };
-  void open(Listener& listener);
-  void serve(Listener& listener);
-  void answer(int connection);
+  HubReply answer(const HubRequest& request);
   [[nodiscard]] HubReply ordinary(const HubRequest& request) const;
   [[nodiscard]] HubReply model_reply(const HubRequest& request) const;
   [[nodiscard]] HubReply file_reply(const HubRequest& request, const HubModel& model,
                                     const std::string& file) const;
 
-  Listener hub_;
-  Listener storage_;
   mutable std::mutex mutex_;
   std::vector<HubRequest> requests_;
-  std::vector<std::thread> connections_;
-  std::atomic<bool> closing_ = false;
+  // Behind what they answer with.
+  TestServer hub_;
+  TestServer storage_;
 };
 
 }  // namespace saccade::test

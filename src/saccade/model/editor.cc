@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "saccade/core/random.h"
+#include "saccade/core/word_field.h"
 #include "saccade/image/square.h"
 #include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
@@ -73,13 +74,7 @@ Result<EditorConfig> editor_config_from_json(const Json& json) {
                                    {"steps", &config.steps}}) {
     SACCADE_ASSIGN(*field, json_field<int64_t>(json, key));
   }
-  SACCADE_ASSIGN(const auto states, json_field<std::string>(json, "text_states"));
-  const auto known = from_word<EditorTexts>(states);
-  if (!known) {
-    return fail(ErrorCode::kBadData, "\"text_states\" is \"{}\", expected one of {}", states,
-                list_of_words<EditorTexts>());
-  }
-  config.text_states = *known;
+  SACCADE_ASSIGN(config.text_states, word_field<EditorTexts>(json, "text_states"));
   SACCADE_ASSIGN(config.guidance, json_field<double>(json, "guidance"));
   const auto frozen = json.find("frozen");
   if (frozen == json.end()) return fail(ErrorCode::kBadData, "\"frozen\" is missing");

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "saccade/nn/int8_kernels.h"
 #include "saccade/nn/int8_linear.h"
@@ -127,21 +129,39 @@ struct PackedLinear::State {
     panel_bytes = wanted.get_size();
   }
 
-  void execute(const Product& product, const void* x, const void* packed, const float* added, void* result,
-               void* scratch) const {
-    dnnl::stream stream(engine);
-    memory source(product.source, engine, const_cast<void*>(x));
-    memory weights_memory(product.weights, engine, const_cast<void*>(packed));
-    memory bias_memory(product.bias, engine, const_cast<float*>(added));
-    memory destination(product.destination, engine, result);
-    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, source},
-                                              {DNNL_ARG_WEIGHTS, weights_memory},
-                                              {DNNL_ARG_BIAS, bias_memory},
-                                              {DNNL_ARG_DST, destination}};
-    if (scratch != nullptr) arguments[DNNL_ARG_SCRATCHPAD] = memory(product.scratch, engine, scratch);
-    product.primitive.execute(stream, arguments);
-    stream.wait();
-  }
+  // A product and what it is executed with. Making this takes longer than many a
+  // product of one row: panels share it.
+  class Execution {
+   public:
+    Execution(const State& state, Product product, const void* x, void* result, void* scratch)
+        : product_(std::move(product)),
+          stream_(state.engine),
+          weights_(product_.weights, state.engine, nullptr),
+          bias_(product_.bias, state.engine, nullptr),
+          arguments_{{DNNL_ARG_SRC, memory(product_.source, state.engine, const_cast<void*>(x))},
+                     {DNNL_ARG_WEIGHTS, weights_},
+                     {DNNL_ARG_BIAS, bias_},
+                     {DNNL_ARG_DST, memory(product_.destination, state.engine, result)}},
+          result_(result) {
+      if (scratch != nullptr) {
+        arguments_.emplace(DNNL_ARG_SCRATCHPAD, memory(product_.scratch, state.engine, scratch));
+      }
+    }
+    void run(const void* packed, const float* added) {
+      weights_.set_data_handle(const_cast<void*>(packed));
+      bias_.set_data_handle(const_cast<float*>(added));
+      product_.primitive.execute(stream_, arguments_);
+      stream_.wait();
+    }
+    [[nodiscard]] const void* result() const { return result_; }
+
+   private:
+    Product product_;
+    dnnl::stream stream_;
+    memory weights_, bias_;
+    std::unordered_map<int, memory> arguments_;
+    void* result_;
+  };
 
   void run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) {
     if (integers) return integers->run(x, result, activation, accumulate);
@@ -157,8 +177,9 @@ struct PackedLinear::State {
       const OneDnnThreads alone(1);
       const Product product = product_of(rows, out, activation, result.dtype(), accumulate);
       const std::shared_ptr<void> scratch = allocate_plain(product.scratch.get_size());
-      return execute(product, x.raw(), weights.get_data_handle(), bias.data<float>(), result.raw(),
-                     scratch.get());
+      Execution(*this, product, x.raw(), result.raw(), scratch.get())
+          .run(weights.get_data_handle(), bias.data<float>());
+      return;
     }
     if (rows < kFewRows && panel > 0) return run_panels(x, result, rows, activation, accumulate, *workspace);
     const auto at = [](const Tensor& tensor, int64_t element) {
@@ -169,8 +190,9 @@ struct PackedLinear::State {
       const int64_t first = rows * part / parts;
       const int64_t last = rows * (part + 1) / parts;
       const Product product = product_of(last - first, out, activation, result.dtype(), accumulate);
-      execute(product, at(x, first * in), weights.get_data_handle(), bias.data<float>(),
-              at(result, first * out), workspace->scratch(worker, product.scratch.get_size() + 1));
+      void* scratch = workspace->scratch(worker, product.scratch.get_size() + 1);
+      Execution(*this, product, at(x, first * in), at(result, first * out), scratch)
+          .run(weights.get_data_handle(), bias.data<float>());
     });
   }
 
@@ -179,18 +201,25 @@ struct PackedLinear::State {
   void run_panels(const Tensor& x, const Tensor& result, int64_t rows, Activation activation, bool accumulate,
                   Workspace& workspace) {
     const auto size = dtype_size(result.dtype());
+    // Each worker's, of whole panels.
+    std::vector<std::optional<Execution>> executions(static_cast<size_t>(workspace.workers().size()));
     workspace.workers().run((out + panel - 1) / panel, [&](int64_t item, int worker) {
       const int64_t first = item * panel;
       const int64_t outputs = std::min(panel, out - first);
       const int64_t made = blocks_of(outputs) * kBlock;  // what fills a last block up is multiplied, and left
-      const Product product = product_of(rows, made, activation, result.dtype(), false);
+      std::optional<Execution> last;
+      std::optional<Execution>& execution = made == panel ? executions[static_cast<size_t>(worker)] : last;
       const auto own = static_cast<size_t>(rows * made * size);
       const size_t begin = (own + 63) / 64 * 64;
-      auto* memory =
-          static_cast<std::byte*>(workspace.scratch(worker, begin + product.scratch.get_size() + 1));
-      execute(product, x.raw(),
-              static_cast<std::byte*>(weights.get_data_handle()) + static_cast<size_t>(item) * panel_bytes,
-              bias.data<float>() + first, memory, memory + begin);
+      auto* memory = static_cast<std::byte*>(workspace.scratch(worker, begin));
+      if (!execution || execution->result() != memory) {
+        Product product = product_of(rows, made, activation, result.dtype(), false);
+        memory = static_cast<std::byte*>(workspace.scratch(worker, begin + product.scratch.get_size() + 1));
+        execution.emplace(*this, std::move(product), x.raw(), memory, memory + begin);
+      }
+      execution->run(
+          static_cast<std::byte*>(weights.get_data_handle()) + static_cast<size_t>(item) * panel_bytes,
+          bias.data<float>() + first);
       for (int64_t row = 0; row < rows; ++row) {
         const std::byte* from = memory + row * made * size;
         std::byte* to = static_cast<std::byte*>(result.raw()) + (row * out + first) * size;

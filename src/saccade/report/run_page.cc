@@ -89,17 +89,12 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"},
-      Entry{"retrieval", "Retrieval"},
-      Entry{"composition", "Composition"},
-      Entry{"composed", "Composed search"},
-      Entry{"heads", "Heads"},
-      Entry{"matches", "Nothing matches"},
-      Entry{"speed", "Speed"},
-      Entry{"length", "Effective length"},
-      Entry{"visualness", "Visualness"},
-      Entry{"queries", "Best and worst"},
-      Entry{"maps", "Maps"},
+      Entry{"protocol", "Protocol"},       Entry{"retrieval", "Retrieval"},
+      Entry{"composition", "Composition"}, Entry{"composed", "Composed search"},
+      Entry{"edits", "Generated edits"},   Entry{"heads", "Heads"},
+      Entry{"matches", "Nothing matches"}, Entry{"speed", "Speed"},
+      Entry{"length", "Effective length"}, Entry{"visualness", "Visualness"},
+      Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
       Entry{"training", "Training"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";
@@ -233,6 +228,7 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
   body += composition_section(data, page);
   SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));
   body += composed;
+  body += edits_section(data, page);
   SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
   body += heads;
   body += matches_section(data, page);

@@ -322,16 +322,18 @@ TEST_F(RunPage, FiguresThatAreNotThere) {
                      "x"})},
        {"comparisons", {{"a", 1}}}});
   EXPECT_THAT(page({"nulls"}), HasSubstr("\xE2\x80\x93"));
-  for (const char* kind : {"retrieval", "winoground", "length", "speed"}) {
+  for (const char* kind : {"retrieval", "winoground", "length", "speed", "composed", "edits"}) {
     test::write_plain_run(folder_ / kind, kind, {}, {{"results", Json::array()}});
     EXPECT_THAT(page({kind}), HasSubstr("<section id=\"protocol")) << kind;
-    test::write_plain_run(folder_ / (std::string(kind) + "-odd"), kind, {"m"},
-                          {{"results",
-                            {nullptr,
-                             {{"dataset", "drawings"},
-                              {"chunking", 1},
-                              {"t2i", {{"curve", {1, nullptr, {{"n", 3}}}}}},
-                              {"token_lengths", {{"histogram", {{"counts", {"x"}}, {"width", 0}}}}}}}}});
+    test::write_plain_run(
+        folder_ / (std::string(kind) + "-odd"), kind, {"m"},
+        {{"results",
+          {nullptr,
+           {{"dataset", "drawings"},
+            {"chunking", 1},
+            {"t2i", {{"curve", {1, nullptr, {{"n", 3}}}}}},
+            {"token_lengths", {{"histogram", {{"counts", {"x"}}, {"width", 0}}}}}}}},
+         {"likeness", {nullptr, 3, {{"dataset", "drawings"}, {"of", "all"}, {"cosine", "x"}}}}});
     EXPECT_THAT(page({std::string(kind) + "-odd"}), HasSubstr("<section id=\"protocol")) << kind;
   }
   fs::create_directories(folder_ / "young");

@@ -69,6 +69,7 @@ Result<std::string> composed_section(const ReportData& data, const RunPageOption
 // The part of it that shows queries with their pictures.
 Result<std::string> composed_examples(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
                                       const ProgressCallback& progress, const std::stop_token& stop);
+std::string edits_section(const ReportData& data, PageBuilder& page);
 std::string composition_section(const ReportData& data, PageBuilder& page);
 std::string matches_section(const ReportData& data, PageBuilder& page);
 std::string speed_section(const ReportData& data, PageBuilder& page);

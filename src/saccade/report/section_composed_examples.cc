@@ -223,11 +223,14 @@ Result<std::string> composed_examples(const ReportData& data, const RunPageOptio
     writers.back().collect();
   }
   SACCADE_TRY(shelf.decode(options, pool, progress, stop));
+  size_t queries = 0;
+  for (const Group& group : groups) queries += group.examples.size();
+  if (queries == 0) return std::string();
   std::string html = fmt::format(
       "<h3>Queries</h3>\n<p class=\"soft\">{} queries, drawn by the run's seed and not by hand, with the first {} "
       "answers of the ways with the highest r@10, one that was trained and one that was not where there are both. "
       "Framed pictures are right.</p>\n",
-      each * groups.size(), kShownAnswers);
+      queries, kShownAnswers);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].examples.empty()) continue;
     html += fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", i == 0 ? " open" : "",

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "saccade/core/rows.h"
-#include "saccade/model/visualness.h"
 #include "saccade/search/background.h"
 #include "saccade/search/caption_nearness.h"
 #include "saccade/search/search.h"
 #include "saccade/text/caption_queries.h"
+#include "saccade/text/phrases.h"
 
 namespace saccade {
 namespace {
@@ -271,28 +271,45 @@ int64_t IllustratePlan::count(SentenceOutcome outcome) const {
   return std::ranges::count(outcomes, outcome);
 }
 
-Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
-                                          std::span<const std::string> texts, int64_t& cut,
-                                          const ProgressCallback& progress, const std::stop_token& stop) {
-  SACCADE_TRY(check_reads_texts(encoder));
-  std::vector<double> scores;
-  scores.reserve(texts.size());
-  for (size_t first = 0; first < texts.size(); first += kBatch) {
-    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
-    const Texts batch =
-        tokenize(encoder, texts.subspan(first, std::min(texts.size() - first, static_cast<size_t>(kBatch))));
-    cut += batch.cut;
-    std::vector<double> of_batch;
-    if (TextClassifier* classifier = encoder.text_classifier(); classifier != nullptr) {
-      SACCADE_ASSIGN(of_batch, visual_probabilities(*classifier, batch.tokenized));
-    } else {
-      SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(batch.tokenized));
-      of_batch = visualness_scores(null_row, rows.view());
+Result<std::vector<double>> judge_sentences(std::vector<DocumentSentence>& sentences,
+                                            const TextScores& scores, double threshold, bool phrases) {
+  std::vector<std::string> texts;
+  for (const DocumentSentence& sentence : sentences) texts.push_back(sentence.text);
+  SACCADE_ASSIGN(std::vector<double> of_sentences, scores(texts));
+  texts.clear();
+  std::vector<size_t> of;
+  for (size_t s = 0; s < sentences.size(); ++s) {
+    sentences[s].visual = of_sentences[s] > threshold;
+    if (!sentences[s].visual || !phrases) continue;
+    for (std::string& phrase : sentence_phrases(sentences[s].text)) {
+      texts.push_back(std::move(phrase));
+      of.push_back(s);
     }
-    scores.insert(scores.end(), of_batch.begin(), of_batch.end());
-    if (progress) progress({"judging sentences", std::ssize(scores), std::ssize(texts), ""});
   }
-  return scores;
+  SACCADE_ASSIGN(const std::vector<double> of_phrases, scores(texts));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (of_phrases[i] > threshold) sentences[of[i]].phrases.push_back(std::move(texts[i]));
+  }
+  return of_sentences;
+}
+
+std::vector<int64_t> sentences_without_fit(std::span<const DocumentSentence> sentences,
+                                           const IllustratePlan& plan, const IllustrateOptions& options) {
+  std::unordered_map<int64_t, int64_t> in_paragraph;
+  for (const PlacedPicture& placed : plan.pictures) {
+    ++in_paragraph[sentences[static_cast<size_t>(placed.sentence)].paragraph];
+  }
+  int64_t left = options.at_most - std::ssize(plan.pictures);
+  std::vector<int64_t> chosen;
+  for (size_t s = 0; s < sentences.size() && left > 0; ++s) {
+    if (plan.outcomes[s] != SentenceOutcome::kNothingLikely) continue;
+    int64_t& there = in_paragraph[sentences[s].paragraph];
+    if (there >= options.per_paragraph) continue;
+    ++there;
+    --left;
+    chosen.push_back(static_cast<int64_t>(s));
+  }
+  return chosen;
 }
 
 Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,

@@ -39,14 +39,6 @@
 
 namespace saccade {
 
-// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier
-// of texts the probability of its visual class. kUnsupported for encoders that read no texts, kCancelled.
-// Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads.
-Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
-                                          std::span<const std::string> texts, int64_t& cut,
-                                          const ProgressCallback& progress = {},
-                                          const std::stop_token& stop = {});
-
 struct IllustrateOptions {
   // Likelihood of a picture to be placed, [0, 1]. What it is measured by knows captions' words alone, and is
   // too low where these are few (docs/illustrate.md).
@@ -112,6 +104,18 @@ struct IllustratePlan {
 Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool);
+
+// A score of each text: what it pictures more than others.
+using TextScores = std::function<Result<std::vector<double>>(std::span<const std::string>)>;
+// Scores the sentences and marks as visual those above the threshold; with `phrases` these are given their
+// phrases that are visual too. The scores. Errors are those of `scores`.
+Result<std::vector<double>> judge_sentences(std::vector<DocumentSentence>& sentences,
+                                            const TextScores& scores, double threshold, bool phrases);
+
+// Visual sentences that no picture of the collection fits, by number, as far as their paragraphs and the
+// document have room for another.
+std::vector<int64_t> sentences_without_fit(std::span<const DocumentSentence> sentences,
+                                           const IllustratePlan& plan, const IllustrateOptions& options);
 
 // ---- the assignment alone
 

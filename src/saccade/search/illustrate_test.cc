@@ -15,7 +15,6 @@
 
 #include "saccade/core/random.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/model/visualness.h"
 #include "saccade/search/background.h"
 #include "saccade/search/test_letters.h"
 
@@ -210,20 +209,42 @@ TEST_F(Illustrate, AnEmptyCollectionHasNothingAndCutTextsAreCounted) {
   EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(Illustrate, VisualnessIsTheDistanceFromTheNullPicture) {
-  std::vector<float> null_row(kDim);
-  null_row[0] = 1;
-  std::vector<std::string> texts(130, "ab");
-  texts[0] = "a";
-  texts[129] = "bcdefghijklmno";
-  int64_t cut = 0;
-  const auto scores = visualness_of(encoder_, null_row, texts, cut);
-  ASSERT_TRUE(scores.has_value());
-  ASSERT_EQ(scores->size(), 130U);
-  EXPECT_NEAR((*scores)[0], 0, 1e-6);
-  EXPECT_NEAR((*scores)[64], 1 - std::sqrt(0.5), 1e-6);
-  EXPECT_NEAR((*scores)[129], 1, 1e-6);
-  EXPECT_EQ(cut, 1);
+TEST_F(Illustrate, JudgingMarksWhatIsVisualAndKeepsItsVisualPhrases) {
+  std::vector<DocumentSentence> sentences = {
+      {"a red cat sits on the old table", 0}, {"nobody is liable", 0}, {"the cat", 1}};
+  const TextScores cats = [](std::span<const std::string> texts) -> Result<std::vector<double>> {
+    std::vector<double> scores;
+    for (const std::string& text : texts) scores.push_back(text.find("cat") == std::string::npos ? 0 : 1);
+    return scores;
+  };
+  const auto scores = judge_sentences(sentences, cats, 0.5, true);
+  ASSERT_TRUE(scores) << scores.error().message;
+  EXPECT_THAT(*scores, ElementsAre(1, 0, 1));
+  EXPECT_TRUE(sentences[0].visual);
+  EXPECT_FALSE(sentences[1].visual);
+  ASSERT_FALSE(sentences[0].phrases.empty());
+  for (const std::string& phrase : sentences[0].phrases) EXPECT_THAT(phrase, HasSubstr("cat"));
+  EXPECT_TRUE(sentences[1].phrases.empty());
+  std::vector<DocumentSentence> whole = {{"a red cat sits on the old table", 0}};
+  ASSERT_TRUE(judge_sentences(whole, cats, 0.5, false));
+  EXPECT_TRUE(whole[0].phrases.empty());
+}
+
+TEST_F(Illustrate, WhatHasNoFitIsGivenRoomByTheSameLimits) {
+  const std::vector<DocumentSentence> sentences = {{"a", 0}, {"b", 0}, {"c", 1},
+                                                   {"d", 1}, {"e", 2}, {"f", 3}};
+  IllustratePlan plan;
+  using enum SentenceOutcome;
+  plan.outcomes = {kPlaced, kNothingLikely, kNothingLikely, kNothingLikely, kNotVisual, kNothingLikely};
+  plan.pictures.push_back({.sentence = 0, .item = {}, .query = {}, .score = 0, .likelihood = {}});
+  IllustrateOptions options;
+  EXPECT_THAT(sentences_without_fit(sentences, plan, options), ElementsAre(2, 5));
+  options.per_paragraph = 2;
+  EXPECT_THAT(sentences_without_fit(sentences, plan, options), ElementsAre(1, 2, 3, 5));
+  options.at_most = 3;
+  EXPECT_THAT(sentences_without_fit(sentences, plan, options), ElementsAre(1, 2));
+  options.at_most = 1;
+  EXPECT_THAT(sentences_without_fit(sentences, plan, options), testing::IsEmpty());
 }
 
 // ---- the assignment

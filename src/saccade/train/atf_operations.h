@@ -1,5 +1,4 @@
-// What adaptive token fusion is written over (model/composers/atf.h), with gradients. In torch's own
-// operations, of any floating type, so that gradients can be checked in double.
+// What adaptive token fusion is written over (model/composers/atf.h), with gradients. Internal to the module.
 #pragma once
 
 #include "saccade/model/composers/atf.h"
@@ -7,37 +6,19 @@
 
 namespace saccade {
 
-inline nn::Tensor plain_values(const Variable& x) {
-  return borrow_torch(x.tensor().detach().to(at::kCPU, at::kFloat).contiguous());
-}
+nn::Tensor plain_values(const Variable& x);
+Variable constant_beside(const Variable& x, const nn::Tensor& table);
 
-inline Variable plus_constant(const Variable& x, const nn::Tensor& added) {
-  return Variable(x.tensor() + torch_over(added).to(x.tensor().options()));
-}
+// The averages, and the tokens that are in none: [n, most, dim]; behind an entry's own the picture's first
+// token. In torch's own operations, of any floating type, so that gradients can be checked in double.
+torch::Tensor merged_tokens(const torch::Tensor& picture_tokens, const torch::Tensor& text_tokens,
+                            const TokenMerge& merge, MergeWeights weights, const torch::Tensor& share);
 
-inline Variable mean_of_merged(const Variable& x, const nn::Tensor& kept) {
-  const torch::Tensor counted = torch_over(kept).to(x.tensor().options()).unsqueeze(2);
-  return Variable((x.tensor() * counted).sum(1) / counted.sum(1).clamp_min(1));
-}
-
-inline Variable merge_tokens(const Variable& picture_tokens, const Variable& text_tokens,
-                             const TokenMerge& merge, MergeWeights weights, const Variable& share) {
-  const Variable all = cat({picture_tokens, text_tokens}, 1);
-  const torch::Tensor first = gather_rows(all, merge.first).tensor();
-  const torch::Tensor paired = torch_over(merge.paired).to(first.options());
-  if (paired.sum().item<double>() == 0) return Variable(first);
-  const torch::Tensor second = gather_rows(all, merge.second).tensor();
-  torch::Tensor of_text;  // [n, most]
-  if (weights == MergeWeights::kSimilarity) {
-    // The cosine once more, as gradients cross it.
-    const torch::Tensor cosine = at::relu((normalize_rows(first) * normalize_rows(second)).sum(2));
-    of_text = cosine / (1 + cosine);
-  } else if (weights == MergeWeights::kLearned) {
-    of_text = at::sigmoid(share.tensor());
-  } else {
-    of_text = torch::full({}, 0.5, first.options());
-  }
-  return Variable(first + (paired * of_text).unsqueeze(2) * (second - first));
-}
+// Operation by operation, on any device and of any floating type: the oracle, and
+// what towers are trained through.
+Variable pool_merged_plainly(const MergedPoolOf<Variable>& pool);
+// Frozen tokens of float32 on the CPU, of which no gradient is asked, take one pass over memory forwards and
+// one back (nn/token_pool.h); the same bits whatever the number of threads. Others as above.
+Variable pool_merged(const MergedPoolOf<Variable>& pool);
 
 }  // namespace saccade

@@ -121,9 +121,7 @@ Json described(const ComposedTrainingOptions& options, const ComposedData& data,
   description["paraphrases"] = options.paraphrases;
   description["precision"] = word_of(options.precision);
   description["transparency"] = word_of(options.embed.transparency);
-  description["bootstrap"] = {{"resamples", options.bootstrap.resamples},
-                              {"seed", options.bootstrap.seed},
-                              {"confidence", options.bootstrap.confidence}};
+  description["bootstrap"] = bootstrap_json(options.bootstrap);
   return description;
 }
 

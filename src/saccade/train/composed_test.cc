@@ -12,6 +12,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "saccade/core/hash.h"
 #include "saccade/data/generated.h"
@@ -61,13 +62,11 @@ TEST(TrainedAtf, MergesGradientsAreFiniteDifferencesInDouble) {
       Tensor t = input.text_tokens.clone().requires_grad_(true);
       Tensor share = torch::full({}, 0.3, at::kDouble).requires_grad_(true);
       const TokenMerge merge = plan_token_merge(plain_values(Variable(v)), plain_values(Variable(t)),
-                                                input.lengths, {0.6, matching, weights}, kTextPlaces);
-      ASSERT_FALSE(merge.matches[0].empty());
-      const Tensor mixed = torch::randn({2, merge.first.size(1), kDim}, at::kDouble);
-      const auto value = [&] {
-        return (merge_tokens(Variable(v), Variable(t), merge, weights, Variable(share)).tensor() * mixed)
-            .sum();
-      };
+                                                input.lengths, {0.6, matching, weights});
+      ASSERT_FALSE(merged_pairs(merge)[0].empty());
+      const auto most = std::max(merge.begin[1], merge.begin[2] - merge.begin[1]);
+      const Tensor mixed = torch::randn({2, most, kDim}, at::kDouble);
+      const auto value = [&] { return (merged_tokens(v, t, merge, weights, share) * mixed).sum(); };
       value().backward();
       const torch::NoGradGuard no_grad;
       std::vector<Tensor> leaves = {v, t};
@@ -99,19 +98,15 @@ Tensor plain_atf(const TorchMap& p, const AtfOptions& options, const AtfInput& i
   std::vector<Tensor> rows;
   for (int64_t e = 0; e < 2; ++e) {
     std::vector<Tensor> tokens;
-    for (int64_t k = 0; k < merge.first.size(1); ++k) {
-      if (merge.kept.at({e, k}) == 0) continue;
-      const auto place = [&](const nn::Tensor& places) { return static_cast<int64_t>(places.at({e, k})); };
-      const auto token = [&](int64_t at) {
-        return at < kPictureTokens ? v[e][at] : t[e][at - kPictureTokens];
-      };
-      Tensor x = token(place(merge.first));
-      if (merge.paired.at({e, k}) != 0) {
+    for (int64_t k = merge.begin[static_cast<size_t>(e)]; k < merge.begin[static_cast<size_t>(e) + 1]; ++k) {
+      const MergedToken& token = merge.tokens[static_cast<size_t>(k)];
+      Tensor x = token.picture >= 0 ? v[e][token.picture] : t[e][token.text];
+      if (token.is_average()) {
         const Tensor s = at::sigmoid(p.at("share"));
-        x = (1 - s) * x + s * token(place(merge.second));
+        x = (1 - s) * x + s * t[e][token.text];
       }
-      x = x + p.at("picture_places")[place(merge.picture_place)] +
-          p.at("text_places")[place(merge.text_place)];
+      x = x + p.at("picture_places")[token.picture >= 0 ? token.picture : kPictureTokens] +
+          p.at("text_places")[token.text >= 0 ? token.text : kTextPlaces];
       const Tensor centred = x - x.mean();
       tokens.push_back(centred / at::sqrt(centred.pow(2).mean() + 1e-5) * p.at("norm.weight") +
                        p.at("norm.bias"));
@@ -173,6 +168,16 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
   compare("picture tokens", v.grad(), dv.grad());
   compare("text tokens", t.grad(), dt.grad());
 
+  // Of frozen tokens, in one pass.
+  for (const auto& [name, tensor] : source.parameters()) Tensor(tensor).mutable_grad().reset();
+  parts.picture_tokens = Variable(v.detach());
+  parts.text_tokens = Variable(t.detach());
+  const Tensor frozen = atf->forward(parts).tensor();
+  EXPECT_LT((frozen - rows).abs().max().item<double>(), 1e-5);
+  (frozen * mixed).sum().backward();
+  for (const auto& [name, tensor] : source.parameters())
+    compare(name, tensor.grad(), doubles.at(name).grad());
+
   // The same layers for inference.
   nn::LoadedParameters loaded(plain);
   auto inference = AtfOf<nn::Tensor>::make(options, kDim, loaded);
@@ -182,6 +187,76 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
                                    borrow_torch(input.texts.to(at::kFloat)), borrow_torch(v.detach()),
                                    borrow_torch(t.detach()), input.lengths};
   EXPECT_LT(test::max_difference(inference->forward(same), borrow_torch(rows.detach().contiguous())), 1e-5);
+}
+
+// Every option's frozen tokens, of a width that is no multiple of a vector's, on one thread and on two: as
+// the plain operations have it, with every gradient.
+TEST(TrainedAtf, OnePassIsThePlainOperationsUnderEveryOption) {
+  constexpr int64_t kOddDim = 21;
+  torch::manual_seed(11);
+  const Tensor v = torch::randn({9, kPictureTokens, kOddDim});
+  Tensor t = torch::randn({9, kTextPlaces, kOddDim});
+  t.select(1, 1).copy_(v.select(1, 2) + 0.2 * t.select(1, 1));
+  const std::vector<int64_t> lengths = {3, 5, 1, 5, 4, 2, 5, 5, 3};
+  int checked = 0;
+  for (const double tau : {-1.0, 0.6, 2.0}) {
+    for (const MergeWeights weights :
+         {MergeWeights::kEqual, MergeWeights::kSimilarity, MergeWeights::kLearned}) {
+      for (const bool places : {true, false}) {
+        for (const int64_t heads : {0, 1, 3}) {
+          const TokenMerge merge = plan_token_merge(borrow_torch(v), borrow_torch(t), lengths,
+                                                    {tau, MergeMatching::kBest, weights});
+          const auto leaf = [](std::vector<int64_t> shape) {
+            return torch::randn(shape).requires_grad_(true);
+          };
+          std::vector<Tensor> leaves = {leaf({kOddDim}), leaf({kOddDim})};
+          MergedPoolOf<Variable> pool{.picture_tokens = Variable(v),
+                                      .text_tokens = Variable(t),
+                                      .merge = &merge,
+                                      .weights = weights,
+                                      .share = {},
+                                      .picture_places = {},
+                                      .text_places = {},
+                                      .gain = Variable(leaves[0]),
+                                      .bias = Variable(leaves[1]),
+                                      .query = {}};
+          if (weights == MergeWeights::kLearned) pool.share = Variable(leaves.emplace_back(leaf({})));
+          if (places) {
+            pool.picture_places = Variable(leaves.emplace_back(leaf({kPictureTokens + 1, kOddDim})));
+            pool.text_places = Variable(leaves.emplace_back(leaf({kTextPlaces + 1, kOddDim})));
+          }
+          if (heads > 0) {
+            pool.heads = heads;
+            pool.query = Variable(leaves.emplace_back(leaf({9, heads * kOddDim})));
+          }
+          const Tensor mixed = torch::randn({9, pool.heads * kOddDim});
+          const auto gradients = [&](const Variable& pooled) {
+            return torch::autograd::grad({(pooled.tensor() * mixed).sum()}, leaves, {}, c10::nullopt, false,
+                                         true);
+          };
+          const Variable plain = pool_merged_plainly(pool);
+          const auto expected = gradients(plain);
+          std::vector<Tensor> before;
+          for (const int threads : {1, 2}) {
+            at::set_num_threads(threads);
+            const Variable pooled = pool_merged(pool);
+            ASSERT_LT((pooled.tensor() - plain.tensor()).abs().max().item<double>(), 2e-5) << checked;
+            const auto found = gradients(pooled);
+            for (size_t i = 0; i < leaves.size(); ++i) {
+              const Tensor wanted = expected[i].defined() ? expected[i] : torch::zeros_like(leaves[i]);
+              ASSERT_LT((found[i] - wanted).abs().max().item<double>(),
+                        1e-4 * (1 + wanted.abs().max().item<double>()))
+                  << checked << " leaf " << i;
+              ASSERT_TRUE(threads == 1 || at::equal(found[i], before[i])) << checked;
+            }
+            before = found;
+          }
+          ++checked;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(checked, 54);
 }
 
 // --- training -------------------------------------------------------------------------------------------
@@ -512,7 +587,7 @@ TEST_F(TrainComposed, PicturesOfOneContentAreNoWrongAnswers) {
   const ComposedBatch batch = task->batch(0);
   // Every triplet once: its target, whose pictures are known by their rows, and the references beside them.
   ASSERT_EQ(batch.positives.sizes(), (std::vector<int64_t>{73, 146}));
-  const Tensor rows = normalize_rows(batch.picture_tokens.select(1, 0));
+  const Tensor rows = normalize_rows(batch.picture_rows);
   const Tensor candidates =
       torch::cat({rows.index_select(0, batch.targets), rows.index_select(0, batch.references)});
   const Tensor equal = at::matmul(rows.index_select(0, batch.targets), candidates.t()) > 0.99999;

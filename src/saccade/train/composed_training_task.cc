@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "saccade/core/files.h"
-#include "saccade/eval/composed/composed_figures.h"
 #include "saccade/model/token_states.h"
-#include "saccade/train/initial_weights.h"
+#include "saccade/train/composer_file.h"
 #include "saccade/train/objective.h"
 #include "saccade/train/random.h"
 #include "saccade/train/visualness_task.h"
@@ -166,7 +165,7 @@ ComposedBatch ComposedTrainingTask::batch(int64_t step) {
   Places pictures;
   Places texts;
   std::vector<int64_t> references;
-  std::vector<int64_t> targets;
+  std::vector<int64_t> chosen;  // targets
   std::vector<int64_t> wordings;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t triplet = order_.at(step * n + i);
@@ -180,15 +179,18 @@ ComposedBatch ComposedTrainingTask::batch(int64_t step) {
     const bool pseudo = stage_.align && options_.align == AlignTargets::kPseudo && each.pseudo >= 0;
     triplets.push_back(triplet);
     references.push_back(stage_.align ? 0 : pictures.of(each.reference));
-    targets.push_back(pictures.of(pseudo ? each.pseudo : right[chooser.below(right.size())]));
+    chosen.push_back(pseudo ? each.pseudo : right[chooser.below(right.size())]);
     wordings.push_back(texts.of(said[wording]));
   }
+  const auto with_tokens = std::ssize(pictures.numbers);
+  std::vector<int64_t> targets;
+  for (const int64_t picture : chosen) targets.push_back(pictures.of(picture));
   ComposedBatch batch;
   batch.step = step;
   batch.references = numbers_of(references);
   batch.targets = numbers_of(targets);
   batch.wordings = numbers_of(wordings);
-  fill_pictures(pictures.numbers, batch);
+  fill_pictures(pictures.numbers, with_tokens, batch);
   fill_texts(texts.numbers, batch);
   if (stage_.align) {
     // Text j belongs to picture i where it is one of the triplet's wordings, or their targets are one.
@@ -242,7 +244,8 @@ void ComposedTrainingTask::fill_positives(std::span<const int64_t> triplets,
   }
 }
 
-void ComposedTrainingTask::fill_pictures(std::span<const int64_t> pictures, ComposedBatch& batch) const {
+void ComposedTrainingTask::fill_pictures(std::span<const int64_t> pictures, int64_t references,
+                                         ComposedBatch& batch) const {
   const auto count = std::ssize(pictures);
   if (trains_pictures()) {
     const EncoderInfo& info = stage_.loaded->encoder->info();
@@ -257,14 +260,17 @@ void ComposedTrainingTask::fill_pictures(std::span<const int64_t> pictures, Comp
     return;
   }
   const StoredTokens& stored = *stage_.picture_tokens;
-  Tensor halves = torch::empty({count, stored.tokens.front(), stored.dim}, at::kHalf);
-  auto* out = static_cast<std::byte*>(halves.data_ptr());
-  for (const int64_t picture : pictures) {
-    const std::span<const std::byte> bytes = stored.file.bytes(picture);
-    std::memcpy(out, bytes.data(), bytes.size());
-    out += bytes.size();
+  Tensor rows = torch::empty({count, stored.dim}, at::kHalf);
+  Tensor tokens = torch::empty({references, stored.tokens.front(), stored.dim}, at::kHalf);
+  auto* row = static_cast<std::byte*>(rows.data_ptr());
+  auto* out = static_cast<std::byte*>(tokens.data_ptr());
+  for (int64_t i = 0; i < count; ++i) {
+    const std::span<const std::byte> bytes = stored.file.bytes(pictures[static_cast<size_t>(i)]);
+    row = std::copy_n(bytes.begin(), 2 * stored.dim, row);
+    if (i < references) out = std::ranges::copy(bytes, out).out;
   }
-  batch.picture_tokens = halves.to(at::kFloat);
+  batch.picture_rows = rows.to(at::kFloat);
+  batch.picture_tokens = tokens.to(at::kFloat);
 }
 
 void ComposedTrainingTask::fill_texts(std::span<const int64_t> texts, ComposedBatch& batch) const {
@@ -299,12 +305,12 @@ void ComposedTrainingTask::fill_texts(std::span<const int64_t> texts, ComposedBa
 
 ComposedTrainingTask::Encoded ComposedTrainingTask::encode(const ComposedBatch& batch) const {
   Encoded encoded;
-  encoded.picture_tokens = batch.pixels.defined()
-                               ? model_->image_tokens(Variable(batch.pixels), dtype_).tensor()
-                               : batch.picture_tokens;
+  const bool frozen = !batch.pixels.defined();
+  encoded.picture_tokens =
+      frozen ? batch.picture_tokens : model_->image_tokens(Variable(batch.pixels), dtype_).tensor();
   encoded.text_tokens =
       batch.ids.defined() ? model_->text_tokens(borrow_torch(batch.ids), dtype_).tensor() : batch.text_tokens;
-  encoded.pictures = normalize_rows(encoded.picture_tokens.select(1, 0));
+  encoded.pictures = normalize_rows(frozen ? batch.picture_rows : encoded.picture_tokens.select(1, 0));
   encoded.texts = normalize_rows(take_rows(Variable(encoded.text_tokens), borrow_torch(batch.ends)).tensor());
   return encoded;
 }
@@ -337,14 +343,9 @@ Tensor ComposedTrainingTask::loss(const ComposedBatch& batch) const {
 }
 
 Status ComposedTrainingTask::read_model(const fs::path& folder) {
-  const auto take = [](const fs::path& path, const TorchMap& parameters) -> Status {
-    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
-    return begin_with(tensors, parameters, path.string());
-  };
-  if (!stage_.align) SACCADE_TRY(take(folder / "model.safetensors", composer_parameters_));
+  if (!stage_.align) SACCADE_TRY(take_up_weights(folder, composer_parameters_));
   if (!model_) return {};
-  return take((stage_.align ? folder : folder / "encoder") / "model.safetensors", tower_parameters_);
+  return take_up_weights(stage_.align ? folder : folder / "encoder", tower_parameters_);
 }
 
 Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
@@ -354,11 +355,10 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
     const auto part =
         std::span(set.pictures).subspan(first, std::min<size_t>(kAtOnce, set.pictures.size() - first));
     ComposedBatch batch;
-    fill_pictures(part, batch);
-    const Tensor tokens = batch.pixels.defined()
-                              ? model_->image_tokens(Variable(batch.pixels), dtype_).tensor()
-                              : batch.picture_tokens;
-    gallery.push_back(normalize_rows(tokens.select(1, 0)));
+    fill_pictures(part, 0, batch);
+    gallery.push_back(normalize_rows(
+        batch.pixels.defined() ? model_->image_tokens(Variable(batch.pixels), dtype_).tensor().select(1, 0)
+                               : batch.picture_rows));
   }
   std::vector<Tensor> queries;
   MatchedTokens matched;
@@ -375,19 +375,14 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
     ComposedBatch batch;
     batch.references = numbers_of(references);
     batch.wordings = numbers_of(wordings);
-    fill_pictures(pictures.numbers, batch);
+    fill_pictures(pictures.numbers, std::ssize(pictures.numbers), batch);
     fill_texts(texts.numbers, batch);
     queries.push_back(compose(batch, encode(batch), &matched));
   }
   const Tensor pictures = torch::cat(gallery).contiguous();
   const Tensor asked = torch::cat(queries).contiguous();
-  SACCADE_ASSIGN(const auto answers,
-                 rank_composed(set.task, view(asked), view(pictures), TiePolicy::kPessimistic, 1, pool_));
-  const std::vector<ComposedGroup> groups = composed_groups(set.task, answers, options_.bootstrap, pool_);
-  if (groups.empty()) return fail(ErrorCode::kBadData, "{}: no query with a target", set.name);
-  Json line = composed_group_json(groups.front());
-  line.erase("of");
-  line["name"] = set.name;
+  SACCADE_ASSIGN(Json line, composed_held_out_json(set.name, set.task, view(asked), view(pictures),
+                                                   options_.bootstrap, pool_));
   if (matched.tokens > 0) {
     line["matched_tokens"] = static_cast<double>(matched.matched) / static_cast<double>(matched.tokens);
   }
@@ -401,31 +396,6 @@ Result<Json> ComposedTrainingTask::evaluate() {
     sets.push_back(std::move(line));
   }
   return Json{{"logit_scale", std::exp(log_scale_.item<double>())}, {"held_out", std::move(sets)}};
-}
-
-// The mean over all queries of r1, r5 and r10; of a gallery with fewer pictures, of those that it has.
-Result<std::optional<double>> ComposedTrainingTask::headline(const Json& held_out) const {
-  if (!held_out.is_array()) return fail(ErrorCode::kBadData, "not an array");
-  double sum = 0;
-  double weight = 0;
-  for (const Json& set : held_out) {
-    SACCADE_ASSIGN(const auto queries, json_field<double>(set, "queries"));
-    if (!set.contains("figures")) return fail(ErrorCode::kBadData, "without \"figures\"");
-    double recalls = 0;
-    double counted = 0;
-    for (const char* name : {"r1", "r5", "r10"}) {
-      if (!set["figures"].contains(name)) return fail(ErrorCode::kBadData, "without \"{}\"", name);
-      if (set["figures"][name]["value"].is_null()) continue;
-      SACCADE_ASSIGN(const auto value, json_field<double>(set["figures"][name], "value"));
-      recalls += value;
-      counted += 1;
-    }
-    if (counted == 0) return fail(ErrorCode::kBadData, "without a recall");
-    sum += queries * recalls / counted;
-    weight += queries;
-  }
-  if (weight == 0) return std::nullopt;
-  return sum / weight;
 }
 
 Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
@@ -456,12 +426,7 @@ Status ComposedTrainingTask::write_model(const fs::path& folder) const {
     config.encoder.name = "encoder";
     config.encoder.path = "encoder";
   }
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : composer_parameters_) named.push_back({name, view_of(tensor.detach())});
-  SACCADE_TRY(write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}}));
-  SACCADE_TRY(
-      write_file_atomic(folder / "frozen.json", dump_json({{"path", config.encoder.path}}, 2) + "\n"));
-  return write_file_atomic(folder / "config.json", dump_json(composer_config_json(config), 2) + "\n");
+  return write_composer(folder, config, composer_parameters_);
 }
 
 }  // namespace saccade

@@ -12,6 +12,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/train/composed_data.h"
+#include "saccade/train/composed_held_out.h"
 #include "saccade/train/loop.h"
 #include "saccade/train/trained_composers.h"
 
@@ -33,9 +34,10 @@ struct ComposedStage {
 };
 
 struct ComposedBatch {
-  // Pictures of the batch, each once: one of the two.
+  // Pictures of the batch, each once, the references first: pixels, or what a frozen tower made of them.
   torch::Tensor pixels;          // [u, 3, height, width]
-  torch::Tensor picture_tokens;  // [u, tokens, dim]
+  torch::Tensor picture_rows;    // [u, dim]: the tokens that stand for the whole
+  torch::Tensor picture_tokens;  // [references, tokens, dim]
   // Texts of the batch, each once: one of the two.
   torch::Tensor ids;             // [v, longest] int64
   torch::Tensor text_tokens;     // [v, longest, dim]
@@ -58,7 +60,9 @@ class ComposedTrainingTask : public TrainingTask {
   [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;
-  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override;
+  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
+    return composed_headline(held_out);
+  }
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
 
   // Takes up the weights that write_model has left.
@@ -77,14 +81,15 @@ class ComposedTrainingTask : public TrainingTask {
   void number_classes();
   [[nodiscard]] bool trains_pictures() const { return stage_.towers == TrainedTowers::kBoth; }
   [[nodiscard]] bool trains_texts() const { return stage_.towers != TrainedTowers::kNone; }
-  void fill_pictures(std::span<const int64_t> pictures, ComposedBatch& batch) const;
+  // references: so many of the pictures, the first, are seen by their tokens.
+  void fill_pictures(std::span<const int64_t> pictures, int64_t references, ComposedBatch& batch) const;
   void fill_texts(std::span<const int64_t> texts, ComposedBatch& batch) const;
   void fill_positives(std::span<const int64_t> triplets, std::span<const int64_t> pictures,
                       ComposedBatch& batch) const;
 
   // The batch's pictures and texts: tokens, and rows of length 1.
   struct Encoded {
-    torch::Tensor picture_tokens;  // [u, tokens, dim]
+    torch::Tensor picture_tokens;  // [references or more, tokens, dim]
     torch::Tensor text_tokens;     // [v, longest, dim]
     torch::Tensor pictures;        // [u, dim]
     torch::Tensor texts;           // [v, dim]

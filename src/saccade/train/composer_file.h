@@ -14,4 +14,7 @@ namespace saccade {
 Status write_composer(const std::filesystem::path& folder, const ComposerConfig& config,
                       const TorchMap& parameters);
 
+// The parameters as such a folder, or an encoder's, has them. kMismatch as begin_with.
+Status take_up_weights(const std::filesystem::path& folder, const TorchMap& parameters);
+
 }  // namespace saccade

@@ -395,9 +395,7 @@ Result<HeadData> load_head_data(const HeadTrainingOptions& options, std::span<co
   }
   data.description["features_sha256"] = data.features.sha256();
   data.description["captions"] = word_of(options.captions);
-  data.description["bootstrap"] = {{"resamples", options.bootstrap.resamples},
-                                   {"seed", options.bootstrap.seed},
-                                   {"confidence", options.bootstrap.confidence}};
+  data.description["bootstrap"] = bootstrap_json(options.bootstrap);
   for (const auto& [key, sets] : {std::pair{"held_out", &data.held_out}, {"test", &data.test}}) {
     data.description[key] = Json::array();
     for (const HeadSet& set : *sets) data.description[key].push_back(set.description);

@@ -38,22 +38,54 @@ Status check_options(const InversionTrainingOptions& options) {
   return {};
 }
 
-// Edit queries in their own wording, with their pictures' rows.
+Json hashes_of(const std::vector<NamedDataset>& named) {
+  Json hashes = Json::array();
+  for (const NamedDataset& each : named) {
+    hashes.push_back({{"name", each.name}, {"hash", each.dataset.hash}});
+  }
+  return hashes;
+}
+
+// What is tested by is not what chose the checkpoint.
+Status check_apart(const std::vector<NamedDataset>& held_out, const std::vector<NamedDataset>& test) {
+  for (const NamedDataset& each : test) {
+    const bool there = std::ranges::any_of(
+        held_out, [&](const NamedDataset& other) { return other.dataset.hash == each.dataset.hash; });
+    if (there) return fail(ErrorCode::kUsage, "{}: held out for choosing, and to be tested by", each.name);
+  }
+  return {};
+}
+
+// Edit queries in their own wording, with their pictures' rows; those that need a picture
+// which cannot be read are left out.
 Result<InversionQueries> read_queries(const NamedDataset& named, const InversionTrainingOptions& options,
-                                      Encoder& encoder, const EmbedOptions& embed, ThreadPool& pool) {
+                                      Encoder& encoder, const EmbedOptions& embed, ThreadPool& pool,
+                                      std::vector<std::string>& left_out) {
   InversionQueries set;
   set.name = named.name;
   Dataset dataset = named.dataset;
   for (EditQuery& query : dataset.edits) query.paraphrases.clear();
-  SACCADE_ASSIGN(set.task, composed_task(dataset, {}, {}));
-  if (!set.task.has_targets()) return fail(ErrorCode::kUsage, "{}: its targets are kept back", named.name);
   std::vector<ImageRef> pictures;
-  for (const GalleryPicture& picture : set.task.pictures) pictures.push_back(picture.image);
+  for (const GalleryPicture& picture : dataset.gallery) pictures.push_back(picture.image);
   SACCADE_ASSIGN(const EmbeddedPictures embedded, embed_pictures(encoder, pictures, embed, pool));
-  if (!embedded.failed.empty()) {
-    return fail(embedded.failed.front().second);
+  std::vector<int64_t> unreadable;
+  std::vector<int64_t> row_of(pictures.size(), -1);
+  for (const auto& [number, error] : embedded.failed) {
+    unreadable.push_back(number);
+    left_out.push_back(fmt::format("{}: {}", pictures[static_cast<size_t>(number)].name(), error.message));
   }
-  set.pictures = mean_rows(embedded.rows);
+  int64_t next = 0;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    if (!std::ranges::binary_search(unreadable, static_cast<int64_t>(i))) row_of[i] = next++;
+  }
+  SACCADE_ASSIGN(set.task, composed_task(dataset, {}, unreadable));
+  if (!set.task.has_targets()) return fail(ErrorCode::kUsage, "{}: its targets are kept back", named.name);
+  const Matrix<float> rows = mean_rows(embedded.rows);
+  set.pictures = Matrix<float>(std::ssize(set.task.source), rows.columns());
+  for (size_t i = 0; i < set.task.source.size(); ++i) {
+    std::ranges::copy(rows.row(row_of[static_cast<size_t>(set.task.source[i])]),
+                      set.pictures.row(static_cast<int64_t>(i)).begin());
+  }
   for (const ComposedTask::Asked& asked : set.task.asked) {
     SACCADE_ASSIGN(set.asked.emplace_back(), invert_text(*encoder.tokenizer(), options.sentence,
                                                          asked.texts.front(), encoder.info().context));
@@ -94,11 +126,9 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
                                           .fingerprint = encoder.info().fingerprint,
                                           .path = loaded.id.path}};
 
-  SACCADE_ASSIGN(const std::vector<NamedDataset> named, read_datasets(options.held_out));
-  Json held_out = Json::array();
-  for (const NamedDataset& dataset : named) {
-    held_out.push_back({{"name", dataset.name}, {"hash", dataset.dataset.hash}});
-  }
+  SACCADE_ASSIGN(const std::vector<NamedDataset> held_out, read_datasets(options.held_out));
+  SACCADE_ASSIGN(const std::vector<NamedDataset> test, read_datasets(options.test));
+  SACCADE_TRY(check_apart(held_out, test));
   const Json description = {{"kind", kKind},
                             {"method", "inversion"},
                             {"encoder", encoder_id_json(config.encoder)},
@@ -108,22 +138,32 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
                             {"noise", options.noise},
                             {"dropout", options.dropout},
                             {"batch", options.batch},
-                            {"held_out", std::move(held_out)}};
+                            {"held_out", hashes_of(held_out)},
+                            {"test", hashes_of(test)},
+                            {"transparency", word_of(options.embed.transparency)},
+                            {"bootstrap", bootstrap_json(options.bootstrap)}};
   SACCADE_TRY(folder.check(description));
   EmbedOptions embed = options.embed;
   embed.progress = progress;
   embed.stop = stop;
+  InversionTrainingReport report;
+  const auto read = [&](const std::vector<NamedDataset>& named,
+                        std::vector<InversionQueries>& queries) -> Status {
+    for (const NamedDataset& dataset : named) {
+      SACCADE_ASSIGN(queries.emplace_back(),
+                     read_queries(dataset, options, encoder, embed, pool, report.left_out).in(dataset.name));
+    }
+    return {};
+  };
   std::vector<InversionQueries> queries;
-  for (const NamedDataset& dataset : named) {
-    SACCADE_ASSIGN(queries.emplace_back(),
-                   read_queries(dataset, options, encoder, embed, pool).in(dataset.name));
-  }
+  std::vector<InversionQueries> tested;
+  SACCADE_TRY(read(held_out, queries));
+  SACCADE_TRY(read(test, tested));
   SACCADE_ASSIGN(const std::unique_ptr<FrozenTextTower> tower, open_frozen_text_tower(loaded.id.path));
   SACCADE_ASSIGN(const std::unique_ptr<InversionTask> task,
                  InversionTask::make(options, config, encoder, *tower, texts.texts, queries, pool));
   TrainingLoop loop(*task, options, folder, description);
   SACCADE_TRY(loop.begin());
-  InversionTrainingReport report;
   report.texts = std::ssize(texts.texts);
   report.repeated = texts.repeated;
   report.cut = texts.cut;
@@ -136,6 +176,13 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
   report.held_out = outcome.best;
   report.texts_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
   report.model = options.run / "model";
+  if (!outcome.finished) return report;
+  if (!tested.empty()) SACCADE_TRY(task->read_model(report.model));
+  for (const InversionQueries& set : tested) {
+    SACCADE_ASSIGN(Json line, task->measure(set));
+    report.test.push_back(std::move(line));
+  }
+  SACCADE_TRY(folder.conclude(report.test));
   return report;
 }
 
@@ -152,7 +199,9 @@ Json inversion_training_json(const InversionTrainingReport& report) {
           {"texts", report.texts},
           {"repeated", report.repeated},
           {"cut", report.cut},
-          {"held_out", report.held_out}};
+          {"held_out", report.held_out},
+          {"test", report.test},
+          {"left_out", report.left_out}};
 }
 
 Result<InversionTrainingReport> train_inversion(const InversionTrainingOptions& options,

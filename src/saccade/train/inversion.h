@@ -18,6 +18,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
+#include "saccade/eval/figures/sample.h"
 #include "saccade/eval/rows/embed.h"
 #include "saccade/model/encoder.h"
 #include "saccade/train/loop_options.h"
@@ -36,6 +37,7 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   std::filesystem::path texts;  // a text a line
   std::vector<std::string>
       held_out;  // edit queries that choose the best step: PATH or PATH#split=NAME; may be none
+  std::vector<std::string> test;  // the same: measured once, by the checkpoint that is kept
   // Where the picture's word stands ("*") in what is asked, and the change ("{}").
   std::string sentence = "a photo of * that {}";
   int64_t hidden = 0;  // width of the network; 0: four times the rows'
@@ -44,6 +46,7 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   // with independent normal values.
   double noise = 1;
   int64_t batch = 256;
+  BootstrapOptions bootstrap;
   EmbedOptions embed;  // how held-out pictures are read; its `progress` and `stop` are set from the call
   EncoderOptions encoder;
 };
@@ -53,11 +56,13 @@ struct InversionTrainingReport {
   int64_t best_step = 0;
   bool finished = false;
   double last_loss = 0;
-  double texts_per_second = 0;    // of this call, evaluations included
-  int64_t texts = 0;              // learned from
-  int64_t repeated = 0;           // lines that were there before
-  int64_t cut = 0;                // texts longer than the encoder reads
-  Json held_out = Json::array();  // of the best step
+  double texts_per_second = 0;        // of this call, evaluations included
+  int64_t texts = 0;                  // learned from
+  int64_t repeated = 0;               // lines that were there before
+  int64_t cut = 0;                    // texts longer than the encoder reads
+  Json held_out = Json::array();      // of the best step
+  Json test = Json::array();          // of the best step, once all steps are done
+  std::vector<std::string> left_out;  // held-out pictures that could not be read
   std::filesystem::path model;
 };
 // As `train composed --method inversion --json` prints it.

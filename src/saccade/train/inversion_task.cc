@@ -8,7 +8,6 @@
 
 #include "saccade/core/files.h"
 #include "saccade/core/rows.h"
-#include "saccade/eval/composed/composed_figures.h"
 #include "saccade/model/families/clip_checkpoint.h"
 #include "saccade/model/token_states.h"
 #include "saccade/train/composer_file.h"
@@ -146,45 +145,35 @@ Result<StepLoss> InversionTask::prepare(int64_t step) {
   return [this, prepared = std::move(prepared)] { return loss(prepared); };
 }
 
+Status InversionTask::read_model(const fs::path& folder) {
+  return take_up_weights(folder, parameters_);
+}
+
+Result<Json> InversionTask::measure(const InversionQueries& set) const {
+  const torch::NoGradGuard no_grad;
+  const Tensor words = network_.words(Variable(torch_copy(set.pictures))).tensor().contiguous();
+  const MatrixView<const float> all(words.data_ptr<float>(), words.size(0), words.size(1));
+  std::vector<TokenizedText> texts;
+  std::vector<int64_t> places;
+  Matrix<float> asked(std::ssize(set.asked), all.columns());
+  for (size_t a = 0; a < set.asked.size(); ++a) {
+    texts.push_back(set.asked[a].text);
+    places.push_back(set.asked[a].place);
+    std::ranges::copy(all.row(set.references[a]), asked.row(static_cast<int64_t>(a)).begin());
+  }
+  SACCADE_ASSIGN(const Matrix<float> rows,
+                 encoder_.word_inserter()->encode_with_words(texts, places, asked.view()));
+  return composed_held_out_json(set.name, set.task, rows.view(), set.pictures.view(), options_.bootstrap,
+                                pool_);
+}
+
 Result<Json> InversionTask::evaluate() {
   Json held_out = Json::array();
   for (const InversionQueries& set : held_out_) {
-    const Tensor words = network_.words(Variable(torch_copy(set.pictures))).tensor().contiguous();
-    const MatrixView<const float> all(words.data_ptr<float>(), words.size(0), words.size(1));
-    std::vector<TokenizedText> texts;
-    std::vector<int64_t> places;
-    Matrix<float> asked(std::ssize(set.asked), all.columns());
-    for (size_t a = 0; a < set.asked.size(); ++a) {
-      texts.push_back(set.asked[a].text);
-      places.push_back(set.asked[a].place);
-      std::ranges::copy(all.row(set.references[a]), asked.row(static_cast<int64_t>(a)).begin());
-    }
-    SACCADE_ASSIGN(const Matrix<float> rows,
-                   encoder_.word_inserter()->encode_with_words(texts, places, asked.view()));
-    SACCADE_ASSIGN(
-        const std::vector<ComposedAnswer> answers,
-        rank_composed(set.task, rows.view(), set.pictures.view(), TiePolicy::kPessimistic, 0, pool_));
-    held_out.push_back({{"name", set.name},
-                        {"queries", std::ssize(set.task.queries)},
-                        {"r1", recall_at(set.task, answers, 1)},
-                        {"r5", recall_at(set.task, answers, 5)},
-                        {"r10", recall_at(set.task, answers, 10)}});
+    SACCADE_ASSIGN(Json line, measure(set));
+    held_out.push_back(std::move(line));
   }
   return Json{{"held_out", std::move(held_out)}};
-}
-
-Result<std::optional<double>> InversionTask::headline(const Json& held_out) const {
-  if (!held_out.is_array()) return fail(ErrorCode::kBadData, "\"held_out\" is no list");
-  double found = 0;
-  double queries = 0;
-  for (const Json& set : held_out) {
-    SACCADE_ASSIGN(const auto r10, json_field<double>(set, "r10"));
-    SACCADE_ASSIGN(const auto count, json_field<double>(set, "queries"));
-    found += r10 * count;
-    queries += count;
-  }
-  if (queries <= 0) return std::nullopt;
-  return found / queries;
 }
 
 Status InversionTask::write_model(const fs::path& folder) const {

@@ -11,6 +11,7 @@
 #include "saccade/eval/composed/composed_task.h"
 #include "saccade/model/composer.h"
 #include "saccade/model/composers/inversion.h"
+#include "saccade/train/composed_held_out.h"
 #include "saccade/train/epoch_order.h"
 #include "saccade/train/inversion.h"
 #include "saccade/train/inversion_texts.h"
@@ -59,8 +60,15 @@ class InversionTask : public TrainingTask {
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
   Result<StepLoss> prepare(int64_t step) override;
   Result<Json> evaluate() override;
-  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override;
+  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
+    return composed_headline(held_out);
+  }
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
+
+  // Takes up the weights that write_model has left.
+  Status read_model(const std::filesystem::path& folder);
+  // A set's figures by the weights as they are. Without gradients.
+  [[nodiscard]] Result<Json> measure(const InversionQueries& set) const;
 
   // A function of the seed and the step alone.
   Result<InversionBatch> batch(int64_t step);

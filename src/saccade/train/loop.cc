@@ -51,6 +51,10 @@ Json describe_training(const Json& task, const TrainingLoopOptions& options) {
   return description;
 }
 
+Json bootstrap_json(const BootstrapOptions& bootstrap) {
+  return {{"resamples", bootstrap.resamples}, {"seed", bootstrap.seed}, {"confidence", bootstrap.confidence}};
+}
+
 Status check_loop_options(const TrainingLoopOptions& options) {
   const auto positive = [](const char* name, double value) -> Status {
     if (value > 0 && std::isfinite(value)) return {};

@@ -24,6 +24,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
+#include "saccade/eval/figures/sample.h"
 #include "saccade/train/adamw.h"
 #include "saccade/train/loop_options.h"
 #include "saccade/train/training_folder.h"
@@ -75,6 +76,9 @@ Status check_loop_options(const TrainingLoopOptions& options);
 
 // run.json: the task's description, then the options.
 Json describe_training(const Json& task, const TrainingLoopOptions& options);
+
+// How held-out figures are resampled, as run.json says it.
+Json bootstrap_json(const BootstrapOptions& bootstrap);
 
 class TrainingLoop {
  public:

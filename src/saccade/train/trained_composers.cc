@@ -1,5 +1,6 @@
 #include "saccade/train/trained_composers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "saccade/model/composers/combiner.h"
@@ -35,15 +36,13 @@ class TrainedAtf : public TrainedComposer {
     TokenMerge merge;
     torch::Tensor rows = atf_.forward(parts, &merge).tensor();
     if (matched == nullptr) return rows;
-    for (size_t i = 0; i < merge.matches.size(); ++i) {
-      std::vector<bool> taken(static_cast<size_t>(parts.picture_tokens.size(1) + parts.text_lengths[i]));
-      for (const MergedPair& match : merge.matches[i]) {
-        taken[static_cast<size_t>(match.picture)] = true;
-        taken[static_cast<size_t>(parts.picture_tokens.size(1) + match.text)] = true;
-      }
-      matched->matched += std::ranges::count(taken, true);
-      matched->tokens += std::ssize(taken);
-    }
+    // Every token stands in the fused sequence: alone, or in an average.
+    const auto alone =
+        std::ranges::count_if(merge.tokens, [](const MergedToken& t) { return !t.is_average(); });
+    int64_t tokens = parts.picture_tokens.size(0) * parts.picture_tokens.size(1);
+    for (const int64_t length : parts.text_lengths) tokens += length;
+    matched->matched += tokens - alone;
+    matched->tokens += tokens;
     return rows;
   }
 

@@ -417,7 +417,7 @@ Status ComposedStudy::measure_composer(const EncodedContext& context, const Comp
   // At another tau than its own.
   const auto rows_at = [&](double tau) -> Result<ComposedRows> {
     SACCADE_ASSIGN(const std::unique_ptr<Composer> changed,
-                   Composer::open(measured.folder, {}, Json{{"tau", tau}}));
+                   Composer::open(measured.folder, measured.options, Json{{"tau", tau}}));
     return compose_task(*changed, context, task);
   };
   if (has_tau && !options_.taus.empty()) {
@@ -661,6 +661,7 @@ Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesy
   for (const std::filesystem::path& folder : folders) {
     MeasuredComposer& each = composers.emplace_back();
     each.folder = folder;
+    each.options = options;
     SACCADE_ASSIGN(each.composer, Composer::open(folder, options));
     names.push_back(each.composer->name());
   }

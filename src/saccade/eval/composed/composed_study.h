@@ -55,6 +55,7 @@ struct MeasuredComposer {
   std::string name;
   std::filesystem::path folder;
   std::unique_ptr<Composer> composer;
+  EncoderOptions options;  // that it was opened with
 };
 // kBadData and kUnsupported as Composer::open; names are those of the folders.
 Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,

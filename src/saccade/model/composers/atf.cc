@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "saccade/core/word_field.h"
 #include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 
@@ -20,10 +21,11 @@ std::span<const EnumWord<AtfPlaces>> enum_words(AtfPlaces) {
 }
 
 std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling) {
-  static constexpr std::array<EnumWord<AtfPooling>, 3> kWords{
+  static constexpr std::array<EnumWord<AtfPooling>, 4> kWords{
       {{AtfPooling::kMean, "mean", "the tokens' mean"},
        {AtfPooling::kLearned, "learned", "attention, asked by a learned query"},
-       {AtfPooling::kAsked, "asked", "attention, asked by the sum of the picture's and the text's row"}}};
+       {AtfPooling::kAsked, "asked", "attention, asked by the sum of the picture's and the text's row"},
+       {AtfPooling::kNone, "none", "the sum of both rows, no token"}}};
   return kWords;
 }
 
@@ -42,17 +44,6 @@ std::span<const EnumWord<AtfResidual>> enum_words(AtfResidual) {
 }
 
 namespace {
-
-template <typename E>
-Result<E> word_field(const Json& json, const char* key) {
-  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
-  if (const auto value = from_word<E>(word)) return *value;
-  std::string known;
-  for (const EnumWord<E>& entry : enum_words(E{})) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.word);
-  }
-  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, known);
-}
 
 Result<int64_t> count_field(const Json& json, const char* key, int64_t least, int64_t most) {
   SACCADE_ASSIGN(const auto value, json_field<int64_t>(json, key));
@@ -81,7 +72,7 @@ class AtfModel : public ComposerModel {
     if (n == 0) return composed;
     TokenMerge merge;
     store_rows(atf_.forward(composer_parts(input, workspace), &merge), 0, composed.rows);
-    composed.matches = std::move(merge.matches);
+    composed.matches = merged_pairs(merge);
     return composed;
   }
 
@@ -142,16 +133,66 @@ Tensor sinusoidal_places(int64_t count, int64_t dim) {
   return table;
 }
 
-Tensor plus_constant(const Tensor& x, const Tensor& added) {
-  return x + added;
+std::vector<nn::PooledToken> pooled_tokens(const Tensor& picture_tokens, const Tensor& text_tokens,
+                                           const TokenMerge& merge, MergeWeights weights, float share,
+                                           int64_t picture_none, int64_t text_none) {
+  const int64_t dim = picture_tokens.size(2);
+  std::vector<nn::PooledToken> tokens;
+  tokens.reserve(merge.tokens.size());
+  for (size_t e = 0; e + 1 < merge.begin.size(); ++e) {
+    const auto entry = static_cast<int64_t>(e);
+    const float* picture = picture_tokens.data<float>() + entry * picture_tokens.size(1) * dim;
+    const float* text = text_tokens.data<float>() + entry * text_tokens.size(1) * dim;
+    for (int64_t k = merge.begin[e]; k < merge.begin[e + 1]; ++k) {
+      const MergedToken& token = merge.tokens[static_cast<size_t>(k)];
+      nn::PooledToken& pooled = tokens.emplace_back();
+      pooled.first = token.picture >= 0 ? picture + token.picture * dim : text + token.text * dim;
+      if (token.is_average()) {
+        pooled.second = text + token.text * dim;
+        pooled.share = text_share(weights, token.cosine, share);
+      }
+      pooled.places = {token.picture >= 0 ? token.picture : static_cast<int32_t>(picture_none),
+                       token.text >= 0 ? token.text : static_cast<int32_t>(text_none)};
+    }
+  }
+  return tokens;
 }
 
-Tensor mean_of_merged(const Tensor& x, const Tensor& kept) {
-  return nn::mean_of_kept(x, kept);
+Tensor pool_merged(const MergedPoolOf<Tensor>& pool) {
+  const Tensor pictures = pool.picture_tokens.contiguous();
+  const Tensor texts = pool.text_tokens.contiguous();
+  const Tensor query = pool.query.defined() ? pool.query.contiguous() : Tensor();
+  const auto rows_of = [](const Tensor& table) { return table.defined() ? table.size(0) : 1; };
+  const std::vector<nn::PooledToken> tokens =
+      pooled_tokens(pictures, texts, *pool.merge, pool.weights,
+                    pool.share.defined() ? static_cast<float>(pool.share.item()) : 0.0F,
+                    rows_of(pool.picture_places) - 1, rows_of(pool.text_places) - 1);
+  nn::Workspace* workspace = nn::workspace_of({&pictures, &texts});
+  nn::TokenPoolTask task;
+  task.entries = pictures.size(0);
+  task.width = pictures.size(2);
+  task.heads = pool.heads;
+  task.tokens = tokens;
+  task.begin = pool.merge->begin;
+  if (pool.picture_places.defined()) task.tables[0] = pool.picture_places.data<float>();
+  if (pool.text_places.defined()) task.tables[1] = pool.text_places.data<float>();
+  task.gain = pool.gain.data<float>();
+  task.bias = pool.bias.data<float>();
+  task.eps = static_cast<float>(kMergedNormEps);
+  if (query.defined()) task.query = query.data<float>();
+  task.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(task.width)));
+  Tensor out = Tensor::empty({task.entries, task.heads * task.width}, DType::kF32, workspace);
+  task.out = out.data<float>();
+  nn::pool_tokens(task, workspace);
+  return out;
 }
 
 Tensor plain_values(const Tensor& x) {
   return x;
+}
+
+Tensor constant_beside(const Tensor& /*x*/, const Tensor& table) {
+  return table;
 }
 
 ComposerPartsOf<Tensor> composer_parts(const ComposerInput& input, nn::Workspace* workspace) {

@@ -11,6 +11,7 @@
 // Every choice that the study leaves open is an option; docs/studies.md says what each is worth.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_merge.h"
 #include "saccade/nn/layers.h"
+#include "saccade/nn/token_pool.h"
 
 namespace saccade {
 
@@ -38,6 +40,7 @@ enum class AtfPooling {
   kMean,
   kLearned,  // attention, asked by a learned query
   kAsked,    // attention, asked by the sum of the picture's and the text's row, to which its answer is added
+  kNone,     // the sum of both rows, no token: the study's ablation without fusion, with all else as it is
 };
 std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling);
 enum class AtfProjection {
@@ -69,13 +72,36 @@ Json atf_options_json(const AtfOptions& options);
 // Fixed encodings of places: [count, dim].
 nn::Tensor sinusoidal_places(int64_t count, int64_t dim);
 
-// (*) With twins in train/composers/atf_operations.h. x + an added constant of its
-// shape, or [..., dim] each repeated.
-nn::Tensor plus_constant(const nn::Tensor& x, const nn::Tensor& added);
-// (*) The mean over the tokens that are kept: x [n, most, dim] -> [n, dim].
-nn::Tensor mean_of_merged(const nn::Tensor& x, const nn::Tensor& kept);
-// (*) What a plan is made of: the tokens as they are, contiguous float32.
+// What pooling is asked. T: nn::Tensor or Variable; those with a (*) may be undefined.
+template <typename T>
+struct MergedPoolOf {
+  T picture_tokens;  // [n, p, dim] float32
+  T text_tokens;     // [n, longest, dim] float32
+  const TokenMerge* merge = nullptr;
+  MergeWeights weights = MergeWeights::kEqual;
+  T share;           // (*) scalar: of MergeWeights::kLearned
+  T picture_places;  // (*) [picture tokens + 1, dim]: the last is "none", as below
+  T text_places;     // (*) [text places + 1, dim]
+  T gain;            // [dim]: of the norm behind the places
+  T bias;            // [dim]
+  T query;           // (*) [n, heads * dim]; undefined: the mean, and one head
+  int64_t heads = 1;
+};
+inline constexpr double kMergedNormEps = 1e-5;
+// Tokens merged, placed, normalized and pooled: [n, heads * dim]. One pass over memory (nn/token_pool.h).
+// The twin for training is in train/atf_operations.h, and with it the same operation by operation.
+nn::Tensor pool_merged(const MergedPoolOf<nn::Tensor>& pool);
+// Where the merged tokens lie, for that pass. Contiguous float32; the places'
+// tables decide which row is "none".
+std::vector<nn::PooledToken> pooled_tokens(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
+                                           const TokenMerge& merge, MergeWeights weights, float share,
+                                           int64_t picture_none, int64_t text_none);
+
+// What a plan is made of: the tokens as they are, contiguous float32. Its twin:
+// train/atf_operations.h, as the next one's.
 nn::Tensor plain_values(const nn::Tensor& x);
+// A table as what is computed with x takes it, without gradients.
+nn::Tensor constant_beside(const nn::Tensor& x, const nn::Tensor& table);
 
 template <typename T>
 class AtfOf {
@@ -86,23 +112,27 @@ class AtfOf {
     atf.dim_ = dim;
     const double spread = 1 / std::sqrt(static_cast<double>(dim));
     const int64_t asked = options.heads * dim;
-    if (options.merge.weights == MergeWeights::kLearned) {
+    const bool tokens = options.pooling != AtfPooling::kNone;
+    if (tokens && options.merge.weights == MergeWeights::kLearned) {
       SACCADE_ASSIGN(atf.share_, source.take("share", {}, {}));
     }
-    if (options.places == AtfPlaces::kLearned) {
+    if (tokens && options.places == AtfPlaces::kLearned) {
       SACCADE_ASSIGN(atf.picture_places_,
                      source.take("picture_places", {options.picture_tokens + 1, dim}, {0, 0.02}));
       SACCADE_ASSIGN(atf.text_places_, source.take("text_places", {options.text_places + 1, dim}, {0, 0.02}));
     } else if (options.places == AtfPlaces::kSinusoidal) {
       atf.fixed_ = sinusoidal_places(options.picture_tokens + options.text_places + 2, dim);
     }
-    SACCADE_ASSIGN(atf.norm_, nn::LayerNormOf<T>::make(source, "norm", dim, 1e-5));
+    if (tokens) {
+      SACCADE_ASSIGN(atf.gain_, source.take("norm.weight", {dim}, {1, 0}));
+      SACCADE_ASSIGN(atf.bias_, source.take("norm.bias", {dim}, {}));
+    }
     if (options.pooling == AtfPooling::kLearned) {
       SACCADE_ASSIGN(atf.learned_query_, source.take("query", {1, asked}, {0, spread}));
     } else if (options.pooling == AtfPooling::kAsked) {
       SACCADE_ASSIGN(atf.query_, nn::LinearOf<T>::make(source, "query", dim, asked, spread));
     }
-    if (options.pooling != AtfPooling::kMean) {
+    if (tokens && options.pooling != AtfPooling::kMean) {
       SACCADE_ASSIGN(atf.answer_, nn::LinearOf<T>::make(source, "answer", asked, dim,
                                                         1 / std::sqrt(static_cast<double>(asked))));
     }
@@ -123,19 +153,9 @@ class AtfOf {
   [[nodiscard]] T forward(const ComposerPartsOf<T>& parts, TokenMerge* merge = nullptr) const {
     const TokenMerge plan =
         plan_token_merge(plain_values(parts.picture_tokens), plain_values(parts.text_tokens),
-                         parts.text_lengths, options_.merge, options_.text_places);
-    // x: [n, most, dim]
-    T x = merge_tokens(parts.picture_tokens, parts.text_tokens, plan, options_.merge.weights, share_);
-    if (options_.places == AtfPlaces::kLearned) {
-      x = x + embedding(picture_places_, plan.picture_place) + embedding(text_places_, plan.text_place);
-    } else if (options_.places == AtfPlaces::kSinusoidal) {
-      x = plus_constant(x,
-                        nn::embedding(fixed_.slice(0, 0, options_.picture_tokens + 1), plan.picture_place));
-      x = plus_constant(x, nn::embedding(fixed_.slice(0, options_.picture_tokens + 1), plan.text_place));
-    }
-    x = norm_.forward(x, DType::kF32);
+                         parts.text_lengths, options_.merge);
     const T sum = parts.pictures + parts.texts;
-    const T pooled = pool(x, sum, plan);
+    const T pooled = pool(parts, sum, plan);
     T row = options_.projection == AtfProjection::kMlp
                 ? out_.forward(in_.forward(cat(std::vector<T>{pooled, sum}, 1), nn::Activation::kGelu))
                 : out_.forward(pooled);
@@ -149,26 +169,38 @@ class AtfOf {
   }
 
  private:
-  [[nodiscard]] T pool(const T& x, const T& sum, const TokenMerge& plan) const {
-    if (options_.pooling == AtfPooling::kMean) return mean_of_merged(x, plan.kept);
-    const int64_t n = x.size(0);
-    const T asked = options_.pooling == AtfPooling::kAsked
-                        ? query_.forward(sum)
-                        : embedding(learned_query_, nn::Tensor::full_integers({n}, 0));
+  [[nodiscard]] T pool(const ComposerPartsOf<T>& parts, const T& sum, const TokenMerge& plan) const {
+    if (options_.pooling == AtfPooling::kNone) return sum;
+    MergedPoolOf<T> pool{.picture_tokens = parts.picture_tokens,
+                         .text_tokens = parts.text_tokens,
+                         .merge = &plan,
+                         .weights = options_.merge.weights,
+                         .share = share_,
+                         .picture_places = picture_places_,
+                         .text_places = text_places_,
+                         .gain = gain_,
+                         .bias = bias_,
+                         .query = {}};
+    if (options_.places == AtfPlaces::kSinusoidal) {
+      const int64_t pictures = options_.picture_tokens + 1;
+      pool.picture_places = constant_beside(sum, fixed_.slice(0, 0, pictures));
+      pool.text_places = constant_beside(sum, fixed_.slice(0, pictures));
+    }
+    if (options_.pooling == AtfPooling::kMean) return pool_merged(pool);
+    pool.heads = options_.heads;
     // One key and value for all heads, the tokens themselves: nothing of a
     // token's width is multiplied a token.
-    const T tokens = x.view({n, x.size(1), 1, dim_});
-    const T answer =
-        answer_.forward(attention(asked.view({n, 1, options_.heads, dim_}), tokens, tokens, plan.mask)
-                            .view({n, options_.heads * dim_}));
+    pool.query = options_.pooling == AtfPooling::kAsked
+                     ? query_.forward(sum)
+                     : embedding(learned_query_, nn::Tensor::full_integers({sum.size(0)}, 0));
+    const T answer = answer_.forward(pool_merged(pool));
     return options_.pooling == AtfPooling::kAsked ? sum + answer : answer;
   }
 
   AtfOptions options_;
   int64_t dim_ = 0;
-  T share_, picture_places_, text_places_, learned_query_;
+  T share_, picture_places_, text_places_, gain_, bias_, learned_query_;
   nn::Tensor fixed_;
-  nn::LayerNormOf<T> norm_;
   nn::LinearOf<T> query_, answer_, in_, out_;
 };
 

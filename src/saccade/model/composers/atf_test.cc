@@ -88,10 +88,12 @@ std::vector<Merged> merged(const std::vector<Row>& v, const std::vector<Row>& t,
 
 Row oracle(const nn::TensorMap& weights, const AtfOptions& options, const std::vector<Row>& v,
            const std::vector<Row>& t, const Row& picture, const Row& text) {
-  const double share = options.merge.weights == MergeWeights::kLearned ? weights.at("share").item() : 0;
+  const bool fused = options.pooling != AtfPooling::kNone;
+  const bool learned = fused && options.merge.weights == MergeWeights::kLearned;
+  const double share = learned ? weights.at("share").item() : 0;
   std::vector<Row> tokens;
   const nn::Tensor fixed = sinusoidal_places(kPictureTokens + kTextPlaces + 2, kDim);
-  for (const Merged& each : merged(v, t, options, share)) {
+  for (const Merged& each : fused ? merged(v, t, options, share) : std::vector<Merged>()) {
     Row x = each.row;
     if (options.places == AtfPlaces::kLearned) {
       x = added(added(x, row_of(weights.at("picture_places"), each.picture)),
@@ -112,7 +114,9 @@ Row oracle(const nn::TensorMap& weights, const AtfOptions& options, const std::v
   }
   const Row sum = added(picture, text);
   Row pooled(static_cast<size_t>(kDim));
-  if (options.pooling == AtfPooling::kMean) {
+  if (!fused) {
+    pooled = sum;
+  } else if (options.pooling == AtfPooling::kMean) {
     for (const Row& x : tokens) pooled = added(pooled, x, 1 / static_cast<double>(tokens.size()));
   } else {
     const Row asked = options.pooling == AtfPooling::kAsked ? linear(weights, "query", sum)
@@ -183,7 +187,8 @@ TEST(Atf, IsItsOracleUnderEveryOption) {
     for (const MergeWeights shares :
          {MergeWeights::kEqual, MergeWeights::kSimilarity, MergeWeights::kLearned}) {
       for (const AtfPlaces places : {AtfPlaces::kLearned, AtfPlaces::kSinusoidal, AtfPlaces::kNone}) {
-        for (const AtfPooling pooling : {AtfPooling::kMean, AtfPooling::kLearned, AtfPooling::kAsked}) {
+        for (const AtfPooling pooling :
+             {AtfPooling::kMean, AtfPooling::kLearned, AtfPooling::kAsked, AtfPooling::kNone}) {
           for (const double tau : {-1.0, 0.7, 2.0}) {
             AtfOptions options;
             options.merge = {tau, matching, shares};
@@ -215,7 +220,7 @@ TEST(Atf, IsItsOracleUnderEveryOption) {
       }
     }
   }
-  EXPECT_EQ(checked, 243);
+  EXPECT_EQ(checked, 324);
 }
 
 TEST(Atf, MatchesAsTheOptionsSay) {
@@ -227,8 +232,9 @@ TEST(Atf, MatchesAsTheOptionsSay) {
   const std::vector<int64_t> lengths = {2};
   const auto matches = [&](MergeMatching matching, double tau) {
     std::vector<std::pair<int, int>> pairs;
-    const TokenMerge merge = plan_token_merge(v, t, lengths, {tau, matching}, 4);
-    for (const MergedPair& match : merge.matches[0]) pairs.emplace_back(match.picture, match.text);
+    const TokenMerge merge = plan_token_merge(v, t, lengths, {tau, matching});
+    const std::vector<std::vector<MergedPair>> merged = merged_pairs(merge);
+    for (const MergedPair& match : merged.front()) pairs.emplace_back(match.picture, match.text);
     return pairs;
   };
   using P = std::pair<int, int>;

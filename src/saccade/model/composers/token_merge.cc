@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 namespace saccade {
 
@@ -27,19 +26,6 @@ std::span<const EnumWord<MergeWeights>> enum_words(MergeWeights) {
 
 namespace {
 
-// Rows of length 1; those without a length stay 0.
-std::vector<float> unit_rows(const float* rows, int64_t count, int64_t dim) {
-  std::vector<float> unit(static_cast<size_t>(count * dim));
-  for (int64_t r = 0; r < count; ++r) {
-    const float* row = rows + r * dim;
-    double square = 0;
-    for (int64_t d = 0; d < dim; ++d) square += double{row[d]} * double{row[d]};
-    const auto factor = square > 0 ? static_cast<float>(1 / std::sqrt(square)) : 0.0F;
-    for (int64_t d = 0; d < dim; ++d) unit[static_cast<size_t>(r * dim + d)] = row[d] * factor;
-  }
-  return unit;
-}
-
 float dot(const float* a, const float* b, int64_t dim) {
   // Eight sums side by side: the compiler makes lanes of them.
   std::array<float, 8> sums{};
@@ -53,26 +39,38 @@ float dot(const float* a, const float* b, int64_t dim) {
   return sum;
 }
 
-// cosines: [p, t], row by row.
-std::vector<MergedPair> matched(std::span<const float> cosines, int64_t p, int64_t t,
-                                const MergeOptions& options) {
-  const auto at = [&](int64_t i, int64_t j) { return cosines[static_cast<size_t>(i * t + j)]; };
-  const auto best_text = [&](int64_t i) {
-    int64_t best = 0;
-    for (int64_t j = 1; j < t; ++j) best = at(i, j) > at(i, best) ? j : best;
-    return best;
-  };
-  const auto best_picture = [&](int64_t j) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < p; ++i) best = at(i, j) > at(best, j) ? i : best;
-    return best;
-  };
-  std::vector<MergedPair> matches;
+// 1 / length of each row; 0 of those without a length.
+std::vector<float> inverse_lengths(MatrixView<const float> rows) {
+  std::vector<float> inverse;
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    const float* row = rows.data() + r * rows.columns();
+    const float square = dot(row, row, rows.columns());
+    inverse.push_back(square > 0 ? 1 / std::sqrt(square) : 0.0F);
+  }
+  return inverse;
+}
+
+// The pairs at or above tau that are taken, by the picture's token.
+std::vector<MergedToken> matched(const Matrix<float>& cosines, const MergeOptions& options) {
+  const int64_t p = cosines.rows();
+  const int64_t t = cosines.columns();
+  const auto at = [&](int64_t i, int64_t j) { return cosines.row(i)[static_cast<size_t>(j)]; };
+  std::vector<int64_t> best_text(static_cast<size_t>(p));
+  std::vector<int64_t> best_picture(static_cast<size_t>(t));
+  for (int64_t i = 0; i < p; ++i) {
+    for (int64_t j = 0; j < t; ++j) {
+      int64_t& text = best_text[static_cast<size_t>(i)];
+      int64_t& picture = best_picture[static_cast<size_t>(j)];
+      if (at(i, j) > at(i, text)) text = j;
+      if (at(i, j) > at(picture, j)) picture = i;
+    }
+  }
+  std::vector<MergedToken> matches;
   for (int64_t i = 0; i < p; ++i) {
     for (int64_t j = 0; j < t; ++j) {
       if (!(double{at(i, j)} >= options.tau)) continue;
-      if (options.matching != MergeMatching::kAll && best_text(i) != j) continue;
-      if (options.matching == MergeMatching::kMutual && best_picture(j) != i) continue;
+      if (options.matching != MergeMatching::kAll && best_text[static_cast<size_t>(i)] != j) continue;
+      if (options.matching == MergeMatching::kMutual && best_picture[static_cast<size_t>(j)] != i) continue;
       matches.push_back({static_cast<int32_t>(i), static_cast<int32_t>(j), at(i, j)});
     }
   }
@@ -83,110 +81,72 @@ std::vector<MergedPair> matched(std::span<const float> cosines, int64_t p, int64
 
 Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text) {
   const int64_t dim = picture.columns();
-  const std::vector<float> pictures = unit_rows(picture.data(), picture.rows(), dim);
-  const std::vector<float> texts = unit_rows(text.data(), text.rows(), dim);
+  const std::vector<float> pictures = inverse_lengths(picture);
+  const std::vector<float> texts = inverse_lengths(text);
   Matrix<float> cosines(picture.rows(), text.rows());
   for (int64_t i = 0; i < picture.rows(); ++i) {
-    for (int64_t j = 0; j < text.rows(); ++j) {
-      cosines.row(i)[static_cast<size_t>(j)] = dot(pictures.data() + i * dim, texts.data() + j * dim, dim);
+    const std::span<float> row = cosines.row(i);
+    for (size_t j = 0; j < row.size(); ++j) {
+      const float product = dot(picture.data() + i * dim, text.data() + static_cast<int64_t>(j) * dim, dim);
+      row[j] = product * pictures[static_cast<size_t>(i)] * texts[j];
     }
   }
   return cosines;
 }
 
 TokenMerge plan_token_merge(const Tensor& picture_tokens, const Tensor& text_tokens,
-                            std::span<const int64_t> text_lengths, const MergeOptions& options,
-                            int64_t text_places) {
+                            std::span<const int64_t> text_lengths, const MergeOptions& options) {
   const int64_t n = picture_tokens.size(0);
   const int64_t p = picture_tokens.size(1);
   const int64_t longest = text_tokens.size(1);
   const int64_t dim = picture_tokens.size(2);
   TokenMerge merge;
-  int64_t most = 1;
   for (int64_t e = 0; e < n; ++e) {
     const int64_t t = text_lengths[static_cast<size_t>(e)];
-    const MatrixView<const float> picture(picture_tokens.data<float>() + e * p * dim, p, dim);
-    const MatrixView<const float> text(text_tokens.data<float>() + e * longest * dim, t, dim);
-    std::vector<MergedPair> matches;
+    std::vector<bool> of_picture(static_cast<size_t>(p));
+    std::vector<bool> of_text(static_cast<size_t>(t));
     // Cosines are at most 1, rounding aside.
-    if (options.tau <= 1.001) matches = matched(token_cosines(picture, text).values(), p, t, options);
-    std::vector<bool> taken(static_cast<size_t>(p + t));
-    for (const MergedPair& match : matches) {
-      taken[static_cast<size_t>(match.picture)] = true;
-      taken[static_cast<size_t>(p + match.text)] = true;
+    if (options.tau <= 1.001) {
+      const MatrixView<const float> picture(picture_tokens.data<float>() + e * p * dim, p, dim);
+      const MatrixView<const float> text(text_tokens.data<float>() + e * longest * dim, t, dim);
+      for (const MergedToken& match : matched(token_cosines(picture, text), options)) {
+        of_picture[static_cast<size_t>(match.picture)] = of_text[static_cast<size_t>(match.text)] = true;
+        merge.tokens.push_back(match);
+      }
     }
-    most = std::max<int64_t>(most, std::ssize(matches) + std::ranges::count(taken, false));
-    merge.matches.push_back(std::move(matches));
-  }
-  nn::Workspace* workspace = picture_tokens.workspace();
-  const auto numbers = [&] { return Tensor::full_integers({n, most}, 0, workspace); };
-  merge.first = numbers();
-  merge.second = numbers();
-  merge.kept = numbers();
-  merge.picture_place = Tensor::full_integers({n, most}, p, workspace);
-  merge.text_place = Tensor::full_integers({n, most}, text_places, workspace);
-  merge.paired = Tensor::full({n, most}, 0, workspace);
-  merge.cosine = Tensor::full({n, most}, 0, workspace);
-  merge.mask = Tensor::full({n, 1, 1, most}, -std::numeric_limits<float>::infinity(), workspace);
-  for (int64_t e = 0; e < n; ++e) {
-    const int64_t t = text_lengths[static_cast<size_t>(e)];
-    auto at = static_cast<size_t>(e * most);
-    std::vector<bool> taken(static_cast<size_t>(p + t));
-    const auto put = [&](int64_t first, int64_t second, int64_t picture, int64_t text) {
-      merge.first.integers()[at] = first;
-      merge.second.integers()[at] = second;
-      merge.picture_place.integers()[at] = picture;
-      merge.text_place.integers()[at] = text;
-      merge.kept.integers()[at] = 1;
-      merge.mask.floats()[at] = 0;
-      ++at;
-    };
-    for (const MergedPair& match : merge.matches[static_cast<size_t>(e)]) {
-      taken[static_cast<size_t>(match.picture)] = taken[static_cast<size_t>(p + match.text)] = true;
-      merge.paired.floats()[at] = 1;
-      merge.cosine.floats()[at] = match.cosine;
-      put(match.picture, p + match.text, match.picture, match.text);
+    for (size_t i = 0; i < of_picture.size(); ++i) {
+      if (!of_picture[i]) merge.tokens.push_back({.picture = static_cast<int32_t>(i)});
     }
-    for (int64_t i = 0; i < p; ++i) {
-      if (!taken[static_cast<size_t>(i)]) put(i, i, i, text_places);
+    for (size_t j = 0; j < of_text.size(); ++j) {
+      if (!of_text[j]) merge.tokens.push_back({.text = static_cast<int32_t>(j)});
     }
-    for (int64_t j = 0; j < t; ++j) {
-      if (!taken[static_cast<size_t>(p + j)]) put(p + j, p + j, p, j);
-    }
+    merge.begin.push_back(std::ssize(merge.tokens));
   }
   return merge;
 }
 
-Tensor merge_tokens(const Tensor& picture_tokens, const Tensor& text_tokens, const TokenMerge& merge,
-                    MergeWeights weights, const Tensor& share) {
-  const int64_t n = merge.first.size(0);
-  const int64_t most = merge.first.size(1);
-  const int64_t p = picture_tokens.size(1);
-  const int64_t longest = text_tokens.size(1);
-  const int64_t dim = picture_tokens.size(2);
-  const float learned =
-      weights == MergeWeights::kLearned ? static_cast<float>(1 / (1 + std::exp(-share.item()))) : 0.5F;
-  Tensor out = Tensor::empty({n, most, dim}, DType::kF32, picture_tokens.workspace());
-  const auto row_of = [&](int64_t entry, int64_t token) {
-    return token < p ? picture_tokens.data<float>() + (entry * p + token) * dim
-                     : text_tokens.data<float>() + (entry * longest + token - p) * dim;
-  };
-  for (int64_t e = 0; e < n; ++e) {
-    for (int64_t k = 0; k < most; ++k) {
-      const auto at = static_cast<size_t>(e * most + k);
-      const float* first = row_of(e, merge.first.integers()[at]);
-      const float* second = row_of(e, merge.second.integers()[at]);
-      float* row = out.data<float>() + (e * most + k) * dim;
-      if (merge.paired.floats()[at] == 0) {
-        std::copy(first, first + dim, row);
-        continue;
-      }
-      const float cosine = std::max(merge.cosine.floats()[at], 0.0F);
-      const float s = weights == MergeWeights::kSimilarity ? cosine / (1 + cosine) : learned;
-      for (int64_t d = 0; d < dim; ++d) row[d] = (1 - s) * first[d] + s * second[d];
+std::vector<std::vector<MergedPair>> merged_pairs(const TokenMerge& merge) {
+  std::vector<std::vector<MergedPair>> pairs(merge.begin.size() - 1);
+  for (size_t e = 0; e < pairs.size(); ++e) {
+    for (int64_t k = merge.begin[e]; k < merge.begin[e + 1]; ++k) {
+      const MergedToken& token = merge.tokens[static_cast<size_t>(k)];
+      if (token.is_average()) pairs[e].push_back({token.picture, token.text, token.cosine});
     }
   }
-  return out;
+  return pairs;
+}
+
+float text_share(MergeWeights weights, float cosine, float learned) {
+  const float c = std::max(cosine, 0.0F);
+  switch (weights) {
+    case MergeWeights::kSimilarity:
+      return c / (1 + c);
+    case MergeWeights::kLearned:
+      return 1 / (1 + std::exp(-learned));
+    case MergeWeights::kEqual:
+      break;
+  }
+  return 0.5F;
 }
 
 }  // namespace saccade

@@ -39,33 +39,32 @@ struct MergeOptions {
   MergeWeights weights = MergeWeights::kEqual;
 };
 
-// What becomes of a batch's tokens: [n, most] each, filled up behind an entry's own. The pairs stand first,
-// by the picture's token and then the text's; then the picture's tokens that are in none, then the text's.
-struct TokenMerge {
-  nn::Tensor first;          // int64: a row of [picture tokens; text tokens]; of a pair the picture's
-  nn::Tensor second;         // int64: the pair's text token, likewise; elsewhere = first
-  nn::Tensor paired;         // float32: 1 for pairs, else 0
-  nn::Tensor cosine;         // float32: of pairs, else 0
-  nn::Tensor picture_place;  // int64: the picture's token, or the number of picture tokens: none
-  nn::Tensor text_place;     // int64: the text's token, or `text_places`: none
-  nn::Tensor kept;           // int64: 1 for an entry's own, 0 behind them
-  nn::Tensor mask;           // [n, 1, 1, most] float32: 0 for an entry's own, -infinity behind them
-  std::vector<std::vector<MergedPair>> matches;  // [n]
+// A token of the fused sequence: an average of one of the picture's and one of the
+// text's, or one of either alone.
+struct MergedToken {
+  int32_t picture = -1;  // -1: of the text alone
+  int32_t text = -1;     // -1: of the picture alone
+  float cosine = 0;      // of an average
+
+  [[nodiscard]] bool is_average() const { return picture >= 0 && text >= 0; }
 };
-// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any
-// lengths; text_lengths: [n], each at most `text_places`. A token without a length is
-// like none. Cost: n p longest dim.
+// What becomes of a batch's tokens. Of each entry the averages stand first, by the picture's token and then
+// the text's; then the picture's tokens that are in none, then the text's.
+struct TokenMerge {
+  std::vector<MergedToken> tokens;
+  std::vector<int64_t> begin = {0};  // [n + 1]
+};
+// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any lengths;
+// text_lengths: [n]. A token without a length is like none. Cost: n p longest dim.
 TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
-                            std::span<const int64_t> text_lengths, const MergeOptions& options,
-                            int64_t text_places);
+                            std::span<const int64_t> text_lengths, const MergeOptions& options);
+// The averages of each entry.
+std::vector<std::vector<MergedPair>> merged_pairs(const TokenMerge& merge);
 
 // The cosines of one picture's tokens with one text's: [p, t]. 0 for a token without a length.
 Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text);
 
-// The averages, and the tokens that are in none: [n, most, dim]; behind an entry's own the
-// first token again. share: what kLearned says, before the sigmoid; else not read. (*) Its
-// twin for training: train/composers/atf_operations.h.
-nn::Tensor merge_tokens(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
-                        const TokenMerge& merge, MergeWeights weights, const nn::Tensor& share);
+// The text's share of an average. learned: what kLearned says, before the sigmoid; else not read.
+float text_share(MergeWeights weights, float cosine, float learned);
 
 }  // namespace saccade

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/word_field.h"
 #include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
@@ -16,17 +17,6 @@ namespace {
 
 constexpr int64_t kMaxWidth = 65'536;
 constexpr int64_t kRowsAtOnce = 1024;
-
-template <typename E>
-Result<E> word_field(const Json& json, const char* key) {
-  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
-  if (const auto value = from_word<E>(word)) return *value;
-  std::string known;
-  for (const EnumWord<E>& entry : enum_words(E{})) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.word);
-  }
-  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, known);
-}
 
 Result<int64_t> width_field(const Json& json, const char* key, int64_t most = kMaxWidth) {
   SACCADE_ASSIGN(const auto width, json_field<int64_t>(json, key));

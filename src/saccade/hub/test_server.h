@@ -27,15 +27,17 @@ struct ServerReply {
   int status = 200;
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
+  bool no_length = false;  // the body ends where the connection ends
   bool no_answer = false;  // the connection ends before a byte
   int64_t cut_after = -1;  // ... after so many bytes of the body
   int wait_ms = 0;         // before the answer, unless the other end goes
+  bool hold = false;       // after what is sent, the connection stays until the other end goes
 };
 
 class TestServer {
  public:
   using Handler = std::function<ServerReply(const ServerRequest&)>;
-  // Called from the connections' threads, one at a time.
+  // Called from the connections' threads, one at a time. It may ask for requests().
   explicit TestServer(Handler handler);
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
@@ -51,7 +53,11 @@ class TestServer {
   void serve();
   void answer(int connection);
 
+  // Until the other end of a connection goes, or so long.
+  [[nodiscard]] bool is_gone_within(int connection, int milliseconds) const;
+
   Handler handler_;
+  std::mutex handling_;
   int descriptor_ = -1;
   int port_ = 0;
   std::thread thread_;

@@ -1,9 +1,10 @@
-#include "saccade/generate/test_server.h"
+#include "saccade/hub/test_server.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <netinet/in.h>
 #include <optional>
 #include <poll.h>
@@ -148,31 +149,43 @@ void TestServer::serve() {
   }
 }
 
+bool TestServer::is_gone_within(int connection, int milliseconds) const {
+  constexpr int kLook = 10;
+  for (int left = milliseconds; left > 0 && !closing_; left -= kLook) {
+    pollfd other{.fd = connection, .events = POLLIN, .revents = 0};
+    char byte = 0;
+    if (::poll(&other, 1, kLook) > 0 && ::recv(connection, &byte, 1, 0) <= 0) return true;
+  }
+  return false;
+}
+
 void TestServer::answer(int connection) {
   if (const auto request = read_request(connection)) {
     const int now = ++now_;
     int most = most_;
     while (now > most && !most_.compare_exchange_weak(most, now)) {
     }
-    ServerReply reply;
     {
       const std::lock_guard lock(mutex_);
       requests_.push_back(*request);
+    }
+    ServerReply reply;
+    {
+      const std::lock_guard lock(handling_);
       reply = handler_(*request);
     }
-    bool gone = false;
-    for (int waited = 0; waited < reply.wait_ms && !closing_ && !gone; waited += 10) {
-      pollfd other{.fd = connection, .events = POLLIN, .revents = 0};
-      char byte = 0;
-      gone = ::poll(&other, 1, 10) > 0 && ::recv(connection, &byte, 1, 0) <= 0;
-    }
+    const bool gone = is_gone_within(connection, reply.wait_ms);
     --now_;
     if (!reply.no_answer && !gone) {
       std::string head = fmt::format("HTTP/1.1 {} Status\r\nConnection: close\r\n", reply.status);
       for (const auto& [name, value] : reply.headers) head += fmt::format("{}: {}\r\n", name, value);
-      send_all(connection, head + fmt::format("Content-Length: {}\r\n\r\n", reply.body.size()));
-      const auto length = reply.cut_after >= 0 ? static_cast<size_t>(reply.cut_after) : reply.body.size();
-      send_all(connection, std::string_view(reply.body).substr(0, length));
+      if (!reply.no_length) head += fmt::format("Content-Length: {}\r\n", reply.body.size());
+      send_all(connection, head + "\r\n");
+      if (request->method != "HEAD") {
+        const auto length = reply.cut_after >= 0 ? static_cast<size_t>(reply.cut_after) : reply.body.size();
+        send_all(connection, std::string_view(reply.body).substr(0, length));
+        if (reply.hold) static_cast<void>(is_gone_within(connection, std::numeric_limits<int>::max()));
+      }
     }
   }
   ::shutdown(connection, SHUT_RDWR);

@@ -1,0 +1,20 @@
+// A field of JSON that is one of an enum's words.
+#pragma once
+
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/words.h"
+
+namespace saccade {
+
+// kBadData for a field that is missing, no string, or none of the words, which it names.
+template <typename E>
+Result<E> word_field(const Json& json, const char* key) {
+  SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
+  if (const auto value = from_word<E>(word)) return *value;
+  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, list_of_words<E>());
+}
+
+}  // namespace saccade
