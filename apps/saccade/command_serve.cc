@@ -1,22 +1,29 @@
 // saccade serve: collections and encoders over HTTP.
+#include <algorithm>
 #include <charconv>
 #include <condition_variable>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <sys/resource.h>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/core/user_folders.h"
 #include "saccade/serve/http_server.h"
+#include "saccade/serve/jobs.h"
 #include "saccade/serve/service.h"
+#include "saccade/serve/thumbnails.h"
 
 #include "checkpoint.h"
 #include "collection_choice.h"
 #include "command.h"
 #include "number.h"
+#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -28,6 +35,10 @@ struct ServeArguments {
   std::string key_file;
   bool no_key = false;
   bool json_log = false;
+  int64_t memory_mb = 0;
+  int64_t thumbnails_mb = 512;
+  std::vector<std::string> index_folders;
+  std::string uploads;
   EncoderChoice encoder;
   serve::HttpServerOptions server;
 };
@@ -78,6 +89,58 @@ Result<serve::Keys> keys_of(const ServeArguments& arguments) {
       arguments.listen);
 }
 
+// A connection and a picture that is sent take a descriptor each, and shells give a thousand: as many as are
+// allowed. Fewer connections where these are not enough.
+void make_room_for_connections(serve::HttpServerOptions& server, Messages& messages) {
+  constexpr int64_t kOthers = 512;
+  struct rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  const auto wanted = static_cast<rlim_t>(server.connections + kOthers);
+  if (files.rlim_cur < wanted) {
+    files.rlim_cur = std::min(wanted, files.rlim_max);
+    (void)::setrlimit(RLIMIT_NOFILE, &files);
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  }
+  if (files.rlim_cur >= wanted) return;
+  server.connections =
+      static_cast<int>(std::max<int64_t>(static_cast<int64_t>(files.rlim_cur) - kOthers, 64));
+  messages.warning(fmt::format("{} files may be open (ulimit -n): {} connections are taken at a time, not {}",
+                               files.rlim_cur, server.connections, wanted - kOthers));
+}
+
+// Thumbnails are kept in the user's cache; without one they are made each time.
+std::unique_ptr<serve::Thumbnails> thumbnails_of(const ServeArguments& arguments, Messages& messages) {
+  if (arguments.thumbnails_mb == 0) return nullptr;
+  const auto opened = [&]() -> Result<std::unique_ptr<serve::Thumbnails>> {
+    SACCADE_ASSIGN(const std::filesystem::path cache, user_cache_folder());
+    return serve::Thumbnails::open(cache / "thumbnails", arguments.thumbnails_mb << 20);
+  };
+  auto thumbnails = opened();
+  if (thumbnails) return *std::move(thumbnails);
+  messages.warning("no thumbnails are kept: " + thumbnails.error().message);
+  return nullptr;
+}
+
+// Folders that clients may have indexed, and the one for what they send.
+Result<serve::JobOptions> job_options(const ServeArguments& arguments, const DecodeOptions& limits) {
+  serve::JobOptions jobs;
+  for (const std::string& folder : arguments.index_folders) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder, error))
+      return fail(ErrorCode::kNotFound, "--index-folder {}: no folder", folder);
+    jobs.folders.emplace_back(folder);
+  }
+  jobs.uploads = arguments.uploads;
+  if (!arguments.uploads.empty()) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(arguments.uploads, error))
+      return fail(ErrorCode::kNotFound, "--allow-write {}: no folder", arguments.uploads);
+  }
+  jobs.ingest.limits = limits;
+  jobs.threads = arguments.encoder.threads;
+  return jobs;
+}
+
 void wait_for_stop(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any stopped;
@@ -88,6 +151,12 @@ void wait_for_stop(const std::stop_token& stop) {
 Result<int> run_serve(ServeArguments& arguments, Session& session) {
   SACCADE_TRY(parse_listen(arguments.listen, arguments.server));
   SACCADE_ASSIGN(const serve::Keys keys, keys_of(arguments));
+  if (arguments.no_key && !is_loopback(arguments.server.address) &&
+      (!arguments.uploads.empty() || !arguments.index_folders.empty())) {
+    return fail(ErrorCode::kUsage,
+                "--no-key with --allow-write or --index-folder: everybody could change the collections; give "
+                "--key-file FILE");
+  }
   if (arguments.collections.empty() && arguments.checkpoints.empty()) {
     SACCADE_TRY(settle_collection(arguments.collections.emplace_back(), session.messages));
   }
@@ -95,6 +164,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   served_options.collections.assign(arguments.collections.begin(), arguments.collections.end());
   served_options.checkpoints = arguments.checkpoints;
   served_options.encoder = options_of(arguments.encoder);
+  served_options.models.memory = arguments.memory_mb << 20;
   SACCADE_ASSIGN(const std::unique_ptr<serve::Served> served, serve::Served::open(served_options));
 
   serve::ServiceOptions options;
@@ -103,25 +173,39 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   options.own_host_only = is_loopback(arguments.server.address) && !keys.asked_for();
   ThreadPool pool(arguments.encoder.threads);
   serve::Metrics metrics;
-  const serve::Service service(options, *served, keys, pool, metrics);
+  SACCADE_ASSIGN(serve::JobOptions jobs_options, job_options(arguments, options.limits));
+  const std::unique_ptr<Gazetteer> towns = find_towns();
+  jobs_options.ingest.places = towns.get();
+  serve::Jobs jobs(std::move(jobs_options));
+  const std::unique_ptr<serve::Thumbnails> thumbnails = thumbnails_of(arguments, session.messages);
+  make_room_for_connections(arguments.server, session.messages);
+  const serve::Service service(options, *served, keys, pool, metrics, &jobs, thumbnails.get());
   const std::stop_token stop = session.interrupts.stop_cleanly();
   SACCADE_ASSIGN(
       const std::unique_ptr<serve::HttpServer> server,
       serve::HttpServer::start(
-          arguments.server, [&](const serve::HttpRequest& request) { return service.handle(request); },
-          [&](const serve::HttpRequest& request, int status, const std::string& message) {
-            return service.refuse(request, status, message);
-          },
-          [&](const serve::HttpExchange& exchange) {
-            metrics.spent("queue", exchange.queue_seconds);
-            if (!session.quiet) session.messages.info(log_line(exchange, arguments.json_log));
-          }));
+          arguments.server,
+          {.handle = [&](const serve::HttpRequest& request) { return service.handle(request); },
+           .refuse = [&](const serve::HttpRequest& request, int status,
+                         const std::string& message) { return service.refuse(request, status, message); },
+           .admit = [&](const serve::HttpRequest& request) { return service.admit(request); },
+           .observe =
+               [&](const serve::HttpExchange& exchange) {
+                 if (exchange.refused) {
+                   metrics.refused(exchange.status);
+                 } else {
+                   metrics.spent("queue", exchange.queue_seconds);
+                   metrics.spent("write", exchange.write_seconds);
+                 }
+                 if (!session.quiet) session.messages.info(log_line(exchange, arguments.json_log));
+               }}));
   std::vector<std::string> names;
   for (const auto& collection : served->collections()) names.push_back(collection->name());
   for (const auto& model : served->models()) names.push_back(model->name);
   const bool six = arguments.server.address.find(':') != std::string::npos;
   SACCADE_TRY(session.out.write(fmt::format(
-      "serving {} at http://{}:{}\n", fmt::join(names, ", "),
+      "serving {} at {}://{}:{}\n", fmt::join(names, ", "),
+      arguments.server.certificate.empty() ? "http" : "https",
       six ? fmt::format("[{}]", arguments.server.address) : arguments.server.address, server->port())));
   wait_for_stop(stop);
   session.messages.info("stopping: what is at hand is answered first");
@@ -149,6 +233,32 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       ->add_flag("--no-key", arguments->no_key,
                  "let everybody in who reaches the address, though it is not this machine's own")
       ->excludes(key_file);
+  CLI::Option* certificate = command->add_option(
+      "--tls-certificate", arguments->server.certificate,
+      "file with the certificate to answer under TLS with, and those that vouch for it, in PEM");
+  CLI::Option* tls_key = command->add_option("--tls-key", arguments->server.certificate_key,
+                                             "file with the certificate's private key, in PEM");
+  certificate->needs(tls_key);
+  tls_key->needs(certificate);
+  command
+      ->add_option(
+          "--memory", arguments->memory_mb,
+          "memory for the parameters of all models together, in MiB: those not asked for the longest are "
+          "unloaded, and loaded again when they are asked for; 0: all stay loaded")
+      ->transform(whole_number(0, 1 << 24))
+      ->capture_default_str();
+  command->add_option(
+      "--index-folder", arguments->index_folders,
+      "folders that clients may have indexed into a collection; where there are keys, those that may write");
+  command->add_option(
+      "--allow-write", arguments->uploads,
+      "folder for pictures that clients send into a collection, which they may also take out of it; where there are "
+      "keys, those that may write");
+  command
+      ->add_option("--thumbnails", arguments->thumbnails_mb,
+                   "room for small pictures in the user's cache, in MiB; 0: none are kept")
+      ->transform(whole_number(0, 1 << 20))
+      ->capture_default_str();
   command
       ->add_option("--max-body", arguments->server.body_bytes, "largest body of a request to take, in bytes")
       ->transform(whole_number(1024, int64_t{1} << 31))

@@ -58,6 +58,15 @@ TEST_F(ServeCommand, WhatItRefusesToStartWith) {
   expect_failure({"serve", "-c", "c", "--listen", "7700"}, 2, {"--listen 7700", "127.0.0.1:7700"});
   expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:70000"}, 2, {"--listen"});
   expect_failure({"serve", "-c", "c", "--listen", "0.0.0.0:0"}, 2, {"--key-file", "--no-key"});
+  expect_failure({"serve", "-c", "c", "--listen", "0.0.0.0:0", "--no-key", "--allow-write", "."}, 2,
+                 {"--no-key with --allow-write"});
+  expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--index-folder", "none"}, 1,
+                 {"--index-folder none: no folder"});
+  expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--allow-write", "none"}, 1,
+                 {"--allow-write none: no folder"});
+  expect_failure({"serve", "-c", "c", "--tls-certificate", "x"}, 2, {"--tls-key"});
+  expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--tls-certificate", "x", "--tls-key", "y"},
+                 1, {"x: No such file"});
   write("keys", "0123456789abcdef\n");
   std::filesystem::permissions(folder_ / "keys", std::filesystem::perms(0644));
   expect_failure({"serve", "-c", "c", "--key-file", "keys"}, 2, {"keys", "chmod 600"});

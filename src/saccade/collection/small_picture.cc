@@ -6,6 +6,7 @@
 
 #include "saccade/collection/picture.h"
 #include "saccade/image/preprocess.h"
+#include "saccade/image/webp.h"
 
 namespace saccade {
 namespace {
@@ -54,7 +55,7 @@ DecodeOptions small_picture_decoding(int side, DecodeOptions limits) {
   return limits;
 }
 
-Result<SmallPicture> small_picture(Image image, int side) {
+Result<SmallPicture> small_picture(Image image, int side, bool webp) {
   const bool transparent = is_transparent(image);
   if (!transparent && (image.channels == 2 || image.channels == 4)) image = without_alpha(image);
 
@@ -69,7 +70,15 @@ Result<SmallPicture> small_picture(Image image, int side) {
     if (transparent) premultiply(image, true);
   }
   // Small drawings have few colours: PNG is sharp and no larger there.
-  const bool as_png = transparent || image.mode == PixelMode::kBilevel || longer <= 64;
+  const bool tiny = image.mode == PixelMode::kBilevel || longer <= 64;
+  if (webp && !tiny) {
+    if (auto bytes = encode_webp(image)) {
+      result.bytes = *std::move(bytes);
+      result.type = "image/webp";
+      return result;
+    }  // libvips without WebP: as for clients that do not read it
+  }
+  const bool as_png = transparent || tiny;
   SACCADE_ASSIGN(result.bytes, as_png ? encode_png(image) : encode_jpeg(image, 82));
   result.type = as_png ? "image/png" : "image/jpeg";
   return result;

@@ -10,13 +10,13 @@ namespace saccade {
 
 struct SmallPicture {
   std::string bytes;       // the file
-  std::string type;        // "image/jpeg" or "image/png"
+  std::string type;        // "image/jpeg", "image/png" or "image/webp"
   std::string background;  // what it is best seen on: "", or "light" or "dark" where it is transparent
 };
 
-// At most `side` pixels on the longer side: JPEG, or PNG where the picture is
-// transparent or tiny. Errors are those of encoding. Thread-safe.
-Result<SmallPicture> small_picture(Image image, int side);
+// At most `side` pixels on the longer side: JPEG, or PNG where the picture is transparent or tiny; with
+// `webp` WebP in place of both but for the tiny. Errors are those of encoding. Thread-safe.
+Result<SmallPicture> small_picture(Image image, int side, bool webp = false);
 
 // `limits` for decoding no more of a picture than that needs.
 DecodeOptions small_picture_decoding(int side, DecodeOptions limits);

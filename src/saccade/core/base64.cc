@@ -52,4 +52,17 @@ Result<std::string> decode_base64(std::string_view text) {
   return out;
 }
 
+Result<std::string> decode_picture_text(std::string_view text) {
+  constexpr std::string_view kBase64 = ";base64,";
+  if (text.starts_with("data:")) {
+    const size_t comma = text.substr(0, 256).find(kBase64);
+    if (comma == std::string_view::npos) {
+      return fail(ErrorCode::kBadData, "a data: address that is not \"data:image/...;base64,...\"");
+    }
+    text.remove_prefix(comma + kBase64.size());
+  }
+  if (text.empty()) return fail(ErrorCode::kBadData, "an empty picture");
+  return decode_base64(text);
+}
+
 }  // namespace saccade

@@ -41,7 +41,7 @@ class Automatic1111Engine : public HttpEngine {
         !images->front().is_string()) {
       return fail(ErrorCode::kBadData, "the answer has no picture (\"images\"): {}", said_in(reply.body));
     }
-    return picture_in_base64(images->front().get_ref<const std::string&>()).in("\"images\"");
+    return decode_picture_text(images->front().get_ref<const std::string&>()).in("\"images\"");
   }
 };
 

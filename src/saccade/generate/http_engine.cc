@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 
-#include "saccade/core/base64.h"
 #include "saccade/image/square.h"
 
 namespace saccade {
@@ -91,19 +90,6 @@ std::string said_in(std::string_view body) {
     }
   }
   return short_line(body);
-}
-
-Result<std::string> picture_in_base64(std::string_view text) {
-  constexpr std::string_view kBase64 = ";base64,";
-  if (text.starts_with("data:")) {
-    const size_t comma = text.substr(0, 256).find(kBase64);
-    if (comma == std::string_view::npos) {
-      return fail(ErrorCode::kBadData, "a data: address that is not \"data:image/...;base64,...\"");
-    }
-    text.remove_prefix(comma + kBase64.size());
-  }
-  if (text.empty()) return fail(ErrorCode::kBadData, "an empty picture");
-  return decode_base64(text);
 }
 
 std::string prompted(const std::string& prompt, const std::string& text) {

@@ -60,9 +60,6 @@ class EngineCaller {
 // {"errors"}, {"message"}, or the beginning of what else it sent; "a page of HTML".
 std::string said_in(std::string_view body);
 
-// A picture from a JSON answer: base64, or "data:image/png;base64,...". kBadData.
-Result<std::string> picture_in_base64(std::string_view text);
-
 // {text} in `prompt` replaced.
 std::string prompted(const std::string& prompt, const std::string& text);
 

@@ -6,6 +6,7 @@
 //
 // Fields that some models know and others refuse ("response_format", "quality",
 // "background") are the user's to set.
+#include "saccade/core/base64.h"
 #include "saccade/generate/http_engine.h"
 
 namespace saccade {
@@ -62,10 +63,10 @@ class OpenAiEngine : public HttpEngine {
     }
     const Json& first = data->front();
     SACCADE_ASSIGN(const auto base64, json_field_or<std::string>(first, "b64_json", ""));
-    if (!base64.empty()) return picture_in_base64(base64).in("\"b64_json\"");
+    if (!base64.empty()) return decode_picture_text(base64).in("\"b64_json\"");
     SACCADE_ASSIGN(const auto url, json_field_or<std::string>(first, "url", ""));
     if (url.empty()) return fail(ErrorCode::kBadData, "the answer has neither \"b64_json\" nor \"url\"");
-    if (url.starts_with("data:")) return picture_in_base64(url).in("\"url\"");
+    if (url.starts_with("data:")) return decode_picture_text(url).in("\"url\"");
     hub::HttpRequest fetch;
     fetch.url = url;
     SACCADE_ASSIGN(hub::HttpReply picture, caller().call(std::move(fetch), stop, EngineCaller::Counted::kNo));

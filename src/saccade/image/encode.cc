@@ -2,6 +2,7 @@
 
 #include "saccade/image/image.h"
 #include "saccade/image/vips_support.h"
+#include "saccade/image/webp.h"
 
 namespace saccade {
 namespace {
@@ -58,6 +59,16 @@ Result<std::string> encode_jpeg(const Image& image, int quality) {
       vips_jpegsave_buffer(source.get(), &buffer, &size, "Q", quality, "background", background, nullptr);
   vips_area_unref(VIPS_AREA(background));
   return take_buffer(status, buffer, size, "JPEG");
+}
+
+Result<std::string> encode_webp(const Image& image, int quality) {
+  if (quality < 1 || quality > 100) return fail(ErrorCode::kUsage, "WebP quality of {}, 1 to 100", quality);
+  SACCADE_ASSIGN(const VipsHandle source, borrow(image));
+  void* buffer = nullptr;
+  size_t size = 0;
+  const int status = vips_webpsave_buffer(source.get(), &buffer, &size, "Q", quality, nullptr);
+  if (status != 0) return fail(ErrorCode::kUnsupported, "WebP: {}", take_vips_error());
+  return take_buffer(status, buffer, size, "WebP");
 }
 
 std::string image_library_version() {

@@ -19,7 +19,7 @@
   use(vips_image_get_orientation) use(vips_image_get_string) use(vips_image_get_typeof)                  \
   use(vips_image_get_width) use(vips_image_new_from_buffer) use(vips_image_new_from_memory)              \
   use(vips_init) use(vips_jpegsave_buffer) use(vips_operation_block_set) use(vips_pngsave_buffer)        \
-  use(vips_region_new) use(vips_region_prepare) use(vips_version)
+  use(vips_region_new) use(vips_region_prepare) use(vips_version) use(vips_webpsave_buffer)
 // clang-format on
 
 namespace saccade {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "saccade/index/exact_search.h"
 #include "saccade/index/max_sim.h"
 
 namespace saccade {
@@ -16,10 +15,9 @@ void sort(std::vector<Candidate>& candidates) {
 }
 
 Result<Candidates> by_one_row(const Collection& collection, std::span<const float> query, int64_t count,
-                              std::span<const uint8_t> allowed, ThreadPool& pool) {
-  const MatrixView<const float> row(query.data(), 1, static_cast<int64_t>(query.size()));
+                              std::span<const uint8_t> allowed, ThreadPool& pool, RowFinder& finder) {
   SACCADE_ASSIGN(const FoundRows answers,
-                 find_rows({collection.rows(), allowed, collection.int8_rows()}, row, count, pool));
+                 finder.find({collection.rows(), allowed, collection.int8_rows()}, query, count, pool));
   Candidates found;
   for (const RowScore& best : answers.best.front()) {
     found.best.push_back({best.row, collection.ids()[static_cast<size_t>(best.row)], best.score, best.score});
@@ -31,8 +29,8 @@ Result<Candidates> by_one_row(const Collection& collection, std::span<const floa
 }  // namespace
 
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
-                                   std::span<const uint8_t> allowed, ThreadPool& pool) {
-  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool));
+                                   std::span<const uint8_t> allowed, ThreadPool& pool, RowFinder& finder) {
+  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool, finder));
   found.complete = static_cast<int64_t>(found.best.size()) < count;
   if (!found.complete) {
     const float last = found.best.back().score;
@@ -44,8 +42,9 @@ Result<Candidates> find_candidates(const Collection& collection, std::span<const
 
 Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
                                         const PackedQuery& late, int64_t count,
-                                        std::span<const uint8_t> allowed, ThreadPool& pool) {
-  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool));
+                                        std::span<const uint8_t> allowed, ThreadPool& pool,
+                                        RowFinder& finder) {
+  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool, finder));
   found.scored = static_cast<int64_t>(found.best.size());
   found.complete = found.scored < count;
   std::vector<StoredRows> items;

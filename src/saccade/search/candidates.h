@@ -11,6 +11,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/max_sim_kernels.h"
+#include "saccade/search/row_finder.h"
 
 namespace saccade {
 
@@ -31,11 +32,12 @@ struct Candidates {
 // By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are
 // there together or not at all, since find_rows orders them by row number, which may not be id order.
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
-                                   std::span<const uint8_t> allowed, ThreadPool& pool);
+                                   std::span<const uint8_t> allowed, ThreadPool& pool, RowFinder& finder);
 
 // The `count` best by the one row an item, scored anew by all rows (MaxSim).
 Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
                                         const PackedQuery& late, int64_t count,
-                                        std::span<const uint8_t> allowed, ThreadPool& pool);
+                                        std::span<const uint8_t> allowed, ThreadPool& pool,
+                                        RowFinder& finder);
 
 }  // namespace saccade

@@ -18,11 +18,21 @@
 #include "saccade/search/candidates.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
+#include "saccade/search/row_finder.h"
 #include "saccade/search/word_search.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
 namespace {
+
+// A pass over the rows for each search.
+class OwnPass final : public RowFinder {
+ public:
+  Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                         ThreadPool& pool) override {
+    return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool);
+  }
+};
 
 // A hit to be, and what is folded under it.
 struct Group {
@@ -170,7 +180,7 @@ struct Words {
 
 // Adds to the candidates those that words alone brought, so that all are there, by score.
 Status add_found_by_words(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                          const Words& words, ThreadPool& pool, Candidates& candidates) {
+                          const Words& words, ThreadPool& pool, RowFinder& finder, Candidates& candidates) {
   std::vector<uint8_t> missing(collection.alive().size());
   int64_t count = 1;
   for (const auto& [place, ignored] : words.ranking.places) missing[static_cast<size_t>(place)] = 1;
@@ -178,8 +188,8 @@ Status add_found_by_words(const Collection& collection, std::span<const float> r
   count += std::ranges::count(missing, 1);
   if (count == 1) return {};
   SACCADE_ASSIGN(const Candidates found,
-                 late != nullptr ? find_late_candidates(collection, row, *late, count, missing, pool)
-                                 : find_candidates(collection, row, count, missing, pool));
+                 late != nullptr ? find_late_candidates(collection, row, *late, count, missing, pool, finder)
+                                 : find_candidates(collection, row, count, missing, pool, finder));
   candidates.scored += found.scored;
   candidates.best.insert(candidates.best.end(), found.best.begin(), found.best.end());
   // Of late interaction they may score above candidates that their rows' mean brought.
@@ -276,7 +286,8 @@ Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
 // by, or nullptr: they are not. `by_words`: whether the query's words are looked at.
 Result<Answer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                           const Judge* by, const Query& query, ThreadPool& pool, bool by_words) {
+                           const Judge* by, const Query& query, ThreadPool& pool, bool by_words,
+                           RowFinder& finder) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -311,12 +322,12 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     // One more than are looked at, so that `complete` can be seen; further where that many score alike.
     for (int64_t count = std::max(query.k, kCutDepth) + 1; candidates.best.empty() && !candidates.complete;
          count *= 4) {
-      SACCADE_ASSIGN(candidates,
-                     find_candidates(collection, row, std::min(count, answer.searched + 1), allowed, pool));
+      SACCADE_ASSIGN(candidates, find_candidates(collection, row, std::min(count, answer.searched + 1),
+                                                 allowed, pool, finder));
     }
     answer.rescored = candidates.rescored;
     if (words.change()) {
-      SACCADE_TRY(add_found_by_words(collection, row, nullptr, words, pool, candidates));
+      SACCADE_TRY(add_found_by_words(collection, row, nullptr, words, pool, finder, candidates));
     }
     likelihoods = judge(collection, row, *by, candidates, answer);
     folding = cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer);
@@ -326,10 +337,10 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
        !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
     if (late != nullptr) {
-      SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, allowed, pool));
+      SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, allowed, pool, finder));
       answer.late_scored = candidates.scored;
     } else {
-      SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool));
+      SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool, finder));
     }
     answer.rescored = candidates.rescored;
     if (!words.change()) {
@@ -339,7 +350,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     // Ranks by vectors are counted down to kWordDepth: so many must be there, and where
     // many score alike they may not be.
     if (!candidates.complete && std::ssize(candidates.best) < kWordDepth) continue;
-    SACCADE_TRY(add_found_by_words(collection, row, late, words, pool, candidates));
+    SACCADE_TRY(add_found_by_words(collection, row, late, words, pool, finder, candidates));
     if (late != nullptr) answer.late_scored = candidates.scored;
     Candidates fused = candidates;
     words.ranks = fuse_ranks(words.ranking, query.word_share, fused.best);
@@ -410,13 +421,20 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 
 Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
                           ThreadPool& pool) {
-  SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool, false));
+  OwnPass finder;
+  SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool, false, finder));
   order_hits(answer);
   return answer;
 }
 
 Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
                               const Query& query, ThreadPool& pool) {
+  OwnPass finder;
+  return search_encoded(collection, encoder, encoded, query, pool, finder);
+}
+
+Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
+                              const Query& query, ThreadPool& pool, RowFinder& finder) {
   if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
     return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
   }
@@ -427,11 +445,11 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
   Answer answer;
   if (!collection.has_late_rows()) {
     const Judge* by = query.background != nullptr ? &judge : nullptr;
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool, true));
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool, true, finder));
   } else {
     SACCADE_ASSIGN(const PackedQuery packed,
                    pack_query(encoded.late.view(), collection.info().settings.late->precision));
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, nullptr, query, pool, true));
+    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, nullptr, query, pool, true, finder));
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;

@@ -2,14 +2,12 @@
 #include "saccade/serve/api.h"
 
 #include <array>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_json.h"
 #include "saccade/model/precision.h"
-#include "saccade/search/explain_hits.h"
 
 namespace saccade::serve {
 namespace {
@@ -47,42 +45,48 @@ Result<HttpResponse> collection(const Context& context, const HttpRequest&, cons
 Result<HttpResponse> models(const Context& context, const HttpRequest&, const Parts&) {
   Json list = Json::array();
   for (const auto& model : context.served.models()) {
-    const EncoderInfo& info = model->encoder->info();
+    const EncoderInfo& info = model->info;
     list.push_back({{"name", model->name},
                     {"family", info.family},
                     {"fingerprint", info.fingerprint},
                     {"precision", word_of(info.precision)},
                     {"dim", info.dim},
                     {"context", info.context},
-                    {"reads_texts", model->encoder->tokenizer() != nullptr},
+                    {"reads_texts", model->reads_texts},
                     {"reads_pictures", info.image_width > 0},
-                    {"late_interaction", model->encoder->late_interaction() != nullptr},
-                    {"explains", check_explains(*model->encoder, {}).has_value()}});
+                    {"late_interaction", model->late_interaction},
+                    {"pair_scorer", model->pair_scorer},
+                    {"explains", model->explains},
+                    {"bytes", model->bytes},
+                    {"loaded", context.served.model_memory().use_of(*model).loaded}});
   }
   return json_response({{"models", std::move(list)}});
 }
 
 // A page's pictures cannot carry a header: a browser keeps the key in a cookie that no script reads and
 // that no other site's page sends.
-HttpResponse session(std::string_view value, std::string_view rest) {
+HttpResponse session(const HttpRequest& request, std::string_view value, std::string_view rest) {
   HttpResponse response = json_response({{"status", "ok"}});
-  response.headers.emplace_back(
-      "Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}", kKeyCookie, value, rest));
+  response.headers.emplace_back("Set-Cookie",
+                                fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}{}", kKeyCookie, value,
+                                            request.secure ? "; Secure" : "", rest));
   return response;
 }
 
 Result<HttpResponse> open_session(const Context& context, const HttpRequest& request, const Parts&) {
   constexpr std::array<std::string_view, 1> kFields = {"key"};
-  SACCADE_ASSIGN(const Json json, json_body(request, kFields));
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string key, json_field<std::string>(json, "key"));
-  if (context.keys.asked_for() && !context.keys.has(key)) {
+  // Where no key is asked for, nothing that a client made up is kept.
+  if (!context.keys.asked_for()) return json_response({{"status", "ok"}});
+  if (context.keys.right_of(key) == Right::kNone) {
     return json_response(error_json("no_key", "this is none of the server's keys"), 401);
   }
-  return session(escape_part(key), "");
+  return session(request, escape_part(key), "");
 }
 
-Result<HttpResponse> close_session(const Context&, const HttpRequest&, const Parts&) {
-  return session("", "; Max-Age=0");
+Result<HttpResponse> close_session(const Context&, const HttpRequest& request, const Parts&) {
+  return session(request, "", "; Max-Age=0");
 }
 
 Result<HttpResponse> health(const Context&, const HttpRequest&, const Parts&) {
@@ -90,25 +94,32 @@ Result<HttpResponse> health(const Context&, const HttpRequest&, const Parts&) {
 }
 
 Result<HttpResponse> metrics(const Context& context, const HttpRequest&, const Parts&) {
-  std::map<std::string, double> gauges;
-  for (const auto& model : context.served.models()) {
-    const SharedEncoder::Counts counts = model->encoder->counts();
-    const auto add = [&](std::string_view name, double value) {
-      gauges[fmt::format("saccade_encoder_{}{{model=\"{}\"}}", name, model->name)] = value;
-    };
-    add("passes_total", static_cast<double>(counts.passes));
-    add("calls_total", static_cast<double>(counts.calls));
-    add("texts_total", static_cast<double>(counts.texts));
-    add("pictures_total", static_cast<double>(counts.pictures));
-    add("seconds_total", counts.seconds);
-  }
+  std::vector<Metrics::Value> values;
+  const auto& models = context.served.models();
+  const ServedModels& memory = context.served.model_memory();
+  const auto add = [&](const char* name, const auto& value_of) {
+    for (const auto& model : models) {
+      const double value = value_of(memory.use_of(*model));
+      values.push_back({fmt::format("saccade_{}", name), "model", model->name, value});
+    }
+  };
+  using Use = ServedModels::Use;
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  add("encoder_passes_total", [&](const Use& use) { return number(use.counts.passes); });
+  add("encoder_calls_total", [&](const Use& use) { return number(use.counts.calls); });
+  add("encoder_texts_total", [&](const Use& use) { return number(use.counts.texts); });
+  add("encoder_pictures_total", [&](const Use& use) { return number(use.counts.pictures); });
+  add("encoder_seconds_total", [&](const Use& use) { return use.counts.seconds; });
+  add("model_loads_total", [&](const Use& use) { return number(use.loads); });
+  add("model_loaded", [&](const Use& use) { return use.loaded ? 1.0 : 0.0; });
+  values.push_back({"saccade_models_bytes", "", "", number(memory.bytes())});
   for (const auto& served : context.served.collections()) {
-    gauges[fmt::format("saccade_collection_pictures{{collection=\"{}\"}}", served->name())] =
-        static_cast<double>(served->now()->collection.item_count());
+    const int64_t pictures = served->now()->collection.item_count();
+    values.push_back({"saccade_collection_pictures", "collection", served->name(), number(pictures)});
   }
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = context.metrics.text(gauges);
+  response.body = context.metrics.text(values);
   return response;
 }
 
@@ -123,13 +134,20 @@ Format own_format() {
            {"POST", "/api/collections/{name}/search", search_by_body},
            {"GET", "/api/collections/{name}/facets", facets},
            {"GET", "/api/collections/{name}/pictures", pictures},
+           {"POST", "/api/collections/{name}/pictures", add_picture, Right::kWrite},
            {"GET", "/api/collections/{name}/pictures/{id}", picture},
+           {"DELETE", "/api/collections/{name}/pictures/{id}", remove_picture, Right::kWrite},
            {"GET", "/api/collections/{name}/pictures/{id}/file", picture_file},
            {"GET", "/api/collections/{name}/pictures/{id}/thumbnail", thumbnail},
+           {"POST", "/api/collections/{name}/jobs", start_job, Right::kWrite},
+           {"GET", "/api/jobs", jobs},
+           {"GET", "/api/jobs/{id}", job},
+           {"DELETE", "/api/jobs/{id}", cancel_job, Right::kWrite},
+           {"GET", "/api/jobs/{id}/events", job_events},
            {"GET", "/api/models", models},
-           {"POST", "/api/session", open_session, true},
-           {"DELETE", "/api/session", close_session, true},
-           {"GET", "/healthz", health, true},
+           {"POST", "/api/session", open_session, Right::kNone},
+           {"DELETE", "/api/session", close_session, Right::kNone},
+           {"GET", "/healthz", health, Right::kNone},
            {"GET", "/metrics", metrics}},
           [](int, std::string_view code, std::string_view message) { return error_json(code, message); }};
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "saccade/collection/catalog.h"
 #include "saccade/search/answer.h"
 #include "saccade/serve/service.h"
 
@@ -25,13 +26,22 @@ Result<HttpResponse> picture(const Context& context, const HttpRequest& request,
 Result<HttpResponse> picture_file(const Context& context, const HttpRequest& request, const Parts& parts);
 Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& request, const Parts& parts);
 
+// api_jobs.cc
+Result<HttpResponse> jobs(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> job(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> job_events(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> start_job(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> cancel_job(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> add_picture(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> remove_picture(const Context& context, const HttpRequest& request, const Parts& parts);
+
+// What is said of a picture, beside what a hit has.
+Json picture_facts(const ServedCollection& collection, const Item& item);
+
 // Where a picture's own pages are: "/api/collections/NAME/pictures/ID".
 std::string picture_path(const ServedCollection& collection, int64_t id);
 // "file" and "thumbnail", paths on this server, for JSON that says "id".
 void add_picture_paths(const ServedCollection& collection, Json& json);
-
-// An error of the own API that no ErrorCode stands for: 503, with Retry-After.
-HttpResponse unavailable(std::string_view message);
 
 // A parameter of a query string. kUsage for what is no number, or too large a one.
 template <typename T>

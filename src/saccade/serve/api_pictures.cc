@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <optional>
 #include <sys/stat.h>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,13 +12,21 @@
 
 #include "saccade/collection/facets.h"
 #include "saccade/collection/small_picture.h"
+#include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/api.h"
+#include "saccade/serve/thumbnails.h"
 
 namespace saccade::serve {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;  // in nanoseconds
+
+// Whether the client says that it takes WebP.
+bool takes_webp(const HttpRequest& request) {
+  const auto accept = request.header("accept");
+  return accept && accept->find("image/webp") != std::string_view::npos;
+}
 
 // The fields that a hit has too.
 Json picture_json(const ServedCollection& served, const Item& item) {
@@ -40,24 +47,19 @@ Status check_parameters(const HttpRequest& request, std::span<const std::string_
   return {};
 }
 
-// The ids of the pictures that a filter leaves, newest file first. Files of one date, as of an archive, are
-// mixed: by their hashes, which have nothing to do with what they show.
-Result<std::vector<int64_t>> newest_first(const Collection& collection, std::string_view filter) {
+// The ids of the pictures that a filter leaves, newest file first.
+Result<std::vector<int64_t>> newest_first(const Snapshot& snapshot, std::string_view filter) {
+  SACCADE_ASSIGN(const auto order, snapshot.newest->of(snapshot.collection));
   std::optional<std::vector<uint8_t>> allowed;
   if (!filter.empty()) {
     SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));
-    SACCADE_ASSIGN(allowed, collection.allowed(parsed));
+    SACCADE_ASSIGN(allowed, snapshot.collection.allowed(parsed));
   }
-  std::vector<std::tuple<int64_t, std::string, int64_t>> dated;
-  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
-    const auto row = static_cast<size_t>(item.row);
-    if (!allowed || (row < allowed->size() && (*allowed)[row] != 0))
-      dated.emplace_back(-item.mtime_ns, item.hash, item.id);
-    return {};
-  }));
-  std::ranges::sort(dated);
   std::vector<int64_t> ids;
-  for (const auto& [date, hash, id] : dated) ids.push_back(id);
+  for (const auto& [id, place] : *order) {
+    const auto row = static_cast<size_t>(place);
+    if (!allowed || (row < allowed->size() && (*allowed)[row] != 0)) ids.push_back(id);
+  }
   return ids;
 }
 
@@ -130,7 +132,7 @@ Result<HttpResponse> pictures(const Context& context, const HttpRequest& request
   }
   const std::shared_ptr<const Snapshot> snapshot = served->now();
   SACCADE_ASSIGN(const std::vector<int64_t> ids,
-                 newest_first(snapshot->collection, request.parameter("filter").value_or("")));
+                 newest_first(*snapshot, request.parameter("filter").value_or("")));
   Json list = Json::array();
   for (int64_t i = offset; i < std::min(offset, std::ssize(ids)) + k && i < std::ssize(ids); ++i) {
     SACCADE_ASSIGN(const Item item, snapshot->collection.item(ids[static_cast<size_t>(i)]));
@@ -159,15 +161,19 @@ Result<HttpResponse> facets(const Context& context, const HttpRequest& request, 
   return json_response({{"collection", served->name()}, {"facets", std::move(list)}});
 }
 
-Result<HttpResponse> picture(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
-  SACCADE_ASSIGN(const Item item, item_of(context, parts));
-  Json json = picture_json(*served, item);
+Json picture_facts(const ServedCollection& collection, const Item& item) {
+  Json json = picture_json(collection, item);
   json["bytes"] = item.size;
   json["modified"] = item.mtime_ns / kSecond;
   json["added"] = item.added;
   json["hash"] = item.hash;
-  return json_response(json);
+  return json;
+}
+
+Result<HttpResponse> picture(const Context& context, const HttpRequest&, const Parts& parts) {
+  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const Item item, item_of(context, parts));
+  return json_response(picture_facts(*served, item));
 }
 
 Result<HttpResponse> picture_file(const Context& context, const HttpRequest& request, const Parts& parts) {
@@ -206,17 +212,30 @@ Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& reques
                 context.options.most_thumbnail_side);
   }
   SACCADE_ASSIGN(const OpenPicture open, open_picture(item));
-  const std::string tag = fmt::format("\"{}-{}\"", open.tag, side);
+  const bool webp = takes_webp(request);
+  const std::string tag = fmt::format("\"{}-{}{}\"", open.tag, side, webp ? "w" : "");
   HttpResponse response = tagged(tag);
+  response.headers.emplace_back("Vary", "Accept");
   if (is_known(request, tag)) {
     response.status = 304;
     return response;
   }
+  const std::string key = sha256_hex(fmt::format("{}\n{}\n{}\n{}", item.path, open.tag, side, webp));
+  if (context.thumbnails != nullptr) {
+    if (auto kept = context.thumbnails->find(key)) {
+      context.metrics.happened("thumbnail kept");
+      response.content_type = std::move(kept->type);
+      response.body = std::move(kept->bytes);
+      return response;
+    }
+  }
   const auto start = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(DecodedImage decoded,
                  decode_image_file(item.path, small_picture_decoding(side, context.options.limits)));
-  SACCADE_ASSIGN(SmallPicture small, small_picture(std::move(decoded.image), side));
+  SACCADE_ASSIGN(SmallPicture small, small_picture(std::move(decoded.image), side, webp));
   context.metrics.spent("decode", seconds_since(start));
+  context.metrics.happened("thumbnail made");
+  if (context.thumbnails != nullptr) context.thumbnails->keep(key, small);
   response.content_type = std::move(small.type);
   response.body = std::move(small.bytes);
   return response;

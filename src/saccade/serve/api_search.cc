@@ -14,6 +14,7 @@
 #include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/query_language.h"
+#include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
 #include "saccade/search/word_search.h"
 #include "saccade/serve/api.h"
@@ -83,6 +84,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
   SACCADE_ASSIGN(query.text, json_field_or<std::string>(json, "text", ""));
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) query.text.clear();
   SACCADE_ASSIGN(const bool literal, json_field_or<bool>(json, "literal", false));
+  SACCADE_TRY(check_text(context, query.text).in("\"text\""));
   if (!literal) SACCADE_TRY(read_query_text(std::string(query.text), query).in("\"text\""));
   SACCADE_ASSIGN(query.word_share, json_field_or<double>(json, "words", kWordShare));
   if (!(query.word_share >= 0 && query.word_share <= 1)) {
@@ -103,6 +105,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
                 query.k, asked.offset, context.options.most_hits);
   }
   SACCADE_ASSIGN(query.filter, json_field_or<std::string>(json, "filter", ""));
+  SACCADE_TRY(check_text(context, query.filter).in("\"filter\""));
   SACCADE_ASSIGN(query.fold_duplicates, json_field_or<bool>(json, "fold", true));
   SACCADE_ASSIGN(query.candidates, json_field_or<int64_t>(json, "candidates", query.candidates));
   if (query.candidates < 0)
@@ -174,7 +177,8 @@ void leave_out(int64_t id, int64_t k, Answer& answer) {
 Result<Answer> find(const Context& context, const ServedCollection& served, const Snapshot& snapshot,
                     SearchRequest& asked) {
   const Collection& collection = snapshot.collection;
-  SharedEncoder& encoder = *served.model->encoder;
+  SACCADE_ASSIGN(const std::shared_ptr<SharedEncoder> lent, served.model->encoder());
+  SharedEncoder& encoder = *lent;
   Query& query = asked.query;
   const int64_t k = query.k;
   query.k += asked.offset;
@@ -195,8 +199,9 @@ Result<Answer> find(const Context& context, const ServedCollection& served, cons
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_asked(context, snapshot, asked, encoder));
   const auto start = std::chrono::steady_clock::now();
   const bool by_row = asked.like != 0 && query.text.empty() && collection.has_late_rows();
-  SACCADE_ASSIGN(Answer answer, by_row ? search_row(collection, encoded.row, query, context.pool)
-                                       : search_encoded(collection, encoder, encoded, query, context.pool));
+  SACCADE_ASSIGN(Answer answer,
+                 by_row ? search_row(collection, encoded.row, query, context.pool)
+                        : search_encoded(collection, encoder, encoded, query, context.pool, *snapshot.rows));
   context.metrics.spent("score", seconds_since(start));
   if (asked.like != 0) leave_out(asked.like, k + asked.offset, answer);
   answer.hits.erase(answer.hits.begin(),
@@ -260,7 +265,7 @@ Result<HttpResponse> search_by_query(const Context& context, const HttpRequest& 
 }
 
 Result<HttpResponse> search_by_body(const Context& context, const HttpRequest& request, const Parts& parts) {
-  SACCADE_ASSIGN(const Json json, json_body(request, kSearchFields));
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kSearchFields));
   return answer_search(context, json, parts.empty() ? "" : parts.front());
 }
 

@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/api.h"
+#include "saccade/serve/inputs.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {
@@ -39,8 +41,8 @@ bool is_given(const Json& json, const char* field) {
 Json metadata_of(const HttpRequest& request, const ServedCollection& served, const Item& item) {
   return {{"caption", item.caption},
           {"image_path", item.path},
-          {"url", fmt::format("http://{}{}/file", request.header("host").value_or("localhost"),
-                              picture_path(served, item.id))},
+          {"url", fmt::format("{}://{}{}/file", request.secure ? "https" : "http",
+                              request.header("host").value_or("localhost"), picture_path(served, item.id))},
           {"width", item.width},
           {"height", item.height}};
 }
@@ -74,6 +76,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   query.k = std::min(wanted, context.options.most_hits);
   if (is_given(json, "text")) {
     SACCADE_ASSIGN(query.text, json_field<std::string>(json, "text"));
+    SACCADE_TRY(check_text(context, query.text).in("\"text\""));
   } else if (is_given(json, "image")) {
     SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, "image"));
     SACCADE_ASSIGN(std::string bytes, picture_bytes(image).in("\"image\""));
@@ -84,7 +87,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
                 "\"image_url\": addresses are not fetched: send the picture as \"image\"");
   } else if (is_given(json, "embedding_input")) {
     const Json& row = json["embedding_input"];
-    if (!row.is_array())
+    if (!row.is_array() || row.empty())
       return fail(ErrorCode::kBadData, "\"embedding_input\": {}, expected numbers", json_kind(row));
     for (const Json& value : row) {
       if (!value.is_number())
@@ -98,16 +101,19 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
 }
 
 Result<HttpResponse> knn_service(const Context& context, const HttpRequest& request, const Parts&) {
-  SACCADE_ASSIGN(const Json json, json_body(request, kFields));
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "indice_name", ""));
   SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(name));
   SACCADE_ASSIGN(const Asked asked, asked_of(context, json));
   const std::shared_ptr<const Snapshot> snapshot = served->now();
   const Collection& collection = snapshot->collection;
-  SharedEncoder& encoder = *served->model->encoder;
-  SACCADE_ASSIGN(const Answer answer, asked.row.empty()
-                                          ? search(collection, encoder, asked.query, context.pool)
-                                          : search_row(collection, asked.row, asked.query, context.pool));
+  SACCADE_ASSIGN(const std::shared_ptr<SharedEncoder> encoder, served->model->encoder());
+  const auto found = [&]() -> Result<Answer> {
+    if (!asked.row.empty()) return search_row(collection, asked.row, asked.query, context.pool);
+    SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, *encoder, asked.query));
+    return search_encoded(collection, *encoder, encoded, asked.query, context.pool, *snapshot->rows);
+  };
+  SACCADE_ASSIGN(const Answer answer, found());
   Json results = Json::array();
   for (const Hit& hit : answer.hits) {
     Json result = Json::object();
@@ -117,17 +123,13 @@ Result<HttpResponse> knn_service(const Context& context, const HttpRequest& requ
     result["similarity"] = hit.score;
     results.push_back(std::move(result));
   }
-  HttpResponse response = json_response(results);
-  if (answer.tokens) {
-    response.headers.emplace_back("X-Saccade-Tokens", std::to_string(answer.tokens->used));
-    response.headers.emplace_back("X-Saccade-Dropped-Tokens", std::to_string(answer.tokens->dropped));
-  }
-  return response;
+  if (!answer.tokens) return json_response(results);
+  return with_tokens(json_response(results), answer.tokens->used, answer.tokens->dropped);
 }
 
 Result<HttpResponse> metadata(const Context& context, const HttpRequest& request, const Parts&) {
   constexpr std::array<std::string_view, 2> kMetadataFields = {"ids", "indice_name"};
-  SACCADE_ASSIGN(const Json json, json_body(request, kMetadataFields));
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kMetadataFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "indice_name", ""));
   SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(name));
   if (!json.contains("ids") || !json["ids"].is_array()) {

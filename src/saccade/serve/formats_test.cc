@@ -1,18 +1,22 @@
 // Other programs' clients: request bodies as they send them.
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/image/read_pixels.h"
 #include "saccade/serve/multipart.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -20,7 +24,8 @@ using testing::SizeIs;
 class Formats : public ServingTest {
  protected:
   [[nodiscard]] std::vector<float> row_of_text(const std::string& text) const {
-    Encoder& encoder = *served_->models().front()->encoder;
+    const auto lent = served_->models().front()->encoder().value();
+    Encoder& encoder = *lent;
     const TokenizedText tokens = encoder.tokenizer()->encode(text, encoder.info().context);
     const auto rows = encoder.encode_texts({&tokens, 1}).value();
     return {rows.row(0).begin(), rows.row(0).end()};
@@ -88,6 +93,7 @@ TEST_F(Formats, ClipRetrievalsClientsFindPicturesAndTheirMetadata) {
   EXPECT_EQ(python({{"text", "a"}, {"indice_name", "laion5B"}}).status, 404);
   EXPECT_EQ(python({{"embedding_input", {1, 2}}}).status, 409);
   EXPECT_EQ(python({{"embedding_input", "x"}}).status, 422);
+  EXPECT_EQ(python({{"embedding_input", Json::array()}}).status, 422);
   const HttpResponse none = python(Json::object());
   EXPECT_EQ(none.status, 400);
   EXPECT_THAT(json_of(none)["message"].get<std::string>(), HasSubstr("is needed"));
@@ -174,12 +180,75 @@ TEST_F(Formats, TextEmbeddingsInferencesClientsEmbedAndRank) {
 
   const Json info = json_of(get("/info"));
   EXPECT_EQ(info["model_id"], "starter");
-  EXPECT_EQ(info["max_input_length"], served_->models().front()->encoder->info().context);
+  EXPECT_EQ(info["max_input_length"], served_->models().front()->info.context);
   EXPECT_EQ(get("/health").status, 200);
   EXPECT_EQ(post("/embed", R"({"inputs":["a"],"normalize":false})").status, 415);
   EXPECT_EQ(post("/embed", R"({"inputs":[1]})").status, 422);
   EXPECT_EQ(post("/embed", R"({})").status, 422);
   EXPECT_EQ(post("/rerank", R"({"query":"a","texts":[]})").status, 400);
+}
+
+// The golden of BLIP-2 with a matching head and a tokenizer of letters; its weights are random.
+fs::path matching_model(const fs::path& folder) {
+  fs::copy(fs::path(test::kSourceDir) / "tests/golden/blip2-itm", folder);
+  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+  for (char letter = 'a'; letter <= 'z'; ++letter) words += fmt::format("{0}\n##{0}\n", letter);
+  for (int unused = 56; unused < 200; ++unused) words += fmt::format("[unused{}]\n", unused);
+  test::write_text(folder / "vocab.txt", words);
+  test::write_text(folder / "tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  return folder;
+}
+
+TEST_F(Formats, RanksAreTheMatchingHeadsWhereAServedModelHasOne) {
+  const fs::path checkpoint = matching_model(temporary_.path() / "blip2");
+  ServedOptions options;
+  options.collections = {folder_};
+  options.checkpoints = {checkpoint.string()};
+  served_ = Served::open(options).value();
+  make({});
+  const Json body = {{"query", "a red bird"}, {"texts", {data_address(1), data_address(2), data_address(3)}}};
+  const HttpResponse ranked = post("/rerank", body.dump());
+  ASSERT_EQ(ranked.status, 200) << ranked.body;
+  EXPECT_EQ(header(ranked, "X-Saccade-Scored-By"), "pairs");
+  Json raw_body = body;
+  raw_body["raw_scores"] = true;
+  const Json raw = json_of(post("/rerank", raw_body.dump()));
+  const Json ranks = json_of(ranked);
+  // As the library scores these pairs.
+  LoadedEncoder loaded = load_checkpoint(checkpoint.string()).value();
+  std::vector<float> expected;
+  for (int i = 1; i <= 3; ++i) {
+    const PixelBatch batch = read_pixels(
+        1, [&](int64_t) -> Result<std::string> { return test::png(i); },
+        pixel_options(loaded.encoder->preprocessing()), pool_);
+    const TokenizedText text =
+        loaded.encoder->tokenizer()->encode("a red bird", loaded.encoder->info().context);
+    expected.push_back(loaded.encoder->pair_scorer()->score_pairs(batch.rows(), {&text, 1}).value().front());
+  }
+  ASSERT_THAT(ranks, SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    const float logit = expected[ranks[i]["index"].get<size_t>()];
+    EXPECT_NEAR(raw[i]["score"].get<float>(), logit, 1e-4);
+    EXPECT_NEAR(ranks[i]["score"].get<float>(), 1 / (1 + std::exp(-logit)), 1e-4);
+    if (i > 0) {
+      EXPECT_GE(raw[i - 1]["score"].get<float>(), raw[i]["score"].get<float>());
+    }
+  }
+  // The other way round: a picture asked with, texts to rank. The same pair has the same score.
+  const Json turned = json_of(post(
+      "/rerank",
+      Json{{"query", data_address(2)}, {"texts", {"a zebu", "a red bird"}}, {"raw_scores", true}}.dump()));
+  for (const Json& rank : turned) {
+    if (rank["index"] == 1) {
+      EXPECT_NEAR(rank["score"].get<float>(), expected[1], 1e-4);
+    }
+  }
+  // Two texts are no pair for it.
+  EXPECT_EQ(header(post("/rerank", R"({"query": "a", "texts": ["b"]})"), "X-Saccade-Scored-By"), "rows");
+  const HttpResponse broken = post(
+      "/rerank", Json{{"query", "a"}, {"texts", {data_address(1), "data:image/png;base64,AAAA"}}}.dump());
+  EXPECT_EQ(broken.status, 415);
+  EXPECT_THAT(json_of(broken)["error"].get<std::string>(), HasSubstr("input 2"));
 }
 
 TEST(Multipart, PartsAreFoundWhateverIsInThem) {

@@ -24,8 +24,9 @@ struct HttpRequest {
   std::vector<NamedValue> query;    // percent-decoded, in the order given
   std::vector<NamedValue> headers;  // names in lower case
   std::string body;
-  std::string id;    // of the request: the client's X-Request-Id, or one that we made
-  std::string peer;  // address of the client
+  std::string id;       // of the request: the client's X-Request-Id, or one that we made
+  std::string peer;     // address of the client
+  bool secure = false;  // it came under TLS
   // Whether the client has closed its side: nobody will read the answer.
   // Thread-safe; while the request is handled.
   std::function<bool()> gone = [] { return false; };
@@ -48,6 +49,10 @@ struct HttpResponse {
   std::vector<NamedValue> headers;
   std::string body;
   std::optional<FilePart> file;  // in place of `body`
+  // In place of both, the text of a stream of events, which ends with the connection: called now and then,
+  // says what there is since the last call, "" for nothing yet, and nothing at the end. Called on a thread
+  // that reads and writes for others too: it must return at once, and not throw.
+  std::function<std::optional<std::string>()> events = {};
 };
 
 // "a=1&b=%20": percent escapes and + decoded; what is no escape stays as it is.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <fcntl.h>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,6 +19,7 @@
 #include "saccade/serve/keys.h"
 #include "saccade/serve/metrics.h"
 #include "saccade/serve/test_client.h"
+#include "saccade/serve/test_tls.h"
 
 namespace saccade::serve {
 namespace {
@@ -72,19 +75,21 @@ TEST(Keys, AreReadFromAFileThatItsOwnerAloneCanRead) {
     ASSERT_TRUE(write_file_atomic(path, text));
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
   };
-  write("# of the house\n\n0123456789abcdef\r\nanother-key-of-somebody\n", 0600);
+  write("# of the house\n\n0123456789abcdef\r\nwrite another-key-of-somebody\n", 0600);
   const auto keys = Keys::read(path);
   ASSERT_TRUE(keys) << keys.error().message;
   EXPECT_TRUE(keys->asked_for());
-  EXPECT_TRUE(keys->has("0123456789abcdef"));
-  EXPECT_TRUE(keys->has("another-key-of-somebody"));
-  for (const char* wrong : {"", "0123456789abcde", "0123456789abcdef0", "# of the house"}) {
-    EXPECT_FALSE(keys->has(wrong)) << wrong;
+  EXPECT_EQ(keys->right_of("0123456789abcdef"), Right::kRead);
+  EXPECT_EQ(keys->right_of("another-key-of-somebody"), Right::kWrite);
+  for (const char* wrong :
+       {"", "0123456789abcde", "0123456789abcdef0", "# of the house", "write another-key-of-somebody"}) {
+    EXPECT_EQ(keys->right_of(wrong), Right::kNone) << wrong;
   }
   EXPECT_FALSE(Keys().asked_for());
+  EXPECT_EQ(Keys().right_of(""), Right::kWrite);
   write("0123456789abcdef\n", 0644);
   EXPECT_THAT(Keys::read(path).error().message, HasSubstr("others than its owner may read it (mode 644)"));
-  write("short\n", 0600);
+  write("write short\n", 0600);
   EXPECT_THAT(Keys::read(path).error().message, HasSubstr("line 1: a key of 5 characters"));
   write("# none\n", 0600);
   EXPECT_THAT(Keys::read(path).error().message, HasSubstr("holds no key"));
@@ -97,13 +102,20 @@ TEST(Metrics, AreInThePrometheusFormat) {
   metrics.answered("/a", 200, 0.2);
   metrics.answered("/a\"\n", 404, 0);
   metrics.spent("queue", 20);
-  const std::string text = metrics.text({{"saccade_x{a=\"b\"}", 3}});
+  metrics.refused(429);
+  metrics.happened("thumbnail kept");
+  const std::vector<Metrics::Value> values = {
+      {"saccade_x", "a", "b\"", 3}, {"saccade_x", "a", "c", 4}, {"saccade_y_total", "", "", 5}};
+  const std::string text = metrics.text(values);
   EXPECT_THAT(text, HasSubstr("saccade_requests_total{route=\"/a\",status=\"200\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("saccade_requests_total{route=\"/a\\\"\\n\",status=\"404\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("saccade_request_seconds_bucket{route=\"/a\",le=\"0.005\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("saccade_request_seconds_bucket{route=\"/a\",le=\"+Inf\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("saccade_stage_seconds_bucket{stage=\"queue\",le=\"10\"} 0\n"));
-  EXPECT_THAT(text, HasSubstr("saccade_x{a=\"b\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE saccade_x gauge\nsaccade_x{a=\"b\\\"\"} 3\nsaccade_x{a=\"c\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE saccade_y_total counter\nsaccade_y_total 5\n"));
+  EXPECT_THAT(text, HasSubstr("saccade_refused_total{status=\"429\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("saccade_events_total{event=\"thumbnail kept\"} 1\n"));
 }
 
 // A server whose handler answers with what it was asked, or as the path says.
@@ -111,19 +123,26 @@ class Server : public testing::Test {
  protected:
   void start(HttpServerOptions options = {}) {
     options.port = 0;
-    auto server = HttpServer::start(
-        options, [this](const HttpRequest& asked) { return answer(asked); },
-        [](const HttpRequest&, int status, const std::string& message) {
-          HttpResponse response;
-          response.status = status;
-          response.content_type = "text/plain";
-          response.body = message;
-          return response;
-        },
-        [this](const HttpExchange& exchange) {
-          const std::lock_guard lock(mutex_);
-          observed_.emplace_back(exchange.method, exchange.status);
-        });
+    HttpHandlers handlers;
+    handlers.handle = [this](const HttpRequest& asked) { return answer(asked); };
+    handlers.refuse = [](const HttpRequest&, int status, const std::string& message) {
+      HttpResponse response;
+      response.status = status;
+      response.content_type = "text/plain";
+      response.body = message;
+      return response;
+    };
+    handlers.admit = [](const HttpRequest& asked) -> std::optional<HttpResponse> {
+      if (asked.path != "/turned-down") return std::nullopt;
+      HttpResponse response;
+      response.status = 403;
+      return response;
+    };
+    handlers.observe = [this](const HttpExchange& exchange) {
+      const std::lock_guard lock(mutex_);
+      observed_.emplace_back(exchange.status, exchange.refused);
+    };
+    auto server = HttpServer::start(options, handlers);
     ASSERT_TRUE(server) << server.error().message;
     server_ = *std::move(server);
   }
@@ -144,6 +163,13 @@ class Server : public testing::Test {
     if (asked.path == "/file") {
       const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
       response.file = FilePart{std::make_shared<const Descriptor>(file), 1, 3};
+    }
+    if (asked.path == "/events") {
+      response.content_type = "text/event-stream";
+      response.events = [n = 0]() mutable -> std::optional<std::string> {
+        if (++n > 4) return std::nullopt;
+        return n % 2 == 0 ? "" : "data: " + std::to_string(n) + "\n\n";
+      };
     }
     if (asked.path == "/header")
       response.headers.emplace_back("X-Given", std::string(asked.query.front().second));
@@ -166,7 +192,7 @@ class Server : public testing::Test {
   bool open_ = false;
   std::atomic<int> handled_ = 0;
   std::atomic<bool> saw_gone_ = false;
-  std::vector<std::pair<std::string, int>> observed_;
+  std::vector<std::pair<int, bool>> observed_;  // status, and whether the server itself refused
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -296,6 +322,58 @@ TEST_F(Server, MoreThanItHasRoomForIsRefusedBeforeItsBodyIsRead) {
   EXPECT_EQ(Client(port()).exchange(request("POST", "/", std::string(999, 'x'))).status, 200);
 }
 
+// What a client that is slow with its body has not sent takes no place of others', and its
+// time is not that of the queue.
+TEST_F(Server, SlowBodiesTakeNoRoomAndWaitForNobody) {
+  HttpServerOptions options;
+  options.requests = 2;
+  options.bytes = 1000;
+  options.queue_seconds = 0.2;
+  start(options);
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 8; ++i) {
+    slow.push_back(std::make_unique<Client>(port()));
+    slow.back()->send("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\nab");
+  }
+  for (int i = 0; i < 500 && server_->body_bytes() < 16; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(server_->body_bytes(), 16);
+  EXPECT_EQ(server_->requests(), 0);
+  EXPECT_EQ(Client(port()).exchange(request("POST", "/good", std::string(500, 'x'))).status, 200);
+  std::this_thread::sleep_for(400ms);
+  EXPECT_EQ(slow.front()->exchange(std::string(898, 'x')).status, 200);
+  // Bytes that come are counted as they come: the second of these is refused on its way.
+  slow[1]->send(std::string(800, 'x'));
+  for (int i = 0; i < 500 && server_->body_bytes() < 814; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(slow[2]->exchange(std::string(800, 'x')).status, 429);
+  slow.clear();
+  for (int i = 0; i < 500 && server_->body_bytes() > 0; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(server_->body_bytes(), 0);
+}
+
+TEST_F(Server, WhatNeedsNoBodyIsAnsweredBeforeItIsRead) {
+  start();
+  Client client(port());
+  const Reply reply =
+      client.exchange("POST /turned-down HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(reply.status, 403);
+  EXPECT_EQ(reply.header("connection"), "close");
+  EXPECT_EQ(handled_, 0);
+  EXPECT_TRUE(client.closed());  // counted before
+  const std::lock_guard lock(mutex_);
+  EXPECT_THAT(observed_, ElementsAre(Pair(403, true)));
+}
+
+TEST_F(Server, EventsAreSentAsTheyComeAndEnd) {
+  start();
+  Client client(port());
+  const Reply head = client.exchange(request("GET", "/events"));
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.header("content-type"), "text/event-stream");
+  EXPECT_EQ(head.header("content-length"), "");
+  EXPECT_EQ(client.rest(), "data: 1\n\ndata: 3\n\n");
+  EXPECT_EQ(server_->requests(), 0);
+}
+
 TEST_F(Server, MoreConnectionsThanItTakesAreClosedWithAWord) {
   HttpServerOptions options;
   options.connections = 2;
@@ -305,8 +383,7 @@ TEST_F(Server, MoreConnectionsThanItTakesAreClosedWithAWord) {
   EXPECT_EQ(first.exchange(request("GET", "/")).status, 200);
   EXPECT_EQ(second.exchange(request("GET", "/")).status, 200);
   Client third(port());
-  EXPECT_EQ(third.read().status, 503);
-  EXPECT_TRUE(third.closed());
+  EXPECT_EQ(third.exchange(request("POST", "/", std::string(100'000, 'x'))).status, 503);  // and no reset
   first.close();
   for (int i = 0; i < 500 && server_->connections() > 1; ++i) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(Client(port()).exchange(request("GET", "/")).status, 200);
@@ -353,11 +430,55 @@ TEST_F(Server, APortInUseAndAnAddressThatIsNoneAreToldOf) {
     HttpServerOptions options;
     options.address = address;
     options.port = port();
-    return HttpServer::start(options, {}, {}).error();
+    return HttpServer::start(options, {}).error();
   };
   EXPECT_THAT(again("127.0.0.1").message, HasSubstr("Address already in use"));
   EXPECT_EQ(again("127.0.0.1").code, ErrorCode::kIo);
   EXPECT_THAT(again("here").message, HasSubstr("\"here\" is no address of an interface"));
+}
+
+TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
+  const saccade::test::TestFolder folder;
+  const test::Certificate certificate(folder.path());
+  HttpServerOptions options;
+  options.certificate = certificate.certificate.string();
+  options.certificate_key = certificate.key.string();
+  options.header_seconds = 0.5;
+  start(options);
+  const auto exchange = [&](std::string_view text) {
+    return test::exchange_under_tls(port(), certificate.certificate, text);
+  };
+  const std::string answer = exchange(request("GET", "/a?x=1", "", "Connection: close\r\n"));
+  EXPECT_THAT(answer, HasSubstr("HTTP/1.1 200 OK"));
+  EXPECT_THAT(answer, HasSubstr("GET /a x=1"));
+  const std::string large = exchange(request("GET", "/large", "", "Connection: close\r\n"));
+  EXPECT_GT(large.size(), size_t{32} << 20);
+  const std::string body(200'000, 'b');
+  EXPECT_THAT(exchange(request("POST", "/p", body, "Connection: close\r\n")), HasSubstr("POST /p bbb"));
+  // What speaks no TLS, or nothing at all, is closed, and holds nothing up.
+  Client plain(port());
+  plain.send(request("GET", "/"));
+  Client silent(port());
+  EXPECT_THAT(exchange(request("GET", "/on", "", "Connection: close\r\n")), HasSubstr("200 OK"));
+  EXPECT_TRUE(plain.closed(5000) || plain.read().status == 0);
+  EXPECT_TRUE(silent.closed(5000));
+
+  const auto error = [&](const std::string& certificate_file, const std::string& key) {
+    HttpServerOptions wrong;
+    wrong.port = 0;
+    wrong.certificate = certificate_file;
+    wrong.certificate_key = key;
+    return HttpServer::start(wrong, {}).error();
+  };
+  EXPECT_EQ(error("/none.pem", options.certificate_key).code, ErrorCode::kNotFound);
+  EXPECT_THAT(error(options.certificate_key, options.certificate_key).message,
+              HasSubstr("no certificate in PEM"));
+  EXPECT_THAT(error(options.certificate, options.certificate).message, HasSubstr("chmod 600"));
+  const saccade::test::TestFolder elsewhere;
+  const test::Certificate other(elsewhere.path());
+  EXPECT_THAT(error(options.certificate, other.key.string()).message, HasSubstr("no private key"));
+  std::filesystem::permissions(options.certificate_key, std::filesystem::perms(0644));
+  EXPECT_THAT(error(options.certificate, options.certificate_key).message, HasSubstr("mode 644"));
 }
 
 TEST_F(Server, HundredsOfClientsAreAnsweredEachItsOwn) {

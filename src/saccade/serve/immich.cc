@@ -73,7 +73,7 @@ Result<HttpResponse> predict(const Context& context, const HttpRequest& request,
   Json row = Json::array();
   for (const float value : encoded.rows.row(0)) row.push_back(value);
   json["clip"] = dump_json(row);
-  return with_tokens(json_response(json), encoded);
+  return with_tokens(json_response(json), encoded.tokens, encoded.dropped_tokens);
 }
 
 Result<HttpResponse> ping(const Context&, const HttpRequest&, const std::vector<std::string>&) {
@@ -86,7 +86,7 @@ Result<HttpResponse> ping(const Context&, const HttpRequest&, const std::vector<
 }  // namespace
 
 Format immich_format() {
-  return {{{"POST", "/predict", predict}, {"GET", "/ping", ping, true}},
+  return {{{"POST", "/predict", predict}, {"GET", "/ping", ping, Right::kNone}},
           [](int, std::string_view, std::string_view message) -> Json {
             return {{"detail", message}};
           }};

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "saccade/core/seconds_since.h"
-#include "saccade/image/read_pixels.h"
 
 namespace saccade::serve {
 namespace {
 
 // Rows of the inputs `which`, put where these stand in `result`.
-void put(const Matrix<float>& rows, const std::vector<int64_t>& which, Matrix<float>& result) {
+void put(const Matrix<float>& rows, std::span<const int64_t> which, Matrix<float>& result) {
   for (size_t i = 0; i < which.size(); ++i) {
     std::ranges::copy(rows.row(static_cast<int64_t>(i)), result.row(which[i]).begin());
   }
@@ -25,10 +27,44 @@ Result<Input> input_of(const std::string& text) {
   return Input{"", std::move(bytes)};
 }
 
-HttpResponse with_tokens(HttpResponse response, const EncodedInputs& encoded) {
-  response.headers.emplace_back("X-Saccade-Tokens", std::to_string(encoded.tokens));
-  response.headers.emplace_back("X-Saccade-Dropped-Tokens", std::to_string(encoded.dropped_tokens));
+HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens) {
+  response.headers.emplace_back("X-Saccade-Tokens", std::to_string(tokens));
+  response.headers.emplace_back("X-Saccade-Dropped-Tokens", std::to_string(dropped_tokens));
   return response;
+}
+
+Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedModel& model,
+                                        const Encoder& encoder, std::span<const Input* const> inputs) {
+  TokenizedInputs result;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = *inputs[i];
+    if (!input.picture.empty()) continue;
+    if (!model.reads_texts) return fail(ErrorCode::kUnsupported, "{} reads no texts", model.name);
+    if (input.text.empty()) return fail(ErrorCode::kUsage, "input {}: an empty text", i);
+    SACCADE_TRY(check_text(context, input.text).in(fmt::format("input {}", i)));
+    result.texts.push_back(encoder.tokenizer()->encode(input.text, model.info.context));
+    result.tokens += result.texts.back().used;
+    result.dropped_tokens += result.texts.back().dropped;
+  }
+  return result;
+}
+
+Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
+                                std::span<const Input* const> pictures, int64_t first) {
+  if (encoder.info().image_width == 0) {
+    return fail(ErrorCode::kUnsupported, "input {}: the model reads no pictures", first);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  PixelBatch batch = read_pixels(
+      std::ssize(pictures),
+      [&](int64_t i) -> Result<std::string> { return pictures[static_cast<size_t>(i)]->picture; },
+      pixel_options(encoder.preprocessing(), context.options.limits), context.pool);
+  context.metrics.spent("decode", seconds_since(start));
+  if (!batch.failed.empty()) {
+    const auto& [number, error] = batch.failed.front();
+    return fail(error.in(fmt::format("input {}", first + number)));
+  }
+  return batch;
 }
 
 Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
@@ -38,51 +74,42 @@ Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
     return fail(ErrorCode::kUsage, "{} inputs, at most {} are taken at a time", inputs.size(),
                 context.options.most_inputs);
   }
-  SharedEncoder& encoder = *model.encoder;
-  EncodedInputs result;
+  SACCADE_ASSIGN(const std::shared_ptr<SharedEncoder> encoder, model.encoder());
+  std::vector<const Input*> all;
   std::vector<int64_t> texts;
   std::vector<int64_t> pictures;
-  std::vector<TokenizedText> tokenized;
-  for (int64_t i = 0; i < std::ssize(inputs); ++i) {
-    const Input& input = inputs[static_cast<size_t>(i)];
-    if (!input.picture.empty()) {
-      pictures.push_back(i);
-      continue;
-    }
-    if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUnsupported, "{} reads no texts", model.name);
-    if (input.text.empty()) return fail(ErrorCode::kUsage, "input {}: an empty text", i);
-    texts.push_back(i);
-    tokenized.push_back(encoder.tokenizer()->encode(input.text, encoder.info().context));
-    result.tokens += tokenized.back().used;
-    result.dropped_tokens += tokenized.back().dropped;
+  for (const Input& input : inputs) {
+    (input.picture.empty() ? texts : pictures).push_back(std::ssize(all));
+    all.push_back(&input);
   }
-  if (!pictures.empty() && encoder.info().image_width == 0) {
+  if (!pictures.empty() && model.info.image_width == 0) {
     return fail(ErrorCode::kUnsupported, "{} reads no pictures", model.name);
   }
-  result.rows = Matrix<float>(std::ssize(inputs), encoder.info().dim);
+  SACCADE_ASSIGN(const TokenizedInputs tokenized, tokenize_inputs(context, model, *encoder, all));
+  EncodedInputs result;
+  result.tokens = tokenized.tokens;
+  result.dropped_tokens = tokenized.dropped_tokens;
+  result.rows = Matrix<float>(std::ssize(inputs), model.info.dim);
   if (!texts.empty()) {
     const auto start = std::chrono::steady_clock::now();
-    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(tokenized));
+    SACCADE_ASSIGN(const Matrix<float> rows, encoder->encode_texts(tokenized.texts));
     context.metrics.spent("encode", seconds_since(start));
     put(rows, texts, result.rows);
   }
-  if (!pictures.empty()) {
+  for (size_t begin = 0; begin < pictures.size();) {
+    // Neighbours alone share a batch, so that an error's number is the input's.
+    size_t end = begin + 1;
+    while (end < pictures.size() && end - begin < kPicturesAtATime && pictures[end] == pictures[end - 1] + 1)
+      ++end;
+    const std::span<const int64_t> some = std::span(pictures).subspan(begin, end - begin);
+    const auto first = static_cast<size_t>(some.front());
+    SACCADE_ASSIGN(const PixelBatch batch,
+                   input_pixels(context, *encoder, std::span(all).subspan(first, some.size()), some.front()));
     const auto start = std::chrono::steady_clock::now();
-    const PixelBatch batch = read_pixels(
-        std::ssize(pictures),
-        [&](int64_t i) -> Result<std::string> {
-          return inputs[static_cast<size_t>(pictures[static_cast<size_t>(i)])].picture;
-        },
-        pixel_options(encoder.preprocessing(), context.options.limits), context.pool);
-    context.metrics.spent("decode", seconds_since(start));
-    if (!batch.failed.empty()) {
-      const auto& [number, error] = batch.failed.front();
-      return fail(error.in(fmt::format("input {}", pictures[static_cast<size_t>(number)])));
-    }
-    const auto encoding = std::chrono::steady_clock::now();
-    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(batch.rows()));
-    context.metrics.spent("encode", seconds_since(encoding));
-    put(rows, pictures, result.rows);
+    SACCADE_ASSIGN(const Matrix<float> rows, encoder->encode_images(batch.rows()));
+    context.metrics.spent("encode", seconds_since(start));
+    put(rows, some, result.rows);
+    begin = end;
   }
   return result;
 }

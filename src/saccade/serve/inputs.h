@@ -1,9 +1,12 @@
 // Texts and pictures of clients, encoded in the order they came in.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "saccade/image/read_pixels.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {
@@ -24,10 +27,25 @@ struct EncodedInputs {
 Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
                                     const std::vector<Input>& inputs);
 
+// The texts among inputs, in their order; numbers in errors are those of all.
+struct TokenizedInputs {
+  std::vector<TokenizedText> texts;
+  int64_t tokens = 0;
+  int64_t dropped_tokens = 0;
+};
+Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedModel& model,
+                                        const Encoder& encoder, std::span<const Input* const> inputs);
+
+// Pictures are decoded to many times their bytes: so many at a time.
+inline constexpr size_t kPicturesAtATime = 32;
+// One row a picture. Errors name the input's number, the first being `first`.
+Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
+                                std::span<const Input* const> pictures, int64_t first);
+
 // What a client sends as text, which may be a picture: "data:image/..." is one.
 Result<Input> input_of(const std::string& text);
 
 // With the numbers of tokens read and dropped in headers, for formats that have no room for them.
-HttpResponse with_tokens(HttpResponse response, const EncodedInputs& encoded);
+HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens);
 
 }  // namespace saccade::serve

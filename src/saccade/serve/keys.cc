@@ -13,6 +13,7 @@ namespace saccade::serve {
 namespace {
 
 constexpr size_t kShortestKey = 16;
+constexpr std::string_view kWriting = "write ";
 constexpr int64_t kLargestFile = int64_t{1} << 20;
 
 std::array<std::byte, 32> digest_of(std::string_view key) {
@@ -42,23 +43,27 @@ Result<Keys> Keys::read(const std::filesystem::path& file) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
       line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
+    const bool writes = line.starts_with(kWriting);
+    if (writes) line.remove_prefix(kWriting.size());
     if (line.size() < kShortestKey) {
       return fail(ErrorCode::kUsage, "{}: line {}: a key of {} characters, {} or more are needed",
                   file.string(), number, line.size(), kShortestKey);
     }
-    keys.digests_.push_back(digest_of(line));
+    keys.known_.push_back({digest_of(line), writes ? Right::kWrite : Right::kRead});
   }
-  if (keys.digests_.empty()) return fail(ErrorCode::kUsage, "{}: holds no key", file.string());
+  if (keys.known_.empty()) return fail(ErrorCode::kUsage, "{}: holds no key", file.string());
   return keys;
 }
 
-bool Keys::has(std::string_view key) const {
+Right Keys::right_of(std::string_view key) const {
+  if (!asked_for()) return Right::kWrite;
   const auto digest = digest_of(key);
-  bool found = false;
-  for (const auto& known : digests_) {
-    found = ::CRYPTO_memcmp(known.data(), digest.data(), digest.size()) == 0 || found;
+  Right right = Right::kNone;
+  for (const Known& known : known_) {
+    const bool same = ::CRYPTO_memcmp(known.digest.data(), digest.data(), digest.size()) == 0;
+    right = same ? known.right : right;
   }
-  return found;
+  return right;
 }
 
 }  // namespace saccade::serve

@@ -11,20 +11,33 @@
 
 namespace saccade::serve {
 
+// What a key lets its holder do; each includes those before it.
+enum class Right {
+  kNone,   // what everybody may
+  kRead,   // search and encode
+  kWrite,  // change collections
+};
+
 class Keys {
  public:
   // No key is asked for.
   Keys() = default;
-  // One key a line; empty lines and those that begin with # are left out. kUsage for a file that others than
-  // its owner may read or that holds no key, and for a key of fewer than 16 characters.
+  // One key a line, behind the word "write" and a space where it may change collections too; empty lines and
+  // those that begin with # are left out. kUsage for a file that others than its owner may read or that holds
+  // no key, and for a key of fewer than 16 characters.
   static Result<Keys> read(const std::filesystem::path& file);
 
-  [[nodiscard]] bool asked_for() const { return !digests_.empty(); }
-  // Takes as long for any key, right or wrong: digests are compared, each to its end, and all of them.
-  [[nodiscard]] bool has(std::string_view key) const;
+  [[nodiscard]] bool asked_for() const { return !known_.empty(); }
+  // kWrite for anybody where no key is asked for. Takes as long for any key, right or wrong: digests are
+  // compared, each to its end, and all of them.
+  [[nodiscard]] Right right_of(std::string_view key) const;
 
  private:
-  std::vector<std::array<std::byte, 32>> digests_;  // SHA-256
+  struct Known {
+    std::array<std::byte, 32> digest;  // SHA-256
+    Right right;
+  };
+  std::vector<Known> known_;
 };
 
 }  // namespace saccade::serve

@@ -35,17 +35,35 @@ void Metrics::answered(std::string_view route, int status, double seconds) {
   seconds_[std::string(route)].add(seconds);
 }
 
+void Metrics::refused(int status) {
+  const std::lock_guard lock(mutex_);
+  ++refused_[status];
+}
+
+void Metrics::happened(std::string_view event) {
+  const std::lock_guard lock(mutex_);
+  ++events_[std::string(event)];
+}
+
 void Metrics::spent(std::string_view stage, double seconds) {
   const std::lock_guard lock(mutex_);
   stages_[std::string(stage)].add(seconds);
 }
 
-std::string Metrics::text(const std::map<std::string, double>& gauges) const {
+std::string Metrics::text(std::span<const Value> values) const {
   const std::lock_guard lock(mutex_);
   std::string text = "# TYPE saccade_requests_total counter\n";
   for (const auto& [key, count] : requests_) {
     text += fmt::format("saccade_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", escaped(key.first),
                         key.second, count);
+  }
+  if (!refused_.empty()) text += "# TYPE saccade_refused_total counter\n";
+  for (const auto& [status, count] : refused_) {
+    text += fmt::format("saccade_refused_total{{status=\"{}\"}} {}\n", status, count);
+  }
+  if (!events_.empty()) text += "# TYPE saccade_events_total counter\n";
+  for (const auto& [event, count] : events_) {
+    text += fmt::format("saccade_events_total{{event=\"{}\"}} {}\n", escaped(event), count);
   }
   const auto histograms = [&](std::string_view name, std::string_view label, const auto& all) {
     text += fmt::format("# TYPE {} histogram\n", name);
@@ -60,7 +78,16 @@ std::string Metrics::text(const std::map<std::string, double>& gauges) const {
   };
   histograms("saccade_request_seconds", "route", seconds_);
   histograms("saccade_stage_seconds", "stage", stages_);
-  for (const auto& [name, value] : gauges) text += fmt::format("{} {}\n", name, value);
+  std::string_view named;
+  for (const Value& value : values) {
+    if (value.name != named) {
+      text += fmt::format("# TYPE {} {}\n", value.name, value.name.ends_with("_total") ? "counter" : "gauge");
+    }
+    named = value.name;
+    text += value.label.empty() ? fmt::format("{} {}\n", value.name, value.value)
+                                : fmt::format("{}{{{}=\"{}\"}} {}\n", value.name, value.label,
+                                              escaped(value.label_value), value.value);
+  }
   return text;
 }
 

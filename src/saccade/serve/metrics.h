@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,11 +17,21 @@ class Metrics {
  public:
   // A request that was answered, by the route that answered it ("other" where none did).
   void answered(std::string_view route, int status, double seconds);
+  // A request that was refused before any handler saw it: for want of room, too long, broken, too slow.
+  void refused(int status);
   // Seconds of work in a stage: "queue", "decode", "encode", "score", "write".
   void spent(std::string_view stage, double seconds);
+  // How many times something happened: "thumbnail hit".
+  void happened(std::string_view event);
 
-  // With `gauges`, values of now by their whole name, behind the counts.
-  [[nodiscard]] std::string text(const std::map<std::string, double>& gauges) const;
+  // With values of now behind the counts.
+  struct Value {
+    std::string name;              // "saccade_models_bytes"; a counter's ends with "_total"
+    std::string label = {};        // "model"; empty: none
+    std::string label_value = {};  // any text
+    double value = 0;
+  };
+  [[nodiscard]] std::string text(std::span<const Value> values) const;
 
  private:
   static constexpr std::array<double, 12> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
@@ -34,6 +45,8 @@ class Metrics {
 
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, int>, int64_t> requests_;
+  std::map<int, int64_t> refused_;
+  std::map<std::string, int64_t, std::less<>> events_;
   std::map<std::string, Histogram, std::less<>> seconds_;  // by route
   std::map<std::string, Histogram, std::less<>> stages_;
 };

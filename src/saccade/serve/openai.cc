@@ -86,7 +86,7 @@ Result<std::vector<Input>> inputs_of(const Json& json) {
 
 Result<HttpResponse> embeddings(const Context& context, const HttpRequest& request,
                                 const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_body(request, kFields));
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "model", ""));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(name));
   SACCADE_ASSIGN(std::string format, json_field_or<std::string>(json, "encoding_format", "float"));
@@ -95,7 +95,7 @@ Result<HttpResponse> embeddings(const Context& context, const HttpRequest& reque
     return fail(ErrorCode::kUnsupported, "\"encoding_format\": \"{}\", expected \"float\" or \"base64\"",
                 format);
   }
-  const int64_t dim = model->encoder->info().dim;
+  const int64_t dim = model->info.dim;
   SACCADE_ASSIGN(const auto dimensions, json_field_or<int64_t>(json, "dimensions", dim));
   if (dimensions != dim) {
     return fail(ErrorCode::kUnsupported,

@@ -1,12 +1,16 @@
 // The document at /api/openapi.json is held against the routes, and the routes' answers against it.
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/serve/jobs.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {
@@ -131,7 +135,7 @@ TEST_F(OpenApi, NamesTheRoutesThatThereAreAndNoOthers) {
     if (there.contains(method + " " + std::string(route.path)) &&
         said.contains(method + " " + std::string(route.path))) {
       const Json& operation = document_["paths"][std::string(route.path)][method];
-      EXPECT_EQ(operation.contains("security"), route.open) << route.path;
+      EXPECT_EQ(operation.contains("security"), route.right == Right::kNone) << route.path;
     }
   }
   EXPECT_EQ(said, there);
@@ -153,6 +157,21 @@ TEST_F(OpenApi, AnswersAreWhatItSays) {
   EXPECT_THAT(faults("/api/collections/{name}/pictures/{id}", "get", get(own + "/pictures/1")), IsEmpty());
   EXPECT_THAT(faults("/api/collections/{name}/pictures/{id}", "get", get(own + "/pictures/99")), IsEmpty());
   EXPECT_THAT(faults("/api/models", "get", get("/api/models")), IsEmpty());
+  JobOptions options;
+  options.folders = {pictures_};
+  Jobs jobs(options);
+  service_ = std::make_unique<Service>(ServiceOptions(), *served_, keys_, pool_, metrics_, &jobs);
+  EXPECT_THAT(
+      faults("/api/collections/{name}/jobs", "post", post(own + "/jobs", R"({"folder": "pictures"})")),
+      IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/jobs", "post", post(own + "/jobs", R"({"folder": "x"})")),
+              IsEmpty());
+  for (int i = 0; i < 1000 && json_of(get("/api/jobs/1"))["state"] != "done"; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(faults("/api/jobs/{id}", "get", get("/api/jobs/1")), IsEmpty());
+  EXPECT_THAT(faults("/api/jobs", "get", get("/api/jobs")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/pictures", "post", post(own + "/pictures", "")), IsEmpty());
+  make({});
   EXPECT_THAT(faults("/api/session", "post", post("/api/session", R"({"key": "a"})")), IsEmpty());
   EXPECT_THAT(faults("/healthz", "get", get("/healthz")), IsEmpty());
 }

@@ -76,7 +76,7 @@ Format page_format() {
       response.body = file.bytes;
       return response;
     };
-    format.routes.push_back({"GET", file.path, answer, true});
+    format.routes.push_back({"GET", file.path, answer, Right::kNone});
   }
   format.error = own_format().error;
   return format;

@@ -39,7 +39,8 @@ TEST_F(Serving, SearchesAsTheLibraryDoes) {
   Query query;
   query.text = "red stripes";
   query.k = 3;
-  const auto answer = search(snapshot->collection, *served_->models().front()->encoder, query, pool_);
+  const auto answer =
+      search(snapshot->collection, *served_->models().front()->encoder().value(), query, pool_);
   ASSERT_TRUE(answer);
   const Json expected = answer_json(*answer);
   ASSERT_THAT(json["hits"], SizeIs(3));
@@ -321,8 +322,14 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(post("/api/search", R"({"text": 1})"), 422, "\"text\"");
   refused(post("/api/search", R"({"image": "http://a/b.png"})"), 415, "addresses are not fetched");
   refused(post("/api/search", R"({"image": "data:image/png,abc"})"), 422, "data:image/...;base64");
-  refused(post("/api/search", R"({"image": "YWJ*"})"), 422, "base64 is broken");
+  refused(post("/api/search", R"({"image": "YWJ*"})"), 422, "not base64");
   refused(post("/api/search", R"({"image": "YWJj"})"), 415, "");
+  refused(post("/api/search", Json{{"text", std::string((256 << 10) + 1, 'a')}}.dump()), 413,
+          "a text of 262145 bytes");
+  std::string many = "[0";
+  for (int i = 0; i < 1 << 17; ++i) many += ",0";
+  refused(post("/api/search", R"({"like": )" + many + "]}"), 413, "values, at most 131072");
+  EXPECT_EQ(post("/api/search", R"({"text": "a,,,[[[{{{\",,,"})").status, 200);
   refused(get("/nothing"), 404, "nothing is at /nothing");
   const HttpResponse method = post("/api/models", "");
   refused(method, 405, "/api/models takes GET");
@@ -344,6 +351,7 @@ TEST_F(Serving, KeysLetInThoseWhoHaveThem) {
   EXPECT_EQ(get("/healthz").status, 200);
   EXPECT_EQ(get("/").status, 200);  // it asks for the key itself
   EXPECT_EQ(post("/api/session", R"({"key": "0123456789abcdeg"})").status, 401);
+  EXPECT_EQ(header(post("/api/session", R"({"key": "0123456789abcdeg"})"), "Set-Cookie"), "");
   const std::string cookie = header(post("/api/session", R"({"key": "0123456789abcdef"})"), "Set-Cookie");
   EXPECT_THAT(cookie, HasSubstr("HttpOnly; SameSite=Strict"));
   HttpRequest browser;
@@ -376,7 +384,8 @@ TEST_F(Serving, EmbedsAsOpenAisClientsAsk) {
   ASSERT_THAT(answer["data"], SizeIs(2));
   EXPECT_EQ(answer["object"], "list");
   EXPECT_GT(answer["usage"]["total_tokens"], 2);
-  SharedEncoder& encoder = *served_->models().front()->encoder;
+  const auto lent = served_->models().front()->encoder().value();
+  SharedEncoder& encoder = *lent;
   const std::vector<TokenizedText> texts = {
       encoder.tokenizer()->encode("a bell", encoder.info().context),
       encoder.tokenizer()->encode("a red bell", encoder.info().context)};
@@ -412,7 +421,7 @@ TEST_F(Serving, EmbedsPicturesInTheFormsThatClientsSend) {
            Json{{"model", "starter"}, {"input", {{{"type", "image_url"}, {"image_url", {{"url", address}}}}}}}
                .dump()));
   const std::vector<float> row = row_of(jina["data"][0]["embedding"]);
-  EXPECT_THAT(row, SizeIs(served_->models().front()->encoder->info().dim));
+  EXPECT_THAT(row, SizeIs(served_->models().front()->info.dim));
   EXPECT_EQ(row, row_of(nim["data"][0]["embedding"]));
   EXPECT_EQ(row, row_of(infinity["data"][0]["embedding"]));
   EXPECT_EQ(row, row_of(parts["data"][0]["embedding"]));
@@ -497,6 +506,53 @@ TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
   EXPECT_GT(inner.largest, 1);
   EXPECT_EQ(shared.counts().calls, 20);
   EXPECT_LT(shared.counts().passes, 20);
+}
+
+// Many searches at once over rows that repeat: each gets what it would get alone,
+// in passes fewer than searches.
+TEST(SharedRows, SearchesOfAMomentShareAPassAndGetTheirOwnRows) {
+  constexpr int64_t kRows = 20'000;
+  constexpr int64_t kDim = 64;
+  Matrix<float> rows(kRows, kDim);
+  uint32_t seed = 1;
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (float& value : rows.row(r)) {
+      seed = seed * 1664525 + 1013904223;
+      value = static_cast<float>(seed >> 16) / 65536.0F - 0.5F;
+    }
+  }
+  std::vector<uint8_t> alive(kRows, 1);
+  for (int64_t r = 0; r < kRows; r += 7) alive[static_cast<size_t>(r)] = 0;
+  const std::vector<uint8_t> others(kRows, 1);
+  const SearchedRows searched{rows.view(), alive, {}};
+  ThreadPool pool(2);
+  SharedRows shared(alive);
+  std::atomic<int> right = 0;
+  std::vector<std::thread> threads;
+  for (int64_t t = 0; t < 16; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; i < 10; ++i) {
+        const auto query = rows.row(t * 100 + i);
+        const int64_t k = t % 4 == 0 ? 500 : 5 + t;
+        SearchedRows mine = searched;
+        if (t % 5 == 0) mine.allowed = others;
+        const auto found = shared.find(mine, query, k, pool);
+        const auto alone = find_rows(mine, {query.data(), 1, kDim}, k, pool);
+        const bool same = found && alone &&
+                          std::ranges::equal(found->best.front(), alone->best.front(),
+                                             [](const RowScore& a, const RowScore& b) {
+                                               return a.row == b.row && a.score == b.score;
+                                             });
+        if (same) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 160);
+  EXPECT_EQ(shared.counts().queries, 120);
+  EXPECT_LT(shared.counts().passes, 120);
+  const std::vector<float> narrow(3);
+  EXPECT_EQ(shared.find(searched, narrow, 5, pool).error().code, ErrorCode::kMismatch);
 }
 
 }  // namespace

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <sys/stat.h>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include "saccade/model/fingerprint.h"
-#include "saccade/model/precision.h"
 
 namespace saccade::serve {
 namespace {
@@ -38,6 +36,24 @@ std::string names_of(const std::vector<std::unique_ptr<T>>& all, const std::stri
 
 }  // namespace
 
+Result<std::shared_ptr<const std::vector<NewestFirst::Place>>> NewestFirst::of(const Collection& collection) {
+  const std::lock_guard lock(mutex_);
+  if (order_) return order_;
+  std::vector<std::tuple<int64_t, std::string, Place>> dated;
+  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
+    dated.emplace_back(-item.mtime_ns, item.hash, Place{item.id, item.row});
+    return {};
+  }));
+  std::ranges::sort(dated, [](const auto& a, const auto& b) {
+    return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a).id) <
+           std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(b).id);
+  });
+  std::vector<Place> order;
+  for (const auto& [date, hash, place] : dated) order.push_back(place);
+  order_ = std::make_shared<const std::vector<Place>>(std::move(order));
+  return order_;
+}
+
 Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string name,
                                                                  const std::filesystem::path& folder) {
   std::unique_ptr<ServedCollection> served(new ServedCollection(std::move(name), folder));
@@ -56,8 +72,10 @@ Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
       background = std::make_shared<const Background>(*std::move(read));
   }
   SACCADE_ASSIGN(std::shared_ptr<Composer> composer, open_collection_composer(collection));
-  return std::make_shared<const Snapshot>(
-      Snapshot{std::move(collection), std::move(background), std::move(composer)});
+  auto rows = std::make_shared<SharedRows>(collection.alive());
+  return std::make_shared<const Snapshot>(Snapshot{std::move(collection), std::move(background),
+                                                   std::move(composer), std::move(rows),
+                                                   std::make_shared<NewestFirst>()});
 }
 
 std::shared_ptr<const Snapshot> ServedCollection::now() const {
@@ -66,6 +84,7 @@ std::shared_ptr<const Snapshot> ServedCollection::now() const {
 }
 
 Status ServedCollection::follow() {
+  const std::lock_guard one_at_a_time(following_);
   const std::string state = state_of(folder_);
   if (state == state_) return {};
   SACCADE_ASSIGN(std::shared_ptr<const Snapshot> snapshot, read());
@@ -78,29 +97,8 @@ Status ServedCollection::follow() {
   return {};
 }
 
-Result<ServedModel*> Served::load(const std::filesystem::path& checkpoint, const EncoderOptions& options,
-                                  const BatchLimits& batches) {
-  SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
-  for (const auto& model : models_) {
-    if (model->id.fingerprint == fingerprint && model->encoder->info().precision == options.precision) {
-      return model.get();
-    }
-  }
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
-  auto model = std::make_unique<ServedModel>();
-  model->name = loaded.id.name;
-  if (this->model(model->name)) model->name += fmt::format("@{}", word_of(options.precision));
-  if (const auto measured = read_measured_lengths(loaded.id.path, loaded.id.fingerprint)) {
-    model->measured_length = longest_measured(*measured);
-  }
-  model->encoder = std::make_unique<SharedEncoder>(std::move(loaded.encoder), batches);
-  model->id = std::move(loaded.id);
-  models_.push_back(std::move(model));
-  return models_.back().get();
-}
-
 Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
-  std::unique_ptr<Served> served(new Served());
+  std::unique_ptr<Served> served(new Served(options.models));
   for (const std::filesystem::path& folder : options.collections) {
     std::error_code error;
     const std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
@@ -115,7 +113,7 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
       SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(info.checkpoint, {}));
       EncoderOptions encoder = options.encoder;
       encoder.precision = info.settings.precision;
-      SACCADE_ASSIGN(collection->model, served->load(checkpoint, encoder, options.batches));
+      SACCADE_ASSIGN(collection->model, served->models_.add(checkpoint, encoder));
       SACCADE_TRY(check_same_checkpoint(info, collection->model->id));
       return collection;
     };
@@ -124,9 +122,9 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
   }
   for (const std::string& checkpoint : options.checkpoints) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(checkpoint));
-    SACCADE_TRY(served->load(folder, options.encoder, options.batches));
+    SACCADE_TRY(served->models_.add(folder, options.encoder));
   }
-  if (served->models_.empty()) {
+  if (served->models().empty()) {
     return fail(ErrorCode::kUsage, "nothing to serve: name a collection or a checkpoint");
   }
   const auto pause = std::chrono::duration<double>(options.follow_seconds);
@@ -136,7 +134,12 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
     std::unique_lock lock(mutex);
     while (!stopped.wait_for(lock, stop, pause, [] { return false; }) && !stop.stop_requested()) {
       // A collection that cannot be read now is answered from as it was.
-      for (const auto& collection : raw->collections_) (void)collection->follow();
+      for (const auto& collection : raw->collections_) {
+        try {
+          (void)collection->follow();
+        } catch (const std::exception&) {  // no memory: in a second there may be
+        }
+      }
     }
   });
   return served;
@@ -153,13 +156,14 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
 }
 
 Result<ServedModel*> Served::model(std::string_view name) const {
-  if (name.empty() && !models_.empty()) return models_.front().get();
+  const auto& all = models();
+  if (name.empty() && !all.empty()) return all.front().get();
   const auto found =
-      std::ranges::find(models_, name, [](const auto& one) { return std::string_view(one->name); });
-  if (found != models_.end()) return found->get();
+      std::ranges::find(all, name, [](const auto& one) { return std::string_view(one->name); });
+  if (found != all.end()) return found->get();
   return fail(
       ErrorCode::kNotFound, "no model \"{}\"; there are: {}", name,
-      names_of<ServedModel>(models_, [](const ServedModel& one) -> const std::string& { return one.name; }));
+      names_of<ServedModel>(all, [](const ServedModel& one) -> const std::string& { return one.name; }));
 }
 
 }  // namespace saccade::serve

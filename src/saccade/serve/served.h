@@ -14,19 +14,28 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/model/effective_length.h"
-#include "saccade/model/locate.h"
 #include "saccade/search/background.h"
 #include "saccade/search/collection_composer.h"
-#include "saccade/serve/shared_encoder.h"
+#include "saccade/serve/served_models.h"
+#include "saccade/serve/shared_rows.h"
 
 namespace saccade::serve {
 
-struct ServedModel {
-  std::string name;  // what clients call it: the checkpoint's name
-  CheckpointId id;
-  std::unique_ptr<SharedEncoder> encoder;
-  std::optional<MeasuredLength> measured_length;
+// The pictures of a collection, newest file first. Files of one date, as of an archive, are mixed:
+// by their hashes, which have nothing to do with what they show. Put in order when it is first
+// asked for, and kept. Thread-safe.
+class NewestFirst {
+ public:
+  struct Place {
+    int64_t id = 0;
+    int64_t row = 0;
+  };
+  // `collection` must be the same each time.
+  Result<std::shared_ptr<const std::vector<Place>>> of(const Collection& collection);
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const std::vector<Place>> order_;
 };
 
 // A collection at one moment; it stays as it is while anybody holds it.
@@ -34,6 +43,8 @@ struct Snapshot {
   Collection collection;
   std::shared_ptr<const Background> background;  // nullptr: nothing was measured
   std::shared_ptr<Composer> composer;            // that the collection names; nullptr: none
+  std::shared_ptr<SharedRows> rows;              // its searches share passes
+  std::shared_ptr<NewestFirst> newest;
 };
 
 class ServedCollection {
@@ -46,11 +57,13 @@ class ServedCollection {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   // As it was when it was last looked at. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
-  // Opens it anew where its files have changed since; where that fails, the
-  // error, and the old snapshot stays.
+  // Opens it anew where its files have changed since; where that fails, the error, and the
+  // old snapshot stays. Thread-safe.
   Status follow();
 
   ServedModel* model = nullptr;  // of its checkpoint
+  // Held by whoever changes the collection, so that two of this server's requests take turns.
+  std::timed_mutex writing;
 
  private:
   ServedCollection(std::string name, std::filesystem::path folder)
@@ -59,7 +72,8 @@ class ServedCollection {
 
   const std::string name_;
   const std::filesystem::path folder_;
-  std::string state_;  // of its files, when it was opened; follow() alone uses it
+  std::mutex following_;
+  std::string state_;  // of its files, when it was opened; guarded by following_
   mutable std::mutex mutex_;
   std::shared_ptr<const Snapshot> snapshot_;
 };
@@ -68,7 +82,7 @@ struct ServedOptions {
   std::vector<std::filesystem::path> collections;
   std::vector<std::string> checkpoints;  // served beside those of the collections (find_checkpoint)
   EncoderOptions encoder;
-  BatchLimits batches;
+  ModelLimits models;
   double follow_seconds = 1;  // how often collections are looked at
 };
 
@@ -82,18 +96,17 @@ class Served {
   [[nodiscard]] const std::vector<std::unique_ptr<ServedCollection>>& collections() const {
     return collections_;
   }
-  [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_.all(); }
+  [[nodiscard]] const ServedModels& model_memory() const { return models_; }
   // By name, or the only one there is where the name is empty. kNotFound names those that there are.
   [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
   // Likewise; the first where the name is empty.
   [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;
 
  private:
-  Served() = default;
-  Result<ServedModel*> load(const std::filesystem::path& checkpoint, const EncoderOptions& options,
-                            const BatchLimits& batches);
+  explicit Served(const ModelLimits& limits) : models_(limits) {}
 
-  std::vector<std::unique_ptr<ServedModel>> models_;
+  ServedModels models_;
   std::vector<std::unique_ptr<ServedCollection>> collections_;
   std::jthread follower_;
 };

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <openssl/evp.h>
+
+#include "saccade/core/base64.h"
 
 namespace saccade::serve {
 namespace {
@@ -78,6 +78,43 @@ bool is_own_host(std::string_view host) {
          (name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
+// The host and port of an Origin header, "https://host:port".
+std::string_view host_of_origin(std::string_view origin) {
+  const size_t slashes = origin.find("://");
+  return slashes == std::string_view::npos ? origin : origin.substr(slashes + 3);
+}
+
+// Whether a browser sends this for a page that is not this server's: what changes something is not for it to
+// ask. (What only reads, browsers keep from it.)
+bool is_of_another_page(const HttpRequest& request) {
+  if (request.method == "GET" || request.method == "HEAD") return false;
+  if (const auto site = request.header("sec-fetch-site")) return *site != "same-origin" && *site != "none";
+  const auto origin = request.header("origin");
+  if (!origin) return false;
+  // A proxy may have left the port out of Host.
+  const std::string_view from = host_of_origin(*origin);
+  const std::string_view host = request.header("host").value_or("");
+  return from != host &&
+         !(from.starts_with(host) && !host.empty() && from.substr(host.size()).starts_with(':'));
+}
+
+// No fewer values than the JSON has: separators outside of strings, and one.
+int64_t most_values_in(std::string_view json) {
+  int64_t values = 1;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else {
+      in_string = c == '"';
+      if (c == ',' || c == ':' || c == '[' || c == '{') ++values;
+    }
+  }
+  return values;
+}
+
 std::string_view code_of(int status) {
   switch (status) {
     case 400:
@@ -121,8 +158,8 @@ void add_security_headers(HttpResponse& response) {
 }  // namespace
 
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
-                 Metrics& metrics)
-    : options_(std::move(options)), served_(served), keys_(keys), pool_(pool), metrics_(metrics) {
+                 Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails)
+    : options_(std::move(options)), context_{options_, served, keys, pool, metrics, jobs, thumbnails} {
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
@@ -131,72 +168,87 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
   formats_.push_back(tei_format());
 }
 
-const Format& Service::format_of(std::string_view path) const {
+Service::Found Service::find(const HttpRequest& request) const {
+  Found found;
   for (const Format& format : formats_) {
     for (const Route& route : format.routes) {
-      if (match(route.path, path)) return format;
+      auto parts = match(route.path, request.path);
+      if (!parts) continue;
+      if (found.format == nullptr) found.format = &format;
+      if (route.method == request.method || (route.method == "GET" && request.method == "HEAD")) {
+        found.format = &format;
+        found.route = &route;
+        found.parts = *std::move(parts);
+        return found;
+      }
+      found.methods += fmt::format("{}{}", found.methods.empty() ? "" : ", ", route.method);
     }
   }
-  return formats_.front();
+  if (found.format == nullptr) found.format = &formats_.front();
+  return found;
 }
 
 HttpResponse Service::refuse(const HttpRequest& request, int status, const std::string& message) const {
   HttpResponse response =
-      json_response(format_of(request.path).error(status, code_of(status), message), status);
+      json_response(find(request).format->error(status, code_of(status), message), status);
   add_security_headers(response);
+  return response;
+}
+
+std::optional<HttpResponse> Service::refused(const HttpRequest& request, const Found& found) const {
+  const auto host = request.header("host");
+  if (options_.own_host_only && host && !is_own_host(*host)) {
+    return refuse(request, 403,
+                  fmt::format("this server answers to localhost, not to \"{}\": start it with keys", *host));
+  }
+  if (found.route == nullptr) {
+    HttpResponse response =
+        found.methods.empty() ? refuse(request, 404, fmt::format("nothing is at {}", request.path))
+                              : refuse(request, 405, fmt::format("{} takes {}", request.path, found.methods));
+    if (!found.methods.empty()) response.headers.emplace_back("Allow", found.methods);
+    return response;
+  }
+  if (is_of_another_page(request)) {
+    return refuse(request, 403, "a page of another site asks: pages that this server shows may");
+  }
+  const Right has = context_.keys.right_of(key_of(request));
+  if (has >= found.route->right) return std::nullopt;
+  if (has != Right::kNone) return refuse(request, 403, "this key may not change anything");
+  HttpResponse response =
+      refuse(request, 401, "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY");
+  response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+std::optional<HttpResponse> Service::admit(const HttpRequest& request) const {
+  const Found found = find(request);
+  std::optional<HttpResponse> response = refused(request, found);
+  if (response) context_.metrics.answered(found.route ? found.route->path : "other", response->status, 0);
   return response;
 }
 
 HttpResponse Service::handle(const HttpRequest& request) const {
-  HttpResponse response = answer(request);
-  add_security_headers(response);
-  return response;
+  const auto start = Clock::now();
+  const Found found = find(request);
+  std::optional<HttpResponse> response = refused(request, found);
+  if (!response) {
+    response = answer(request, found);
+    add_security_headers(*response);
+  }
+  const std::chrono::duration<double> seconds = Clock::now() - start;
+  context_.metrics.answered(found.route ? found.route->path : "other", response->status, seconds.count());
+  return *std::move(response);
 }
 
-HttpResponse Service::answer(const HttpRequest& request) const {
-  const auto start = Clock::now();
-  if (options_.own_host_only) {
-    const auto host = request.header("host");
-    if (host && !is_own_host(*host)) {
-      return refuse(
-          request, 403,
-          fmt::format("this server answers to localhost, not to \"{}\": start it with keys", *host));
-    }
-  }
-  const Context context{options_, served_, keys_, pool_, metrics_};
-  const bool has_key = !keys_.asked_for() || keys_.has(key_of(request));
-  std::string methods;
-  for (const Format& format : formats_) {
-    for (const Route& route : format.routes) {
-      const auto parts = match(route.path, request.path);
-      if (!parts) continue;
-      if (route.method != request.method && !(route.method == "GET" && request.method == "HEAD")) {
-        methods += fmt::format("{}{}", methods.empty() ? "" : ", ", route.method);
-        continue;
-      }
-      HttpResponse response;
-      if (!has_key && !route.open) {
-        response = json_response(
-            format.error(401, code_of(401), "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"),
-            401);
-        response.headers.emplace_back("WWW-Authenticate", "Bearer");
-      } else if (Result<HttpResponse> handled = route.handle(context, request, *parts)) {
-        response = *std::move(handled);
-      } else {
-        const int status = http_status(handled.error().code);
-        response = json_response(
-            format.error(status, error_name(handled.error().code), handled.error().message), status);
-      }
-      const std::chrono::duration<double> seconds = Clock::now() - start;
-      metrics_.answered(route.path, response.status, seconds.count());
-      return response;
-    }
-  }
-  HttpResponse response = refuse(request, methods.empty() ? 404 : 405,
-                                 methods.empty() ? fmt::format("nothing is at {}", request.path)
-                                                 : fmt::format("{} takes {}", request.path, methods));
-  if (!methods.empty()) response.headers.emplace_back("Allow", methods);
-  metrics_.answered("other", response.status, 0);
+HttpResponse Service::answer(const HttpRequest& request, const Found& found) const {
+  Result<HttpResponse> handled = found.route->handle(context_, request, found.parts);
+  if (handled) return *std::move(handled);
+  const Error& error = handled.error();
+  const int status = http_status(error.code);
+  // Nobody asks a handler to stop: kCancelled is what has no room or no time now.
+  const std::string_view code = status == 503 ? code_of(503) : error_name(error.code);
+  HttpResponse response = json_response(found.format->error(status, code, error.message), status);
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
@@ -207,7 +259,12 @@ HttpResponse json_response(const Json& json, int status) {
   return response;
 }
 
-Result<Json> json_body(const HttpRequest& request, std::span<const std::string_view> fields) {
+Result<Json> json_body(const Context& context, const HttpRequest& request,
+                       std::span<const std::string_view> fields) {
+  if (const int64_t values = most_values_in(request.body); values > context.options.most_values) {
+    return fail(ErrorCode::kLimit, "body: some {} values, at most {} are taken", values,
+                context.options.most_values);
+  }
   SACCADE_ASSIGN(Json json, parse_json(request.body).in("body"));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "body: {}, expected an object", json_kind(json));
   for (const auto& [key, value] : json.items()) {
@@ -218,34 +275,18 @@ Result<Json> json_body(const HttpRequest& request, std::span<const std::string_v
   return json;
 }
 
+Status check_text(const Context& context, std::string_view text) {
+  if (std::ssize(text) <= context.options.most_text_bytes) return {};
+  return fail(ErrorCode::kLimit, "a text of {} bytes, at most {} are taken", text.size(),
+              context.options.most_text_bytes);
+}
+
 Result<std::string> picture_bytes(std::string_view text) {
-  constexpr std::string_view kBase64 = ";base64,";
-  if (text.starts_with("data:")) {
-    const size_t comma = text.substr(0, 256).find(kBase64);
-    if (comma == std::string_view::npos) {
-      return fail(ErrorCode::kBadData, "a data: address that is not \"data:image/...;base64,...\"");
-    }
-    text.remove_prefix(comma + kBase64.size());
-  } else if (text.find("://") != std::string_view::npos) {
+  if (!text.starts_with("data:") && text.substr(0, 256).find("://") != std::string_view::npos) {
     return fail(ErrorCode::kUnsupported,
                 "addresses are not fetched: send the picture itself, as data:image/...;base64,...");
   }
-  if (text.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    return fail(ErrorCode::kLimit, "a picture in base64 of {} characters", text.size());
-  }
-  if (text.empty() || text.size() % 4 != 0) {
-    return fail(ErrorCode::kBadData, "a picture in base64 of {} characters: a multiple of 4 is expected",
-                text.size());
-  }
-  std::string bytes(text.size() / 4 * 3, '\0');
-  if (::EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
-                        reinterpret_cast<const unsigned char*>(text.data()),
-                        static_cast<int>(text.size())) < 0) {
-    return fail(ErrorCode::kBadData, "a picture whose base64 is broken");
-  }
-  if (text.ends_with("=")) bytes.pop_back();
-  if (text.ends_with("==")) bytes.pop_back();
-  return bytes;
+  return decode_picture_text(text);
 }
 
 }  // namespace saccade::serve

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,11 +23,16 @@
 
 namespace saccade::serve {
 
+class Jobs;
+class Thumbnails;
+
 struct ServiceOptions {
   DecodeOptions limits;         // of a client's picture: pixels, bytes, seconds, the processes that decode
   int64_t most_hits = 1000;     // k and offset together
   int64_t most_explained = 24;  // hits of one search
   int64_t most_inputs = 256;    // texts and pictures of one request for rows
+  int64_t most_text_bytes = int64_t{256} << 10;  // of one text
+  int64_t most_values = 1 << 17;  // of one body of JSON: a byte of it may become a hundred in memory
   int most_thumbnail_side = 1024;
   // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here
   // shows from asking a server without keys, by a name that it has pointed here.
@@ -39,6 +46,8 @@ struct Context {
   const Keys& keys;
   ThreadPool& pool;
   Metrics& metrics;
+  Jobs* jobs;              // nullptr: nothing can be changed
+  Thumbnails* thumbnails;  // nullptr: none are kept
 };
 
 // Of a browser that has given a key once (POST /api/session).
@@ -54,7 +63,7 @@ struct Route {
   std::function<Result<HttpResponse>(const Context&, const HttpRequest&,
                                      const std::vector<std::string>& parts)>
       handle;
-  bool open = false;  // answers without a key
+  Right right = Right::kRead;  // what it takes
 };
 
 struct Format {
@@ -70,31 +79,45 @@ Format tei_format();             // tei.cc: Text Embeddings Inference
 
 class Service {
  public:
-  // The references must outlive it.
-  Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics);
+  // What is referred to must outlive it.
+  Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics,
+          Jobs* jobs = nullptr, Thumbnails* thumbnails = nullptr);
 
   // The answer to a request, errors included. Thread-safe.
   [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
+  // The same for one that its method, path, headers and key settle; nothing where
+  // its body is needed. Thread-safe.
+  [[nodiscard]] std::optional<HttpResponse> admit(const HttpRequest& request) const;
   // An error in the form that clients of the request's path expect.
   [[nodiscard]] HttpResponse refuse(const HttpRequest& request, int status, const std::string& message) const;
 
  private:
-  [[nodiscard]] const Format& format_of(std::string_view path) const;
-  [[nodiscard]] HttpResponse answer(const HttpRequest& request) const;
+  // The route of a request, or why it has none.
+  struct Found {
+    const Format* format = nullptr;
+    const Route* route = nullptr;  // nullptr: none of that method
+    std::vector<std::string> parts;
+    std::string methods;  // of the routes of its path
+  };
+  [[nodiscard]] Found find(const HttpRequest& request) const;
+  [[nodiscard]] std::optional<HttpResponse> refused(const HttpRequest& request, const Found& found) const;
+  [[nodiscard]] HttpResponse answer(const HttpRequest& request, const Found& found) const;
 
   const ServiceOptions options_;
-  const Served& served_;
-  const Keys& keys_;
-  ThreadPool& pool_;
-  Metrics& metrics_;
+  const Context context_;
   std::vector<Format> formats_;
 };
 
 // For handlers.
 HttpResponse json_response(const Json& json, int status = 200);
-// The body as a JSON object that has no other fields than these: kBadData names the position, or the
-// field and those that are known.
-Result<Json> json_body(const HttpRequest& request, std::span<const std::string_view> fields);
+// The body as a JSON object that has no other fields than these: kBadData names the position, or the field
+// and those that are known; kLimit for more values than ServiceOptions::most_values.
+Result<Json> json_body(const Context& context, const HttpRequest& request,
+                       std::span<const std::string_view> fields);
+// kLimit for a text longer than ServiceOptions::most_text_bytes.
+Status check_text(const Context& context, std::string_view text);
+// An error of the own API that no ErrorCode stands for: 503, with Retry-After.
+HttpResponse unavailable(std::string_view message);
 // What a client sent as a picture: "data:image/png;base64,...", or base64 alone. kBadData; kUnsupported for
 // an address of another kind: nothing is fetched.
 Result<std::string> picture_bytes(std::string_view text);

@@ -38,6 +38,7 @@ class SharedEncoder final : public Encoder {
   [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
   [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
   // Not shared: one call after the other.
+  [[nodiscard]] RawRows* raw_rows() override { return encoder_->raw_rows(); }
   [[nodiscard]] LateInteraction* late_interaction() override { return encoder_->late_interaction(); }
   [[nodiscard]] PairScorer* pair_scorer() override { return encoder_->pair_scorer(); }
   [[nodiscard]] FrozenFeatures* frozen_features() override { return encoder_->frozen_features(); }

@@ -7,14 +7,15 @@
 // Where a text is a picture's data address ("data:image/..."), it is the picture that is meant.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "saccade/model/precision.h"
 #include "saccade/serve/inputs.h"
+#include "saccade/serve/score_inputs.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {
@@ -42,20 +43,31 @@ Result<std::vector<Input>> inputs_of(const Json& json, const char* field) {
 }
 
 // Texts are cut where the request allows it.
-Status check_truncation(const Json& json, const EncodedInputs& encoded, const ServedModel& model) {
+Status check_truncation(const Json& json, int64_t dropped_tokens, const ServedModel& model) {
   SACCADE_ASSIGN(const bool truncate, json_field_or<bool>(json, "truncate", false));
-  if (!truncate && encoded.dropped_tokens > 0) {
-    return fail(ErrorCode::kLimit, "{} tokens more than {} reads, and \"truncate\" is false",
-                encoded.dropped_tokens, model.name);
+  if (!truncate && dropped_tokens > 0) {
+    return fail(ErrorCode::kLimit, "{} tokens more than {} reads, and \"truncate\" is false", dropped_tokens,
+                model.name);
   }
   return {};
+}
+
+// The first that has a matching head, else the first of late interaction, else the first.
+Result<ServedModel*> ranking_model(const Context& context) {
+  for (const auto& model : context.served.models()) {
+    if (model->pair_scorer) return model.get();
+  }
+  for (const auto& model : context.served.models()) {
+    if (model->late_interaction) return model.get();
+  }
+  return context.served.model("");
 }
 
 Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
                            const std::vector<std::string>&) {
   constexpr std::array<std::string_view, 6> kFields = {"inputs",      "truncate",   "normalize",
                                                        "prompt_name", "dimensions", "truncation_direction"};
-  SACCADE_ASSIGN(const Json json, json_body(request, kFields));
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(""));
   SACCADE_ASSIGN(const bool normalize, json_field_or<bool>(json, "normalize", true));
   if (!normalize) return fail(ErrorCode::kUnsupported, "\"normalize\": false, rows here have length 1");
@@ -66,59 +78,61 @@ Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
   if (side != "Right" && side != "right")
     return fail(ErrorCode::kUnsupported, "\"truncation_direction\": \"{}\", texts are cut at their end",
                 side);
-  const int64_t dim = model->encoder->info().dim;
+  const int64_t dim = model->info.dim;
   SACCADE_ASSIGN(const auto dimensions, json_field_or<int64_t>(json, "dimensions", dim));
   if (dimensions != dim)
     return fail(ErrorCode::kUnsupported, "\"dimensions\": {}, rows of {} have {}", dimensions, model->name,
                 dim);
   SACCADE_ASSIGN(const std::vector<Input> inputs, inputs_of(json, "inputs"));
   SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, *model, inputs));
-  SACCADE_TRY(check_truncation(json, encoded, *model));
+  SACCADE_TRY(check_truncation(json, encoded.dropped_tokens, *model));
   Json rows = Json::array();
   for (int64_t i = 0; i < encoded.rows.rows(); ++i) {
     Json row = Json::array();
     for (const float value : encoded.rows.row(i)) row.push_back(value);
     rows.push_back(std::move(row));
   }
-  return with_tokens(json_response(rows), encoded);
+  return with_tokens(json_response(rows), encoded.tokens, encoded.dropped_tokens);
 }
 
-// By the cosine with the query's row, raw or not: it is no logit that a sigmoid would make a probability of.
+// A probability of the matching head's logit, as TEI makes one of a
+// re-ranker's; a cosine is none, raw or not.
 Result<HttpResponse> rerank(const Context& context, const HttpRequest& request,
                             const std::vector<std::string>&) {
   constexpr std::array<std::string_view, 6> kFields = {"query",       "texts",      "truncate",
                                                        "return_text", "raw_scores", "truncation_direction"};
-  SACCADE_ASSIGN(const Json json, json_body(request, kFields));
-  SACCADE_ASSIGN(ServedModel * model, context.served.model(""));
-  SACCADE_ASSIGN(std::vector<Input> inputs, inputs_of(json, "query"));
-  if (inputs.size() != 1) return fail(ErrorCode::kUsage, "\"query\": {} texts, expected one", inputs.size());
+  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(ServedModel * model, ranking_model(context));
+  SACCADE_ASSIGN(const std::vector<Input> query, inputs_of(json, "query"));
+  if (query.size() != 1) return fail(ErrorCode::kUsage, "\"query\": {} texts, expected one", query.size());
   SACCADE_ASSIGN(const std::vector<Input> texts, inputs_of(json, "texts"));
   if (texts.empty()) return fail(ErrorCode::kUsage, "\"texts\" is empty");
-  inputs.insert(inputs.end(), texts.begin(), texts.end());
+  if (std::ssize(texts) >= context.options.most_inputs) {
+    return fail(ErrorCode::kUsage, "\"texts\": {}, fewer than {} are taken at a time", texts.size(),
+                context.options.most_inputs);
+  }
   SACCADE_ASSIGN(const bool return_text, json_field_or<bool>(json, "return_text", false));
   SACCADE_ASSIGN(const bool raw, json_field_or<bool>(json, "raw_scores", false));
-  static_cast<void>(raw);
-  SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, *model, inputs));
-  SACCADE_TRY(check_truncation(json, encoded, *model));
-  std::vector<std::pair<float, size_t>> scores;
-  const auto query = encoded.rows.row(0);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const auto row = encoded.rows.row(static_cast<int64_t>(i) + 1);
-    scores.emplace_back(std::inner_product(row.begin(), row.end(), query.begin(), 0.0F), i);
-  }
-  std::ranges::stable_sort(scores, std::ranges::greater(), [](const auto& pair) { return pair.first; });
+  SACCADE_ASSIGN(const InputScores scored, score_inputs(context, *model, query.front(), texts));
+  SACCADE_TRY(check_truncation(json, scored.dropped_tokens, *model));
+  std::vector<std::pair<float, size_t>> order;
+  for (size_t i = 0; i < texts.size(); ++i) order.emplace_back(scored.scores[i], i);
+  std::ranges::stable_sort(order, std::ranges::greater(), [](const auto& pair) { return pair.first; });
   Json ranks = Json::array();
-  for (const auto& [score, index] : scores) {
-    Json rank = {{"index", index}, {"score", score}};
+  for (const auto& [score, index] : order) {
+    const bool probability = scored.by == "pairs" && !raw;
+    Json rank = {{"index", index}, {"score", probability ? 1 / (1 + std::exp(-score)) : score}};
     if (return_text) rank["text"] = json["texts"].is_array() ? json["texts"][index] : json["texts"];
     ranks.push_back(std::move(rank));
   }
-  return with_tokens(json_response(ranks), encoded);
+  HttpResponse response = with_tokens(json_response(ranks), scored.tokens, scored.dropped_tokens);
+  response.headers.emplace_back("X-Saccade-Scored-By", scored.by);
+  return response;
 }
 
 Result<HttpResponse> info(const Context& context, const HttpRequest&, const std::vector<std::string>&) {
   SACCADE_ASSIGN(const ServedModel* model, context.served.model(""));
-  const EncoderInfo& encoder = model->encoder->info();
+  const EncoderInfo& encoder = model->info;
   return json_response({{"model_id", model->name},
                         {"model_sha", encoder.fingerprint},
                         {"model_dtype", word_of(encoder.precision)},
@@ -138,7 +152,7 @@ Format tei_format() {
   return {{{"POST", "/embed", embed},
            {"POST", "/rerank", rerank},
            {"GET", "/info", info},
-           {"GET", "/health", health, true}},
+           {"GET", "/health", health, Right::kNone}},
           [](int status, std::string_view, std::string_view message) -> Json {
             const char* type = status == 429 || status == 503 ? "Overloaded"
                                : status >= 500                ? "Backend"

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 #include "saccade/serve/http.h"
 
@@ -81,6 +82,12 @@ class Client {
   Reply exchange(std::string_view text, bool head_only = false) {
     send(text);
     return read(head_only);
+  }
+  // All that comes until the server closes.
+  std::string rest(int milliseconds = 30'000) {
+    while (fill(milliseconds)) {
+    }
+    return std::exchange(buffer_, "");
   }
   // Whether the server closes within that time, with nothing more said.
   bool closed(int milliseconds = 30'000) { return !fill(milliseconds) && ended_; }

@@ -36,8 +36,9 @@ class ServingTest : public testing::Test {
     service_ = std::make_unique<Service>(options, *served_, keys_, pool_, metrics_);
   }
   void add(int seed) {
-    test::write_text(pictures_ / ("p" + std::to_string(seed) + ".png"), test::png(seed));
-    const auto checkpoint = (std::filesystem::path(test::kSourceDir) / "models" / "starter").string();
+    saccade::test::write_text(pictures_ / ("p" + std::to_string(seed) + ".png"), saccade::test::png(seed));
+    const auto checkpoint =
+        (std::filesystem::path(saccade::test::kSourceDir) / "models" / "starter").string();
     auto loaded = load_checkpoint(checkpoint);
     ASSERT_TRUE(loaded) << loaded.error().message;
     auto writer = CollectionWriter::open_or_create(folder_, loaded->id);
@@ -77,10 +78,10 @@ class ServingTest : public testing::Test {
     return "";
   }
   [[nodiscard]] std::string data_address(int seed) const {
-    return "data:image/png;base64," + encode_base64(test::png(seed));
+    return "data:image/png;base64," + encode_base64(saccade::test::png(seed));
   }
 
-  test::TestFolder temporary_;
+  saccade::test::TestFolder temporary_;
   std::filesystem::path pictures_ = temporary_.path() / "pictures";
   std::filesystem::path folder_ = temporary_.path() / "my pictures";
   Keys keys_;

@@ -42,9 +42,35 @@ export interface Explanation {
   no_map: string | null;
 }
 
+// A part of the text, as it was understood: below 0 is what is not wanted.
+export interface Part {
+  text?: string;
+  image?: string;
+  weight: number;
+}
+
+export interface Job {
+  id: number;
+  collection: string;
+  folder: string;
+  state: "waiting" | "running" | "done" | "cancelled" | "failed";
+  done: number;
+  total: number; // 0: not known yet
+  error: string | null;
+  report: { added: number; failed?: unknown[] } | null;
+}
+
+export interface JobList {
+  folders: string[]; // that may be indexed
+  takes_pictures: boolean;
+  jobs: Job[]; // newest first
+}
+
 export interface Answer {
   collection: string;
   searched: number;
+  query: { parts?: Part[] };
+  words: { share: number } | null; // where what pictures are called counted too
   tokens: { used: number; dropped: number; chunks: number } | null;
   matching: { tells: boolean; there: number | null; best: number | null } | null;
   notes: { tokens: string | null; effective_length: string | null; matching: string | null; compose: string | null; understood: string | null };
@@ -129,6 +155,7 @@ export interface SearchBody {
   compose?: string;
   weight?: number;
   explain?: boolean;
+  words?: number;
 }
 
 const base = (collection: string) => `/api/collections/${encodeURIComponent(collection)}`;
@@ -153,6 +180,21 @@ export const api = {
   },
   picture: (collection: string, id: number, signal?: AbortSignal) =>
     ask<PictureFacts>(`${base(collection)}/pictures/${id}`, { signal }),
+  jobs: () => ask<JobList>("/api/jobs"),
+  startJob: (collection: string, folder: string) =>
+    ask<Job>(`${base(collection)}/jobs`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ folder }),
+    }),
+  cancelJob: (id: number) => ask<Job>(`/api/jobs/${id}`, { method: "DELETE" }),
+  addPicture: (collection: string, file: File) => {
+    const form = new FormData();
+    form.set("picture", file);
+    return ask<PictureFacts>(`${base(collection)}/pictures`, { method: "POST", body: form });
+  },
+  removePicture: (collection: string, id: number) =>
+    ask<null>(`${base(collection)}/pictures/${id}`, { method: "DELETE" }),
   openSession: (key: string) =>
     ask<unknown>("/api/session", {
       method: "POST",

@@ -1,6 +1,7 @@
 // The page: its state is its address (state.ts); the server answers (api.ts); everything else is drawn from both.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ApiError, type CollectionInfo, type Facet, type ModelInfo, type Picture, api } from "./api";
+import { ApiError, type CollectionInfo, type Facet, type ModelInfo, type Part, type Picture, api } from "./api";
+import { ChangeNews, ChangeTools, useChanges } from "./changes";
 import { Filters } from "./filters";
 import { Grid, type GridActions, Skeleton } from "./grid";
 import { AutoIcon, Mark, MoonIcon, SunIcon } from "./icons";
@@ -79,6 +80,22 @@ function KeyForm({ onKey }: { onKey: () => void }) {
   );
 }
 
+// How a text of several parts was understood.
+function Parts({ parts, said }: { parts: Part[]; said: string | null }) {
+  const shown = (weight: number) => Math.abs(weight).toFixed(2).replace(/\.?0+$/, "");
+  return (
+    <ul class="parts" aria-label="How the text was understood" title={said ?? undefined}>
+      {parts.map((part, i) => (
+        <li key={i} class={part.weight < 0 ? "part not" : "part"}>
+          {part.weight < 0 && <span class="dim">not </span>}
+          {part.text ?? "the picture"}
+          {Math.abs(part.weight) !== 1 && <span class="dim">{` × ${shown(part.weight)}`}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 // Words to begin with: short captions of what is there.
 function suggestionsOf(pictures: Picture[]): string[] {
   const found: string[] = [];
@@ -144,7 +161,12 @@ export function App() {
 
   const filter = filterOf(state, facets);
   const ready = name !== "" && (state.chosen.length === 0 || facetsOf === name);
-  const { results, loading, error, loadMore, retry } = useResults(state, name, filter, collection?.composer ?? false, ready);
+  const [changed, setChanged] = useState(0); // times that this page changed the collection
+  const changes = useChanges(name, collections !== null, () => {
+    setChanged((n) => n + 1);
+    setStarted((n) => n + 1);
+  });
+  const { results, loading, error, loadMore, retry } = useResults(state, name, filter, collection?.composer ?? false, ready, changed);
   useEffect(() => setUnfolded(new Set()), [results?.key]);
 
   const searching = isSearch(state);
@@ -353,7 +375,11 @@ export function App() {
       <main>
         <Filters state={state} facets={facets} error={filterError} searching={searching} tells={answer?.matching?.tells ?? false}
           folds={pictures.some((picture) => "folded" in picture && picture.folded.length > 0)}
-          change={(part) => change(part)} />
+          named={state.text.trim() !== "" && reference === null && ((collection?.captions ?? 0) > 0 || answer?.words != null)}
+          change={(part) => change(part)}>
+          {!searching && <ChangeTools changes={changes} />}
+        </Filters>
+        <ChangeNews changes={changes} />
         {composed && (
           <label class="balance">
             <span>The picture</span>
@@ -397,7 +423,11 @@ export function App() {
             <button type="button" class="link" onClick={() => change({ whole: false })}>Only the beginning</button>
           </p>
         )}
-        {answer?.notes.understood && <p class="banner quiet">{answer.notes.understood}</p>}
+        {answer?.query.parts ? (
+          <Parts parts={answer.query.parts} said={answer.notes.understood} />
+        ) : (
+          answer?.notes.understood && <p class="banner quiet">{answer.notes.understood}</p>
+        )}
         {answer?.notes.effective_length && <p class="banner quiet">{answer.notes.effective_length}</p>}
         {nothing && !error && (
           <p class="banner nothing">
@@ -447,7 +477,8 @@ export function App() {
           next={place >= 0 && place + 1 < shownIds.length ? shownIds[place + 1]! : 0}
           go={go} close={close}
           like={(id) => search({ like: id })}
-          but={(id, text) => search({ like: id, text })} />
+          but={(id, text) => search({ like: id, text })}
+          remove={changes.list.takes_pictures ? (id) => changes.remove(id, () => change({ open: 0 })) : null} />
       )}
       {dropping && (
         <div class="drop" aria-hidden="true">

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Facet } from "./api";
 import { CloseIcon, DownIcon, FilterIcon } from "./icons";
-import type { State } from "./state";
+import { type State, initial } from "./state";
 import { count } from "./text";
 
 // A chip that opens a panel beneath it; Escape and a click elsewhere close it.
@@ -122,14 +122,22 @@ function FilterLanguage({ filter, error, onFilter }: { filter: string; error: st
   );
 }
 
-export function Filters({ state, facets, error, searching, tells, folds, change }: {
+const shares = [
+  [0, "What they show", "Names and captions do not count"],
+  [0.5, "Both", "What pictures show, and what they are called"],
+  [0.9, "What they are called", "Names, folders and captions first"],
+] as const;
+
+export function Filters({ state, facets, error, searching, named: byName, tells, folds, change, children }: {
   state: State;
   facets: Facet[];
   error: string | null; // of the typed filter
   searching: boolean;
+  named: boolean; // whether names and captions play a part
   tells: boolean; // whether hits have a likelihood
   folds: boolean;
   change: (change: Partial<State>) => void;
+  children?: ComponentChildren; // more chips
 }) {
   const toggle = (filter: string) =>
     change({
@@ -172,6 +180,24 @@ export function Filters({ state, facets, error, searching, tells, folds, change 
       {searching && (
         <>
           <span class="rule" aria-hidden="true" />
+          {byName && (
+            <Popover label="Words" active={state.names !== initial.names}>
+              {() => (
+                <fieldset class="shares">
+                  <legend>Find pictures by</legend>
+                  {shares.map(([share, label, hint]) => (
+                    <label key={share}>
+                      <input type="radio" name="names" checked={Math.abs(state.names - share) < 0.05} onChange={() => change({ names: share })} />
+                      <span>
+                        {label}
+                        <span class="hint">{hint}</span>
+                      </span>
+                    </label>
+                  ))}
+                </fieldset>
+              )}
+            </Popover>
+          )}
           <button type="button" class={`chip ${state.byDate ? "on" : ""}`} aria-pressed={state.byDate}
             title="The best matches, newest first" onClick={() => change({ byDate: !state.byDate })}>
             Newest first
@@ -190,6 +216,7 @@ export function Filters({ state, facets, error, searching, tells, folds, change 
           )}
         </>
       )}
+      {children}
       {(state.chosen.length > 0 || state.filter) && (
         <ul class="chosen" aria-label="Chosen filters">
           {state.chosen.map((filter) => (

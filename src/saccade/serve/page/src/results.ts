@@ -23,9 +23,9 @@ export interface Found {
 const typingMs = 160;
 
 function questionOf(state: State, collection: string, filter: string): string {
-  const { text, like, image, weight, byDate, fold, likely, whole } = state;
+  const { text, like, image, weight, names, byDate, fold, likely, whole } = state;
   return isSearch(state)
-    ? JSON.stringify([collection, filter, text.trim(), like, image, weight, byDate, fold, likely, whole])
+    ? JSON.stringify([collection, filter, text.trim(), like, image, weight, names, byDate, fold, likely, whole])
     : JSON.stringify([collection, filter]);
 }
 
@@ -52,7 +52,7 @@ async function read(
   return { answer, pictures: answer.hits, total: 0, more };
 }
 
-export function useResults(state: State, collection: string, filter: string, composer: boolean, ready: boolean): Found {
+export function useResults(state: State, collection: string, filter: string, composer: boolean, ready: boolean, changes: number): Found {
   const [results, setResults] = useState<Results | null>(null);
   const [loading, setLoading] = useState(false);
   const [error, setError] = useState<Error | null>(null);
@@ -93,7 +93,7 @@ export function useResults(state: State, collection: string, filter: string, com
       control.abort();
     };
     // `key` says all of the state that the answer depends on.
-  }, [key, ready, attempt]);
+  }, [key, ready, attempt, changes]);
 
   const loadMore = useCallback(() => {
     if (!results?.more || results.key !== key || more.current) return;

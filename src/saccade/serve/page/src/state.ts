@@ -9,6 +9,7 @@ export interface State {
   weight: number; // of the words beside a picture, 0 to 1
   chosen: string[]; // filters of facets
   filter: string; // in the filter language
+  names: number; // how much what pictures are called counts beside what they show, 0 to 1
   byDate: boolean;
   fold: boolean;
   likely: boolean; // only what is likely to be right
@@ -24,6 +25,7 @@ export const initial: State = {
   weight: 0.5,
   chosen: [],
   filter: "",
+  names: 0.5, // the server's own
   byDate: false,
   fold: true,
   likely: false,
@@ -36,17 +38,23 @@ const number = (text: string | null) => {
   return Number.isSafeInteger(value) && value > 0 ? value : 0;
 };
 
+const share = (text: string | null, otherwise: number) => {
+  const value = Number(text ?? otherwise);
+  return value >= 0 && value <= 1 ? value : otherwise;
+};
+
 export function stateOf(address: string): State {
   const query = new URLSearchParams(address);
-  const weight = Number(query.get("w") ?? 0.5);
+  const weight = share(query.get("w"), initial.weight);
   return {
     collection: query.get("c") ?? "",
     text: query.get("q") ?? "",
     like: number(query.get("like")),
     image: query.get("image") ?? "",
-    weight: weight >= 0 && weight <= 1 ? weight : 0.5,
+    weight,
     chosen: query.getAll("f"),
     filter: query.get("filter") ?? "",
+    names: share(query.get("names"), initial.names),
     byDate: query.get("sort") === "date",
     fold: query.get("fold") !== "no",
     likely: query.get("likely") === "yes",
@@ -61,9 +69,10 @@ export function addressOf(state: State): string {
   if (state.text) query.set("q", state.text);
   if (state.like) query.set("like", String(state.like));
   if (state.image) query.set("image", state.image);
-  if (state.weight !== 0.5) query.set("w", String(state.weight));
+  if (state.weight !== initial.weight) query.set("w", String(state.weight));
   for (const filter of state.chosen) query.append("f", filter);
   if (state.filter) query.set("filter", state.filter);
+  if (state.names !== initial.names) query.set("names", String(state.names));
   if (state.byDate) query.set("sort", "date");
   if (!state.fold) query.set("fold", "no");
   if (state.likely) query.set("likely", "yes");
@@ -110,6 +119,7 @@ export function bodyOf(state: State, image: string | null, filter: string, offse
   if (image) body.image = image;
   if (filter) body.filter = filter;
   if (state.likely) body.cut = likelyAt;
+  if (state.names !== initial.names) body.words = state.names;
   if (state.whole) body.long_query = "chunk";
   // The collection's composer was trained for it; who moves the balance asks for another way.
   if (body.text && (body.like || body.image) && !(composer && state.weight === initial.weight)) {

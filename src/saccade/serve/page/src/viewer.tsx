@@ -1,7 +1,7 @@
 // One picture, large: what is known of it, what can be done with it, and why it is a hit.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Hit, type Picture, type PictureFacts, api, wasAborted } from "./api";
-import { ButIcon, CloseIcon, DownloadIcon, LikeIcon, NextIcon, OpenIcon, PreviousIcon, WhyIcon } from "./icons";
+import { ButIcon, CloseIcon, DownloadIcon, LikeIcon, NextIcon, OpenIcon, PreviousIcon, RemoveIcon, WhyIcon } from "./icons";
 import type { State } from "./state";
 import { breakable, bytes, count, day, fileName, folderOf, nameOf, percent } from "./text";
 import { HeatMap, Words, useExplanation } from "./why";
@@ -42,7 +42,7 @@ function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) 
   );
 }
 
-export function Viewer({ state, collection, composer, id, known, isHit, explains, previous, next, go, close, like, but }: {
+export function Viewer({ state, collection, composer, id, known, isHit, explains, previous, next, go, close, like, but, remove }: {
   state: State;
   collection: string;
   composer: boolean;
@@ -56,6 +56,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
   close: () => void;
   like: (id: number) => void;
   but: (id: number, words: string) => void;
+  remove: ((id: number) => void) | null; // null: nothing can be taken out
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [facts, setFacts] = useState<PictureFacts | null>(null);
@@ -63,6 +64,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
   const [why, setWhy] = useState(false);
   const [heat, setHeat] = useState(true);
   const [words, setWords] = useState("");
+  const [sure, setSure] = useState(false); // asked once whether to remove it
   const { explanation, error: whyError } = useExplanation(state, collection, composer, id, why && isHit);
 
   useEffect(() => {
@@ -76,6 +78,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
     setFacts(null);
     setError(null);
     setWords("");
+    setSure(false);
     api
       .picture(collection, id, control.signal)
       .then(setFacts)
@@ -161,6 +164,13 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
                 <DownloadIcon />
                 Download
               </a>
+              {remove && (
+                <button type="button" class={sure ? "sure" : ""} onClick={() => (sure ? remove(id) : setSure(true))}
+                  title="Out of the collection, to stay out">
+                  <RemoveIcon />
+                  {sure ? "Really remove it?" : "Remove"}
+                </button>
+              )}
             </>
           )}
         </div>

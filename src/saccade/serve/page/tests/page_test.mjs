@@ -6,7 +6,7 @@
 // Says "skipped", and why, where the program, npm's packages or Chromium are not there.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -28,8 +28,8 @@ const missing = !existsSync(program)
 if (missing) console.log(`skipped: ${missing}`);
 
 const require = createRequire(join(here, "package.json"));
-const environment = { ...process.env, OMP_WAIT_POLICY: "passive" };
 const folder = mkdtempSync(join(tmpdir(), "saccade-page-"));
+const environment = { ...process.env, OMP_WAIT_POLICY: "passive", XDG_CACHE_HOME: join(folder, "cache") };
 const servers = [];
 let browser;
 let address = "";
@@ -323,6 +323,32 @@ describe("the page", { skip: missing }, () => {
     assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
   });
 
+  test("shows how a text of several parts was understood", async () => {
+    await open("/");
+    await search("bell:2 -red");
+    assert.deepEqual(await page.$$eval(".parts li", (all) => all.map((one) => one.textContent)), ["bell × 2", "not red"]);
+    await axe("parts of a text");
+    await search("bell");
+    await page.waitForFunction(() => !document.querySelector(".parts"));
+  });
+
+  test("finds by what pictures show, by what they are called, or by both", async () => {
+    await open("/?q=bell");
+    const expected = async (words) => (await api("/api/collections/icons/search", { text: "bell", words, k: 60 })).hits.map((hit) => hit.id);
+    assert.deepEqual(await ids(), await expected(0.5));
+    for (const [label, words] of [["What they show", 0], ["What they are called", 0.9]]) {
+      await page.click('.chip:text-is("Words")');
+      if (words === 0) await axe("the words' weight");
+      await page.click(`.shares label:has-text("${label}") input`);
+      await page.waitForFunction((value) => new URL(location.href).searchParams.get("names") === value, String(words));
+      await page.keyboard.press("Escape");
+      await page.waitForTimeout(250);
+      await settled();
+      assert.deepEqual(await ids(), await expected(words), label);
+    }
+    assert.notDeepEqual(await expected(0), await expected(0.9));
+  });
+
   test("several collections", async () => {
     await open("/");
     await page.selectOption("select", "cards");
@@ -382,6 +408,42 @@ describe("the page", { skip: missing }, () => {
     await page.unroute("**/search");
     await page.click('#results button:text("Try again")');
     await page.waitForSelector("#results .tile-link");
+    said.length = 0;
+  });
+
+  test("has a folder indexed, adds pictures and removes them", async () => {
+    const more = join(folder, "new pictures");
+    const uploads = join(folder, "uploads");
+    mkdirSync(more);
+    mkdirSync(uploads);
+    const names = readdirSync(join(modules, "bootstrap-icons/icons")).filter((name) => name.endsWith(".svg")).slice(1, 260);
+    for (const name of names) copyFileSync(join(modules, "bootstrap-icons/icons", name), join(more, name));
+    address = await serve("-c", join(folder, "cards"), "--index-folder", more, "--allow-write", uploads);
+    await open("/");
+    await axe("a collection that can be changed");
+    await page.click('.chip:text("Index new pictures")');
+    await page.waitForSelector(".news progress");
+    await page.waitForSelector('.changes .banner:has-text("pictures added from new pictures")');
+    await settled();
+    const total = (await api("/api/collections/cards")).items;
+    assert.ok(total > 200, `${total} pictures`);
+    await page.waitForFunction((n) => document.querySelector(".status").textContent.includes(`${n} pictures`), total);
+    await page.click('.changes button:text("Close")');
+
+    await page.setInputFiles('input[aria-label="Pictures to add"]', [
+      image(),
+      { name: "none.png", mimeType: "image/png", buffer: Buffer.from("no picture") },
+    ]);
+    await page.waitForSelector('.changes .banner.wrong:has-text("none.png")');
+    await page.waitForFunction((n) => document.querySelector(".status").textContent.includes(`${n} pictures`), total + 1);
+    const { pictures } = await api("/api/collections/cards/pictures?k=1");
+    assert.ok(pictures[0].path.startsWith(uploads));
+    await page.goto(`${address}/?open=${pictures[0].id}`);
+    await page.click('.actions button:text("Remove")');
+    await page.click('.actions button:text("Really remove it?")');
+    await page.waitForSelector('.changes .banner:has-text("stays out")');
+    assert.equal(existsSync(pictures[0].path), false);
+    await page.waitForFunction((n) => document.querySelector(".status").textContent.includes(`${n} pictures`), total);
     said.length = 0;
   });
 

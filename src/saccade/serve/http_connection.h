@@ -1,0 +1,73 @@
+// One client's connection, in the clear or under TLS: bytes in and out, each step within a time limit.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "saccade/core/error.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+
+namespace saccade::serve {
+
+// In coroutines nothing but names and numbers stands beside a co_await: g++ 12
+// destroys temporaries there twice.
+inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
+
+// What a server says to prove who it is. Errors name the file: kNotFound, kUsage for a key that everybody may
+// read, kBadData for what is no certificate, no key, or a key of another certificate.
+Result<std::unique_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
+                                                               const std::string& key);
+
+// All but gone() on the connection's own strand, one call at a time.
+class Connection {
+ public:
+  // `tls` must outlive it; nullptr: in the clear.
+  Connection(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context* tls);
+
+  [[nodiscard]] auto executor() { return stream_.get_executor(); }
+  [[nodiscard]] bool secure() const { return tls_.has_value(); }
+  // The client's address; "" where it has gone.
+  [[nodiscard]] std::string peer();
+
+  // For what follows, all of it together, until the next call: a step that has not ended by then ends with an
+  // error, and the connection with it.
+  void limit(double seconds);
+  void no_limit() { stream_.expires_never(); }
+
+  // The handshake of TLS; nothing to do in the clear.
+  boost::asio::awaitable<bool> greet();
+  // The number of bytes read, at least one, or an error.
+  boost::asio::awaitable<size_t> read_some(boost::asio::mutable_buffer into,
+                                           boost::system::error_code& error);
+  // All of both.
+  boost::asio::awaitable<bool> write(std::string_view first, boost::asio::const_buffer second);
+  // Says that nothing more comes, and reads what the client still sends, within bounds: closed at once, the
+  // connection would be reset, and the client might never see the answer.
+  boost::asio::awaitable<void> linger(double seconds, int64_t bytes);
+
+  // Whether the client has closed its side. From any thread, while the connection is open.
+  [[nodiscard]] bool gone() const;
+  void cancel() { stream_.cancel(); }
+  void close();
+
+  bool idle = true;  // no request has begun
+
+ private:
+  boost::beast::tcp_stream stream_;
+  std::optional<boost::asio::ssl::stream<boost::beast::tcp_stream&>> tls_;
+  bool greeted_ = false;
+  int socket_ = -1;
+};
+
+}  // namespace saccade::serve

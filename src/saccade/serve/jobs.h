@@ -1,0 +1,111 @@
+// Changes of collections that clients ask for: folders that the operator named are indexed in the background,
+// one after the other; pictures are taken in and out while the client waits.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "saccade/collection/ingest.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/serve/served.h"
+
+namespace saccade::serve {
+
+struct JobOptions {
+  // What may be indexed. A client names one by its own last part ("pictures" for /srv/pictures), with "-2"
+  // and so on where another has it.
+  std::vector<std::filesystem::path> folders;
+  // Where pictures that clients send are kept, in a folder for each collection. Empty:
+  // none are taken in, and none out.
+  std::filesystem::path uploads;
+  IngestOptions ingest;      // limits and places
+  int threads = 0;           // that decode, as ThreadPool's
+  size_t waiting = 16;       // jobs that have not begun
+  size_t finished = 64;      // jobs that are remembered
+  double turn_seconds = 10;  // that a picture waits while the collection is changed by another request
+};
+
+struct JobState {
+  int64_t id = 0;
+  std::string collection;
+  std::string folder;
+  std::string state;  // "waiting", "running", "done", "cancelled", "failed"
+  std::string what;   // that it does now: "indexing"
+  int64_t done = 0;
+  int64_t total = 0;    // 0: not known
+  double seconds = 0;   // since it began, or that it took
+  std::string error;    // why it failed
+  Json report;          // ingest_json; null before the end
+  int64_t version = 0;  // grows with each change
+
+  [[nodiscard]] bool ended() const { return state != "waiting" && state != "running"; }
+};
+
+// Thread-safe. The collections it is given must outlive it. Ends what runs when it goes: what was taken in by
+// then is kept, and another job goes on from there.
+class Jobs {
+ public:
+  explicit Jobs(JobOptions options);
+  Jobs(const Jobs&) = delete;
+  Jobs& operator=(const Jobs&) = delete;
+  ~Jobs();
+
+  [[nodiscard]] std::vector<std::string> folders() const;
+  [[nodiscard]] bool takes_pictures() const { return !options_.uploads.empty(); }
+
+  // The job, or the one that waits or runs for that folder already. kNotFound names the folders;
+  // kCancelled where too many wait already.
+  Result<JobState> start(ServedCollection& collection, std::string_view folder, bool prune,
+                         bool retry_failed);
+  [[nodiscard]] std::vector<JobState> all() const;  // newest first
+  [[nodiscard]] Result<JobState> job(int64_t id) const;
+  // Asks it to stop; one that has ended stays as it is. kNotFound.
+  Result<JobState> cancel(int64_t id);
+
+  // Keeps the picture's bytes as a file and takes that in, also where it was taken out before; the id it has
+  // then. One that is there already is no error. Errors: those of decode_image; kUnsupported for a format
+  // that `saccade index` would not take; kCancelled where the collection is being changed for longer than a
+  // client should wait; those of ingest.
+  Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
+                              const std::string& caption);
+  // Out of the collection, to stay out; its file too where it was kept by add_picture.
+  // kNotFound, kCancelled as above.
+  Status remove_picture(ServedCollection& collection, int64_t id);
+
+ private:
+  struct Job {
+    JobState state;
+    ServedCollection* collection = nullptr;
+    std::filesystem::path path;
+    IngestOptions options;
+    std::stop_source stop;
+    std::chrono::steady_clock::time_point began;
+  };
+  void work(const std::stop_token& stop);
+  Status run(Job& job);
+  void change(Job& job, const std::string& state);
+  [[nodiscard]] JobState seen(const Job& job) const;
+  Result<std::unique_lock<std::timed_mutex>> turn(ServedCollection& collection) const;
+
+  const JobOptions options_;
+  std::vector<std::pair<std::string, std::filesystem::path>> folders_;  // by name
+  mutable std::mutex mutex_;
+  std::condition_variable_any news_;
+  std::deque<std::unique_ptr<Job>> jobs_;  // oldest first
+  int64_t last_id_ = 0;
+  std::jthread worker_;
+};
+
+}  // namespace saccade::serve

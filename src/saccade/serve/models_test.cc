@@ -1,0 +1,153 @@
+// Several models under a bound of memory: the least recently used goes, and comes back when it is asked for.
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/serve/served_models.h"
+
+namespace saccade::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Models : public testing::Test {
+ protected:
+  // The starter under another name and fingerprint.
+  [[nodiscard]] fs::path checkpoint(const std::string& name) const {
+    const fs::path folder = folder_.path() / name;
+    if (fs::exists(folder)) return folder;
+    fs::copy(fs::path(test::kSourceDir) / "models" / "starter", folder, fs::copy_options::recursive);
+    for (const char* file : {"config.json", "open_clip_config.json"}) {
+      if (const auto text = read_file(folder / file)) {
+        EXPECT_TRUE(write_file_atomic(folder / file, *text + std::string(name.size(), '\n')));
+      }
+    }
+    return folder;
+  }
+  ServedModel* add(ServedModels& models, const std::string& name) const {
+    auto added = models.add(checkpoint(name), {});
+    EXPECT_TRUE(added) << added.error().message;
+    return added ? *added : nullptr;
+  }
+  [[nodiscard]] int64_t starter_bytes() const {
+    ServedModels models(ModelLimits{});
+    return add(models, "a")->bytes;
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(Models, TheLeastRecentlyUsedGoesAndComesBack) {
+  const int64_t one = starter_bytes();
+  ASSERT_GT(one, 1 << 20);
+  ServedModels models(ModelLimits{.memory = 2 * one + one / 2});
+  ServedModel* a = add(models, "a");
+  ServedModel* b = add(models, "bb");
+  ServedModel* c = add(models, "ccc");
+  EXPECT_EQ(add(models, "a"), a);  // the same checkpoint once
+  EXPECT_FALSE(models.use_of(*a).loaded);
+  EXPECT_TRUE(models.use_of(*b).loaded);
+  EXPECT_TRUE(models.use_of(*c).loaded);
+  EXPECT_EQ(models.bytes(), 2 * one);
+  EXPECT_EQ(a->name, "a");
+  EXPECT_GT(a->info.dim, 0);
+  EXPECT_TRUE(a->reads_texts);
+
+  const auto row = [](ServedModel& model) {
+    const auto encoder = model.encoder().value();
+    const TokenizedText text = encoder->tokenizer()->encode("a red bell", encoder->info().context);
+    return encoder->encode_texts({&text, 1}).value();
+  };
+  const Matrix<float> of_b = row(*b);
+  const Matrix<float> of_a = row(*a);  // c was asked for before b
+  EXPECT_TRUE(models.use_of(*a).loaded);
+  EXPECT_TRUE(models.use_of(*b).loaded);
+  EXPECT_FALSE(models.use_of(*c).loaded);
+  EXPECT_EQ(models.use_of(*a).loads, 2);
+  EXPECT_EQ(models.use_of(*c).loads, 1);
+  EXPECT_EQ(models.bytes(), 2 * one);
+  for (int64_t i = 0; i < of_a.columns(); ++i) EXPECT_EQ(of_a(0, i), of_b(0, i));
+  // What was counted is not lost with the encoder.
+  EXPECT_EQ(models.use_of(*b).counts.texts, 1);
+  (void)row(*c);
+  EXPECT_FALSE(models.use_of(*b).loaded);
+  EXPECT_EQ(models.use_of(*b).counts.texts, 1);
+}
+
+TEST_F(Models, WhatIsAtWorkKeepsItsMemoryUntilItEnds) {
+  const int64_t one = starter_bytes();
+  ServedModels models(ModelLimits{.memory = one + one / 2, .batches = {}, .wait_seconds = 0.3});
+  ServedModel* a = add(models, "a");
+  ServedModel* b = add(models, "bb");
+  auto held = b->encoder().value();
+  const auto refused = a->encoder();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(refused.error().message, HasSubstr("are held by work on others"));
+  EXPECT_EQ(models.bytes(), one);
+  // Asked for again while it is in memory, it is the same one.
+  EXPECT_EQ(b->encoder().value(), held);
+  EXPECT_EQ(models.use_of(*b).loads, 1);
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    held.reset();
+  });
+  EXPECT_TRUE(a->encoder());
+  ends.join();
+  EXPECT_FALSE(models.use_of(*b).loaded);
+}
+
+TEST_F(Models, ManyWhoAskAtOnceLoadOne) {
+  const int64_t one = starter_bytes();
+  ServedModels models(ModelLimits{.memory = one + one / 2});
+  std::vector<ServedModel*> all = {add(models, "a"), add(models, "bb"), add(models, "ccc")};
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (size_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < 4; ++i) {
+        const auto encoder = all[(t + i) % 3]->encoder();
+        if (!encoder) continue;
+        const TokenizedText text = (*encoder)->tokenizer()->encode("bell", (*encoder)->info().context);
+        if ((*encoder)->encode_texts({&text, 1})) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 24);
+  EXPECT_LE(models.bytes(), one);
+  int64_t texts = 0;
+  for (const ServedModel* model : all) texts += models.use_of(*model).counts.texts;
+  EXPECT_EQ(texts, 24);
+}
+
+TEST_F(Models, OneThatIsTooLargeAloneAndOneThatHasChanged) {
+  const int64_t one = starter_bytes();
+  ServedModels small(ModelLimits{.memory = one / 2});
+  const auto refused = small.add(checkpoint("a"), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(refused.error().message, HasSubstr("a: its parameters take"));
+  ServedModels models(ModelLimits{.memory = one + one / 2});
+  ServedModel* a = add(models, "a");
+  (void)add(models, "bb");
+  fs::remove_all(folder_.path() / "a");
+  fs::rename(checkpoint("dddd"), folder_.path() / "a");
+  const auto changed = a->encoder();
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code, ErrorCode::kMismatch);
+  EXPECT_EQ(models.bytes(), 0);  // the room that was made is free again
+}
+
+}  // namespace
+}  // namespace saccade::serve

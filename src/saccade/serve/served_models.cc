@@ -1,0 +1,170 @@
+#include "saccade/serve/served_models.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/model/fingerprint.h"
+#include "saccade/model/precision.h"
+#include "saccade/search/explain_hits.h"
+
+namespace saccade::serve {
+namespace {
+
+// What the parameters take in memory. What a pass takes beside them is bounded by the batches.
+int64_t bytes_of(const EncoderInfo& info) {
+  switch (info.precision) {
+    case Precision::kFp32:
+      return 4 * info.parameters;
+    case Precision::kBf16:
+      return 2 * info.parameters;
+    case Precision::kInt8:
+      return info.parameters;
+  }
+  return 4 * info.parameters;
+}
+
+void add(const SharedEncoder::Counts& more, SharedEncoder::Counts& counts) {
+  counts.passes += more.passes;
+  counts.calls += more.calls;
+  counts.texts += more.texts;
+  counts.pictures += more.pictures;
+  counts.seconds += more.seconds;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SharedEncoder>> ServedModel::encoder() {
+  return owner_->encoder_of(*this);
+}
+
+Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
+                                       const EncoderOptions& options) {
+  SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
+  for (const auto& model : models_) {
+    if (model->id.fingerprint == fingerprint && model->info.precision == options.precision)
+      return model.get();
+  }
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
+  auto model = std::make_unique<ServedModel>();
+  model->owner_ = this;
+  model->options_ = options;
+  model->id = std::move(loaded.id);
+  model->info = loaded.encoder->info();
+  model->name = model->id.name;
+  if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == model->name; })) {
+    model->name += fmt::format("@{}", word_of(options.precision));
+  }
+  model->reads_texts = loaded.encoder->tokenizer() != nullptr;
+  model->late_interaction = loaded.encoder->late_interaction() != nullptr;
+  model->pair_scorer = loaded.encoder->pair_scorer() != nullptr;
+  model->explains = check_explains(*loaded.encoder, {}).has_value();
+  if (const auto measured = read_measured_lengths(model->id.path, model->id.fingerprint)) {
+    model->measured_length = longest_measured(*measured);
+  }
+  model->bytes = bytes_of(model->info);
+  if (limits_.memory > 0 && model->bytes > limits_.memory) {
+    return fail(ErrorCode::kLimit, "{}: its parameters take {} bytes, and all models may take {}",
+                model->name, model->bytes, limits_.memory);
+  }
+  SACCADE_TRY(make_room(model->bytes, *model));
+  (void)keep(*model, std::move(loaded.encoder));
+  models_.push_back(std::move(model));
+  return models_.back().get();
+}
+
+Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& model) {
+  const auto loaded = [&] {
+    const std::lock_guard lock(mutex_);
+    model.used_ = ++asked_;
+    if (!model.encoder_) model.encoder_ = model.last_.lock();
+    return model.encoder_;
+  };
+  if (auto encoder = loaded()) return encoder;
+  const std::lock_guard only_one(model.loading_);
+  if (auto encoder = loaded()) return encoder;
+  SACCADE_TRY(make_room(model.bytes, model));
+  bool kept = false;
+  const std::shared_ptr<void> room(nullptr, [&](void*) {
+    if (!kept) gone(model, {});
+  });
+  SACCADE_ASSIGN(LoadedEncoder anew, load_checkpoint(model.id.path, model.options_));
+  if (anew.id.fingerprint != model.id.fingerprint) {
+    return fail(ErrorCode::kMismatch, "{}: another checkpoint lies at {} by now", model.name, model.id.path);
+  }
+  kept = true;
+  return keep(model, std::move(anew.encoder));
+}
+
+// What is let go of is in memory until the last of those who work with it have ended.
+Status ServedModels::make_room(int64_t bytes, const ServedModel& model) {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                             std::chrono::duration<double>(limits_.wait_seconds));
+  std::unique_lock lock(mutex_);
+  while (limits_.memory > 0 && bytes_ + bytes > limits_.memory) {
+    ServedModel* oldest = nullptr;
+    for (const auto& other : models_) {
+      if (other->encoder_ && (oldest == nullptr || other->used_ < oldest->used_)) oldest = other.get();
+    }
+    if (oldest != nullptr) {
+      std::shared_ptr<SharedEncoder> goes = std::move(oldest->encoder_);
+      lock.unlock();  // its end, if nobody else holds it, asks for the mutex
+      goes.reset();
+      lock.lock();
+      continue;
+    }
+    if (freed_.wait_until(lock, deadline) == std::cv_status::timeout) {
+      return fail(ErrorCode::kCancelled,
+                  "{} takes {} bytes, and {} of the {} for all models are held by work on others: try again",
+                  model.name, bytes, bytes_, limits_.memory);
+    }
+  }
+  bytes_ += bytes;
+  return {};
+}
+
+std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model, std::unique_ptr<Encoder> encoder) {
+  const auto ended = [this, &model](SharedEncoder* shared) {
+    const SharedEncoder::Counts counts = shared->counts();
+    delete shared;  // NOLINT(*-owning-memory): this is its owner
+    gone(model, counts);
+  };
+  std::shared_ptr<SharedEncoder> shared(new SharedEncoder(std::move(encoder), limits_.batches), ended);
+  const std::lock_guard lock(mutex_);
+  model.encoder_ = shared;
+  model.last_ = shared;
+  model.used_ = ++asked_;
+  ++model.loads_;
+  return shared;
+}
+
+void ServedModels::gone(ServedModel& model, const SharedEncoder::Counts& counts) {
+  const std::lock_guard lock(mutex_);
+  serve::add(counts, model.past_);
+  bytes_ -= model.bytes;
+  freed_.notify_all();
+}
+
+ServedModels::Use ServedModels::use_of(const ServedModel& model) const {
+  std::shared_ptr<SharedEncoder> last;  // let go of behind the lock: its end asks for it
+  Use use;
+  {
+    const std::lock_guard lock(mutex_);
+    use.loaded = model.encoder_ != nullptr;
+    use.loads = model.loads_;
+    use.counts = model.past_;
+    last = model.last_.lock();
+  }
+  if (last) serve::add(last->counts(), use.counts);
+  return use;
+}
+
+int64_t ServedModels::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace saccade::serve

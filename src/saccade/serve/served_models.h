@@ -1,0 +1,99 @@
+// The checkpoints that a server has, their encoders loaded within a bound of memory: what was not asked for
+// the longest goes first, and comes back when it is asked for.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/model/effective_length.h"
+#include "saccade/model/locate.h"
+#include "saccade/serve/shared_encoder.h"
+
+namespace saccade::serve {
+
+class ServedModels;
+
+// What is known of a checkpoint whether its encoder is loaded or not, and the way to its encoder.
+class ServedModel {
+ public:
+  std::string name;  // what clients call it: the checkpoint's name
+  CheckpointId id;
+  EncoderInfo info;
+  bool reads_texts = false;
+  bool late_interaction = false;
+  bool pair_scorer = false;
+  bool explains = false;  // check_explains
+  std::optional<MeasuredLength> measured_length;
+  int64_t bytes = 0;  // of memory that its encoder takes, by its parameters
+
+  // Loaded now if it is not. It stays loaded while anybody holds it. kCancelled where there is no memory
+  // beside what others hold, for so long that it makes no sense to wait; errors of load_checkpoint;
+  // kMismatch where another checkpoint lies in its place by now. Thread-safe; those who ask for it meanwhile
+  // wait for the one that loads it.
+  [[nodiscard]] Result<std::shared_ptr<SharedEncoder>> encoder();
+
+ private:
+  friend class ServedModels;
+  ServedModels* owner_ = nullptr;
+  EncoderOptions options_;
+  std::mutex loading_;
+  // What follows is guarded by the owner's mutex.
+  SharedEncoder::Counts past_;  // of encoders that have gone
+  int64_t loads_ = 0;
+  uint64_t used_ = 0;                       // when it was asked for, in askings of all models
+  std::weak_ptr<SharedEncoder> last_;       // in memory while anybody holds it
+  std::shared_ptr<SharedEncoder> encoder_;  // nullptr: not loaded, or to go once nobody holds it
+};
+
+struct ModelLimits {
+  int64_t memory = 0;  // bytes of all encoders that are loaded; 0: no limit
+  BatchLimits batches = {};
+  double wait_seconds = 30;  // for others' encoders to go
+};
+
+class ServedModels {
+ public:
+  explicit ServedModels(ModelLimits limits) : limits_(limits) {}
+  ServedModels(const ServedModels&) = delete;
+  ServedModels& operator=(const ServedModels&) = delete;
+
+  // Not thread-safe. Loads it, unless the same checkpoint is there in the same precision. kLimit where it
+  // alone is more than the memory for all.
+  Result<ServedModel*> add(const std::filesystem::path& checkpoint, const EncoderOptions& options);
+  [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
+
+  // Thread-safe.
+  struct Use {
+    bool loaded = false;
+    int64_t loads = 0;  // the first included
+    SharedEncoder::Counts counts;
+  };
+  [[nodiscard]] Use use_of(const ServedModel& model) const;
+  [[nodiscard]] int64_t bytes() const;  // of all that are in memory, those about to go included
+
+ private:
+  friend class ServedModel;
+  Result<std::shared_ptr<SharedEncoder>> encoder_of(ServedModel& model);
+  Status make_room(int64_t bytes, const ServedModel& model);
+  // In the model's place; its memory has been taken.
+  std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<Encoder> encoder);
+  void gone(ServedModel& model, const SharedEncoder::Counts& counts);
+
+  const ModelLimits limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable freed_;
+  int64_t bytes_ = 0;
+  uint64_t asked_ = 0;
+  // Last: encoders say that they go.
+  std::vector<std::unique_ptr<ServedModel>> models_;
+};
+
+}  // namespace saccade::serve

@@ -1,0 +1,98 @@
+#include "saccade/serve/shared_rows.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace saccade::serve {
+namespace {
+
+// As many as find_rows takes at a time; with rows in eight bits, as many as these serve.
+constexpr size_t kQueries = 64;
+constexpr size_t kInt8Queries = 16;
+
+}  // namespace
+
+// Of one search, which waits for its end.
+struct SharedRows::Call {
+  std::span<const float> query;
+  int64_t k = 0;
+  bool done = false;
+  Result<FoundRows> found = FoundRows();
+};
+
+void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) const {
+  const auto found_for = [&](std::span<Call* const> some) -> Result<FoundRows> {
+    const auto dim = static_cast<int64_t>(some.front()->query.size());
+    Matrix<float> queries(std::ssize(some), dim);
+    int64_t k = 0;
+    for (size_t i = 0; i < some.size(); ++i) {
+      std::ranges::copy(some[i]->query, queries.row(static_cast<int64_t>(i)).begin());
+      k = std::max(k, some[i]->k);
+    }
+    return find_rows(searched, queries.view(), k, pool);
+  };
+  Result<FoundRows> found = found_for(calls);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Call& call = *calls[i];
+    if (!found) {
+      // Nobody gets the error of another's query.
+      call.found = calls.size() == 1 ? std::move(found) : found_for(calls.subspan(i, 1));
+      continue;
+    }
+    FoundRows own;
+    own.best.push_back(std::move(found->best[i]));
+    // The best k are the first of any more.
+    if (std::ssize(own.best.front()) > call.k) own.best.front().resize(static_cast<size_t>(call.k));
+    if (!found->rescored.empty()) own.rescored.push_back(found->rescored[i]);
+    call.found = std::move(own);
+  }
+}
+
+Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                                   ThreadPool& pool) {
+  const bool alone = searched.allowed.data() != alive_.data() || k < 0 ||
+                     static_cast<int64_t>(query.size()) != searched.rows.columns();
+  if (alone) return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool);
+  Call own;
+  own.query = query;
+  own.k = k;
+  std::unique_lock lock(mutex_);
+  calls_.push_back(&own);
+  changed_.wait(lock, [&] { return own.done || !busy_; });
+  if (own.done) return std::move(own.found);
+  // Whoever finds nobody at work makes the next pass, for all who wait. What is wanted the most decides how
+  // deep it goes: one that wants much more than the others makes its own.
+  const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
+  std::vector<Call*> taken;
+  taken.reserve(most);
+  taken.push_back(&own);
+  std::erase(calls_, &own);
+  busy_ = true;
+  for (auto call = calls_.begin(); call != calls_.end() && taken.size() < most;) {
+    const bool alike = (*call)->k <= 4 * k && k <= 4 * (*call)->k;
+    if (alike) taken.push_back(*call);
+    call = alike ? calls_.erase(call) : call + 1;
+  }
+  lock.unlock();
+  try {
+    run(taken, searched, pool);
+  } catch (const std::exception& error) {  // no memory
+    for (Call* call : taken) call->found = fail(ErrorCode::kInternal, "search: {}", error.what());
+  }
+  lock.lock();
+  busy_ = false;
+  ++counts_.passes;
+  counts_.queries += std::ssize(taken);
+  for (Call* call : taken) call->done = true;
+  changed_.notify_all();
+  return std::move(own.found);
+}
+
+SharedRows::Counts SharedRows::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace saccade::serve

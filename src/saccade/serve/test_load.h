@@ -1,0 +1,307 @@
+// For tests and benchmarks: thousands of clients at once over loopback, good, slow, broken and huge ones, and
+// what became of each of their requests.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+namespace saccade::serve::test {
+
+namespace asio = boost::asio;
+using LoadClock = std::chrono::steady_clock;
+inline constexpr auto kLoadAwait = asio::as_tuple(asio::use_awaitable);
+
+// One client's connection. In coroutines nothing but names and numbers stands
+// beside a co_await (http_connection.h).
+class LoadConnection {
+ public:
+  LoadConnection(asio::io_context& io, uint16_t port) : socket_(io), timer_(io), port_(port) {}
+
+  asio::awaitable<bool> open() {
+    const asio::ip::tcp::endpoint server(asio::ip::address_v4::loopback(), port_);
+    const auto [error] = co_await socket_.async_connect(server, kLoadAwait);
+    boost::system::error_code ignored;
+    if (!error) socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+    buffer_.clear();
+    co_return !error;
+  }
+  asio::awaitable<bool> send(std::string_view text) {
+    const asio::const_buffer bytes(text.data(), text.size());
+    const auto [error, sent] = co_await asio::async_write(socket_, bytes, kLoadAwait);
+    co_return !error;
+  }
+  asio::awaitable<void> pause(double seconds) {
+    timer_.expires_after(
+        std::chrono::duration_cast<LoadClock::duration>(std::chrono::duration<double>(seconds)));
+    (void)co_await timer_.async_wait(kLoadAwait);
+  }
+  // The status of the next answer, its body read and left out; 0: closed before it, -1: within it. `slowly`:
+  // so long between reads of a few bytes, and only a few of them.
+  asio::awaitable<int> answer(double slowly = 0) {
+    size_t end = std::string::npos;
+    while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
+      const bool more = co_await fill(4096);
+      if (!more) co_return 0;
+    }
+    const int status = std::stoi(buffer_.substr(9, 3));
+    std::string head = buffer_.substr(0, end);
+    std::ranges::transform(head, head.begin(), [](unsigned char c) { return std::tolower(c); });
+    buffer_.erase(0, end + 4);
+    const size_t length = head.find("content-length: ");
+    size_t left = length == std::string::npos ? 0 : std::stoul(head.substr(length + 16));
+    if (slowly > 0) {
+      for (int i = 0; i < 5 && left > buffer_.size(); ++i) {
+        co_await pause(slowly);
+        const bool more = co_await fill(16);
+        if (!more) co_return -1;
+      }
+      co_return status;
+    }
+    while (left > buffer_.size()) {
+      left -= buffer_.size();
+      buffer_.clear();
+      const bool more = co_await fill(std::min<size_t>(left, 65536));
+      if (!more) co_return -1;
+    }
+    buffer_.erase(0, left);
+    co_return status;
+  }
+  void close() {
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  asio::awaitable<bool> fill(size_t most) {
+    const size_t size = buffer_.size();
+    buffer_.resize(size + most);
+    const asio::mutable_buffer room(buffer_.data() + size, most);
+    const auto [error, got] = co_await socket_.async_read_some(room, kLoadAwait);
+    buffer_.resize(size + got);
+    co_return !error && got > 0;
+  }
+
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer timer_;
+  uint16_t port_ = 0;
+  std::string buffer_;
+};
+
+inline std::string load_request(std::string_view method, std::string_view target, std::string_view body = {},
+                                std::string_view headers = {}) {
+  std::string text = std::string(method) + " " + std::string(target) + " HTTP/1.1\r\nHost: localhost\r\n";
+  text += headers;
+  if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  return text + "\r\n" + std::string(body);
+}
+
+// How one kind of client behaves.
+struct LoadKind {
+  std::string name;
+  int share = 1;  // of all requests
+  std::string request;
+  std::vector<int> right;  // statuses that are an answer to it; 0: closed with no word
+  size_t cut = 0;          // sent up to here, then a pause, then the rest in pieces; 0: all at once
+  double pause = 0;        // between the pieces, in seconds
+  size_t pieces = 1;
+  bool leaves = false;      // goes before the answer
+  double reads_slowly = 0;  // seconds between its reads
+};
+
+struct LoadOutcome {
+  std::map<std::string, std::map<int, int64_t>> statuses;  // by kind
+  std::vector<std::string> wrong;  // the first of those that are no answer to their kind
+  int64_t wrong_count = 0;
+  int64_t requests = 0;
+  std::vector<double> seconds;  // of good requests (no pause, not leaving), each
+
+  // At that share of all, 0 to 1.
+  [[nodiscard]] double percentile(double share) {
+    if (seconds.empty()) return 0;
+    std::ranges::sort(seconds);
+    return seconds[std::min(seconds.size() - 1,
+                            static_cast<size_t>(share * static_cast<double>(seconds.size())))];
+  }
+};
+
+// One request of a client that has a connection of its own, and the time from its first
+// byte to the end of the answer.
+inline LoadOutcome ask_once(uint16_t port, const LoadKind& kind) {
+  asio::io_context io{1};
+  LoadOutcome outcome;
+  const auto client = [&]() -> asio::awaitable<void> {
+    LoadConnection connection(io, port);
+    const bool open = co_await connection.open();
+    const auto start = LoadClock::now();
+    bool sent = false;
+    if (open) sent = co_await connection.send(kind.request);
+    int status = 0;
+    if (sent) status = co_await connection.answer();
+    outcome.seconds.push_back(std::chrono::duration<double>(LoadClock::now() - start).count());
+    ++outcome.requests;
+    if (status == 200) co_return;
+    ++outcome.wrong_count;
+    outcome.wrong.push_back(kind.name + ": " + std::to_string(status));
+  };
+  asio::co_spawn(io, client(), asio::detached);
+  io.run();
+  return outcome;
+}
+
+// `clients` at a time for `seconds`, each a connection that it uses again where the answer allows that. A
+// server that is full says 429 or 503: never wrong. Random by `seed`.
+inline LoadOutcome put_under_load(uint16_t port, int clients, double seconds,
+                                  const std::vector<LoadKind>& kinds, uint32_t seed = 1) {
+  asio::io_context io{1};
+  LoadOutcome outcome;
+  std::mt19937 random(seed);
+  std::vector<size_t> shares;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    shares.insert(shares.end(), static_cast<size_t>(kinds[i].share), i);
+  const auto until = LoadClock::now() +
+                     std::chrono::duration_cast<LoadClock::duration>(std::chrono::duration<double>(seconds));
+  const auto client = [&]() -> asio::awaitable<void> {
+    LoadConnection connection(io, port);
+    bool open = false;
+    while (LoadClock::now() < until) {
+      const LoadKind& kind = kinds[shares[random() % shares.size()]];
+      const bool plain = kind.pause == 0 && !kind.leaves && kind.reads_slowly == 0;
+      if (!open) {
+        open = co_await connection.open();
+        if (!open) {
+          co_await connection.pause(0.05);
+          continue;
+        }
+      }
+      const auto start = LoadClock::now();
+      const std::string_view text = kind.request;
+      const std::string_view head = text.substr(0, kind.cut == 0 ? text.size() : kind.cut);
+      std::string_view rest = text.substr(head.size());
+      bool sent = co_await connection.send(head);
+      const size_t piece = std::max<size_t>(rest.size() / kind.pieces, 1);
+      while (sent && !rest.empty()) {
+        co_await connection.pause(kind.pause);
+        const std::string_view next = rest.substr(0, piece);
+        rest.remove_prefix(next.size());
+        sent = co_await connection.send(next);
+      }
+      int status = 0;
+      if (!kind.leaves) status = co_await connection.answer(kind.reads_slowly);
+      ++outcome.requests;
+      ++outcome.statuses[kind.name][kind.leaves ? 0 : status];
+      const bool right = kind.leaves || status == 429 || status == 503 ||
+                         std::ranges::find(kind.right, status) != kind.right.end();
+      if (!right) {
+        ++outcome.wrong_count;
+        if (outcome.wrong.size() < 20) outcome.wrong.push_back(kind.name + ": " + std::to_string(status));
+      }
+      if (plain && right && status == 200)
+        outcome.seconds.push_back(std::chrono::duration<double>(LoadClock::now() - start).count());
+      if (status != 200) {  // whatever was refused is closed, sooner or later
+        connection.close();
+        open = false;
+      }
+      if (status == 429 || status == 503) co_await connection.pause(0.2);
+    }
+  };
+  for (int i = 0; i < clients; ++i) asio::co_spawn(io, client(), asio::detached);
+  io.run();
+  return outcome;
+}
+
+// Clients of every kind, for a server with one collection. The slow ones wait for
+// `pause` seconds and twice that.
+inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, double pause = 1) {
+  const auto post = [](std::string_view target, const std::string& body) {
+    return load_request("POST", target, body);
+  };
+  const std::string broken_picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1Pe";
+  std::string values = "{\"like\": [0";
+  for (int i = 0; i < 200'000; ++i) values += ",0";
+  const std::string search = R"({"text": "red stripes", "k": 10})";
+  const std::string uploaded = R"({"k": 3, "image": ")" + picture_address + "\"}";
+  std::vector<LoadKind> kinds;
+  const auto good = [&](const char* name, int share, const std::string& request) {
+    kinds.push_back({.name = name, .share = share, .request = request, .right = {200}});
+  };
+  good("search", 30, load_request("GET", "/api/search?q=a+red+bell&k=10"));
+  good("search by body", 20, post("/api/search", search));
+  good("search by picture", 4, post("/api/search", uploaded));
+  good("embed", 8, post("/v1/embeddings", R"({"input": ["a bell", "a red car"]})"));
+  good("list", 4, load_request("GET", "/api/collections"));
+  good("page", 4, load_request("GET", "/page.js"));
+  good("metrics", 1, load_request("GET", "/metrics"));
+  const auto refused = [&](const char* name, const std::string& request, std::vector<int> right) {
+    kinds.push_back({.name = name, .share = 2, .request = request, .right = std::move(right)});
+  };
+  refused("no request", "nonsense\r\n\r\n", {400});
+  refused("no JSON", post("/api/search", "{\"text\": }"), {422});
+  refused("no picture", post("/api/search", R"({"image": ")" + broken_picture + "\"}"), {415, 422});
+  refused("unknown field", post("/api/search", R"({"txt": "a"})"), {400});
+  refused("nowhere", load_request("GET", "/nowhere"), {404});
+  refused("many values", post("/api/search", values + "]}"), {413});
+  refused("long text", post("/api/search", "{\"text\": \"" + std::string(300'000, 'a') + "\"}"), {413});
+  refused("long header", load_request("GET", "/", "", "X: " + std::string(20'000, 'x') + "\r\n"), {431});
+  refused("huge body", "POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000000\r\n\r\n",
+          {413});
+  refused("broken chunks",
+          "POST /api/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", {400});
+  kinds.push_back({.name = "large body",
+                   .share = 1,
+                   .request = post("/api/search", R"({"image": ")" + std::string(4 << 20, 'A') + "\"}"),
+                   .right = {415, 422}});
+  kinds.push_back({.name = "slow header",
+                   .share = 3,
+                   .request = load_request("GET", "/api/search?q=bell"),
+                   .right = {200},
+                   .cut = 20,
+                   .pause = pause,
+                   .pieces = 4});
+  kinds.push_back({.name = "slow body",
+                   .share = 3,
+                   .request = post("/api/search", search),
+                   .right = {200},
+                   .cut = 80,
+                   .pause = 2 * pause,
+                   .pieces = 3});
+  kinds.push_back({.name = "stalled header", .share = 1, .request = "GET /api/se", .right = {0}});
+  kinds.push_back(
+      {.name = "stalled body",
+       .share = 1,
+       .request = "POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{\"te",
+       .right = {0}});
+  kinds.push_back({.name = "slow reader",
+                   .share = 2,
+                   .request = load_request("GET", "/page.js"),
+                   .right = {200, -1},
+                   .reads_slowly = pause});
+  kinds.push_back(
+      {.name = "leaves", .share = 3, .request = post("/api/search", search), .right = {}, .leaves = true});
+  kinds.push_back({.name = "leaves within",
+                   .share = 3,
+                   .request = post("/api/search", uploaded).substr(0, 300),
+                   .right = {},
+                   .leaves = true});
+  return kinds;
+}
+
+}  // namespace saccade::serve::test
