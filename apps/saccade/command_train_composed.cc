@@ -239,6 +239,10 @@ void add_atf_options(CLI::App& command, AtfOptions& options) {
       ->transform(whole_number(1, 1024))
       ->capture_default_str();
   add_choice(command, "--projection", options.projection, "atf: what projects the pooled row");
+  command
+      .add_option("--fusion-width", options.hidden_width,
+                  "atf: width of the projection's hidden layer (default: four times the rows')")
+      ->transform(whole_number(1, 1 << 20));
   add_choice(command, "--residual", options.residual, "atf: what the projection is added to");
 }
 

@@ -30,9 +30,10 @@ std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling) {
 }
 
 std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection) {
-  static constexpr std::array<EnumWord<AtfProjection>, 2> kWords{
+  static constexpr std::array<EnumWord<AtfProjection>, 3> kWords{
       {{AtfProjection::kLinear, "linear", "one layer"},
-       {AtfProjection::kMlp, "mlp", "two layers with GELU, which see the sum of both rows too"}}};
+       {AtfProjection::kMlp, "mlp", "two layers with GELU, which see the sum of both rows too"},
+       {AtfProjection::kBoth, "both", "two layers with GELU, which see each of both rows too"}}};
   return kWords;
 }
 

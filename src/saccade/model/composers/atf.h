@@ -45,7 +45,8 @@ enum class AtfPooling {
 std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling);
 enum class AtfProjection {
   kLinear,
-  kMlp,  // two layers with GELU, over what was pooled and the sum of both rows side by side
+  kMlp,   // two layers with GELU, over what was pooled and the sum of both rows side by side
+  kBoth,  // the same, but of both rows by themselves: what was pooled, the picture's row, the text's
 };
 std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection);
 enum class AtfResidual {
@@ -136,11 +137,12 @@ class AtfOf {
       SACCADE_ASSIGN(atf.answer_, nn::LinearOf<T>::make(source, "answer", asked, dim,
                                                         1 / std::sqrt(static_cast<double>(asked))));
     }
-    const bool mlp = options.projection == AtfProjection::kMlp;
+    const bool mlp = options.projection != AtfProjection::kLinear;
     const int64_t hidden = !mlp ? dim : options.hidden_width > 0 ? options.hidden_width : 4 * dim;
     if (mlp) {
-      SACCADE_ASSIGN(atf.in_, nn::LinearOf<T>::make(source, "in", 2 * dim, hidden,
-                                                    1 / std::sqrt(2 * static_cast<double>(dim))));
+      const int64_t in = (options.projection == AtfProjection::kBoth ? 3 : 2) * dim;
+      SACCADE_ASSIGN(atf.in_,
+                     nn::LinearOf<T>::make(source, "in", in, hidden, 1 / std::sqrt(static_cast<double>(in))));
     }
     SACCADE_ASSIGN(atf.out_, nn::LinearOf<T>::make(source, "out", hidden, dim,
                                                    options.residual == AtfResidual::kSum
@@ -156,9 +158,12 @@ class AtfOf {
                          parts.text_lengths, options_.merge);
     const T sum = parts.pictures + parts.texts;
     const T pooled = pool(parts, sum, plan);
-    T row = options_.projection == AtfProjection::kMlp
-                ? out_.forward(in_.forward(cat(std::vector<T>{pooled, sum}, 1), nn::Activation::kGelu))
-                : out_.forward(pooled);
+    std::vector<T> seen = {pooled};
+    if (options_.projection == AtfProjection::kMlp) seen.push_back(sum);
+    if (options_.projection == AtfProjection::kBoth) seen.insert(seen.end(), {parts.pictures, parts.texts});
+    T row = options_.projection == AtfProjection::kLinear
+                ? out_.forward(pooled)
+                : out_.forward(in_.forward(cat(seen, 1), nn::Activation::kGelu));
     if (options_.residual == AtfResidual::kSum) row = sum + row;
     if (merge != nullptr) *merge = plan;
     return row;

@@ -136,8 +136,13 @@ Row oracle(const nn::TensorMap& weights, const AtfOptions& options, const std::v
     if (options.pooling == AtfPooling::kAsked) pooled = added(sum, pooled);
   }
   Row hidden = pooled;
-  if (options.projection == AtfProjection::kMlp) {
-    hidden.insert(hidden.end(), sum.begin(), sum.end());
+  if (options.projection != AtfProjection::kLinear) {
+    if (options.projection == AtfProjection::kMlp) {
+      hidden.insert(hidden.end(), sum.begin(), sum.end());
+    } else {
+      hidden.insert(hidden.end(), picture.begin(), picture.end());
+      hidden.insert(hidden.end(), text.begin(), text.end());
+    }
     hidden = linear(weights, "in", hidden);
     for (double& value : hidden) value = slow_activation(value, nn::Activation::kGelu);
   }
@@ -195,8 +200,10 @@ TEST(Atf, IsItsOracleUnderEveryOption) {
             options.places = places;
             options.pooling = pooling;
             options.heads = 3;
-            options.projection = checked % 2 == 0 ? AtfProjection::kMlp : AtfProjection::kLinear;
-            options.residual = checked % 3 == 0 ? AtfResidual::kNone : AtfResidual::kSum;
+            constexpr AtfProjection kProjections[] = {AtfProjection::kMlp, AtfProjection::kLinear,
+                                                      AtfProjection::kBoth, AtfProjection::kMlp};
+            options.projection = kProjections[checked % 4];
+            options.residual = checked % 5 == 0 ? AtfResidual::kNone : AtfResidual::kSum;
             options.picture_tokens = kPictureTokens;
             options.text_places = kTextPlaces;
             RandomParameters source(static_cast<uint32_t>(100 + checked++));
