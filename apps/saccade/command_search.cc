@@ -24,6 +24,7 @@
 #include "number.h"
 #include "search_prompt.h"
 #include "searcher.h"
+#include "sixel.h"
 #include "terminal.h"
 #include "texts.h"
 
@@ -187,6 +188,9 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   for (const std::string& word : arguments.words) typed += (typed.empty() ? "" : " ") + word;
   // What can be told without loading weights is told first.
   if (arguments.format) SACCADE_TRY(HitFormat::parse(*arguments.format, arguments.nul).in("--format"));
+  if (arguments.thumbnails == PictureProtocol::kSixel && !has_sixel_library()) {
+    return fail(ErrorCode::kUnsupported, "--thumbnails sixel: libsixel (libsixel1) is not installed");
+  }
   const bool blank = typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
   const bool lines = !arguments.queries.empty();
   const bool prompts = blank && arguments.images.empty() && !lines && isatty(STDIN_FILENO) == 1 &&

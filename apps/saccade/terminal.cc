@@ -115,7 +115,7 @@ Terminal terminal_of_output(std::optional<PictureProtocol> chosen) {
     terminal.links = true;
     if (!chosen) chosen = protocol_from_environment();
     if (!chosen)
-      chosen = draws_sixels() && has_sixel_library() ? PictureProtocol::kSixel : PictureProtocol::kOff;
+      chosen = has_sixel_library() && draws_sixels() ? PictureProtocol::kSixel : PictureProtocol::kOff;
   }
   terminal.pictures = chosen.value_or(PictureProtocol::kOff);
   winsize size{};

@@ -37,20 +37,25 @@ class TiffDirectories {
 
   // Whether any of the first directories, or of those below them, has what only sensors' data have.
   bool speak_of_a_sensor() {
-    constexpr size_t kMost = 16;
     if (file_.starts_with(std::string_view("II*\0", 4))) {
       little_ = true;
     } else if (!file_.starts_with(std::string_view("MM\0*", 4))) {
       return false;
     }
-    if (const auto first = number(4, 4)) todo_.push_back(*first);
-    for (size_t i = 0; i < todo_.size() && i < kMost; ++i) {
+    look_at(number(4, 4));
+    for (size_t i = 0; i < todo_.size(); ++i) {
       if (directory(todo_[i])) return true;
     }
     return false;
   }
 
  private:
+  // A directory that is to be looked at; of many, no more than these.
+  void look_at(std::optional<uint32_t> at) {
+    constexpr size_t kMost = 16;
+    if (at && *at != 0 && todo_.size() < kMost) todo_.push_back(*at);
+  }
+
   [[nodiscard]] std::optional<uint32_t> number(size_t at, size_t size) const {
     if (at > file_.size() || size > file_.size() - at) return std::nullopt;
     uint32_t value = 0;
@@ -82,14 +87,14 @@ class TiffDirectories {
       constexpr uint32_t kLinearRaw = 34892;
       if (*tag == kDngVersion) return true;
       if (*tag == kPhotometric && (*value == kColourFilters || *value == kLinearRaw)) return true;
-      if (*tag == kSubDirectories && *values == 1) todo_.push_back(*value);
+      if (*tag == kSubDirectories && *values == 1) look_at(value);
       if (*tag == kSubDirectories && *values > 1) {
         for (uint32_t k = 0; k < std::min(*values, kMostBelow); ++k) {
-          if (const auto below = number(size_t{*value} + size_t{4} * k, 4)) todo_.push_back(*below);
+          look_at(number(size_t{*value} + size_t{4} * k, 4));
         }
       }
     }
-    if (const auto next = number(at + 2 + *count * kEntry, 4); next && *next != 0) todo_.push_back(*next);
+    look_at(number(at + 2 + *count * kEntry, 4));
     return false;
   }
 
