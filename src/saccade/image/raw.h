@@ -17,8 +17,8 @@ namespace saccade {
 inline constexpr std::string_view kRawFormat = "raw";
 
 // Whether these are a RAW file's bytes: the signatures of those that have one, and of those that are TIFF
-// files (DNG, CR2, NEF, ARW, ...) the tags that no other TIFF has. Looks at a few directories of at most
-// 64 KiB; never beyond the bytes.
+// files (DNG, CR2, NEF, ARW, ...) the tags that no other TIFF has. Looks at 16 directories at most, and
+// never beyond the bytes.
 bool is_raw(std::span<const std::byte> bytes);
 
 // By the name's ending (case-insensitive).
