@@ -80,6 +80,9 @@ function KeyForm({ onKey }: { onKey: () => void }) {
   );
 }
 
+// What "-word" weighs where no number is given.
+const plainNot = -0.25;
+
 // How a text of several parts was understood.
 function Parts({ parts, said }: { parts: Part[]; said: string | null }) {
   const shown = (weight: number) => Math.abs(weight).toFixed(2).replace(/\.?0+$/, "");
@@ -89,7 +92,7 @@ function Parts({ parts, said }: { parts: Part[]; said: string | null }) {
         <li key={i} class={part.weight < 0 ? "part not" : "part"}>
           {part.weight < 0 && <span class="dim">not </span>}
           {part.text ?? "the picture"}
-          {Math.abs(part.weight) !== 1 && <span class="dim">{` × ${shown(part.weight)}`}</span>}
+          {part.weight !== 1 && part.weight !== plainNot && <span class="dim">{` × ${shown(part.weight)}`}</span>}
         </li>
       ))}
     </ul>
