@@ -263,8 +263,8 @@ TEST_F(IngestTest, WhatIsNotLookedAtIsCounted) {
   add("a.png", 1);
   add("sub/b.png", 2);
   add(".hidden.png", 3);
-  test::write_text(pictures_ / "x.CR2", "raw");
-  test::write_text(pictures_ / "sub/y.cr2", "raw");
+  test::write_text(pictures_ / "x.MOV", "video");
+  test::write_text(pictures_ / "sub/y.mov", "video");
   test::write_text(pictures_ / "notes", "no ending");
   fs::create_directory_symlink(pictures_ / "sub", pictures_ / "link");
   fs::create_symlink("nowhere.png", pictures_ / "dangling.png");
@@ -273,7 +273,7 @@ TEST_F(IngestTest, WhatIsNotLookedAtIsCounted) {
   EXPECT_EQ(report->added, 2);
   EXPECT_THAT(report->failed, IsEmpty());
   const NotLookedAt& passed = report->not_looked_at;
-  EXPECT_EQ(passed.endings, (std::map<std::string, int64_t>{{".cr2", 2}, {"", 1}}));
+  EXPECT_EQ(passed.endings, (std::map<std::string, int64_t>{{"", 1}, {".mov", 2}}));
   EXPECT_EQ(passed.folder_links, 1);
   EXPECT_EQ(passed.broken_links, 1);
   EXPECT_EQ(passed.hidden, 1);
