@@ -39,8 +39,8 @@ class EnginesCli : public ProgramTest {
              {"red", "green"}, {"red", "blue"}, {"blue", "green"}, {"green", "black"}}) {
       lines +=
           fmt::format(
-              R"({{"id": "{0}-{1}", "reference": "{0}", "texts": ["in {1}"], "targets": ["{1}"], "kind": "colour", "group": "card"}})",
-              from, to) +
+              R"({{"id": "{0}-{1}", "reference": "{0}", "texts": ["in {1}"], "targets": ["{1}"], "kind": "{2}", "group": "card"}})",
+              from, to, to == "black" ? "darker" : "colour") +
           "\n";
     }
     write("edits.jsonl", lines);
@@ -198,10 +198,11 @@ TEST_F(EnginesCli, WhatFailsIsListedAndWhatStopsGoesOn) {
   EXPECT_EQ(rest["made"], 1);
   EXPECT_EQ(server_.requests().size(), asked + 1);
 
-  // A key that is refused ends it at once.
-  expect_failure({"-q", "generate", "edits", "--dataset", "edits.jsonl", "--engine", "openai", "-o", "other",
-                  "--endpoint", "http://127.0.0.1:1/v1", "--tries", "1"},
-                 1, {"nobody answers at http://127.0.0.1:1/v1"});
+  // Where nobody answers it ends at once.
+  const Outcome nobody = run({"-q", "generate", "edits", "--dataset", "edits.jsonl", "--engine", "openai",
+                              "-o", "other", "--endpoint", "http://127.0.0.1:1/v1", "--tries", "1"});
+  EXPECT_EQ(nobody.code, 1);
+  EXPECT_THAT(nobody.err, HasSubstr("nobody answers at http://127.0.0.1:1/v1"));
 }
 
 TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {

@@ -22,6 +22,7 @@
 #include "saccade/nn/test_tensors.h"
 #include "saccade/train/atf_operations.h"
 #include "saccade/train/composed_training_task.h"
+#include "saccade/train/inversion.h"
 #include "saccade/train/test_shapes.h"
 
 namespace saccade {
@@ -599,6 +600,46 @@ TEST_F(TrainComposed, PicturesOfOneContentAreNoWrongAnswers) {
   // The same step, the same batch; another, another.
   EXPECT_TRUE(at::equal(task->batch(0).targets, batch.targets));
   EXPECT_FALSE(at::equal(task->batch(1).targets, batch.targets));
+}
+
+TEST_F(TrainComposed, InversionIsMeasuredAsOtherComposersAre) {
+  InversionTrainingOptions inversion;
+  inversion.texts = data_.folder().write("texts.txt", "a red square\nin green\na blue bar\na yellow frame\n");
+  inversion.model = (fs::path(test::kSourceDir) / "models/starter").string();
+  inversion.held_out = {(data_.folder() / "held.jsonl").string()};
+  // The held-out queries in other paraphrases, which are not asked.
+  std::string manifest = test::read(data_.folder() / "held.jsonl");
+  for (size_t at = 0; (at = manifest.find("make it", at)) != std::string::npos;)
+    manifest.replace(at, 7, "turn it");
+  inversion.test = {data_.folder().write("test.jsonl", manifest).string()};
+  inversion.run = data_.folder() / "inversion";
+  inversion.sentence = "* {}";
+  inversion.steps = 4;
+  inversion.evaluate_every = 2;
+  inversion.batch = 4;
+  inversion.hidden = 24;
+  inversion.bootstrap.resamples = 20;
+  inversion.encoder.threads = 1;
+  (void)data_.folder().write("blue-bar-1.png", "no picture");
+  const auto report = train_inversion(inversion, {}, {});
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(report->held_out.size(), 1U);
+  const Json& r1 = report->held_out[0]["figures"]["r1"];
+  EXPECT_LE(r1["low"], r1["value"]);
+  EXPECT_LE(r1["value"], r1["high"]);
+  ASSERT_EQ(report->test.size(), 1U);
+  EXPECT_EQ(report->test[0]["figures"], report->held_out[0]["figures"]);
+  EXPECT_THAT(test::read(inversion.run / "run.json"), HasSubstr("outcome"));
+  // Of 24 queries three ask of the picture that cannot be read, and three name it.
+  EXPECT_EQ(report->held_out[0]["queries"], 24 - 6);
+  ASSERT_EQ(report->left_out.size(), 2U);  // once in either set
+  EXPECT_THAT(report->left_out[0], HasSubstr("blue-bar-1.png"));
+  // What has chosen a checkpoint tests none.
+  inversion.test = inversion.held_out;
+  inversion.run = data_.folder() / "other";
+  const auto refused = train_inversion(inversion, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("held out for choosing"));
 }
 
 TEST_F(TrainComposed, AnEpochHasEveryTripletAndGroupsTogether) {
