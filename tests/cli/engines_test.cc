@@ -220,6 +220,8 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
                                           server_.endpoint() + "/v1",
                                           "--tries",
                                           "1",
+                                          "--concurrency",
+                                          "1",
                                           "-o",
                                           "out.md",
                                           "--force",
