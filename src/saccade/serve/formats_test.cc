@@ -243,8 +243,8 @@ TEST_F(Formats, RanksAreTheMatchingHeadsWhereAServedModelHasOne) {
       EXPECT_NEAR(rank["score"].get<float>(), expected[1], 1e-4);
     }
   }
-  // Two texts are no pair for it.
-  EXPECT_EQ(header(post("/rerank", R"({"query": "a", "texts": ["b"]})"), "X-Saccade-Scored-By"), "rows");
+  // Two texts are no pair for it: the rows of its Q-Former's queries are compared.
+  EXPECT_EQ(header(post("/rerank", R"({"query": "a", "texts": ["b"]})"), "X-Saccade-Scored-By"), "late");
   const HttpResponse broken = post(
       "/rerank", Json{{"query", "a"}, {"texts", {data_address(1), "data:image/png;base64,AAAA"}}}.dump());
   EXPECT_EQ(broken.status, 415);

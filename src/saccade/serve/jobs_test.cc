@@ -272,7 +272,8 @@ TEST_F(Changing, ThumbnailsAreKeptWithinABoundAndInTheFormThatTheClientTakes) {
   add(6);
   ASSERT_TRUE(served_->collections().front()->follow());
   int64_t id = 0;
-  for (const Json& picture : json_of(get("/api/collections/my pictures/pictures?k=20"))["pictures"]) {
+  const Json list = json_of(get("/api/collections/my pictures/pictures?k=20"));
+  for (const Json& picture : list["pictures"]) {
     if (picture["width"] == 300) id = picture["id"].get<int64_t>();
   }
   ASSERT_EQ(id, 7);

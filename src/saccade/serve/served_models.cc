@@ -79,7 +79,7 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
   const auto loaded = [&] {
     const std::lock_guard lock(mutex_);
     model.used_ = ++asked_;
-    if (!model.encoder_) model.encoder_ = model.last_.lock();
+    if (!model.encoder_ && (model.encoder_ = model.last_.lock())) changed_.notify_all();
     return model.encoder_;
   };
   if (auto encoder = loaded()) return encoder;
@@ -116,7 +116,7 @@ Status ServedModels::make_room(int64_t bytes, const ServedModel& model) {
       lock.lock();
       continue;
     }
-    if (freed_.wait_until(lock, deadline) == std::cv_status::timeout) {
+    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
       return fail(ErrorCode::kCancelled,
                   "{} takes {} bytes, and {} of the {} for all models are held by work on others: try again",
                   model.name, bytes, bytes_, limits_.memory);
@@ -138,6 +138,7 @@ std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model, std::uniqu
   model.last_ = shared;
   model.used_ = ++asked_;
   ++model.loads_;
+  changed_.notify_all();  // it may be the one that goes for another
   return shared;
 }
 
@@ -145,7 +146,7 @@ void ServedModels::gone(ServedModel& model, const SharedEncoder::Counts& counts)
   const std::lock_guard lock(mutex_);
   serve::add(counts, model.past_);
   bytes_ -= model.bytes;
-  freed_.notify_all();
+  changed_.notify_all();
 }
 
 ServedModels::Use ServedModels::use_of(const ServedModel& model) const {

@@ -89,7 +89,7 @@ class ServedModels {
 
   const ModelLimits limits_;
   mutable std::mutex mutex_;
-  std::condition_variable freed_;
+  std::condition_variable changed_;  // what is loaded, or what is in memory
   int64_t bytes_ = 0;
   uint64_t asked_ = 0;
   // Last: encoders say that they go.
