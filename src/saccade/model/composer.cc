@@ -192,7 +192,10 @@ Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const E
 std::string Composer::name() const {
   fs::path named = fs::absolute(folder_).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
-  if (named.filename() == "model" && named.parent_path().has_filename()) named = named.parent_path();
+  // RUN/fuse/model, and RUN/model of trainings of one stage.
+  for (const char* part : {"model", "fuse"}) {
+    if (named.filename() == part && named.parent_path().has_filename()) named = named.parent_path();
+  }
   return named.filename().string();
 }
 
