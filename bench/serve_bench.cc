@@ -85,6 +85,8 @@ Result<fs::path> checkpoint_folder(const std::string& named, const fs::path& scr
   if (named == "starter") return starter_checkpoint();
   if (named != "vit-b-32") return fs::path(named);
   const fs::path folder = scratch / "vit-b-32";
+  std::error_code made;
+  fs::create_directories(folder, made);
   SACCADE_TRY(write_random_clip(folder, kVitB32));
   const fs::path words = fs::path(test::kSourceDir) / "tests/golden/tokenizers/clip";
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"}) {
@@ -107,7 +109,9 @@ Status make_collection(const fs::path& folder, const LoadedEncoder& loaded, int6
       put.item.hash = fmt::format("{:064x}", row);
       put.item.format = "jpeg";
       put.item.width = put.item.height = 640;
-      put.item.caption = fmt::format("{} {}", captions[static_cast<size_t>(row) % 1000], row);
+      // One in fifty has words of the queries: a word that half of all pictures have says nothing of any.
+      put.item.caption = row % 50 == 0 ? captions[static_cast<size_t>(row / 50) % captions.size()]
+                                       : fmt::format("picture {}", row);
       for (int64_t c = 0; c < loaded.id.dim; ++c) put.values.push_back(normal(random));
       const auto length = static_cast<float>(row_length(put.values));
       for (float& value : put.values) value /= length;

@@ -334,17 +334,18 @@ describe("the page", { skip: missing }, () => {
 
   test("finds by what pictures show, by what they are called, or by both", async () => {
     await open("/?q=bell");
-    const expected = async (words) => (await api("/api/collections/icons/search", { text: "bell", words, k: 60 })).hits.map((hit) => hit.id);
-    assert.deepEqual(await ids(), await expected(0.5));
-    for (const [label, words] of [["What they show", 0], ["What they are called", 0.9]]) {
+    const expected = async (words) => (await api("/api/collections/icons/search", { text: "bell", words, k: 60 })).hits.map((hit) => hit.id).slice(0, 20);
+    const shown = async () => (await ids()).slice(0, 20);
+    assert.deepEqual(await shown(), await expected(0.5));
+    for (const [place, words] of [[1, 0], [3, 0.9]]) {
       await page.click('.chip:text-is("Words")');
       if (words === 0) await axe("the words' weight");
-      await page.click(`.shares label:has-text("${label}") input`);
+      await page.click(`.shares label:nth-of-type(${place}) input`);
       await page.waitForFunction((value) => new URL(location.href).searchParams.get("names") === value, String(words));
       await page.keyboard.press("Escape");
       await page.waitForTimeout(250);
       await settled();
-      assert.deepEqual(await ids(), await expected(words), label);
+      assert.deepEqual(await shown(), await expected(words), `words: ${words}`);
     }
     assert.notDeepEqual(await expected(0), await expected(0.9));
   });
