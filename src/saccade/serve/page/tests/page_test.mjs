@@ -297,7 +297,7 @@ describe("the page", { skip: missing }, () => {
     await page.keyboard.press("Escape");
     await page.waitForSelector(".viewer", { state: "detached" });
     assert.equal(parameter("open"), null);
-    assert.equal(await page.evaluate(() => Number(document.activeElement.dataset.id)), first);
+    await page.waitForFunction((id) => Number(document.activeElement.dataset.id) === Number(id), first);  // a frame later
     await page.click(".tile-link");
     await page.fill(".but input", "slash");
     await page.keyboard.press("Enter");
