@@ -52,6 +52,8 @@ struct Snapshot {
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
   int64_t items = 0;
+  int64_t version = 0;                       // of the catalog's schema
+  std::unique_ptr<store::TermLookup> terms;  // made when words are first asked for
 };
 
 struct Collection::State {
@@ -60,20 +62,25 @@ struct Collection::State {
   // The connection holds a read transaction open, so that every look-up sees the snapshot.
   mutable std::mutex mutex;
   mutable Database database;
-  Snapshot snapshot;
+  mutable Snapshot snapshot;  // all but `terms` changes in refresh() alone
 
   State(std::filesystem::path path, CollectionInfo what, Database opened)
       : folder(std::move(path)), info(std::move(what)), database(std::move(opened)) {}
 
-  [[nodiscard]] Result<Item> one(std::string_view condition, const SqlValue& value,
-                                 std::string_view what) const {
+  // what(): the item, for people.
+  template <typename What>
+  [[nodiscard]] Result<Item> one(std::string_view condition, const SqlValue& value, const What& what) const {
     const std::lock_guard lock(mutex);
-    SACCADE_ASSIGN(Statement statement, database.prepare(fmt::format("SELECT {} FROM items WHERE {}",
-                                                                     store::kItemColumns, condition)));
-    statement.bind(value);
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return fail(ErrorCode::kNotFound, "{}: no such item", what);
-    return store::read_item(statement);
+    SACCADE_ASSIGN(const KeptStatement statement, database.kept(fmt::format("SELECT {} FROM items WHERE {}",
+                                                                            store::kItemColumns, condition)));
+    SACCADE_ASSIGN(const bool row, statement->bind(value).step());
+    if (!row) return fail(ErrorCode::kNotFound, "{}: no such item", what());
+    return store::read_item(*statement);
+  }
+  // With the mutex held.
+  [[nodiscard]] store::TermLookup& terms() const {
+    if (!snapshot.terms) snapshot.terms = std::make_unique<store::TermLookup>(snapshot.ids);
+    return *snapshot.terms;
   }
 };
 
@@ -84,6 +91,7 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
   const int64_t dim = info.checkpoint.dim;
   Snapshot snapshot;
   SACCADE_ASSIGN(snapshot.meta, store::read_meta(database));
+  SACCADE_ASSIGN(snapshot.version, database.integer("PRAGMA user_version"));
   SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(snapshot.meta, dim));
   const std::filesystem::path path = store::rows_path(folder, snapshot.meta.generation);
   SACCADE_ASSIGN(snapshot.file, MappedFile::open(path));
@@ -198,15 +206,15 @@ Status Collection::check_files() const {
 }
 
 Result<Item> Collection::item(int64_t id) const {
-  return state_->one("id = ?", id, fmt::format("id {}", id));
+  return state_->one("id = ?", id, [&] { return fmt::format("id {}", id); });
 }
 
 Result<Item> Collection::item_of_row(int64_t row) const {
-  return state_->one("row = ?", row, fmt::format("row {}", row));
+  return state_->one("row = ?", row, [&] { return fmt::format("row {}", row); });
 }
 
 Result<Item> Collection::item_of_path(const std::filesystem::path& path) const {
-  return state_->one("path = ?", catalog_path(path), path.string());
+  return state_->one("path = ?", catalog_path(path), [&] { return path.string(); });
 }
 
 Status Collection::for_each_item(const std::function<Status(const Item&)>& visit) const {
@@ -278,20 +286,25 @@ Result<std::vector<uint8_t>> Collection::allowed(const Filter& filter) const {
 }
 
 Result<WordMatches> Collection::match_words(std::span<const std::string> terms) const {
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(const int64_t version, state_->database.integer("PRAGMA user_version"));
-  if (version < store::kWordsSince) {
-    WordMatches none;
-    none.reason = "the collection has no words to search yet: the next `saccade index` makes them";
-    return none;
+  std::vector<std::shared_ptr<const store::TermRows>> found;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->snapshot.version < store::kWordsSince) {
+      WordMatches none;
+      none.reason = "the collection has no words to search yet: the next `saccade index` makes them";
+      return none;
+    }
+    for (const std::string& term : terms.first(std::min(terms.size(), store::kMostTerms))) {
+      SACCADE_ASSIGN(found.emplace_back(),
+                     state_->terms().rows_of(state_->database, term).in("words of the catalog"));
+    }
   }
-  return store::match_words(state_->database, terms, state_->snapshot.items, state_->snapshot.meta.rows)
-      .in("words of the catalog");
+  return store::weigh_words(terms, found, state_->snapshot.ids);
 }
 
 Result<std::vector<uint8_t>> Collection::word_fields(int64_t id, std::span<const std::string> terms) const {
   const std::lock_guard lock(state_->mutex);
-  return store::word_fields(state_->database, id, terms).in("words of the catalog");
+  return store::word_fields(state_->database, state_->terms(), id, terms).in("words of the catalog");
 }
 
 Result<std::string> Collection::why_empty(const Filter& filter) const {
@@ -396,7 +409,10 @@ Result<CollectionSummary> Collection::summary() const {
                      "SELECT count(*) FROM facts WHERE facts_read > 0 AND grain >= {}", kPhotographGrain)));
   SACCADE_ASSIGN(summary.removed, database.integer("SELECT count(*) FROM removed"));
   SACCADE_ASSIGN(summary.distinct_contents, database.integer("SELECT count(DISTINCT hash) FROM items"));
-  SACCADE_ASSIGN(summary.file_bytes, database.integer("SELECT coalesce(sum(size), 0) FROM items"));
+  SACCADE_ASSIGN(summary.file_bytes,
+                 database.integer("SELECT coalesce(sum(size), 0) FROM "
+                                  "(SELECT DISTINCT size, CASE format WHEN 'video' THEN "
+                                  "rtrim(path, '0123456789.') ELSE path END FROM items)"));
   for (const std::string_view ending : {"", "-wal"}) {
     std::error_code error;
     const auto path = (state_->folder / store::kCatalogName).string().append(ending);

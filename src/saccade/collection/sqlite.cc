@@ -139,10 +139,12 @@ bool Statement::is_null(int column) const {
 
 Database& Database::operator=(Database&& other) noexcept {
   std::swap(handle_, other.handle_);
+  std::swap(kept_, other.kept_);
   return *this;
 }
 
 Database::~Database() {
+  kept_.clear();
   sqlite3_close_v2(handle_);
 }
 
@@ -199,6 +201,15 @@ Result<Statement> Database::prepare(std::string_view sql) {
       sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (result != SQLITE_OK) return failure(handle_, result);
   return Statement(statement);
+}
+
+Result<KeptStatement> Database::kept(std::string_view sql) {
+  auto known = kept_.find(sql);
+  if (known == kept_.end()) {
+    SACCADE_ASSIGN(Statement statement, prepare(sql));
+    known = kept_.emplace(std::string(sql), std::move(statement)).first;
+  }
+  return KeptStatement(known->second);
 }
 
 Result<int64_t> Database::integer(std::string_view sql) {

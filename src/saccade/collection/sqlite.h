@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +60,22 @@ class Statement {
   int bind_error_ = 0;
 };
 
+// A statement that its database keeps; ready for its next use where this one ends.
+class KeptStatement {
+ public:
+  explicit KeptStatement(Statement& statement) : statement_(&statement) {}
+  KeptStatement(KeptStatement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
+  KeptStatement& operator=(KeptStatement&&) = delete;
+  ~KeptStatement() {
+    if (statement_ != nullptr) statement_->reset();
+  }
+  Statement* operator->() const { return statement_; }
+  Statement& operator*() const { return *statement_; }
+
+ private:
+  Statement* statement_;
+};
+
 // A connection. One thread at a time. Errors: kBadData (not a database, or a broken one), kIo (full disk, no
 // permission, locked by another process for over five seconds), kUsage (a broken constraint), kInternal.
 class Database {
@@ -69,13 +87,17 @@ class Database {
   };
   // Foreign files are not trusted: no extensions, no functions called by their schema, pages checked as read.
   static Result<Database> open(const std::filesystem::path& path, Mode mode);
-  Database(Database&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Database(Database&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), kept_(std::move(other.kept_)) {}
   Database& operator=(Database&& other) noexcept;
   ~Database();
 
   // Statements without values and results: schema, pragmas, BEGIN.
   Status execute(const std::string& sql);
   Result<Statement> prepare(std::string_view sql);
+  // The same, prepared once and kept while the database is open: for look-ups that come again and again, as
+  // preparing one takes longer than running it. Not while the one of the same text is in use.
+  Result<KeptStatement> kept(std::string_view sql);
   // The first column of the first row; kBadData if there is no row.
   Result<int64_t> integer(std::string_view sql);
   Result<std::string> text(std::string_view sql);
@@ -88,6 +110,7 @@ class Database {
   static Result<Database> open_as(const std::string& name, int flags, Mode mode);
 
   sqlite3* handle_ = nullptr;
+  std::map<std::string, Statement, std::less<>> kept_;
 };
 
 // BEGIN IMMEDIATE until commit(); rolled back if that is not reached.

@@ -382,10 +382,10 @@ void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts) {
 }
 
 Result<ItemFacts> find_facts(Database& database, int64_t id) {
-  SACCADE_ASSIGN(Statement statement,
-                 database.prepare(fmt::format("SELECT {} FROM facts WHERE id = ?", kFactsColumns)));
-  SACCADE_ASSIGN(const bool row, statement.bind(id).step());
-  return row ? read_facts(statement) : ItemFacts{};
+  static const std::string sql = fmt::format("SELECT {} FROM facts WHERE id = ?", kFactsColumns);
+  SACCADE_ASSIGN(const KeptStatement statement, database.kept(sql));
+  SACCADE_ASSIGN(const bool row, statement->bind(id).step());
+  return row ? read_facts(*statement) : ItemFacts{};
 }
 
 Item read_item(const Statement& statement) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "saccade/image/frame_name.h"
 #include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
 
@@ -35,7 +36,9 @@ Result<std::string> match_string(std::string_view term) {
 
 }  // namespace
 
-Result<WordText> word_text(std::string_view path, std::string_view caption) {
+Result<WordText> word_text(std::string_view named, std::string_view caption) {
+  const std::string file = file_of(named);
+  const std::string_view path = file;
   const size_t slash = path.rfind('/');
   const std::string_view folders =
       slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
@@ -104,40 +107,74 @@ Result<WordFaults> word_faults(Database& database) {
   }
 }
 
-Result<WordMatches> match_words(Database& database, std::span<const std::string> terms, int64_t items,
-                                int64_t rows) {
-  WordMatches matches;
-  const int64_t common = std::max(kFewestCommon, items / 4) + 1;
-  SACCADE_ASSIGN(
-      Statement statement,
-      database.prepare("SELECT items.id, items.row FROM words JOIN items ON items.id = words.rowid "
-                       "WHERE words MATCH ? LIMIT ?"));
-  std::vector<double> weights(static_cast<size_t>(rows));
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::vector<int64_t> found;  // rows
-  for (const std::string& text : terms.first(std::min(terms.size(), kMostTerms))) {
-    WordTerm& term = matches.terms.emplace_back();
-    term.text = text;
-    SACCADE_ASSIGN(const std::string wanted, match_string(text));
-    if (wanted.empty()) continue;
-    found.clear();
-    statement.bind(std::string_view(wanted)).bind(common);
-    for (;;) {
-      SACCADE_ASSIGN(const bool more, statement.step());
+TermLookup::TermLookup(std::span<const int64_t> ids) {
+  for (size_t row = 0; row < ids.size(); ++row) {
+    if (ids[row] != 0) rows_.emplace_back(ids[row], static_cast<int64_t>(row));
+  }
+  // Rows are appended as items come, so that they are in order but for those that have changed since.
+  if (!std::ranges::is_sorted(rows_)) std::ranges::sort(rows_);
+}
+
+int64_t TermLookup::row_of(int64_t id) const {
+  const auto found = std::ranges::lower_bound(rows_, id, {}, &std::pair<int64_t, int64_t>::first);
+  return found != rows_.end() && found->first == id ? found->second : -1;
+}
+
+Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, const std::string& term) {
+  if (const auto known = known_.find(term); known != known_.end()) return known->second;
+  auto made = std::make_shared<TermRows>();
+  SACCADE_ASSIGN(const std::string wanted, match_string(term));
+  if (!wanted.empty()) {
+    const int64_t common = std::max(kFewestCommon, items() / 4) + 1;
+    SACCADE_ASSIGN(const KeptStatement statement,
+                   database.kept("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid"));
+    statement->bind(std::string_view(wanted));
+    auto place = rows_.begin();
+    while (std::ssize(made->rows) < common) {
+      SACCADE_ASSIGN(const bool more, statement->step());
       if (!more) break;
-      const int64_t row = statement.integer(1);
-      // As the snapshot that was checked when it was taken has them.
-      if (row < 0 || row >= rows) return fail(ErrorCode::kBadData, "catalog: row {} of {}", row, rows);
-      ids[static_cast<size_t>(row)] = statement.integer(0);
-      found.push_back(row);
+      const int64_t id = statement->integer(0);
+      place = std::lower_bound(place, rows_.end(), id,
+                               [](const auto& one, int64_t wanted_id) { return one.first < wanted_id; });
+      if (place != rows_.end() && place->first == id) made->rows.push_back(place->second);
     }
-    term.pictures = std::ssize(found);
-    term.common = term.pictures >= common;
-    if (term.common) continue;
-    const auto have = static_cast<double>(term.pictures);
-    term.weight = std::log1p((static_cast<double>(items) - have + 0.5) / (have + 0.5));
-    if (term.pictures > 0) matches.weight += term.weight;
-    for (const int64_t row : found) weights[static_cast<size_t>(row)] += term.weight;
+    made->pictures = std::ssize(made->rows);
+    made->common = made->pictures >= common;
+    const auto have = static_cast<double>(made->pictures);
+    if (!made->common) made->weight = std::log1p((static_cast<double>(items()) - have + 0.5) / (have + 0.5));
+    if (made->common) made->rows.clear();
+    std::ranges::sort(made->rows);
+  }
+  made->rows.shrink_to_fit();
+  // Those asked for lately: begun anew when they become many.
+  constexpr int64_t kMostRows = int64_t{4} << 20;
+  constexpr size_t kMostKept = size_t{1} << 16;
+  if (kept_rows_ + made->pictures > kMostRows || known_.size() >= kMostKept) {
+    known_.clear();
+    kept_rows_ = 0;
+  }
+  constexpr size_t kLongest = 256;
+  if (term.size() <= kLongest) {
+    kept_rows_ += std::ssize(made->rows);
+    known_.emplace(term, made);
+  }
+  return made;
+}
+
+WordMatches weigh_words(std::span<const std::string> terms,
+                        std::span<const std::shared_ptr<const TermRows>> found,
+                        std::span<const int64_t> ids) {
+  WordMatches matches;
+  std::vector<double> weights(ids.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    WordTerm& term = matches.terms.emplace_back();
+    term.text = terms[i];
+    term.pictures = found[i]->pictures;
+    term.common = found[i]->common;
+    term.weight = found[i]->weight;
+    if (found[i]->rows.empty()) continue;
+    matches.weight += term.weight;
+    for (const int64_t row : found[i]->rows) weights[static_cast<size_t>(row)] += term.weight;
   }
   for (size_t row = 0; row < weights.size(); ++row) {
     if (weights[row] > 0) matches.found.push_back({static_cast<int64_t>(row), ids[row], weights[row]});
@@ -145,19 +182,22 @@ Result<WordMatches> match_words(Database& database, std::span<const std::string>
   return matches;
 }
 
-Result<std::vector<uint8_t>> word_fields(Database& database, int64_t id, std::span<const std::string> terms) {
+Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
+                                         std::span<const std::string> terms) {
   constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
-  SACCADE_ASSIGN(Statement statement,
-                 database.prepare("SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"));
   std::vector<uint8_t> fields(std::min(terms.size(), kMostTerms));
   for (size_t i = 0; i < fields.size(); ++i) {
+    SACCADE_ASSIGN(const auto having, lookup.rows_of(database, terms[i]));
+    const bool may = having->common || std::ranges::binary_search(having->rows, lookup.row_of(id));
+    if (!may) continue;
     SACCADE_ASSIGN(const std::string wanted, match_string(terms[i]));
-    if (wanted.empty()) continue;
+    SACCADE_ASSIGN(const KeptStatement statement,
+                   database.kept("SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"));
     for (const auto& [field, bit] : kFields) {
-      statement.bind(std::string_view(fmt::format("{} : {}", field, wanted))).bind(id);
-      SACCADE_ASSIGN(const bool has, statement.step());
+      statement->bind(std::string_view(fmt::format("{} : {}", field, wanted))).bind(id);
+      SACCADE_ASSIGN(const bool has, statement->step());
       if (has) fields[i] |= bit;
-      statement.reset();
+      statement->reset();
     }
   }
   return fields;

@@ -86,12 +86,12 @@ class Shortlist {
     std::erase_if(pending_, [this](const Pending& pending) { return pending.high < least_; });
   }
 
-  [[nodiscard]] const BestRows& best() const { return best_; }
+  [[nodiscard]] BestRows& best() { return best_; }
   [[nodiscard]] const std::vector<Pending>& pending() const { return pending_; }
   [[nodiscard]] int64_t rescored() const { return rescored_; }
 
  private:
-  void raise_least(const BestRows& best, std::span<const Pending> pending) {
+  void raise_least(BestRows& best, std::span<const Pending> pending) {
     lows_.clear();
     for (const RowScore& row : best.rows()) lows_.push_back(row.score);
     for (const Pending& row : pending) lows_.push_back(row.low);
@@ -180,12 +180,12 @@ void scan_part(const Scan& scan, int64_t begin, int64_t end, std::span<const Int
 }
 
 // The best of all parts, of what is still in question each scored where it may be among them.
-int64_t settle(const Scan& scan, std::span<const Shortlist* const> lists, const float* query, BestRows& best,
+int64_t settle(const Scan& scan, std::span<Shortlist* const> lists, const float* query, BestRows& best,
                ThreadPool& pool) {
   std::vector<Pending> pending;
   std::vector<float> lows;
   int64_t rescored = 0;
-  for (const Shortlist* list : lists) {
+  for (Shortlist* list : lists) {
     rescored += list->rescored();
     for (const RowScore& row : list->best().rows()) {
       best.offer(row.row, row.score);
@@ -216,7 +216,7 @@ int64_t settle(const Scan& scan, std::span<const Shortlist* const> lists, const 
         const auto some = next.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
         score_rows(scan, some, query, found[static_cast<size_t>(begin / kGrain)]);
       });
-      for (const BestRows& some : found) {
+      for (BestRows& some : found) {
         for (const RowScore& row : some.rows()) best.offer(row.row, row.score);
       }
     }
@@ -264,8 +264,8 @@ BoundedBest bounded_search(MatrixView<const float> rows, const Int8Rows& int8,
   pool.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t q = begin; q < end; ++q) {
       const auto at = static_cast<size_t>(q);
-      std::vector<const Shortlist*> of_query;
-      for (const auto& of_part : lists) of_query.push_back(&of_part[at]);
+      std::vector<Shortlist*> of_query;
+      for (auto& of_part : lists) of_query.push_back(&of_part[at]);
       found.rescored[at] = settle(scan, of_query, padded.row(q).data(), found.best[at], pool);
     }
   });

@@ -111,7 +111,7 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
                     searched.allowed, padded, first, lists[static_cast<size_t>(part)], dot);
       }
     });
-    for (const std::vector<BestRows>& part : lists) {
+    for (std::vector<BestRows>& part : lists) {
       for (size_t q = 0; q < part.size(); ++q) {
         BestRows& all = best[static_cast<size_t>(first) + q];
         for (const RowScore& row : part[q].rows()) all.offer(row.row, row.score);

@@ -164,10 +164,11 @@ Status check(const Query& query) {
 // second pass; never more than there are, and one more, so that `complete` can be seen.
 int64_t first_count(const Query& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
-  int64_t most = judged ? std::max(query.k, kCompetitors) : query.k;
-  if (words) most = std::max(most, kWordDepth);
-  const int64_t wanted = std::min(most, searched);
-  return std::min(late ? std::max(query.candidates, wanted) : wanted * 2 + 32, searched + 1);
+  const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
+  // Ranks are fused down to kWordDepth, whatever k is, and that is enough for what is folded too.
+  const int64_t fused = words ? std::min(kWordDepth, searched) : 0;
+  const int64_t wanted = late ? std::max({query.candidates, most, fused}) : std::max(2 * most, fused) + 32;
+  return std::min(wanted, searched + 1);
 }
 
 // What words, beside vectors, have to do with a search.
