@@ -73,8 +73,9 @@ function(saccade_use_torch target)
   saccade_precompile(${target} torch saccade_torch)
 endfunction()
 
-# Tests run side by side: OpenMP's threads must not spin for processors that another test is using.
-set(SACCADE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
+# Tests run side by side: OpenMP's threads must not spin for processors that another test is using. Servers of tests are on
+# this machine, whatever proxy its user has.
+set(SACCADE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive;no_proxy=127.0.0.1,localhost")
 
 function(saccade_add_test name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})

@@ -213,11 +213,13 @@ TEST(Int8, RowsAreTheSameForAnyBatchAndThreads) {
   Matrix<float> pixels(9, width);
   std::ranges::copy(random_tensor({9, width}, 3).floats(), pixels.data());
   const Matrix<float> all = (*three)->encode_images(pixels.view()).value();
+  // The first and last layers are float32's: without AVX-512, oneDNN's sums there depend on how many rows it has.
+  const double tolerance = nn::multiplies(DType::kBF16) ? 0 : 1e-6;
   for (int64_t i = 0; i < 9; ++i) {
     const Matrix<float> alone = (*one)->encode_images(pixels.view().slice(i, 1)).value();
     for (int64_t c = 0; c < all.columns(); ++c) {
-      EXPECT_EQ(std::as_const(alone).row(0)[static_cast<size_t>(c)],
-                std::as_const(all).row(i)[static_cast<size_t>(c)]);
+      EXPECT_NEAR(std::as_const(alone).row(0)[static_cast<size_t>(c)],
+                  std::as_const(all).row(i)[static_cast<size_t>(c)], tolerance);
     }
   }
 }
@@ -262,8 +264,8 @@ TEST(Receipt, OfTheStarter) {
 TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
   const auto choice = choose_precision(fs::path(test::kSourceDir) / "models/starter", {});
   ASSERT_TRUE(choice) << choice.error().message;
-  ASSERT_EQ(choice->speeds.size(), 3U);
-  for (size_t i = 0; i + 1 < 3; ++i)
+  ASSERT_EQ(choice->speeds.size(), nn::multiplies(DType::kBF16) ? 3U : 2U);
+  for (size_t i = 0; i + 1 < choice->speeds.size(); ++i)
     EXPECT_GE(choice->speeds[i].operations, choice->speeds[i + 1].operations);
   size_t place = 0;
   while (choice->speeds[place].precision != choice->taken) ++place;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-constexpr int64_t kWide = 30'000;  // inside the MLPs: 15 MB a layer in float32, 4 in int8
+constexpr int64_t kWide = 60'000;  // inside the MLPs: 31 MB a layer in float32, 8 in int8
 
 // Bytes of anonymous and writable memory, which RLIMIT_DATA counts.
 rlim_t memory_now() {
@@ -27,13 +27,26 @@ rlim_t memory_now() {
   return 0;
 }
 
-// What encoding a picture says with 5 MiB left, and whether it works without the limit.
-std::string encode_with_little(const fs::path& checkpoint, Precision precision) {
-  const auto encoder = load_encoder(checkpoint, {.precision = precision, .threads = 1});
-  if (!encoder) return "load: " + encoder.error().message;
-  const EncoderInfo& info = (*encoder)->info();
+Matrix<float> grey_picture(const EncoderInfo& info) {
   Matrix<float> pixels(1, int64_t{3} * info.image_height * info.image_width);
   std::fill_n(pixels.data(), pixels.columns(), 0.5F);
+  return pixels;
+}
+
+// What encoding a picture says with 5 MiB left, and whether it works without the limit. oneDNN writes some of its
+// kernels at a process's first product, and ends the process where it cannot: a small checkpoint is encoded before.
+std::string encode_with_little(const fs::path& checkpoint, Precision precision) {
+  const EncoderOptions options{.precision = precision, .threads = 1};
+  {
+    const auto small = load_encoder(golden("clip-gelu"), options);
+    if (!small) return "load: " + small.error().message;
+    if (const auto rows = (*small)->encode_images(grey_picture((*small)->info()).view()); !rows) {
+      return rows.error().message;
+    }
+  }
+  const auto encoder = load_encoder(checkpoint, options);
+  if (!encoder) return "load: " + encoder.error().message;
+  const Matrix<float> pixels = grey_picture((*encoder)->info());
   rlimit before{};
   ::getrlimit(RLIMIT_DATA, &before);
   const rlimit little{memory_now() + (rlim_t{5} << 20), before.rlim_max};
@@ -62,6 +75,7 @@ TEST(Memory, WeightsThatDoNotFitAreOneSentence) {
   // In a process that has done nothing before: what lies about in the heap would be used first.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
+    if (precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) continue;
     EXPECT_EXIT(
         {
           std::fputs(encode_with_little(copy.path(), precision).c_str(), stderr);

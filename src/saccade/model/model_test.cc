@@ -29,6 +29,7 @@ TEST_P(Golden, ConformsInFp32) {
 }
 
 TEST_P(Golden, ConformsInBf16) {
+  SACCADE_NEEDS_BF16();
   expect_conforms_in_bf16(GetParam());
 }
 
@@ -151,6 +152,7 @@ TEST(Conform, NotesAWrongAnswer) {
 }
 
 TEST(Conform, NotesAWrongScaleInBf16) {
+  SACCADE_NEEDS_BF16();
   const GoldenCopy copy("clip-gelu");
   const fs::path& folder = copy.path();
   edit_weights(folder, [](nn::TensorMap& tensors) {

@@ -57,9 +57,10 @@ TEST(PackedLinear, MatchesTheSlowProduct) {
       const Tensor bias = random_tensor({29}, 3);
       const Tensor expected = slow_linear(x, weight, bias, activation);
       const PackedLinear fp32(weight, bias, DType::kF32);
-      const PackedLinear bf16(weight, bias, DType::kBF16);
       for (Workspace* where : {static_cast<Workspace*>(nullptr), &workspace}) {
         EXPECT_LT(max_difference(fp32.forward(x.in(where), activation, DType::kF32), expected), 1e-5);
+        if (!multiplies(DType::kBF16)) continue;
+        const PackedLinear bf16(weight, bias, DType::kBF16);
         const Tensor rough = bf16.forward(x.in(where).to(DType::kBF16), activation, DType::kF32);
         EXPECT_LT(max_difference(rough, expected), 0.05);  // 37 products of 8-bit mantissas
       }
@@ -105,7 +106,6 @@ TEST(PackedLinear, FewRowsOfManyOutputs) {
     const Tensor weight = random_tensor({out, in}, 11, 0.1F);
     const Tensor bias = random_tensor({out}, 12);
     const PackedLinear fp32(weight, bias, DType::kF32);
-    const PackedLinear bf16(weight, bias, DType::kBF16);
     const Tensor all = random_tensor({128, in}, 13);
     const Tensor plain = slow_linear(all, weight, bias);
     for (const int64_t rows : {1, 2, 12, 50, 127, 128}) {
@@ -113,14 +113,18 @@ TEST(PackedLinear, FewRowsOfManyOutputs) {
       const Tensor expected = plain.slice(0, 0, rows).clone();
       const Tensor ours = fp32.forward(x.in(&three), Activation::kNone, DType::kF32);
       EXPECT_LT(max_difference(ours, expected), 1e-5) << rows << " x " << in << " x " << out;
-      EXPECT_EQ(max_difference(ours, fp32.forward(x.in(&one), Activation::kNone, DType::kF32)), 0)
+      // Without AVX-512, oneDNN's sums depend on how many rows and outputs a product has.
+      EXPECT_LE(max_difference(ours, fp32.forward(x.in(&one), Activation::kNone, DType::kF32)),
+                multiplies(DType::kBF16) ? 0 : 1e-5)
           << rows << ": the number of threads shows";
-      const Tensor rough = bf16.forward(x.in(&three).to(DType::kBF16), Activation::kNone, DType::kBF16);
-      EXPECT_LT(max_difference(rough.to(DType::kF32), expected), 0.1);
       const Tensor sum = all.slice(1, 0, 1).slice(0, 0, rows).expand({rows, out}).clone().in(&three);
       const Tensor whole = sum + expected;
       fp32.add_to(sum, x);
       EXPECT_LT(max_difference(sum, whole), 2e-5);
+      if (!multiplies(DType::kBF16)) continue;
+      const PackedLinear bf16(weight, bias, DType::kBF16);
+      const Tensor rough = bf16.forward(x.in(&three).to(DType::kBF16), Activation::kNone, DType::kBF16);
+      EXPECT_LT(max_difference(rough.to(DType::kF32), expected), 0.1);
     }
   }
 }
@@ -140,6 +144,7 @@ TEST(PackedOnDemand, PacksPartsOfAllSizes) {
     }
     const Tensor expected = slow_linear(x, cat(weights), cat(biases));
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      if (!multiplies(dtype)) continue;
       for (const int threads : {0, 1, 3}) {  // 0: without a workspace
         const auto workspace = threads == 0 ? nullptr : std::make_unique<Workspace>(threads);
         PackedOnDemand layer(weights, biases, dtype);
@@ -209,6 +214,7 @@ TEST(TransformerBlock, MatchesThePlainOperations) {
     const Tensor at = Tensor::of(std::vector<int64_t>{3, 6}, {2});
     EXPECT_LT(max_difference(block.forward_at(x, mask, DType::kF32, at), take_rows(expected, at)), 2e-5);
   }
+  if (!multiplies(DType::kBF16)) return;
   RandomParameters again(8);
   auto rough = TransformerBlock::make(again, "b.", kNames, kShape).value();
   rough.pack(DType::kBF16);

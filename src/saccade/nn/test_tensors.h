@@ -10,7 +10,13 @@
 
 #include "saccade/nn/activation.h"
 #include "saccade/nn/parameters.h"
+#include "saccade/nn/product_speed.h"
 #include "saccade/nn/tensor.h"
+
+// Ends a test here where the processor has no products in bfloat16, which oneDNN then refuses and encoders
+// say in one sentence (Int8.OlderProcessorsConform).
+#define SACCADE_NEEDS_BF16() \
+  if (!saccade::nn::multiplies(saccade::DType::kBF16)) GTEST_SKIP() << "no products in bf16 on this processor"
 
 namespace saccade::test {
 

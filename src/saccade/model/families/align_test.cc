@@ -22,6 +22,7 @@ TEST(Align, ConformsInFp32) {
 }
 
 TEST(Align, ConformsInBf16) {
+  SACCADE_NEEDS_BF16();
   ConformOptions options;
   options.encoder.precision = Precision::kBf16;
   const auto report = conform(golden("align"), options);

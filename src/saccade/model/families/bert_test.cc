@@ -21,6 +21,7 @@ TEST(Bert, ConformsInFp32) {
 }
 
 TEST(Bert, ConformsInBf16) {
+  SACCADE_NEEDS_BF16();
   ConformOptions options;
   options.encoder.precision = Precision::kBf16;
   const auto report = conform(golden("bert"), options);

@@ -24,6 +24,7 @@ TEST_P(SiglipGolden, ConformsInFp32) {
 }
 
 TEST_P(SiglipGolden, ConformsInBf16) {
+  SACCADE_NEEDS_BF16();
   expect_conforms_in_bf16(GetParam());
 }
 

@@ -31,6 +31,7 @@ TEST(ClipResNet, Conforms) {
 }
 
 TEST(ClipResNet, ConformsInBf16) {
+  SACCADE_NEEDS_BF16();
   const auto report = conform(golden("clip-resnet"), bf16());
   ASSERT_TRUE(report) << report.error().message;
   for (const AnswerCheck& check : report->answers) {
