@@ -84,9 +84,13 @@ class Child {
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
+  // It ends with us, however we end: we wait for it in the thread that starts it, so that this thread's end is
+  // the program's. util-linux, which has setpriv, is on every Debian; elsewhere its limits end it.
+  const auto ends_with_us = find_program("setpriv");
   const std::string script = fmt::format(
-      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec \"$0\" \"$@\"",
-      seconds, seconds + 1, limits.memory_bytes / 1024, limits.file_bytes / 512);
+      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec {}\"$0\" \"$@\"",
+      seconds, seconds + 1, limits.memory_bytes / 1024, limits.file_bytes / 512,
+      ends_with_us ? "setpriv --pdeathsig KILL -- " : "");
   std::vector<std::string> command = {"sh", "-c", script, program.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;

@@ -1,11 +1,19 @@
 // Programs under limits: what they say comes back, and what breaks a limit is ended and named.
 #include "saccade/core/limited_process.h"
 
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "saccade/core/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -64,6 +72,33 @@ TEST(LimitedProcess, WhatASignalEndsAndWhatIsNotThere) {
   EXPECT_EQ(missing->code, 127);
   EXPECT_FALSE(find_program("a-program-that-nobody-has"));
   EXPECT_TRUE(find_program("sh"));
+}
+
+// Who is killed leaves no program behind that works on for nobody.
+TEST(LimitedProcess, EndsWithTheProcessThatStartedIt) {
+  if (!find_program("setpriv")) GTEST_SKIP() << "setpriv (util-linux) is not installed";
+  const test::TestFolder folder;
+  const std::string file = (folder / "pid").string();
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    static_cast<void>(shell("echo $$ > " + file + ".new; mv " + file + ".new " + file + "; exec sleep 1000"));
+    ::_exit(0);
+  }
+  pid_t child = 0;
+  while (child == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::ifstream(file) >> child;
+  }
+  ::kill(parent, SIGKILL);
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  // Gone, or dead and waiting for somebody who looks.
+  const auto lives = [&] {
+    std::ifstream state(fmt::format("/proc/{}/stat", child));
+    std::string line;
+    return std::getline(state, line) && line.find(") Z ") == std::string::npos;
+  };
+  while (lives()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 TEST(LimitedProcess, StopsWhenAsked) {

@@ -32,6 +32,7 @@
 #include "saccade/image/raw.h"
 #include "saccade/image/svg_content.h"
 #include "saccade/image/svg_size.h"
+#include "saccade/image/video.h"
 #include "saccade/image/vips_support.h"
 
 namespace saccade {
@@ -623,7 +624,7 @@ Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options
 }
 
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {
-  SACCADE_ASSIGN(const std::string content, read_file(path, options.max_bytes));
+  SACCADE_ASSIGN(const std::string content, read_picture_file(path, options.max_bytes));
   return decode_image(std::as_bytes(std::span(content)), options).in(path.string());
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,35 +13,13 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/limited_process.h"
+#include "saccade/core/temporary_folder.h"
 #include "saccade/data/pdf/page_text.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "saccade-pdf-XXXXXX").string();
-    if (error || ::mkdtemp(name.data()) == nullptr) return fail_errno(errno, "make a temporary folder");
-    TemporaryFolder folder;
-    folder.path_ = name;
-    return folder;
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  TemporaryFolder() = default;
-  fs::path path_;
-};
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;

@@ -1,0 +1,80 @@
+#include "saccade/image/frame_name.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace saccade {
+namespace {
+
+constexpr std::string_view kTime = "#t=";
+
+}  // namespace
+
+bool has_video_extension(const std::filesystem::path& path) {
+  static constexpr std::array<std::string_view, 15> kEndings = {".3gp", ".asf", ".avi", ".flv",  ".m2ts",
+                                                                ".m4v", ".mkv", ".mov", ".mp4",  ".mpeg",
+                                                                ".mpg", ".mts", ".ogv", ".webm", ".wmv"};
+  std::string ending = path.extension().string();
+  for (char& c : ending) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return std::ranges::find(kEndings, ending) != kEndings.end();
+}
+
+std::string frame_fragment(int64_t milliseconds) {
+  return fmt::format("{}{}.{:03}", kTime, milliseconds / 1000, milliseconds % 1000);
+}
+
+std::string frame_name(std::string_view file, int64_t milliseconds) {
+  return std::string(file) + frame_fragment(milliseconds);
+}
+
+std::optional<FrameName> read_frame_name(std::string_view name) {
+  const size_t at = name.rfind(kTime);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view time = name.substr(at + kTime.size());
+  constexpr size_t kDecimals = 4;  // with their point
+  constexpr size_t kMostDigits = 12;
+  if (time.size() <= kDecimals || time.size() > kMostDigits + kDecimals) return std::nullopt;
+  int64_t seconds = 0;
+  int64_t thousandths = 0;
+  const std::string_view whole = time.substr(0, time.size() - kDecimals);
+  const std::string_view rest = time.substr(whole.size() + 1);
+  std::from_chars(whole.data(), whole.data() + whole.size(), seconds);
+  std::from_chars(rest.data(), rest.data() + rest.size(), thousandths);
+  FrameName frame{std::string(name.substr(0, at)), seconds * 1000 + thousandths};
+  // Written back it must be the same: one name a frame.
+  if (seconds < 0 || thousandths < 0 || frame_name(frame.file, frame.milliseconds) != name)
+    return std::nullopt;
+  if (!has_video_extension(frame.file)) return std::nullopt;
+  return frame;
+}
+
+std::string file_of(std::string_view path) {
+  auto frame = read_frame_name(path);
+  return frame ? std::move(frame->file) : std::string(path);
+}
+
+std::optional<double> second_of(std::string_view path) {
+  const auto frame = read_frame_name(path);
+  return frame ? std::optional(static_cast<double>(frame->milliseconds) / 1000) : std::nullopt;
+}
+
+std::string time_text(double seconds) {
+  const auto whole = static_cast<int64_t>(std::floor(seconds));
+  const int64_t minutes = whole / 60;
+  if (minutes < 60) return fmt::format("{}:{:02}", minutes, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, whole % 60);
+}
+
+std::string shown_name(std::string_view path) {
+  const auto frame = read_frame_name(path);
+  if (!frame) return std::string(path);
+  return fmt::format("{} at {}", frame->file, time_text(static_cast<double>(frame->milliseconds) / 1000));
+}
+
+}  // namespace saccade

@@ -1,0 +1,41 @@
+// What a frame of a video is called: the video's path and the time in it, as W3C's Media Fragments URI 1.0
+// (section 4.2.1) writes that: "/home/ada/clip.mp4#t=42.041".
+//
+// A collection has a row for each scene of a video under such a name, so that paths go on naming one picture
+// each (docs/adr/0014-videos-by-their-frames.md). What opens a file asks file_of() for it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace saccade {
+
+// What such pictures have for a format, whatever the video's own.
+inline constexpr std::string_view kVideoFormat = "video";
+
+// Files that are looked into for frames, judged by the name's ending alone (case-insensitive).
+bool has_video_extension(const std::filesystem::path& path);
+
+struct FrameName {
+  std::string file;          // the video
+  int64_t milliseconds = 0;  // from its beginning
+};
+std::string frame_name(std::string_view file, int64_t milliseconds);
+// "#t=42.041": what frame_name() puts behind the file.
+std::string frame_fragment(int64_t milliseconds);
+// Nothing for any other name: the ending before "#t=" must be a video's.
+std::optional<FrameName> read_frame_name(std::string_view name);
+
+// The file that has the picture of that name: the video of a frame, else the path itself.
+std::string file_of(std::string_view path);
+// Where in the video a frame is, in seconds; nothing where the path is no frame's name.
+std::optional<double> second_of(std::string_view path);
+// "0:42", "1:02:03": as players show it.
+std::string time_text(double seconds);
+// For people: "clip.mp4 at 0:42", or the path itself.
+std::string shown_name(std::string_view path);
+
+}  // namespace saccade
