@@ -15,6 +15,7 @@ constexpr int kFolds = 5;
 constexpr double kRidge =
     1;  // on weights of standardized figures: with few labels they stay near the base rate
 constexpr size_t kWeights = HitFigures::kCount + 1;
+constexpr size_t kSearchedTogether = 64;
 
 using Weights = std::array<double, kWeights>;
 
@@ -95,40 +96,64 @@ Weights solve(std::array<Weights, kWeights> a, Weights b) {
   return b;
 }
 
-// Logistic regression with a ridge, by Newton's method; the loss is convex.
-// Examples of `without` are left out.
-HitRegression fit(std::span<const Example> examples, int without) {
+// Logistic regression with a ridge, by Newton's method; the loss is convex. Examples of `without` are left
+// out. `near`: a fit to much the same examples, from which fewer steps are left; nullptr: there is none.
+HitRegression fit(std::span<const Example> examples, int without, const HitRegression* near = nullptr) {
   HitRegression model;
-  const auto used = [&](const Example& example) { return without < 0 || example.query % kFolds != without; };
+  std::vector<const Example*> used;
+  for (const Example& example : examples) {
+    if (without < 0 || example.query % kFolds != without) used.push_back(&example);
+  }
   for (size_t f = 0; f < HitFigures::kCount; ++f) {
     std::vector<double> values;
-    for (const Example& example : examples) {
-      if (used(example)) values.push_back(example.figures[f]);
-    }
+    for (const Example* example : used) values.push_back(example->figures[f]);
     const Moments moments = moments_of(values);
     model.centre[f] = moments.mean;
     model.spread[f] = moments.deviation;
   }
+  if (near != nullptr) {
+    model.weight = near->weight;
+    for (size_t f = 0; f < HitFigures::kCount; ++f) {
+      const double slope = near->weight[f] / near->spread[f];
+      model.weight[f] = slope * model.spread[f];
+      model.weight.back() += slope * (model.centre[f] - near->centre[f]);
+    }
+  }
+  // Each example's figures in as many places as vectors of the processor fill; the last ones stay 0.
+  constexpr size_t kPlaces = 8;
+  static_assert(kPlaces >= kWeights);
+  using Places = std::array<double, kPlaces>;
+  std::vector<Places> standardized(used.size());
+  for (size_t e = 0; e < used.size(); ++e) {
+    for (size_t f = 0; f < HitFigures::kCount; ++f) {
+      standardized[e][f] = (used[e]->figures[f] - model.centre[f]) / model.spread[f];
+    }
+    standardized[e][HitFigures::kCount] = 1;
+  }
   for (int step = 0; step < 50; ++step) {
+    Places weight = {};
+    std::ranges::copy(model.weight, weight.begin());
+    Places sums = {};
+    std::array<Places, kPlaces> squares = {};
+    for (size_t e = 0; e < used.size(); ++e) {
+      const Places& x = standardized[e];
+      double logit = 0;
+      for (size_t w = 0; w < kPlaces; ++w) logit += weight[w] * x[w];
+      const double p = sigmoid(logit);
+      const double miss = (used[e]->right ? 1 : 0) - p;
+      for (size_t i = 0; i < kPlaces; ++i) sums[i] += miss * x[i];
+      for (size_t i = 0; i < kWeights; ++i) {
+        const double weighted = p * (1 - p) * x[i];
+        for (size_t j = 0; j < kPlaces; ++j) squares[i][j] += weighted * x[j];
+      }
+    }
     Weights gradient = {};
     std::array<Weights, kWeights> curvature = {};
     for (size_t w = 0; w < kWeights; ++w) {
       const double ridge = w + 1 < kWeights ? kRidge : 1e-6;
-      gradient[w] = -ridge * model.weight[w];
-      curvature[w][w] = ridge;
-    }
-    for (const Example& example : examples) {
-      if (!used(example)) continue;
-      const double p = sigmoid(model.logit(example.figures));
-      Weights x;
-      for (size_t f = 0; f < HitFigures::kCount; ++f) {
-        x[f] = (example.figures[f] - model.centre[f]) / model.spread[f];
-      }
-      x.back() = 1;
-      for (size_t i = 0; i < kWeights; ++i) {
-        gradient[i] += ((example.right ? 1 : 0) - p) * x[i];
-        for (size_t j = 0; j <= i; ++j) curvature[i][j] += p * (1 - p) * x[i] * x[j];
-      }
+      gradient[w] = sums[w] - ridge * model.weight[w];
+      std::copy_n(squares[w].begin(), kWeights, curvature[w].begin());
+      curvature[w][w] += ridge;
     }
     const Weights change = solve(curvature, gradient);
     double largest = 0;
@@ -137,19 +162,21 @@ HitRegression fit(std::span<const Example> examples, int without) {
       model.weight[w] += std::clamp(change[w], -4.0, 4.0);
       largest = std::max(largest, std::abs(change[w]));
     }
-    if (largest < 1e-9) break;
+    // Each step leaves about the square of the error before it.
+    if (largest < 1e-4) break;
   }
   return model;
 }
 
 // What the fit is worth on queries that it has not seen, against the base rate of those that it has.
-void cross_validate(std::span<const Example> examples, MatchModel& model) {
+// `whole`: the fit to all of them.
+void cross_validate(std::span<const Example> examples, const HitRegression& whole, MatchModel& model) {
   int64_t queries = 0;
   for (const Example& example : examples) queries = std::max(queries, example.query + 1);
   std::vector<double> gain(static_cast<size_t>(queries));
   std::vector<uint8_t> seen(gain.size());
   for (int fold = 0; fold < kFolds; ++fold) {
-    const HitRegression partial = fit(examples, fold);
+    const HitRegression partial = fit(examples, fold, &whole);
     double right = 0;
     double all = 0;
     for (const Example& example : examples) {
@@ -212,12 +239,60 @@ struct Asked {
   int64_t right_hits = 0;
 };
 
-void add_hits(const Surroundings& surroundings, MatrixView<const float> rows, std::span<const float> query,
-              std::span<const RowScore> hits, std::span<const int64_t> right, int64_t words, int64_t number,
-              bool present, Asked& asked) {
-  const std::vector<HitFigures> figures = hit_figures(surroundings, rows, query, hits, words);
+// A query, and how its scores over the sample fall.
+struct Asking {
+  std::span<const float> row;
+  Moments scores;
+  int64_t words = 0;
+};
+
+Asking asking_of(const Surroundings& surroundings, std::span<const float> query, int64_t words) {
+  const std::vector<float> scores = dots(rows_of(surroundings.sample), query);
+  return {query, moments_of(std::vector<double>(scores.begin(), scores.end())), words};
+}
+
+double standard_score(const Asking& asking, float score) {
+  return (double{score} - asking.scores.mean) / asking.scores.deviation;
+}
+
+// Of the first `count` hits.
+std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<const float> rows,
+                                   const Asking& asking, std::span<const RowScore> best, size_t count) {
+  std::vector<HitFigures> figures;
+  if (best.empty()) return figures;
+  count = std::min(count, best.size());
+  std::vector<const float*> found;
+  for (const RowScore& hit : best.first(count)) found.push_back(rows.row(hit.row).data());
+  const std::vector<float> hubs = dots(std::move(found), surroundings.mean_query);
+  const auto exponential = [&](float score) {
+    return std::exp(surroundings.temperature * (double{score} - double{best.front().score}));
+  };
+  double sum = 0;
+  for (const RowScore& hit : best.first(std::min(best.size(), static_cast<size_t>(kCompetitors)))) {
+    sum += exponential(hit.score);
+  }
+  const size_t last = std::min(best.size(), static_cast<size_t>(kJudgedHits)) - 1;
+  for (size_t h = 0; h < count; ++h) {
+    HitFigures figure;
+    figure.score = double{best[h].score};
+    figure.words = std::log1p(static_cast<double>(asking.words));
+    figure.level = standard_score(asking, best[last].score);
+    figure.standard = standard_score(asking, best[h].score);
+    // Bounded: beyond e^20 a score's rounding decides.
+    const double own = exponential(best[h].score);
+    figure.odds = std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
+    figure.hub = (double{hubs[h]} - surroundings.hub_mean) / surroundings.hub_deviation;
+    figures.push_back(figure);
+  }
+  return figures;
+}
+
+void add_hits(const Surroundings& surroundings, MatrixView<const float> rows, const Asking& asking,
+              std::span<const RowScore> hits, std::span<const int64_t> right, int64_t number, bool present,
+              Asked& asked) {
+  const std::vector<HitFigures> figures = figures_of(surroundings, rows, asking, hits, kJudgedHits);
   std::vector<Example> examples;
-  for (size_t h = 0; h < std::min(hits.size(), static_cast<size_t>(kJudgedHits)); ++h) {
+  for (size_t h = 0; h < figures.size(); ++h) {
     Example example;
     example.figures = as_array(figures[h]);
     example.right = present && std::ranges::binary_search(right, hits[h].row);
@@ -232,7 +307,9 @@ void add_hits(const Surroundings& surroundings, MatrixView<const float> rows, st
     asked.first.back().right = present;
   }
   if (present) return;
-  for (const HitFigures& figure : figures) asked.false_scores.push_back(static_cast<float>(figure.standard));
+  for (const RowScore& hit : hits) {
+    asked.false_scores.push_back(static_cast<float>(standard_score(asking, hit.score)));
+  }
   asked.absent.push_back(std::move(examples));
 }
 
@@ -244,17 +321,40 @@ Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const 
     const auto at = static_cast<size_t>(q);
     const std::vector<int64_t>& right = queries.right[at];
     if (labels && right.empty()) continue;
-    const std::span<const float> query = queries.rows.row(q);
+    const Asking asking = asking_of(surroundings, queries.rows.row(q), queries.words[at]);
     const int64_t number = asked.labelled++;
     if (!right.empty()) {
-      add_hits(surroundings, rows, query, remaining(found[at], {}, queries.itself[at]), right,
-               queries.words[at], number, true, asked);
+      add_hits(surroundings, rows, asking, remaining(found[at], {}, queries.itself[at]), right, number, true,
+               asked);
     }
     const auto gone = labels ? std::span<const int64_t>(right) : std::span<const int64_t>();
-    const std::vector<RowScore> wrong = remaining(found[at], gone, queries.itself[at]);
-    add_hits(surroundings, rows, query, wrong, right, queries.words[at], number, false, asked);
+    add_hits(surroundings, rows, asking, remaining(found[at], gone, queries.itself[at]), right, number, false,
+             asked);
   }
   return asked;
+}
+
+// The best rows of each query, as many as are left when its right rows and itself are taken away; none of
+// those that are not `wanted`. Queries with about as many right rows are searched for together: one with a
+// hundred does not have the others' lists kept long.
+Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> rows,
+                                                     std::span<const uint8_t> allowed,
+                                                     const LabelledQueries& queries,
+                                                     std::vector<int64_t> wanted, ThreadPool& pool) {
+  const auto right_of = [&](int64_t q) { return std::ssize(queries.right[static_cast<size_t>(q)]); };
+  std::ranges::stable_sort(wanted, {}, right_of);
+  std::vector<std::vector<RowScore>> found(queries.right.size());
+  for (size_t first = 0; first < wanted.size(); first += kSearchedTogether) {
+    const auto block = std::span(wanted).subspan(first, std::min(kSearchedTogether, wanted.size() - first));
+    Matrix<float> together(std::ssize(block), queries.rows.columns());
+    for (size_t i = 0; i < block.size(); ++i) {
+      std::ranges::copy(queries.rows.row(block[i]), together.row(static_cast<int64_t>(i)).begin());
+    }
+    const int64_t depth = kCompetitors + right_of(block.back()) + 1;
+    SACCADE_ASSIGN(auto best, exact_search(rows, together.view(), depth, pool, allowed));
+    for (size_t i = 0; i < block.size(); ++i) found[static_cast<size_t>(block[i])] = std::move(best[i]);
+  }
+  return found;
 }
 
 // What a query's first hit stands out by.
@@ -310,35 +410,7 @@ Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8
 std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView<const float> rows,
                                     std::span<const float> query, std::span<const RowScore> best,
                                     int64_t words) {
-  std::vector<HitFigures> figures;
-  if (best.empty()) return figures;
-  const std::vector<float> scores = dots(rows_of(surroundings.sample), query);
-  const Moments moments = moments_of(std::vector<double>(scores.begin(), scores.end()));
-  std::vector<const float*> found;
-  for (const RowScore& hit : best) found.push_back(rows.row(hit.row).data());
-  const std::vector<float> hubs = dots(std::move(found), surroundings.mean_query);
-  const auto exponential = [&](float score) {
-    return std::exp(surroundings.temperature * (double{score} - double{best.front().score}));
-  };
-  double sum = 0;
-  for (size_t i = 0; i < std::min(best.size(), static_cast<size_t>(kCompetitors)); ++i) {
-    sum += exponential(best[i].score);
-  }
-  const size_t last = std::min(best.size(), static_cast<size_t>(kJudgedHits)) - 1;
-  for (size_t h = 0; h < best.size(); ++h) {
-    const RowScore& hit = best[h];
-    HitFigures figure;
-    figure.score = double{hit.score};
-    figure.words = std::log1p(static_cast<double>(words));
-    figure.level = (double{best[last].score} - moments.mean) / moments.deviation;
-    figure.standard = (double{hit.score} - moments.mean) / moments.deviation;
-    // Bounded: beyond e^20 a score's rounding decides.
-    const double own = exponential(hit.score);
-    figure.odds = std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
-    figure.hub = (double{hubs[h]} - surroundings.hub_mean) / surroundings.hub_deviation;
-    figures.push_back(figure);
-  }
-  return figures;
+  return figures_of(surroundings, rows, asking_of(surroundings, query, words), best, best.size());
 }
 
 Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uint8_t> allowed,
@@ -352,15 +424,16 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
         fmt::format("{} are too few to learn from how scores fall, {} are needed", model.rows, kFewestRows);
     return model;
   }
-  // As many as are left when a query's right rows and itself are taken away.
-  size_t most_right = 0;
-  for (const std::vector<int64_t>& right : queries.right) most_right = std::max(most_right, right.size());
-  const int64_t depth = kCompetitors + static_cast<int64_t>(most_right) + 1;
-  SACCADE_ASSIGN(const auto found, exact_search(rows, queries.rows.view(), depth, pool, allowed));
+  std::vector<int64_t> all(queries.right.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<int64_t> labelled = all;
+  std::erase_if(labelled, [&](int64_t q) { return queries.right[static_cast<size_t>(q)].empty(); });
+  const bool enough = std::ssize(labelled) >= queries.fewest;
+  SACCADE_ASSIGN(const auto found, find_best(rows, allowed, queries, enough ? labelled : all, pool));
   Asked asked = ask(rows, surroundings, queries, found, true);
   model.labelled = asked.labelled;
   model.right_hits = asked.right_hits;
-  if (asked.labelled < queries.fewest) {
+  if (!enough) {
     model.reason = fmt::format("{} queries have known answers, {} are needed to learn which scores are right",
                                asked.labelled, queries.fewest);
     keep_null(ask(rows, surroundings, queries, found, false), model);
@@ -372,13 +445,14 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
         "encoder does not find them",
         asked.labelled, asked.right_hits, kJudgedHits);
   } else {
-    cross_validate(asked.examples, model);
+    const HitRegression hit = fit(asked.examples, -1);
+    cross_validate(asked.examples, hit, model);
     model.tells = model.gain > 2 * model.gain_error;
     if (!model.tells) model.reason = "the encoder's scores do not tell right hits from wrong ones here";
-  }
-  if (model.tells) {
-    model.hit = fit(asked.examples, -1);
-    model.there = fit(asked.first, -1);
+    if (model.tells) {
+      model.hit = hit;
+      model.there = fit(asked.first, -1);
+    }
   }
   keep_null(asked, model);
   return model;

@@ -1,9 +1,9 @@
 #include "saccade/text/caption_queries.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
+#include <unordered_map>
 
 #include <unicode/uchar.h>
 
@@ -36,6 +36,24 @@ constexpr int kTries = 4;             // draws from each caption, over all round
 bool in_word(char32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   return u_isalnum(c) != 0 || (U_GET_GC_MASK(c) & U_GC_M_MASK) != 0;
+}
+
+bool is_ascii(char c) {
+  return (static_cast<unsigned char>(c) & 0x80U) == 0;
+}
+
+// caption_words of plain ASCII, as most captions are: without ICU's tables.
+std::vector<std::string> ascii_words(std::string_view text) {
+  std::vector<std::string> words;
+  bool inside = false;
+  for (const char c : text) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    const bool part = upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (part && !inside) words.emplace_back();
+    if (part) words.back().push_back(upper ? static_cast<char>(c - 'A' + 'a') : c);
+    inside = part;
+  }
+  return words;
 }
 
 int64_t letters(std::string_view word) {
@@ -74,6 +92,7 @@ std::vector<std::string_view> everyday_words() {
 }
 
 std::vector<std::string> caption_words(std::string_view text) {
+  if (std::ranges::all_of(text, is_ascii)) return ascii_words(text);
   const std::string valid = to_valid_utf8(text);
   std::vector<std::string> words;
   bool inside = false;
@@ -94,7 +113,7 @@ std::vector<std::string_view> caption_parts(std::string_view text) {
 
 CaptionIndex::CaptionIndex(std::span<const std::string> captions)
     : captions_(captions.begin(), captions.end()) {
-  std::map<std::string, std::vector<int64_t>> index;
+  std::unordered_map<std::string, std::vector<int64_t>> index;
   for (size_t c = 0; c < captions_.size(); ++c) {
     for (std::string& word : caption_words(captions_[c])) {
       std::vector<int64_t>& list = index[std::move(word)];
@@ -102,6 +121,7 @@ CaptionIndex::CaptionIndex(std::span<const std::string> captions)
     }
   }
   for (auto& [word, list] : index) postings_.push_back({word, std::move(list)});
+  std::ranges::sort(postings_, {}, &Posting::word);
 }
 
 std::vector<int64_t> CaptionIndex::with_words(std::vector<std::string> words) const {
