@@ -10,6 +10,7 @@
 
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/files.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/search/composition.h"
 
 #include "sixel.h"
@@ -170,7 +171,8 @@ std::string answer_text(const Answer& answer, const Terminal& terminal, Session&
   std::string text;
   for (const Hit& hit : answer.hits) {
     if (terminal.pictures != PictureProtocol::kOff) text += thumbnail_text(hit, terminal, session);
-    const std::string path = file_link(shown_path(hit.item.path, terminal), hit.item.path, terminal);
+    const std::string path =
+        file_link(shown_path(shown_name(hit.item.path), terminal), file_of(hit.item.path), terminal);
     if (hit.retrieval) {
       const std::string score = hit.reranked ? fmt::format("{:.3f}", hit.score) : "    -";
       text += fmt::format("{:>4}  {}  [{} {:.3f}]  {}", hit.rank, score, hit.retrieval->rank,

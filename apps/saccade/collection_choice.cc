@@ -6,6 +6,7 @@
 
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
+#include "saccade/collection/ingest.h"
 
 namespace saccade::app {
 
@@ -23,9 +24,11 @@ Status settle_collection(std::string& collection, Messages& messages) {
   return {};
 }
 
-Status settle_collection_to_fill(std::string& collection, Messages& messages) {
+Status settle_collection_to_fill(std::string& collection, std::span<const std::filesystem::path> inputs,
+                                 Messages& messages) {
   SACCADE_ASSIGN(const ChosenCollection chosen, choose_collection_to_fill(collection));
   collection = chosen.folder.string();
+  if (!is_collection(chosen.folder)) SACCADE_TRY(check_any_input(inputs));
   if (chosen.by == ChosenBy::kName) return {};
   std::error_code error;
   const std::string whole = std::filesystem::absolute(chosen.folder, error).string();

@@ -78,6 +78,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     const std::vector<std::filesystem::path> inputs = {arguments.sample};
     IngestOptions options;
     options.limits.processes = session.decoders.start(session.messages);
+    options.video_tools = find_video_tools();
     SACCADE_ASSIGN(const IngestReport report, ingest(writer, *loaded.encoder, inputs, options, pool,
                                                      progress.callback(), session.interrupts.stop_cleanly()));
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");

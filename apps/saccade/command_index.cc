@@ -198,7 +198,6 @@ Status check_named(const CollectionInfo& collection, const std::string& named) {
 }
 
 Result<int> run_index(IndexArguments& arguments, Session& session) {
-  SACCADE_TRY(settle_collection_to_fill(arguments.collection, session.messages));
   std::vector<std::filesystem::path> inputs;
   for (const std::string& path : arguments.paths) {
     if (path != "-") {
@@ -208,6 +207,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_ASSIGN(const auto listed, read_path_list());
     inputs.insert(inputs.end(), listed.begin(), listed.end());
   }
+  SACCADE_TRY(settle_collection_to_fill(arguments.collection, inputs, session.messages));
   if (!arguments.captions.empty()) {
     SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions).in("captions"));
   }
@@ -227,7 +227,6 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     }
     arguments.encoder.fastest = false;
   } else {
-    SACCADE_TRY(check_any_input(inputs));  // a mistyped path is no reason to make a collection
     if (checkpoint.empty()) {
       SACCADE_ASSIGN(checkpoint, starter_checkpoint());
     }
@@ -238,7 +237,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   const std::unique_ptr<Gazetteer> towns = find_towns();
   arguments.ingest.places = towns.get();
   const std::string why = !fresh                         ? "the collection's own"
-                          : arguments.checkpoint.empty() ? "the starter, as no other was named (-m)"
+                          : arguments.checkpoint.empty() ? "as no other was named (-m)"
                                                          : "as named";
   // Loaded at once for a new collection, which is bound to it; for one that there is, when something is new.
   std::optional<LoadedEncoder> loaded;
@@ -356,6 +355,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
       {{"Settled when the collection is made",
         {"--background", "--as-stored", "--fast-decode", "--int8-rows", "--rows-precision", "--pool-rows"}},
        {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+       {"Videos", {"--video-seconds", "--video-frames"}},
        {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_index(*arguments, session); };

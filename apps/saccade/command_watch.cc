@@ -114,7 +114,7 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   command->add_flag("--json", arguments->json, "print the counts of each time as a line of JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) -> Result<int> {
-      SACCADE_TRY(settle_collection_to_fill(arguments->collection, session.messages));
+      SACCADE_TRY(settle_collection_to_fill(arguments->collection, {}, session.messages));
       return run_watch(*arguments, session);
     };
   });

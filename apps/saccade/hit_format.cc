@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/facts_json.h"
+#include "saccade/image/frame_name.h"
 
 namespace saccade::app {
 namespace {
@@ -47,8 +48,13 @@ constexpr auto kFields = std::to_array<Field>({
      [](const Hit& hit) {
        return hit.likelihood ? fmt::format("{:.4f}", hit.likelihood->right) : std::string();
      }},
-    {"path", [](const Hit& hit) { return hit.item.path; }},
-    {"name", [](const Hit& hit) { return name_of(hit.item.path); }},
+    {"path", [](const Hit& hit) { return file_of(hit.item.path); }},
+    {"name", [](const Hit& hit) { return name_of(file_of(hit.item.path)); }},
+    {"second",
+     [](const Hit& hit) {
+       const auto second = second_of(hit.item.path);
+       return second ? fmt::format("{:.3f}", *second) : std::string();
+     }},
     {"caption", [](const Hit& hit) { return hit.item.caption; }},
     {"id", [](const Hit& hit) { return fmt::format("{}", hit.item.id); }},
     {"width", [](const Hit& hit) { return fmt::format("{}", hit.item.width); }},

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "saccade/image/frame_name.h"
 #include "saccade/image/raw.h"
+#include "saccade/image/video.h"
 
 namespace saccade::app {
 
@@ -33,6 +35,9 @@ std::string not_looked_at_text(const NotLookedAt& passed) {
   const bool raw =
       std::ranges::any_of(passed.endings, [](const auto& one) { return has_raw_extension("x" + one.first); });
   if (raw && !reads_raw_files()) text += " (RAW photographs: this build has no LibRaw)";
+  const bool videos = std::ranges::any_of(
+      passed.endings, [](const auto& one) { return has_video_extension("x" + one.first); });
+  if (videos && !find_video_tools()) text += fmt::format(" ({})", kNoVideoTools);
   if (others > 0) add(counted(others, "other file"));
   if (passed.folder_links > 0) add(counted(passed.folder_links, "folder link") + " (--follow-links)");
   if (passed.broken_links > 0) add(counted(passed.broken_links, "broken link"));
@@ -61,6 +66,8 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   line(report.unchanged, "unchanged");
   line(report.removed, "removed: the file is gone");
   line(report.missing, "kept although the file is gone (--prune removes them)");
+  line(report.videos, report.videos == 1 ? "video looked into: its frames are counted above"
+                                         : "videos looked into: their frames are counted above");
   line(report.facts_read,
        "of these looked into for what their files say of themselves, which was not kept before");
   line(report.stayed_out,

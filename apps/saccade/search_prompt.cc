@@ -17,6 +17,7 @@
 
 #include "saccade/core/late_library.h"
 #include "saccade/core/user_folders.h"
+#include "saccade/image/frame_name.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -153,9 +154,9 @@ class Prompt {
   // xdg-open is handed the path as its one argument: no shell reads it.
   static Status open(const Item& item) {
     std::error_code gone;
-    if (!std::filesystem::exists(item.path, gone)) return fail(ErrorCode::kNotFound, "{}: gone", item.path);
     std::string program = "xdg-open";
-    std::string path = item.path;
+    std::string path = file_of(item.path);
+    if (!std::filesystem::exists(path, gone)) return fail(ErrorCode::kNotFound, "{}: gone", path);
     char* arguments[] = {program.data(), path.data(), nullptr};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -169,7 +170,7 @@ class Prompt {
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
     }
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return {};
-    return fail(ErrorCode::kIo, "xdg-open could not open {}", item.path);
+    return fail(ErrorCode::kIo, "xdg-open could not open {}", path);
   }
 
   Searcher& searcher_;

@@ -1,5 +1,7 @@
 #include "walk_options.h"
 
+#include "number.h"
+
 namespace saccade::app {
 
 void add_walk_options(CLI::App& command, IngestOptions& options) {
@@ -23,6 +25,19 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
   command.add_flag_callback(
       "--no-facts", [&options] { options.facts = false; },
       "do not keep what files say of themselves (EXIF, XMP, IPTC)");
+  options.video_tools = find_video_tools();
+  command
+      .add_option(
+          "--video-seconds", options.videos.every_seconds,
+          "longest time between two frames of a video that are taken in, in seconds; the first frame of "
+          "each scene is taken in besides")
+      ->transform(real_number(1))
+      ->capture_default_str();
+  command
+      .add_option("--video-frames", options.videos.most_frames,
+                  "number of frames of a video to take in at most; 0: leave videos out")
+      ->transform(whole_number(0, 1000))
+      ->capture_default_str();
 }
 
 }  // namespace saccade::app

@@ -123,6 +123,7 @@ TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   ASSERT_EQ(json["hits"].size(), 2U) << json;
   const Json& pair = json["hits"][json["hits"][0]["folded"].empty() ? 1 : 0];
   ASSERT_EQ(pair["folded"].size(), 1U);
+  EXPECT_THAT(pair["path"].get<std::string>(), testing::EndsWith("IMG_1.jpg"));
   EXPECT_EQ(json_of(run({"search", "-c", "c", "a", "--json", "--all"}))["hits"].size(), 3U);
   const Json raw = json_of(run({"search", "-c", "c", "a", "--json", "--filter", "format=raw"}));
   ASSERT_EQ(raw["hits"].size(), 1U);
@@ -133,16 +134,92 @@ TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
             Json::array());
 }
 
+TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {
+  const auto ffmpeg = find_program("ffmpeg");
+  if (!ffmpeg || !find_program("ffprobe")) GTEST_SKIP() << "ffmpeg and ffprobe are not installed";
+  picture("pictures/green.png", 20, 200, 20);
+  fs::create_directories(folder_ / "films");
+  const std::string film = (folder_ / "films/two scenes.mp4").string();
+  const auto made =
+      run_limited(*ffmpeg,
+                  std::vector<std::string>{
+                      "-nostdin", "-v", "error", "-f", "lavfi", "-i", "color=red:s=96x64:d=62:r=5", "-f",
+                      "lavfi", "-i", "smptebars=s=96x64:d=4:r=5", "-filter_complex", "[0][1]concat=n=2:v=1",
+                      "-c:v", "mpeg4", "-metadata", "creation_time=2019-07-14T21:30:05Z", film},
+                  {.memory_bytes = int64_t{8} << 30});
+  ASSERT_TRUE(made && made->code == 0);
+  write("films/broken.mkv", "no video");
+  const Outcome indexed =
+      run({"index", "pictures", "films", "-c", "c", "-m", "model", "--video-seconds", "100"});
+  EXPECT_EQ(indexed.code, 3) << indexed.err;
+  EXPECT_THAT(indexed.out, HasSubstr("3  added"));
+  EXPECT_THAT(indexed.out, HasSubstr("1  video looked into"));
+  EXPECT_THAT(indexed.out, HasSubstr("broken.mkv: no video that ffprobe reads: "));
+  const Json again = json_of(run({"index", "pictures", "films", "-c", "c", "--json"}));
+  EXPECT_EQ(again["unchanged"], 3);
+  EXPECT_EQ(again["skipped_failed"], 1);
+  EXPECT_EQ(again["videos"], 0);
+  EXPECT_EQ(again["encoder_used"], false);
+
+  const std::vector<std::string> late = {"search", "-c", "c", "a", "--all", "--filter", "format=video"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), late.begin(), late.end());
+    return run(more);
+  };
+  EXPECT_THAT(with({}).out, HasSubstr("films/two scenes.mp4 at 1:02  {2019-07-14 21:30}"));
+  const Json json = json_of(with({"--json"}));
+  ASSERT_EQ(json["hits"].size(), 2U);
+  std::set<double> seconds;
+  for (const Json& hit : json["hits"]) {
+    EXPECT_EQ(hit["path"], film);
+    EXPECT_EQ(hit["width"], 96);
+    seconds.insert(hit["second"].get<double>());
+  }
+  EXPECT_EQ(seconds, (std::set<double>{0, 62}));
+  const Outcome formatted = with({"--format", "{name} {second}|"});
+  EXPECT_THAT(formatted.out, HasSubstr("two scenes.mp4 62.000|"));
+  EXPECT_EQ(with({"--paths"}).out, film + "\n" + film + "\n");
+  // A hit's picture can be asked for again, and shown.
+  const Json frame = json_of(run({"search", "-c", "c", "--image", film + "#t=62.000", "--all", "--json"}));
+  EXPECT_EQ(frame["hits"][0]["second"], 62.0);
+  EXPECT_GT(frame["hits"][0]["score"], 0.999);
+  ASSERT_EQ(with({"--html", "page.html"}).code, 0);
+  const std::string page = read_file(folder_ / "page.html").value();
+  EXPECT_THAT(page, HasSubstr("two%20scenes.mp4#t=62.000\""));
+  EXPECT_THAT(page, HasSubstr("two scenes.mp4 at 1:02"));
+  EXPECT_THAT(page, HasSubstr("data:image/jpeg;base64,"));
+  EXPECT_EQ(json_of(run({"collection", "verify", "-c", "c", "--deep", "--json"}))["ok"], true);
+  // A video goes with all its rows; where nothing reads videos, what is there stays.
+  const std::string nothing = (folder_ / "nothing").string();
+  fs::create_directories(nothing);
+  const Outcome without = run({"index", "films", "-c", "c", "--prune"}, {.environment = {"PATH=" + nothing}});
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(without.out,
+              HasSubstr("1 .mkv, 1 .mp4 (videos are read by ffmpeg and ffprobe, which are not here: "
+                        "install ffmpeg)"));
+  EXPECT_THAT(without.out, Not(HasSubstr("removed")));
+  EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "films", "--json"}))["removed"], 2);
+  EXPECT_EQ(json_of(run({"index", "films", "-c", "c", "--json"}))["stayed_out"], 1);
+}
+
+// A mistyped path makes nothing, and nothing is said to be made.
+TEST_F(Life, IndexOfNothingSaysOneThing) {
+  expect_failure({"index", "nowhere", "-m", "model"}, 1, {"nowhere", "no such file or folder"});
+  EXPECT_FALSE(fs::exists(folder_ / ".saccade"));
+}
+
 TEST_F(Life, IndexSaysWhatItDidNotLookAtAndLoadsNothingWithoutNews) {
   picture("pictures/a.png", 200, 20, 20);
   picture("pictures/drafts/b.png", 20, 200, 20);
-  write("pictures/clip.MOV", "video");
+  write("pictures/song.OGG", "sound");
+  write("pictures/a.txt", "a caption");
+  write("pictures/a.png.txt", "another");
   write("pictures/.saccadeignore", "drafts/\n");
   fs::create_directory_symlink(folder_ / "pictures/drafts", folder_ / "pictures/link");
   const Outcome first = run({"index", "pictures", "-c", "c", "-m", "model"});
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("1  added"));
-  EXPECT_THAT(first.out, HasSubstr("not looked at: 1 .mov, 1 folder link (--follow-links), 1 excluded"));
+  EXPECT_THAT(first.out, HasSubstr("not looked at: 1 .ogg, 1 folder link (--follow-links), 1 excluded"));
   // Not even a checkpoint that is no longer there is missed.
   fs::rename(folder_ / "model", folder_ / "elsewhere");
   const Outcome again = run({"index", "pictures", "-c", "c", "-m", "elsewhere", "--json"});

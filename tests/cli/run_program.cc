@@ -101,7 +101,10 @@ std::vector<std::string> environment_of(const std::filesystem::path& folder, con
     const bool out = text.starts_with("HF_") || text.starts_with("HUGGING") || text.starts_with("XDG_") ||
                      text.starts_with("HOME=") || text.starts_with("SACCADE_COLLECTION=") ||
                      text.starts_with("TRANSFORMERS_");
-    if (!out) variables.emplace_back(text);
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    const bool given = std::ranges::any_of(options.environment,
+                                           [&](const std::string& own) { return own.starts_with(name); });
+    if (!out && !given) variables.emplace_back(text);
   }
   variables.push_back("HOME=" + (folder / "home").string());
   variables.emplace_back("no_proxy=127.0.0.1");

@@ -4,12 +4,14 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "saccade/collection/store.h"
 #include "saccade/core/counts.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/look.h"
 #include "saccade/image/raw.h"
 
@@ -53,6 +55,7 @@ struct Candidate {
   int rating = 0;
   bool photograph = false;
   bool looked_at = false;
+  bool video = false;
 
   [[nodiscard]] bool raw() const { return item.format == kRawFormat; }
 };
@@ -87,8 +90,18 @@ class Finder {
     SACCADE_TRY(collection_.check_files());
     std::unordered_map<int64_t, size_t> place;
     SACCADE_TRY(collection_.for_each_item([&](const Item& item) {
+      if (const auto frame = read_frame_name(item.path)) {
+        // A video is a file like others as far as bytes go, by the first of its frames; what its frames
+        // look like says nothing of the whole.
+        if (!videos_.insert(frame->file).second) return Status{};
+        all_.push_back({item, {}, {}, 0, 0, false, false, true});
+        Item& video = all_.back().item;
+        video.path = frame->file;
+        video.hash = video.hash.substr(0, video.hash.find('#'));
+        return Status{};
+      }
       place.emplace(item.id, all_.size());
-      all_.push_back({item, {}, {}, 0, 0, false, false});
+      all_.push_back({item, {}, {}, 0, 0, false, false, false});
       return Status{};
     }));
     return collection_.for_each_facts([&](int64_t id, const ItemFacts& facts) {
@@ -237,7 +250,7 @@ class Finder {
     std::map<size_t, std::vector<size_t>> groups;
     for (size_t i = 0; i < all_.size(); ++i) {
       groups[sets.find(i)].push_back(i);
-      report.not_looked_at += all_[i].looked_at ? 0 : 1;
+      report.not_looked_at += all_[i].looked_at || all_[i].video ? 0 : 1;
     }
     for (auto& [root, places] : groups) {
       if (places.size() < 2) continue;
@@ -281,6 +294,7 @@ class Finder {
   const ProgressCallback& progress_;
   std::stop_token stop_;
   std::vector<Candidate> all_;  // by id
+  std::set<std::string> videos_;
 };
 
 // Control characters would write lines of their own.

@@ -15,6 +15,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/npy.h"
 #include "saccade/core/rows.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/model/precision.h"
 
 namespace saccade {
@@ -219,12 +220,18 @@ Result<CollectionChange::Put> read_line(const std::string& line, const fs::path&
   SACCADE_ASSIGN(item.size, json_field_or<int64_t>(json, "size", -1));
   SACCADE_ASSIGN(item.mtime_ns, json_field_or<int64_t>(json, "mtime_ns", -1));
   item.added = store::now_seconds();
-  const bool hashed =
-      item.hash.size() == 64 && item.hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const auto frame = read_frame_name(item.path);
+  std::string_view hash = item.hash;
+  if (frame && hash.ends_with(frame_fragment(frame->milliseconds))) {
+    hash.remove_suffix(frame_fragment(frame->milliseconds).size());
+  }
+  const bool hashed = hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos &&
+                      (!frame || hash.size() < item.hash.size());
   if (hashed && item.width > 0 && item.height > 0 && !item.format.empty() && item.size >= 0 &&
       item.mtime_ns >= 0) {
     return put;
   }
+  if (frame) return fail(ErrorCode::kBadData, "a frame of a video, without all that an export says of it");
   SACCADE_ASSIGN(const FileState state, file_state(item.path));
   SACCADE_ASSIGN(const std::string content, read_file(item.path, limits.max_bytes));
   item.hash = sha256_hex(content);

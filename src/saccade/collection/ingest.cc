@@ -1,4 +1,5 @@
-// The whole way: walk the inputs, prepare files block by block (ingest_prepare.h), decide (ingest_decide.h).
+// The whole way: walk the inputs, prepare files block by block (ingest_prepare.h), decide (ingest_decide.h); then
+// videos (ingest_video.h).
 //
 // Preparing and encoding take turns, each on all processors. Run side by side they hold each other up: an
 // encoder's threads wait for one another at every layer, so that one of them sharing its processor with a
@@ -14,10 +15,13 @@
 
 #include "saccade/collection/ingest_decide.h"
 #include "saccade/collection/ingest_prepare.h"
+#include "saccade/collection/ingest_video.h"
 #include "saccade/collection/late_item.h"
 #include "saccade/collection/walk.h"
 #include "saccade/core/files.h"
 #include "saccade/core/seconds_since.h"
+#include "saccade/image/frame_name.h"
+#include "saccade/image/video.h"
 #include "saccade/model/precision.h"
 
 namespace saccade {
@@ -75,6 +79,8 @@ class Run {
   std::string caption_of(const std::string& path);
   Result<std::vector<FileTask>> next_block(std::span<const std::string> files);
   Status take_all(const WalkResult& found);
+  void pass_over_videos(WalkResult& found);
+  Status take_videos(const WalkResult& found);
   Status look_for_missing(const WalkResult& found);
   void tell();
 
@@ -170,6 +176,34 @@ Status Run::take_all(const WalkResult& found) {
   return stop_.stop_requested() ? decider_.stop() : decider_.finish();
 }
 
+// Videos that were named one by one, where nothing reads them.
+void Run::pass_over_videos(WalkResult& found) {
+  std::erase_if(found.files, [&](const std::string& path) {
+    if (!has_video_extension(path)) return false;
+    const bool left_out = options_.video_tools.has_value();
+    decider_.report_failure(
+        path, {ErrorCode::kUnsupported, left_out ? "videos are left out" : std::string(kNoVideoTools)});
+    return true;
+  });
+}
+
+// One after the other: a video is committed with all its frames, or not at all.
+Status Run::take_videos(const WalkResult& found) {
+  VideoTaker taker(collection_, decider_, options_, report_, pool_, stop_, [&]() -> Result<FilePreparer*> {
+    SACCADE_TRY(get_encoder());
+    return &*preparer_;
+  });
+  for (const std::string& path : found.videos) {
+    if (stop_.stop_requested()) return {};
+    const auto start = Clock::now();
+    SACCADE_TRY(taker.take(path, caption_of(path)));
+    ++report_.seen;
+    report_.seconds.waiting += seconds_since(start);
+    tell();
+  }
+  return {};
+}
+
 void Run::tell() {
   if (!progress_) return;
   const std::string detail =
@@ -180,7 +214,7 @@ void Run::tell() {
 // Inputs that are not there: with `prune`, what the catalog has of them goes; otherwise each is a failure,
 // and if there is nothing else, the run's.
 Status Run::check_inputs(const WalkResult& found) {
-  bool any = !found.files.empty() || !found.folders.empty();
+  bool any = !found.files.empty() || !found.videos.empty() || !found.folders.empty();
   for (const std::string& path : found.missing) {
     bool known = false;
     if (options_.prune) {
@@ -200,18 +234,19 @@ Status Run::check_inputs(const WalkResult& found) {
 }
 
 Status Run::look_for_missing(const WalkResult& found) {
-  const std::unordered_set<std::string_view> seen(found.files.begin(), found.files.end());
+  std::unordered_set<std::string_view> seen(found.files.begin(), found.files.end());
+  seen.insert(found.videos.begin(), found.videos.end());
   std::unordered_set<int64_t> gone;
   CollectionChange change;
   // Files named by themselves and gone are in `missing`; those that were found need no second look.
   for (const auto* inputs : {&found.folders, &found.missing}) {
     for (const std::string& input : *inputs) {
       SACCADE_TRY(collection_.for_each_item_under(input, [&](const Item& item) {
-        if (seen.find(item.path) == seen.end() && is_gone(item.path)) gone.insert(item.id);
+        if (seen.find(file_of(item.path)) == seen.end() && is_gone(item.path)) gone.insert(item.id);
         return Status{};
       }));
       SACCADE_TRY(collection_.for_each_failure_under(input, [&](const Failure& failure) {
-        if (seen.find(failure.path) == seen.end() && is_gone(failure.path)) {
+        if (seen.find(file_of(failure.path)) == seen.end() && is_gone(failure.path)) {
           change.forget_failures.push_back(failure.path);
         }
         return Status{};
@@ -229,16 +264,16 @@ Status Run::look_for_missing(const WalkResult& found) {
 
 Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   const auto start = Clock::now();
-  const WalkOptions walking{options_.follow_links, options_.hidden, collection_.folder(), options_.exclude,
-                            options_.ignore_files};
-  WalkResult found = walk(inputs, walking, stop_, [&](int64_t count) {
+  WalkResult found = walk(inputs, walk_options_of(options_, collection_.folder()), stop_, [&](int64_t count) {
     if (progress_) progress_({"looking for pictures", count, 0, {}});
   });
   report_.seconds.walk = seconds_since(start);
   report_.not_looked_at = std::move(found.not_looked_at);
   SACCADE_TRY(check_inputs(found));
-  total_ = static_cast<int64_t>(found.files.size());
+  pass_over_videos(found);
+  total_ = static_cast<int64_t>(found.files.size() + found.videos.size());
   SACCADE_TRY(take_all(found));
+  SACCADE_TRY(take_videos(found));
   report_.cancelled = stop_.stop_requested();
   if (!report_.cancelled) SACCADE_TRY(look_for_missing(found));
   // Of a collection that was made before there were any, or where the disk was full.

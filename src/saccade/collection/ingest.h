@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -20,6 +21,7 @@
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/image/video.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -53,6 +55,10 @@ struct IngestOptions {
   // over sidecar files. A run that has no caption for an item leaves the one it has.
   std::map<std::string, std::string> captions;
 
+  // Videos are read by these programs, where they are (image/video.h); nothing: videos are not looked at.
+  std::optional<VideoTools> video_tools;
+  VideoOptions videos;  // `threads` and `stop` are the run's
+
   // Limits a file: max_bytes, max_pixels, max_seconds and processes are used, the rest follows from the
   // collection's settings. With processes, a stop ends what is being decoded.
   DecodeOptions limits;
@@ -85,6 +91,7 @@ struct IngestReport {
   int64_t missing = 0;     // files gone, items kept for want of `prune`
   int64_t duplicates = 0;  // among `added`: the same bytes as another item; not encoded again
   int64_t stayed_out = 0;  // taken out of the collection before, to stay out
+  int64_t videos = 0;      // that were looked into; their frames are counted as the items that they are
   int64_t facts_read = 0;  // unchanged items, looked into for what their files say, which was not kept before
   NotLookedAt not_looked_at;
   bool encoder_used = false;    // it was asked for: something was to be read
@@ -120,7 +127,7 @@ using EncoderSource = std::function<Result<Encoder*>()>;
 // exists: to be asked before a collection is made for them.
 Status check_any_input(std::span<const std::filesystem::path> inputs);
 
-// Adds or refreshes the pictures of `inputs`: folders (all below, files with an image's extension) and files
+// Adds or refreshes the pictures and videos of `inputs`: folders (all below, files with an image's extension) and files
 // (tried whatever they are called). A failing file never ends the run: it is remembered and reported. What
 // does: kNotFound if none of the inputs exists, kMismatch if `encoder` is not the collection's, a failing
 // encoder, kIo (a full disk): all transactions before are kept.

@@ -402,6 +402,7 @@ Status IngestDecider::flush() {
 }
 
 Status IngestDecider::flush_if_due() {
+  if (held_) return {};
   const auto items = static_cast<int64_t>(pending_.size() + change_.updates.size() + change_.failures.size());
   if (items == 0 || (items < options_.items_per_transaction && pending_bytes_ < kPendingBytes)) return {};
   SACCADE_TRY(encode_batch());
@@ -410,7 +411,7 @@ Status IngestDecider::flush_if_due() {
 
 Status IngestDecider::end_block() {
   const bool nothing = pending_.empty() && change_.empty();
-  if (nothing || seconds_since(last_flush_) < options_.seconds_per_transaction) return {};
+  if (nothing || held_ || seconds_since(last_flush_) < options_.seconds_per_transaction) return {};
   SACCADE_TRY(encode_batch());
   return flush();
 }
@@ -418,6 +419,18 @@ Status IngestDecider::end_block() {
 Status IngestDecider::finish() {
   SACCADE_TRY(encode_batch());
   return flush();
+}
+
+void IngestDecider::drop() {
+  pending_.clear();
+  pending_hashes_.clear();
+  pending_bytes_ = 0;
+  batch_.clear();
+  change_ = CollectionChange{};
+  pending_moved_ = 0;
+  pending_unchanged_ = 0;
+  pending_facts_ = 0;
+  held_ = false;
 }
 
 Status IngestDecider::stop() {

@@ -47,6 +47,15 @@ class IngestDecider {
   // Commits what has been encoded and drops what waits for the encoder.
   Status stop();
 
+  // Nothing is committed between the two, so that what is taken meanwhile becomes visible together; whoever
+  // held ends with release() and finish(), or with drop().
+  void hold() { held_ = true; }
+  void release() { held_ = false; }
+  // Forgets what was taken since the last commit.
+  void drop();
+  // What is to be committed with what is taken: `puts` and what follows from them excepted.
+  CollectionChange& beside() { return change_; }
+
   // A failure that the run reports and the catalog does not remember.
   void report_failure(const std::string& path, Error error);
 
@@ -95,6 +104,7 @@ class IngestDecider {
   std::vector<Waiting> batch_;
   Matrix<float> gathered_;     // pixels of a batch that are not together
   CollectionChange change_;    // all but the puts
+  bool held_ = false;
   int64_t pending_bytes_ = 0;  // of late rows
   // By hash, for content that items have: the last item looked at for having moved.
   std::unordered_map<std::string, int64_t> examined_;

@@ -13,6 +13,7 @@
 #include "saccade/collection/places.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/look.h"
 
 namespace saccade {
@@ -32,7 +33,7 @@ DecodeOptions with_stop(const IngestOptions& options, const std::stop_token& sto
 
 Result<FileState> file_state(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return fail_errno(errno, "open");
+  if (::stat(file_of(path).c_str(), &info) != 0) return fail_errno(errno, "open");
   return FileState{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
@@ -42,7 +43,7 @@ FactsRead facts_of(const DecodeOptions& limits) {
 
 bool is_gone(const std::string& path) {
   struct stat info {};
-  return ::lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
+  return ::lstat(file_of(path).c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 // What the threads of one call have done.
@@ -93,8 +94,14 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
   // The file's bytes, unless what the catalog knows of them says that they need not be decoded.
   const auto bytes = [&]() -> Result<std::optional<std::string>> {
     const auto start = Clock::now();
-    SACCADE_ASSIGN(std::string content, read_file(file.task.path, reader_.options().max_bytes));
-    file.hash = sha256_hex(content);
+    std::string content;
+    if (file.task.frame) {
+      content = file.task.frame->picture;
+      file.hash = file.task.frame->hash;
+    } else {
+      SACCADE_ASSIGN(content, read_file(file.task.path, reader_.options().max_bytes));
+      file.hash = sha256_hex(content);
+    }
     {
       const std::lock_guard lock(work.mutex);
       work.read_seconds += std::chrono::duration<double>(Clock::now() - start).count();
@@ -115,6 +122,12 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
     file.picture = picture;
     file.picture.image = {};
     if (facts_) file.facts = item_facts(picture);
+    if (const FrameSource* frame = file.task.frame.get()) {
+      file.picture.format = kVideoFormat;
+      file.picture.original_width = frame->width;
+      file.picture.original_height = frame->height;
+      if (file.facts) file.facts->picture = frame->facts;
+    }
     if (file.same_content) return {};
     file.block = block;
     file.row = row;

@@ -27,11 +27,21 @@ struct FileState {
   int64_t size = 0;
   int64_t mtime_ns = 0;
 };
+// Of the video, where that is a frame's name; so is_gone().
 Result<FileState> file_state(const std::string& path);
 // How far pictures are looked into with such options.
 FactsRead facts_of(const DecodeOptions& limits);
 // Certain that nothing has this name any more; a folder we may not look into is no proof.
 bool is_gone(const std::string& path);
+
+// A frame of a video, in the place of a file's bytes.
+struct FrameSource {
+  std::string picture;  // a JPEG
+  std::string hash;     // of the video, with the frame's fragment behind it
+  PictureFacts facts;
+  int width = 0;  // of the video
+  int height = 0;
+};
 
 // A file that may be new or changed.
 struct FileTask {
@@ -40,6 +50,7 @@ struct FileTask {
   std::optional<Item> existing;  // the item of this path
   std::string caption;
   bool wants_facts = false;  // nothing is kept of it yet, or less than could be
+  std::shared_ptr<const FrameSource> frame = {};  // where `path` is a frame's name
 };
 
 // The same, once it has been looked into.

@@ -17,12 +17,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Several times slower: fewer files.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 // What a file is, and how a collection sees it.
 enum class Kind { kPicture, kBroken };
 
 class Model {
  public:
-  explicit Model(fs::path pictures) : pictures_(std::move(pictures)) { fs::create_directories(pictures_); }
+  // `names`: how many a folder has; few, so that they are used again, whatever was there.
+  Model(fs::path pictures, unsigned names) : pictures_(std::move(pictures)), names_(names) {
+    fs::create_directories(pictures_);
+  }
+  // So many files, before anything happens to them.
+  void fill(size_t files, std::mt19937& random) {
+    while (files_.size() < files) put(random_path(random), random);
+  }
 
   // One random thing that somebody does. `random` decides all.
   void step(std::mt19937& random) {
@@ -81,10 +95,10 @@ class Model {
   std::string random_path(std::mt19937& random) {
     static constexpr std::array<const char*, 5> kFolders = {"", "a", "a/b", "c d", "\xc3\xa9"};
     const std::string folder = kFolders[random() % kFolders.size()];
-    // Few names, so that they are used again, whatever was there; none that was taken out: see below.
+    // None that was taken out: see below.
     for (;;) {
       const std::string path =
-          (pictures_ / folder / fmt::format("{}.png", random() % 40)).lexically_normal().string();
+          (pictures_ / folder / fmt::format("{}.png", random() % names_)).lexically_normal().string();
       if (removed_.count(path) == 0) return path;
     }
   }
@@ -110,9 +124,18 @@ class Model {
   }
   void put(const std::string& path, std::mt19937& random) {
     const auto chance = random() % 10;
-    if (chance < 8) {
-      write(path, test::png(static_cast<int>(random() % 60)),
-            Kind::kPicture);  // some with the content of others
+    // Some with the content of others. What a file is called says nothing of what it is.
+    const auto seed = static_cast<int>(random() % (names_ + 20));
+    if (chance < 5) {
+      write(path, test::png(seed), Kind::kPicture);
+    } else if (chance < 7) {
+      write(path, encode_jpeg(test::striped_image(seed)).value(), Kind::kPicture);
+    } else if (chance < 8) {
+      write(path,
+            fmt::format(
+                "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='{}'><path d='M0 0h9v4z'/></svg>",
+                5 + seed % 300),
+            Kind::kPicture);
     } else {
       write(path, "broken " + std::to_string(random() % 1000), Kind::kBroken);
     }
@@ -135,26 +158,29 @@ class Model {
   void touch(const std::string& path) { stamp(path); }
 
   fs::path pictures_;
+  unsigned names_;
   std::map<std::string, File> files_;
   std::set<std::string> removed_;
   int64_t clock_ = 0;
 };
 
-IngestOptions pruning() {
+IngestOptions pruning(int64_t items_per_transaction) {
   IngestOptions options;
   options.prune = true;
   options.batch = 4;
-  options.items_per_transaction = 5;
+  options.items_per_transaction = items_per_transaction;
   return options;
 }
 
 Result<IngestReport> index(const fs::path& folder, const fs::path& pictures,
-                           const WriterOptions& options = {}, std::stop_token stop = {}) {
+                           int64_t items_per_transaction = 5, const WriterOptions& options = {},
+                           std::stop_token stop = {}) {
   SACCADE_ASSIGN(CollectionWriter writer,
                  CollectionWriter::open_or_create(folder, test::fake_checkpoint(), {}, options));
   test::FakeEncoder encoder;
   ThreadPool pool(1);
-  return ingest(writer, encoder, std::vector<fs::path>{pictures}, pruning(), pool, {}, std::move(stop));
+  return ingest(writer, encoder, std::vector<fs::path>{pictures}, pruning(items_per_transaction), pool, {},
+                std::move(stop));
 }
 
 // A run in a process of its own that ends itself, as by a power cut, at a step of its writing.
@@ -167,7 +193,7 @@ void index_and_die(const fs::path& folder, const fs::path& pictures, int at_step
     options.on_step = [&](std::string_view) {
       if (++step == at_step) ::kill(::getpid(), SIGKILL);
     };
-    const bool done = index(folder, pictures, options).has_value();
+    const bool done = index(folder, pictures, 5, options).has_value();
     ::_exit(done ? 0 : 1);
   }
   int status = 0;
@@ -175,17 +201,20 @@ void index_and_die(const fs::path& folder, const fs::path& pictures, int at_step
   EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
 }
 
-TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
+// Of `files` files, and what becomes of them. A kill every kill_every steps, a look every look_every.
+void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_every) {
   const test::TestFolder temporary;
   const fs::path pictures = temporary.path() / "pictures";
   const fs::path folder = temporary.path() / "collection";
-  Model model(pictures);
+  Model model(pictures, names);
   std::mt19937 random(20'261);
+  model.fill(files, random);
+  if (files > 0) ASSERT_OK(index(folder, pictures, 512));
   int kills = 0;
   int runs = 0;
   for (int step = 1; step <= 500; ++step) {
     model.step(random);
-    if (step % 9 == 0) {
+    if (step % kill_every == 0) {
       index_and_die(folder, pictures, 1 + static_cast<int>(random() % 12));
       ++kills;
     }
@@ -202,7 +231,7 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
         for (const std::string& path : std::set(model.removed())) model.forget(path);
       }
     }
-    if (step % 20 != 0) continue;
+    if (step % look_every != 0) continue;
     const auto report = index(folder, pictures);
     ASSERT_OK(report);
     ++runs;
@@ -237,8 +266,8 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
     EXPECT_EQ(again->bytes_read, 0);
     EXPECT_FALSE(again->encoder_used);
   }
-  EXPECT_EQ(kills, 55);
-  EXPECT_EQ(runs, 25);
+  EXPECT_EQ(kills, 500 / kill_every);
+  EXPECT_EQ(runs, 500 / look_every);
   ASSERT_OK(CollectionWriter::open(folder)->compact());
   EXPECT_EQ(test::faults(folder), "");
   // What a fresh collection makes of the same files is the same.
@@ -248,7 +277,7 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
     ASSERT_OK(writer->forget_removed(pictures));
   }
   ASSERT_OK(index(folder, pictures));
-  ASSERT_OK(index(fresh, pictures));
+  ASSERT_OK(index(fresh, pictures, 512));
   const auto content = [&](const fs::path& where) {
     const auto collection = Collection::open(where);
     std::map<std::string, std::vector<float>> rows;
@@ -259,6 +288,15 @@ TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
     return rows;
   };
   EXPECT_EQ(content(folder), content(fresh));
+}
+
+TEST(CollectionProperty, FiveHundredStepsAndKillsAgainstAModel) {
+  five_hundred_steps(0, 40, 9, 20);
+}
+
+TEST(CollectionProperty, TheSameAmongTwentyThousandFiles) {
+  constexpr size_t kFiles = kSanitized ? 2'000 : 20'000;
+  five_hundred_steps(kFiles, 8'000, 50, 250);
 }
 
 }  // namespace

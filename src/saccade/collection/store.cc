@@ -11,6 +11,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/word_field.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/model/precision.h"
 
 namespace saccade::store {
@@ -435,7 +436,14 @@ Filter under(std::string_view path) {
   if (!first.ends_with('/')) first += '/';
   std::string last = first;
   last.back() = '0';
-  return Filter{"(path = ? OR (path >= ? AND path < ?))", {std::string(path), first, last}};
+  Filter filter{"(path = ? OR (path >= ? AND path < ?))", {std::string(path), first, last}};
+  if (has_video_extension(std::string(path))) {
+    // Its frames (image/frame_name.h), from "f#t=" up to "f#t>".
+    filter.sql = "(path = ? OR (path >= ? AND path < ?) OR (path >= ? AND path < ?))";
+    filter.values.emplace_back(std::string(path) + "#t=");
+    filter.values.emplace_back(std::string(path) + "#t>");
+  }
+  return filter;
 }
 
 int64_t now_seconds() {

@@ -18,6 +18,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
+#include "saccade/image/frame_name.h"
 
 namespace saccade {
 namespace {
@@ -255,6 +256,15 @@ class Verifier {
 
   void check_file(const Item& item) {
     const std::string subject = fmt::format("item {}", item.id);
+    if (const auto frame = read_frame_name(item.path)) {
+      const Result<std::string>& hash = videos_.at(frame->file);
+      if (!hash) {
+        problem(subject, hash.error().message, false);
+      } else if (*hash + frame_fragment(frame->milliseconds) != item.hash) {
+        problem(subject, shown_name(item.path) + ": the video has changed since it was taken in", false);
+      }
+      return;
+    }
     // read_file, not a mapping: the picture may be rewritten by others at any time.
     const auto content = read_file(item.path, int64_t{4} << 30);
     if (!content) {
@@ -279,6 +289,13 @@ class Verifier {
       more = *stepped;
       if (more) items.push_back(store::read_item(statement));
       if (items.size() < block && more) continue;
+      // Once for all frames of a video.
+      for (const Item& item : items) {
+        const auto frame = read_frame_name(item.path);
+        if (frame && videos_.find(frame->file) == videos_.end()) {
+          videos_.emplace(frame->file, sha256_file(frame->file));
+        }
+      }
       pool_.parallel_for(static_cast<int64_t>(items.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) check_file(items[static_cast<size_t>(i)]);
       });
@@ -297,6 +314,7 @@ class Verifier {
   std::stop_token stop_;
   std::mutex mutex_;
   VerifyReport report_;
+  std::map<std::string, Result<std::string>> videos_;  // the hashes of those that items are frames of
   std::optional<Descriptor> rows_;
   std::optional<store::LateReader> late_;
 };

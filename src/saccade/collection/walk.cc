@@ -10,6 +10,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ignore_rules.h"
 #include "saccade/core/files.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
@@ -51,7 +52,7 @@ class Walker {
       if (next == except_ || (!options_.hidden && name.starts_with('.'))) return false;
       if (excluded(next, folder.rules.get(), is_folder)) return false;
       if (is_folder && !options_.follow_links && fs::is_symlink(next, error)) return false;
-      if (slash == std::string::npos) return is_folder || has_image_extension(next);
+      if (slash == std::string::npos) return is_folder || has_image_extension(next) || is_video(next);
       folder.path = next;
       begin = slash + 1;
     }
@@ -60,10 +61,12 @@ class Walker {
   WalkResult result() { return std::move(result_); }
 
  private:
+  bool is_video(const fs::path& path) const { return options_.videos && has_video_extension(path); }
+
   void add(const std::string& path) {
     if (!seen_.insert(path).second) return;
-    result_.files.push_back(path);
-    if (progress_ && result_.files.size() % 256 == 0) progress_(static_cast<int64_t>(result_.files.size()));
+    (is_video(path) ? result_.videos : result_.files).push_back(path);
+    if (progress_ && seen_.size() % 256 == 0) progress_(static_cast<int64_t>(seen_.size()));
   }
 
   // True the first time a folder is met, under whatever name: links may lead round in circles.
@@ -108,6 +111,7 @@ class Walker {
       if (!error) read_rules(folder);
       std::sort(entries.begin(), entries.end(),
                 [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
+      note_captioned(entries);
       std::vector<Folder> below;
       for (const fs::directory_entry& entry : entries) take_entry(entry, folder, below);
       stack.insert(stack.end(), below.rbegin(), below.rend());
@@ -141,6 +145,22 @@ class Walker {
     return false;
   }
 
+  // What the pictures of a folder are called, with and without their ending: a text called so is a caption.
+  void note_captioned(const std::vector<fs::directory_entry>& entries) {
+    captioned_.clear();
+    const auto is_text = [](const fs::directory_entry& entry) { return entry.path().extension() == ".txt"; };
+    if (!options_.sidecars || std::ranges::none_of(entries, is_text)) return;
+    for (const fs::directory_entry& entry : entries) {
+      if (!has_image_extension(entry.path()) && !is_video(entry.path())) continue;
+      captioned_.insert(entry.path().filename().string());
+      captioned_.insert(entry.path().stem().string());
+    }
+  }
+
+  bool is_caption(const fs::path& path) const {
+    return path.extension() == ".txt" && captioned_.find(path.stem().string()) != captioned_.end();
+  }
+
   void take_entry(const fs::directory_entry& entry, const Folder& folder, std::vector<Folder>& below) {
     NotLookedAt& passed = result_.not_looked_at;
     const std::string name = entry.path().filename().string();
@@ -161,8 +181,8 @@ class Walker {
       } else {
         below.push_back({std::move(path), folder.rules});
       }
-    } else if (!has_image_extension(entry.path())) {
-      ++passed.endings[ending_of(entry.path())];
+    } else if (!has_image_extension(entry.path()) && !is_video(entry.path())) {
+      if (!is_caption(entry.path())) ++passed.endings[ending_of(entry.path())];
     } else if (entry.is_regular_file(error)) {
       add(path);
     } else if (link) {
@@ -193,11 +213,22 @@ class Walker {
   std::string except_;
   std::string top_;  // the input that is being walked
   std::unordered_set<std::string> seen_;
+  std::unordered_set<std::string> captioned_;  // of the folder at hand
   std::set<std::pair<dev_t, ino_t>> visited_;
   WalkResult result_;
 };
 
 }  // namespace
+
+WalkOptions walk_options_of(const IngestOptions& options, const fs::path& except) {
+  return {options.follow_links,
+          options.hidden,
+          except,
+          options.exclude,
+          options.ignore_files,
+          options.sidecar_captions,
+          options.video_tools && options.videos.most_frames > 0};
+}
 
 bool is_missing(const fs::path& path) {
   std::error_code error;

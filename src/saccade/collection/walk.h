@@ -21,10 +21,15 @@ struct WalkOptions {
   // As IngestOptions has them.
   std::vector<std::string> exclude = {};
   bool ignore_files = true;
+  bool sidecars = true;  // "picture.txt" and "picture.jpg.txt" belong to the picture
+  bool videos = false;   // are taken too (WalkResult::videos)
 };
+// What an ingest with such options walks by; `except` is the collection's folder.
+WalkOptions walk_options_of(const IngestOptions& options, const std::filesystem::path& except);
 
 struct WalkResult {
-  std::vector<std::string> files;    // catalog paths, each once, in the order found
+  std::vector<std::string> files;    // pictures: catalog paths, each once, in the order found
+  std::vector<std::string> videos;   // likewise
   std::vector<std::string> folders;  // the inputs that are folders, as catalog paths
   std::vector<std::string> missing;  // inputs that are not there, as catalog paths
   struct Unreadable {

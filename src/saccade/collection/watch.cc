@@ -234,8 +234,7 @@ class Watch {
       }
       return found;
     }
-    const WalkOptions walking{options_.ingest.follow_links, options_.ingest.hidden, collection_,
-                              options_.ingest.exclude, options_.ingest.ignore_files};
+    const WalkOptions walking = walk_options_of(options_.ingest, collection_);
     std::vector<fs::path> tops;
     for (const Root& root : roots_) tops.emplace_back(root.path);
     for (const std::string& folder : changes_.folders) {

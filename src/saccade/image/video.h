@@ -54,11 +54,11 @@ struct Video {
 
 // The frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and one every
 // every_seconds between; none nearer to the one before than a second, or than the most_frames-th part of the
-// video. A video of more than 150 thousand million pixels, all frames together (80 minutes of 1080p at 15
-// frames a second, 7 of 2160p at 45; 30 frames a second are assumed), is looked at by its key frames alone, one
-// every every_seconds. Errors: kBadData (no video, broken before its first frame), kUnsupported (no picture in
-// it), kLimit (pixels, time, memory), kCancelled, kIo. Of a video that breaks off later, the frames before
-// that. Thread-safe.
+// video. A video of more than 150 thousand million pixels, all frames together (40 minutes of 1080p, 10 of
+// 2160p, at the 30 frames a second that are assumed), is looked at by its key frames alone, one every
+// every_seconds. Errors: kBadData (no video, broken before its first frame), kUnsupported (no picture in it),
+// kLimit (pixels, time, memory), kCancelled, kIo. Of a video that breaks off later, the frames before that.
+// Thread-safe.
 Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& path,
                          const VideoOptions& options);
 

@@ -165,6 +165,19 @@ TEST_F(VideoTest, TakesAFrameNowAndThenOfAStillPictureAndNeverTooMany) {
   EXPECT_LE(read(flicker)->frames.size(), 7U);
 }
 
+// 50 minutes of 1080p: more than is decoded in full.
+TEST_F(VideoTest, LooksAtVeryLongVideosByTheirKeyFrames) {
+  const fs::path file =
+      make("long.mkv", {"-f", "lavfi", "-i", "color=red:s=1920x1080:d=1500:r=0.1", "-f", "lavfi", "-i",
+                        "color=blue:s=1920x1080:d=1500:r=0.1", "-filter_complex", "[0][1]concat=n=2:v=1",
+                        "-c:v", "mpeg4", "-g", "6", "-sc_threshold", "1000000000"});
+  const auto video = read(file);
+  ASSERT_TRUE(video) << video.error().message;
+  ASSERT_EQ(video->frames.size(), 50U);
+  for (size_t i = 0; i < 50; ++i) EXPECT_EQ(video->frames[i].milliseconds, static_cast<int64_t>(i) * 60'000);
+  EXPECT_EQ(colour(video->frames.back().jpeg), "blue");
+}
+
 TEST_F(VideoTest, ShowsWhatIsTurnedAndWideAsPlayersDo) {
   const fs::path lying = make("lying.mp4", {"-f", "lavfi", "-i", "testsrc=s=320x200:d=1", "-c:v", "mpeg4"});
   const fs::path turned =

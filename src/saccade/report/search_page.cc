@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/counts.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/report/heat.h"
 #include "saccade/report/html.h"
 #include "saccade/report/page_style.h"
@@ -68,6 +69,12 @@ details ul { margin: 4px 0 0; padding-left: 16px; color: var(--soft); overflow-w
 )css";
 
 // "flower.png" of "/home/me/flower.png": the place goes into the tooltip.
+// Browsers open a video at the time behind "#t=".
+std::string picture_url(const Item& item) {
+  const auto frame = read_frame_name(item.path);
+  return frame ? file_url(frame->file) + frame_fragment(frame->milliseconds) : file_url(item.path);
+}
+
 std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
@@ -154,11 +161,11 @@ std::string explanation_html(const std::string& text, const HitExplanation& expl
 // What stands on top of a card: the picture, with what one encoder sees in it; of several encoders one
 // picture each, side by side, with what each of them says.
 std::string picture_part(const Hit& hit, const std::string& text, const Thumbnail& thumbnail) {
-  const std::string picture =
-      picture_html(thumbnail, hit.item.caption.empty() ? file_name(hit.item.path) : hit.item.caption);
+  const std::string picture = picture_html(
+      thumbnail, hit.item.caption.empty() ? file_name(shown_name(hit.item.path)) : hit.item.caption);
   const auto linked = [&](const std::string& heat) {
     return fmt::format("<a class=\"thumb {}\" href=\"{}\">{}{}{}</a>\n", thumbnail.background,
-                       file_url(hit.item.path), picture, heat, marks_html(hit));
+                       picture_url(hit.item), picture, heat, marks_html(hit));
   };
   if (hit.explanations.size() < 2) {
     return linked(hit.explanations.empty() ? "" : heat_html(hit, hit.explanations.front()));
@@ -226,14 +233,15 @@ std::string card_html(const Hit& hit, const std::string& text, const Thumbnail& 
     html += fmt::format("<p class=\"caption\" title=\"{0}\">{0}</p>\n", escape_html(hit.item.caption));
   }
   html += fmt::format("<p class=\"path\" title=\"{}\n{} x {} pixels, {}\">{}</p>\n",
-                      escape_html(hit.item.path), hit.item.width, hit.item.height,
-                      escape_html(hit.item.format), escape_html(file_name(hit.item.path)));
+                      escape_html(shown_name(hit.item.path)), hit.item.width, hit.item.height,
+                      escape_html(hit.item.format), escape_html(file_name(shown_name(hit.item.path))));
   if (hit.explanations.size() == 1) html += explanation_html(text, hit.explanations.front());
   if (!hit.folded.empty()) {
     html += fmt::format("<details><summary>and {} like it</summary><ul>\n", hit.folded.size());
     for (const Hit::Folded& copy : hit.folded) {
-      html += fmt::format("<li><a href=\"{}\" title=\"{}\">{}</a> {}</li>\n", file_url(copy.item.path),
-                          escape_html(copy.item.path), escape_html(file_name(copy.item.path)),
+      html += fmt::format("<li><a href=\"{}\" title=\"{}\">{}</a> {}</li>\n", picture_url(copy.item),
+                          escape_html(shown_name(copy.item.path)),
+                          escape_html(file_name(shown_name(copy.item.path))),
                           copy.same_bytes ? "the same file" : fmt::format("{:.3f}", copy.score));
     }
     html += "</ul></details>\n";

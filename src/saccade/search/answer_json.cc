@@ -5,6 +5,7 @@
 
 #include "saccade/collection/facts_json.h"
 #include "saccade/core/counts.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/search/answer.h"
 #include "saccade/search/composition.h"
 
@@ -14,6 +15,12 @@ namespace {
 // Nine digits give a float back exactly; as a double it would be written with noise behind them.
 double shortest(float value) {
   return std::stod(fmt::format("{}", value));
+}
+
+// Where in its video a frame is.
+Json second_json(const Item& item) {
+  const auto second = second_of(item.path);
+  return second ? Json(*second) : Json();
 }
 
 Json tokens_json(const std::optional<TokenCount>& tokens) {
@@ -288,13 +295,15 @@ Json answer_json(const Answer& answer) {
     Json folded = Json::array();
     for (const Hit::Folded& copy : hit.folded) {
       folded.push_back({{"id", copy.item.id},
-                        {"path", copy.item.path},
+                        {"path", file_of(copy.item.path)},
+                        {"second", second_json(copy.item)},
                         {"score", shortest(copy.score)},
                         {"same_bytes", copy.same_bytes}});
     }
     json["hits"].push_back({{"rank", hit.rank},
                             {"id", hit.item.id},
-                            {"path", hit.item.path},
+                            {"path", file_of(hit.item.path)},
+                            {"second", second_json(hit.item)},
                             {"score", shortest(hit.score)},
                             {"likelihood", likelihood_json(hit)},
                             {"date", hit.item.mtime_ns / 1'000'000'000},

@@ -1,12 +1,16 @@
 #include "saccade/search/hit_pictures.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <sys/stat.h>
 #include <utility>
 
 #include "saccade/collection/picture.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/image/video.h"
 
 namespace saccade {
 namespace {
@@ -17,6 +21,21 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
                                            std::span<float> pixels) {
   PictureProblem::Kind kind = PictureProblem::Kind::kUnreadable;
   const auto bytes = [&]() -> Result<std::optional<std::string>> {
+    if (const auto frame = read_frame_name(item.path)) {
+      // A look at the file: hashing a whole video takes longer than a search may.
+      struct stat state = {};
+      if (::stat(frame->file.c_str(), &state) != 0) {
+        kind = PictureProblem::Kind::kMissing;
+        return fail_errno(errno, frame->file);
+      }
+      const int64_t changed = int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec;
+      if (state.st_size != item.size || changed != item.mtime_ns) {
+        kind = PictureProblem::Kind::kChanged;
+        return fail(ErrorCode::kMismatch, "the video has changed since it was taken in");
+      }
+      SACCADE_ASSIGN(std::string picture, read_picture_file(item.path, reader.options().max_bytes));
+      return std::optional(std::move(picture));
+    }
     auto content = read_file(item.path, reader.options().max_bytes);
     if (!content) {
       if (content.error().code == ErrorCode::kNotFound) kind = PictureProblem::Kind::kMissing;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "saccade/core/rows.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/search/background.h"
 #include "saccade/search/caption_nearness.h"
 #include "saccade/search/search.h"
@@ -190,6 +191,7 @@ class Chooser {
   Result<bool> take(const Candidate& candidate, int64_t sentence) {
     if (stands_already(candidate)) return false;
     SACCADE_ASSIGN(Item item, collection_.item(candidate.id));
+    if (item.format == kVideoFormat) return false;  // a document shows files
     if (options_.check_files) {
       struct stat state = {};
       const bool there = ::stat(item.path.c_str(), &state) == 0;

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <utility>
 
 #include "saccade/collection/filter.h"
 #include "saccade/collection/late_item.h"
 #include "saccade/core/rows.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/raw.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/model/composer.h"
@@ -95,7 +97,8 @@ class Likeness {
 };
 
 // A RAW file and the picture that the camera, or someone after it, made of it: "IMG_1.CR2" beside
-// "IMG_1.jpg", however alike they are. Costs a look-up for each candidate.
+// "IMG_1.jpg", however alike they are; and a live photo, whose clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a
+// look-up for each candidate.
 class RawPairs {
  public:
   explicit RawPairs(const Collection& collection) : collection_(collection) {}
@@ -103,20 +106,26 @@ class RawPairs {
   bool pair(int64_t a, int64_t b) {
     const Name& one = name(a);
     const Name& other = name(b);
-    return one.raw != other.raw && !one.stem.empty() && one.stem == other.stem;
+    return one.rank != other.rank && !one.stem.empty() && one.stem == other.stem;
   }
+  // Of a pair: the picture that everything shows goes before what it was made of.
+  bool leads(int64_t a, int64_t b) { return name(a).rank < name(b).rank; }
 
  private:
   struct Name {
     std::string stem;  // the path without its ending
-    bool raw = false;
+    int rank = 0;      // a picture, a RAW file, a frame of the clip of a live photo
   };
   const Name& name(int64_t row) {
     const auto [place, fresh] = names_.try_emplace(row);
     if (!fresh) return place->second;
     if (const auto item = collection_.item_of_row(row)) {
-      place->second = {std::filesystem::path(item->path).replace_extension().string(),
-                       item->format == kRawFormat};
+      const std::filesystem::path file = file_of(item->path);
+      const bool video = item->format == kVideoFormat;
+      const std::string ending = file.extension().string();
+      if (video && ending != ".MOV" && ending != ".mov") return place->second;
+      const int rank = item->format == kRawFormat ? 1 : 0;
+      place->second = {std::filesystem::path(file).replace_extension().string(), video ? 2 : rank};
     }
     return place->second;
   }
@@ -140,7 +149,22 @@ Folding fold(const Candidates& candidates, const Collection& collection, const Q
       if (found != folding.groups.end()) like = &*found;
     }
     if (like != nullptr) {
+      const size_t others = like->others.size();
       like->others.push_back(candidate);
+      const auto made_of_it = [&](const Group& group) {
+        return pairs.pair(candidate.row, group.first.row) && pairs.leads(candidate.row, group.first.row);
+      };
+      if (!made_of_it(*like)) continue;
+      // Several may have been made of one: scenes of a live photo's clip, found before its picture.
+      for (Group* group = like + 1; group != std::to_address(folding.groups.end()); ++group) {
+        if (!made_of_it(*group)) continue;
+        like->others.push_back(group->first);
+        like->others.insert(like->others.end(), group->others.begin(), group->others.end());
+        group->others.clear();
+        group->first.id = 0;
+      }
+      std::swap(like->first, like->others[others]);
+      std::erase_if(folding.groups, [](const Group& group) { return group.first.id == 0; });
     } else if (static_cast<int64_t>(folding.groups.size()) == k) {
       folding.settled = true;
       return folding;

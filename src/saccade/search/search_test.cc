@@ -274,11 +274,31 @@ TEST_F(SearchTest, ARawFileIsShownOnceWithThePictureMadeOfIt) {
   add({put("sub/x.jpg", {1, 0.3F}, 'b'), raw(put("x.CR2", {1, 0.2F}, 'c')), put("x.jpg", {1, 0.4F}, 'd'),
        raw(put("y.CR2", {1, 0.5F}, 'e')), raw(put("x.DNG", {1, 0.6F}, 'f')), put("y.png", {1, 0.7F}, '1')});
   EXPECT_THAT(paths(answer_to(text_query("a", 6))),
-              testing::ElementsAre("/pictures/x.CR2", "  /pictures/x.jpg", "/pictures/sub/x.jpg",
-                                   "/pictures/y.CR2", "  /pictures/y.png", "/pictures/x.DNG"));
+              testing::ElementsAre("/pictures/x.jpg", "  /pictures/x.CR2", "  /pictures/x.DNG",
+                                   "/pictures/sub/x.jpg", "/pictures/y.png", "  /pictures/y.CR2"));
   Query query = text_query("a", 6);
   query.fold_duplicates = false;
   EXPECT_EQ(answer_to(query).hits.size(), 6U);
+}
+
+TEST_F(SearchTest, FramesSayTheirSecondAndALivePhotoIsShownOnce) {
+  const auto frame = [](CollectionChange::Put put) {
+    put.item.format = "video";
+    return put;
+  };
+  add({frame(put("IMG_1.MOV#t=0.000", {1, 0.2F}, 'b')), put("IMG_1.HEIC", {1, 0.4F}, 'c'),
+       frame(put("IMG_1.MOV#t=1.500", {1, 0.3F}, 'd')), frame(put("trip.mp4#t=61.250", {1, 0.6F}, 'e')),
+       put("trip.jpg", {1, 0.7F}, 'f')});
+  const Answer answer = answer_to(text_query("a", 5));
+  EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/IMG_1.HEIC", "  /pictures/IMG_1.MOV#t=0.000",
+                                                  "  /pictures/IMG_1.MOV#t=1.500",
+                                                  "/pictures/trip.mp4#t=61.250", "/pictures/trip.jpg"));
+  const Json json = answer_json(answer);
+  EXPECT_EQ(json["hits"][0]["second"], Json());
+  EXPECT_EQ(json["hits"][0]["folded"][1]["path"], "/pictures/IMG_1.MOV");
+  EXPECT_EQ(json["hits"][0]["folded"][1]["second"], 1.5);
+  EXPECT_EQ(json["hits"][1]["path"], "/pictures/trip.mp4");
+  EXPECT_EQ(json["hits"][1]["second"], 61.25);
 }
 
 TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
@@ -614,8 +634,8 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
-      R"({"rank":1,"id":1,"path":"/pictures/a","score":1.0,"likelihood":null,"date":0,"caption":"picture a",)"
-      R"("width":10,"height":10,"format":"png","facts":{},"folded":[{"id":2,"path":"/pictures/same","score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
+      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"likelihood":null,"date":0,"caption":"picture a",)"
+      R"("width":10,"height":10,"format":"png","facts":{},"folded":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }

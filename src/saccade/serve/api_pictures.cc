@@ -14,6 +14,7 @@
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/serve/api.h"
 #include "saccade/serve/thumbnails.h"
 
@@ -30,8 +31,14 @@ bool takes_webp(const HttpRequest& request) {
 
 // The fields that a hit has too.
 Json picture_json(const ServedCollection& served, const Item& item) {
-  Json json = {{"id", item.id},           {"path", item.path},   {"date", item.mtime_ns / kSecond},
-               {"caption", item.caption}, {"width", item.width}, {"height", item.height},
+  const auto second = second_of(item.path);
+  Json json = {{"id", item.id},
+               {"path", file_of(item.path)},
+               {"second", second ? Json(*second) : Json()},
+               {"date", item.mtime_ns / kSecond},
+               {"caption", item.caption},
+               {"width", item.width},
+               {"height", item.height},
                {"format", item.format}};
   add_picture_paths(served, json);
   return json;
@@ -76,18 +83,24 @@ struct OpenPicture {
 };
 
 Result<OpenPicture> open_picture(const Item& item) {
-  auto file =
-      std::make_shared<const Descriptor>(::open(item.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file->get() < 0) return fail_errno(errno, item.path);
+  const std::string path = file_of(item.path);
+  auto file = std::make_shared<const Descriptor>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file->get() < 0) return fail_errno(errno, path);
   struct stat status = {};
-  if (::fstat(file->get(), &status) != 0) return fail_errno(errno, item.path);
-  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kNotFound, "{}: no regular file any more", item.path);
+  if (::fstat(file->get(), &status) != 0) return fail_errno(errno, path);
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kNotFound, "{}: no regular file any more", path);
   return OpenPicture{
       std::move(file), status.st_size,
       fmt::format("{:x}-{:x}.{:x}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec)};
 }
 
-std::string type_of(std::string_view format) {
+std::string type_of(const Item& item) {
+  const std::string_view format = item.format;
+  if (format == kVideoFormat) {
+    const std::string ending = std::filesystem::path(file_of(item.path)).extension().string();
+    if (ending == ".webm") return "video/webm";
+    return ending == ".mp4" || ending == ".m4v" ? "video/mp4" : "application/octet-stream";
+  }
   if (format == "svg") return "image/svg+xml";
   for (const std::string_view known : {"jpeg", "png", "webp", "gif", "bmp", "tiff", "avif"}) {
     if (format == known) return fmt::format("image/{}", known);
@@ -199,7 +212,7 @@ Result<HttpResponse> picture_file(const Context& context, const HttpRequest& req
     response.headers.emplace_back("Content-Range", fmt::format("bytes {}-{}/{}", range.offset,
                                                                range.offset + range.bytes - 1, open.bytes));
   }
-  response.content_type = type_of(item.format);
+  response.content_type = type_of(item);
   response.file = FilePart{std::move(open.file), range.offset, range.bytes};
   return response;
 }

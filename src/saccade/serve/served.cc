@@ -4,6 +4,7 @@
 #include <chrono>
 #include <sys/stat.h>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,9 +40,17 @@ std::string names_of(const std::vector<std::unique_ptr<T>>& all, const std::stri
 Result<std::shared_ptr<const std::vector<NewestFirst::Place>>> NewestFirst::of(const Collection& collection) {
   const std::lock_guard lock(mutex_);
   if (order_) return order_;
+  // As the filter's `date`: when it was taken, where its file says so.
+  std::unordered_map<int64_t, int64_t> taken;
+  SACCADE_TRY(collection.for_each_facts([&](int64_t id, const ItemFacts& facts) -> Status {
+    if (facts.picture.taken) taken.emplace(id, *facts.picture.taken * 1'000'000'000);
+    return {};
+  }));
   std::vector<std::tuple<int64_t, std::string, Place>> dated;
   SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
-    dated.emplace_back(-item.mtime_ns, item.hash, Place{item.id, item.row});
+    const auto known = taken.find(item.id);
+    dated.emplace_back(-(known == taken.end() ? item.mtime_ns : known->second), item.hash,
+                       Place{item.id, item.row});
     return {};
   }));
   std::ranges::sort(dated, [](const auto& a, const auto& b) {

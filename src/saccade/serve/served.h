@@ -21,7 +21,8 @@
 
 namespace saccade::serve {
 
-// The pictures of a collection, newest file first. Files of one date, as of an archive, are mixed:
+// The pictures of a collection, newest first: by when they were taken, or the file's time where it says nothing
+// of that. Files of one date, as of an archive, are mixed:
 // by their hashes, which have nothing to do with what they show. Put in order when it is first
 // asked for, and kept. Thread-safe.
 class NewestFirst {
