@@ -15,6 +15,8 @@
 
 namespace saccade {
 
+class StateMapper;  // state_mapper.h
+
 // An encoder that can also run a reference's named inputs to named answers.
 class Architecture : public Encoder {
  public:
@@ -22,6 +24,8 @@ class Architecture : public Encoder {
   // this family knows by name (`image_embeds`, `text_embeds`, `logits_per_image`, `*_hidden_1`, ...). Inputs
   // that are not there leave their answers out.
   virtual Result<nn::TensorMap> answers(const nn::TensorMap& inputs) = 0;
+  // What maps of heads on it are made by; nullptr where its states have none.
+  virtual StateMapper* state_mapper() { return nullptr; }
 };
 
 // A family of models: one value, in the family's own file, and one line in registry.cc.

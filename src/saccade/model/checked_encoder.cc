@@ -121,7 +121,6 @@ class CheckedEncoder : public Encoder,
   }
 
   PictureMapper* picture_mapper() override { return mapper_ == nullptr ? nullptr : this; }
-  bool can_map(MapMethod method) const override { return mapper_->can_map(method); }
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override {
     SACCADE_ASSIGN(PictureMaps maps, mapper_->map_pictures(pixels, target, method));

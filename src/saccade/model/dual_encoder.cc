@@ -74,18 +74,33 @@ Result<RowSets> DualEncoder::text_features(std::span<const TokenizedText> texts,
 
 Result<PictureMaps> DualEncoder::map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                               MapMethod method) {
+  SACCADE_TRY(check_target(target, parts_.info));
+  const Tensor row = Tensor::of(target, {1, 1, parts_.info.dim});
+  const StateScore cosine = [&row](const Tensor& rows) -> StateGradient {
+    return {row.expand(rows.sizes()), Tensor::full({rows.size(0), 1}, 1)};
+  };
+  return map_states(pixels, {.states = ImageStates::kRows, .score = cosine}, method);
+}
+
+Result<PictureMaps> DualEncoder::map_states(MatrixView<const float> pixels, const StatesScored& scored,
+                                            MapMethod method) {
   const std::optional<PictureTower> tower = picture_tower();
   if (!tower) return fail(ErrorCode::kUnsupported, "the picture tower is no transformer: it has no maps");
   SACCADE_TRY(check_pictures(pixels, parts_.info));
-  SACCADE_TRY(check_target(target, parts_.info));
+  const StateChange of_given = [&](const Tensor& states) {
+    return scored.score(states.unsqueeze(1)).change.contiguous().view(states.sizes());
+  };
+  const StateChange of_rows = [&](const Tensor& states) {
+    return projected_gradient(tower->projection, states, of_given);
+  };
   PictureMaps maps{tower->rows, tower->columns,
                    Matrix<float>(pixels.rows(), int64_t{tower->rows} * tower->columns)};
   // What every block traces is kept: as many pictures fewer at a time.
   const int64_t cost = method == MapMethod::kChefer ? 16 * shape_.image_tokens : shape_.image_tokens;
-  const Tensor row = Tensor::of(target, {parts_.info.dim});
   SACCADE_TRY(run_alone(mutex_, [&] {
     for_pictures(pixels, parts_, cost, [&](int64_t first, const Tensor& piece) {
-      store_rows(map_tower(*tower, piece, row, method), first, maps.relevance);
+      const StateChange& change = scored.states == ImageStates::kRows ? of_rows : of_given;
+      store_rows(map_tower(*tower, piece, change, method), first, maps.relevance);
     });
   }));
   return maps;

@@ -9,6 +9,7 @@
 #include "saccade/model/architecture.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/picture_map.h"
+#include "saccade/model/state_mapper.h"
 #include "saccade/model/token_states.h"
 #include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
@@ -31,6 +32,7 @@ struct DualShape {
 class DualEncoder : public Architecture,
                     public FrozenFeatures,
                     public PictureMapper,
+                    public StateMapper,
                     public TokenStates,
                     public WordInserter {
  public:
@@ -57,9 +59,14 @@ class DualEncoder : public Architecture,
   Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override;
 
   PictureMapper* picture_mapper() override { return picture_tower() ? this : nullptr; }
-  bool can_map(MapMethod) const override { return picture_tower().has_value(); }
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override;
+  StateMapper* state_mapper() override { return picture_tower() ? this : nullptr; }
+  bool can_map_states(ImageStates states) const override {
+    return states == ImageStates::kRows || states == ImageStates::kPooled;
+  }
+  Result<PictureMaps> map_states(MatrixView<const float> pixels, const StatesScored& scored,
+                                 MapMethod method) override;
 
   TokenStates* token_states() override { return shape_.picture_tokens > 0 ? this : nullptr; }
   Result<RowSets> image_tokens(MatrixView<const float> pixels) override;

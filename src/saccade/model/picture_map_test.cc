@@ -18,13 +18,9 @@ namespace {
 using test::golden;
 using test::random_tensor;
 
-struct Case {
-  const char* name;
-  bool chefer;
-};
-constexpr Case kCases[] = {{"clip-gelu", true}, {"clip-quickgelu", true},  {"open_clip-gelu", true},
-                           {"long-clip", true}, {"siglip", true},          {"open_clip-siglip", true},
-                           {"jina-clip", true}, {"jina-clip-fused", true}, {"blip2-itm", false}};
+constexpr const char* kNames[] = {"clip-gelu", "clip-quickgelu",  "open_clip-gelu",
+                                  "long-clip", "siglip",          "open_clip-siglip",
+                                  "jina-clip", "jina-clip-fused", "blip2-itm"};
 
 // Any pictures, and the row of another as what is looked for.
 struct Input {
@@ -42,21 +38,15 @@ struct Input {
 };
 
 TEST(PictureMaps, AreOfEveryTransformer) {
-  for (const Case& each : kCases) {
-    SCOPED_TRACE(each.name);
-    const auto encoder = load_encoder(golden(each.name));
+  for (const char* name : kNames) {
+    SCOPED_TRACE(name);
+    const auto encoder = load_encoder(golden(name));
     ASSERT_TRUE(encoder) << encoder.error().message;
     PictureMapper* mapper = (*encoder)->picture_mapper();
     ASSERT_NE(mapper, nullptr);
     const Input input(**encoder);
-    EXPECT_EQ(mapper->can_map(MapMethod::kChefer), each.chefer);
     for (const MapMethod method : {MapMethod::kLegrad, MapMethod::kChefer}) {
       const auto maps = mapper->map_pictures(input.pixels.view(), input.target.row(0), method);
-      if (!mapper->can_map(method)) {
-        ASSERT_FALSE(maps);
-        EXPECT_EQ(maps.error().code, ErrorCode::kUnsupported);
-        continue;
-      }
       ASSERT_TRUE(maps) << maps.error().message;
       EXPECT_GT(maps->rows, 0);
       EXPECT_EQ(maps->rows, maps->columns);
@@ -79,9 +69,9 @@ TEST(PictureMaps, AreOfEveryTransformer) {
 
 // Another target, another map; and the map of the opposite one is not this one's.
 TEST(PictureMaps, FollowTheirTarget) {
-  for (const Case& each : kCases) {
-    SCOPED_TRACE(each.name);
-    const auto encoder = load_encoder(golden(each.name));
+  for (const char* name : kNames) {
+    SCOPED_TRACE(name);
+    const auto encoder = load_encoder(golden(name));
     ASSERT_TRUE(encoder);
     PictureMapper* mapper = (*encoder)->picture_mapper();
     const Input input(**encoder);
@@ -95,13 +85,14 @@ TEST(PictureMaps, FollowTheirTarget) {
 }
 
 TEST(PictureMaps, AreNearTheSameInFewerBits) {
-  for (const Case& each : kCases) {
-    SCOPED_TRACE(each.name);
-    const auto exact = load_encoder(golden(each.name));
+  for (const char* name : kNames) {
+    SCOPED_TRACE(name);
+    const auto exact = load_encoder(golden(name));
     ASSERT_TRUE(exact);
     const Input input(**exact);
     for (const Precision precision : {Precision::kBf16, Precision::kInt8}) {
-      const auto rough = load_encoder(golden(each.name), {.precision = precision});
+      if (precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) continue;
+      const auto rough = load_encoder(golden(name), {.precision = precision});
       ASSERT_TRUE(rough) << rough.error().message;
       const auto a = (*exact)->picture_mapper()->map_pictures(input.pixels.view(), input.target.row(0),
                                                               MapMethod::kLegrad);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -239,61 +238,6 @@ Tensor attention_backward(const Tensor& qkv, int64_t heads, const Tensor& gradie
   task.out_gradient = change.raw();
   task.qkv_gradient = out.raw();
   attend_back(task, workspace);
-  return out;
-}
-
-Tensor key_value_backward(const Tensor& query, const Tensor& key, const Tensor& value,
-                          const Tensor& gradient) {
-  const Tensor change = plain(gradient);
-  const int64_t batch = query.size(0);
-  const int64_t heads = query.size(2);
-  const int64_t depth = query.size(3);
-  const int64_t keys = key.size(1);
-  Workspace* workspace = workspace_of({&query, &key, &gradient});
-  Tensor out = Tensor::zeros({batch, keys, 2, heads, depth}, DType::kF32, workspace);
-  const float scale = 1 / std::sqrt(static_cast<float>(depth));
-  const auto at = [](const Tensor& x, int64_t entry, int64_t token, int64_t head) {
-    return x.data<float>() + entry * x.stride(0) + token * x.stride(1) + head * x.stride(2);
-  };
-  const auto dot = [&](const float* a, const float* b) {
-    float sum = 0;
-    for (int64_t c = 0; c < depth; ++c) sum += a[c] * b[c];
-    return sum;
-  };
-  split(workspace, batch * heads, 1, [&](int64_t first, int64_t last) {
-    std::vector<float> weights(static_cast<size_t>(keys));
-    std::vector<float> changes(static_cast<size_t>(keys));
-    for (int64_t pair = first; pair < last; ++pair) {
-      const int64_t entry = pair / heads;
-      const int64_t head = pair % heads;
-      for (int64_t i = 0; i < query.size(1); ++i) {
-        const float* q = at(query, entry, i, head);
-        const float* mixed = change.data<float>() + ((entry * query.size(1) + i) * heads + head) * depth;
-        float most = -std::numeric_limits<float>::infinity();
-        for (int64_t t = 0; t < keys; ++t) {
-          weights[static_cast<size_t>(t)] = scale * dot(q, at(key, entry, t, head));
-          changes[static_cast<size_t>(t)] = dot(mixed, at(value, entry, t, head));
-          most = std::max(most, weights[static_cast<size_t>(t)]);
-        }
-        float sum = 0;
-        for (float& weight : weights) sum += weight = std::exp(weight - most);
-        float mean = 0;
-        for (size_t t = 0; t < weights.size(); ++t) {
-          weights[t] /= sum;
-          mean += weights[t] * changes[t];
-        }
-        for (int64_t t = 0; t < keys; ++t) {
-          const float weight = weights[static_cast<size_t>(t)];
-          const float score = scale * weight * (changes[static_cast<size_t>(t)] - mean);
-          float* to = out.data<float>() + ((entry * keys + t) * 2 * heads + head) * depth;
-          for (int64_t c = 0; c < depth; ++c) {
-            to[c] += score * q[c];
-            to[heads * depth + c] += weight * mixed[c];
-          }
-        }
-      }
-    }
-  });
   return out;
 }
 

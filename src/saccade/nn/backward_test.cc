@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/nn/attention_gradient.h"
 #include "saccade/nn/attention_pool.h"
 #include "saccade/nn/kernels.h"
 #include "saccade/nn/layers.h"
@@ -217,16 +218,23 @@ TEST(Backward, AttentionAsFiniteDifferences) {
   for (Workspace* where : {static_cast<Workspace*>(nullptr), &workspace}) {
     EXPECT_LT(max_difference(attention_backward(qkv.in(where), kHeads, change), expected), 1e-5);
   }
-  // The same of keys and values that stand alone.
+  // The same of queries, keys and values that stand alone.
   const RelevanceInput parts = relevance_input(qkv, kHeads);
-  const Tensor key_value = key_value_backward(parts.query, parts.key, parts.value, change);
-  const Tensor wanted = expected.view({1, kTokens, 3, kHeads, kDepth}).slice(2, 1).contiguous();
-  EXPECT_LT(max_difference(key_value, wanted), 1e-5);
+  const Tensor wanted = expected.view({1, kTokens, 3, kHeads, kDepth});
+  for (Workspace* where : {static_cast<Workspace*>(nullptr), &workspace}) {
+    const AttentionGradient alone = attention_gradient(parts.query.in(where), parts.key, parts.value, change);
+    EXPECT_LT(max_difference(alone.query, wanted.select(2, 0).contiguous()), 1e-5);
+    EXPECT_LT(max_difference(alone.key_value, wanted.slice(2, 1).contiguous()), 1e-5);
+  }
+  EXPECT_LT(max_difference(key_value_backward(parts.query, parts.key, parts.value, change),
+                           wanted.slice(2, 1).contiguous()),
+            1e-5);
 }
 
 TEST(Backward, LinearGivesBackByItsOwnWeights) {
   Workspace workspace(2);
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kBF16}) {
+    if (!multiplies(dtype)) continue;
     RandomParameters source(20);
     Linear layer = Linear::make_joint(source, {"a", "b"}, 37, 11, 0.2).value();
     layer.pack(dtype);

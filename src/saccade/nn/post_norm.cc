@@ -1,6 +1,36 @@
 #include "saccade/nn/post_norm.h"
 
+#include "saccade/nn/attention_gradient.h"
+
 namespace saccade::nn {
+
+template <>
+Tensor PostNormAttentionOf<Tensor>::forward_traced(const Tensor& x, DType dtype, Trace& trace) const {
+  trace.qkv = query_key_value_.forward(x.to(dtype)).to(DType::kF32);
+  const Tensor mixed = attention(trace.qkv, heads_, {});
+  trace.sum = output_.add_to(x.clone(), mixed);
+  return norm_.forward(trace.sum, DType::kF32);
+}
+
+template <>
+BlockGradient PostNormAttentionOf<Tensor>::backward_to_attention(const Trace& trace,
+                                                                 const Tensor& gradient) const {
+  BlockGradient result;
+  result.middle = norm_.backward(trace.sum, gradient);
+  result.mixed = output_.backward(result.middle);
+  return result;
+}
+
+template <>
+Tensor PostNormAttentionOf<Tensor>::backward_from_attention(const Trace& trace,
+                                                            const BlockGradient& gradient) const {
+  return gradient.middle + query_key_value_.backward(attention_backward(trace.qkv, heads_, gradient.mixed));
+}
+
+template <>
+RelevanceInput PostNormAttentionOf<Tensor>::relevance_input(const Trace& trace) const {
+  return nn::relevance_input(trace.qkv, heads_);
+}
 
 template <>
 Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const Tensor& memory, DType dtype,
@@ -17,9 +47,31 @@ Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const T
 }
 
 template <>
-Tensor PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Tensor& sum,
-                                                               const Tensor& gradient) const {
-  return output_.backward(norm_.backward(sum, gradient));
+BlockGradient PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Trace& trace,
+                                                                      const Tensor& gradient) const {
+  BlockGradient result;
+  result.middle = norm_.backward(trace.sum, gradient);
+  result.mixed = output_.backward(result.middle);
+  return result;
+}
+
+template <>
+PostNormCrossAttentionOf<Tensor>::Gradient PostNormCrossAttentionOf<Tensor>::backward_from_attention(
+    const Trace& trace, const BlockGradient& gradient) const {
+  const AttentionGradient change = attention_gradient(trace.query, trace.key_value.select(2, 0),
+                                                      trace.key_value.select(2, 1), gradient.mixed);
+  const Tensor& pairs = change.key_value;
+  return {gradient.middle + query_.backward(change.query.view(gradient.middle.sizes())),
+          key_value_.backward(pairs.view({pairs.size(0), pairs.size(1), -1}))};
+}
+
+template <>
+RelevanceInput PostNormCrossAttentionOf<Tensor>::relevance_input(const Trace& trace) {
+  RelevanceInput input;
+  input.query = trace.query;
+  input.key = trace.key_value.select(2, 0);
+  input.value = trace.key_value.select(2, 1);
+  return input;
 }
 
 template <>

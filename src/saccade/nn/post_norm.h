@@ -34,6 +34,18 @@ class PostNormAttentionOf {
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
   void pack(DType dtype);
 
+  // For inference, without autograd and mask (backward.h). x is left as it is.
+  struct Trace {
+    Tensor qkv;  // [batch, tokens, 3 * width] float32
+    Tensor sum;  // [batch, tokens, width]: before the norm
+  };
+  [[nodiscard]] T forward_traced(const T& x, DType dtype, Trace& trace) const;
+  // From what a score changes with the result, [batch, tokens, width].
+  [[nodiscard]] BlockGradient backward_to_attention(const Trace& trace, const T& gradient) const;
+  // And on to x.
+  [[nodiscard]] T backward_from_attention(const Trace& trace, const BlockGradient& gradient) const;
+  [[nodiscard]] RelevanceInput relevance_input(const Trace& trace) const;
+
  private:
   int64_t heads_ = 0;
   LinearOf<T> query_key_value_, output_;
@@ -61,9 +73,14 @@ class PostNormCrossAttentionOf {
     Tensor sum;        // [batch, tokens, width]: before the norm
   };
   [[nodiscard]] T forward_traced(const T& x, const T& memory, DType dtype, Trace& trace) const;
-  // What a score changes with attention's result, from what it changes with the result.
-  // sum, gradient: [..., width], of any tokens.
-  [[nodiscard]] T backward_to_attention(const T& sum, const T& gradient) const;
+  // From what a score changes with the result, [batch, tokens, width].
+  [[nodiscard]] BlockGradient backward_to_attention(const Trace& trace, const T& gradient) const;
+  // And on to x and to the memory: [batch, tokens, width] and [batch, rows, memory_width].
+  struct Gradient {
+    Tensor x, memory;
+  };
+  [[nodiscard]] Gradient backward_from_attention(const Trace& trace, const BlockGradient& gradient) const;
+  [[nodiscard]] static RelevanceInput relevance_input(const Trace& trace);
 
  private:
   int64_t heads_ = 0;
@@ -118,11 +135,26 @@ using PostNormMlp = PostNormMlpOf<Tensor>;
 using PostNormBlock = PostNormBlockOf<Tensor>;
 
 template <>
+Tensor PostNormAttentionOf<Tensor>::forward_traced(const Tensor& x, DType dtype, Trace& trace) const;
+template <>
+BlockGradient PostNormAttentionOf<Tensor>::backward_to_attention(const Trace& trace,
+                                                                 const Tensor& gradient) const;
+template <>
+Tensor PostNormAttentionOf<Tensor>::backward_from_attention(const Trace& trace,
+                                                            const BlockGradient& gradient) const;
+template <>
+RelevanceInput PostNormAttentionOf<Tensor>::relevance_input(const Trace& trace) const;
+template <>
 Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const Tensor& memory, DType dtype,
                                                         Trace& trace) const;
 template <>
-Tensor PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Tensor& sum,
-                                                               const Tensor& gradient) const;
+BlockGradient PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Trace& trace,
+                                                                      const Tensor& gradient) const;
+template <>
+PostNormCrossAttentionOf<Tensor>::Gradient PostNormCrossAttentionOf<Tensor>::backward_from_attention(
+    const Trace& trace, const BlockGradient& gradient) const;
+template <>
+RelevanceInput PostNormCrossAttentionOf<Tensor>::relevance_input(const Trace& trace);
 template <>
 Tensor PostNormMlpOf<Tensor>::backward(const Tensor& x, const Tensor& gradient) const;
 

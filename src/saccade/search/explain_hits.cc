@@ -15,7 +15,7 @@ namespace saccade {
 namespace {
 
 constexpr const char* kFamiliesThatCan =
-    "clip (with a vision transformer), siglip, jina_clip, blip-2 and colpali";
+    "clip (with a vision transformer), siglip, jina_clip, blip-2, colpali, and heads on the first four";
 
 // How this encoder explains.
 struct Way {
@@ -30,15 +30,10 @@ bool has_patch_rows(Encoder& encoder) {
 }
 
 Result<std::optional<MapMethod>> choose_method(Encoder& encoder, const ExplainOptions& options) {
-  const PictureMapper* mapper = encoder.picture_mapper();
   const MapMethod method = options.method.value_or(MapMethod::kLegrad);
-  if (mapper != nullptr && mapper->can_map(method)) return std::optional(method);
+  if (encoder.picture_mapper() != nullptr) return std::optional(method);
   if (!options.method && has_patch_rows(encoder)) return std::optional<MapMethod>();
   const std::string& family = encoder.info().family;
-  if (mapper != nullptr) {
-    return fail(ErrorCode::kUnsupported, "explain: {} has no maps by {}, it has them by {}", family,
-                word_of(method), word_of(MapMethod::kLegrad));
-  }
   if (has_patch_rows(encoder)) {
     return fail(
         ErrorCode::kUnsupported,

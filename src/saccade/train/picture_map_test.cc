@@ -16,7 +16,10 @@
 
 #include "saccade/core/safetensors.h"
 #include "saccade/core/source_dir.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/families/blip2.h"
+#include "saccade/model/families/head.h"
 #include "saccade/train/variable.h"
 
 namespace saccade {
@@ -31,8 +34,8 @@ std::filesystem::path golden(const std::string& name) {
 // A checkpoint's tensors in double.
 class Weights {
  public:
-  explicit Weights(const std::string& name)
-      : file_(SafeTensors::open(golden(name) / "model.safetensors").value()),
+  explicit Weights(const std::filesystem::path& folder)
+      : file_(SafeTensors::open(folder / "model.safetensors").value()),
         tensors_(torch_tensors(file_).value()) {}
   [[nodiscard]] bool has(const std::string& name) const { return tensors_.count(name) > 0; }
   [[nodiscard]] Tensor get(const std::string& name) const { return tensors_.at(name).to(at::kDouble); }
@@ -68,17 +71,32 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, int64_t heads, 
   return torch::matmul(weights, split(v)).transpose(1, 2).reshape({1, q.size(1), -1});
 }
 
-// One picture's tower: states behind each block, and the score that states give.
-struct Oracle {
-  std::function<Tensor(const Tensor& pixels, Attentions& attentions, std::vector<Tensor>& states)> blocks;
-  std::function<Tensor(const Tensor& states, const Tensor& target, Attentions& attentions)> score;
-  int64_t class_tokens = 1;
-  bool pools_by_attention = false;
-};
+Tensor unit(const Tensor& rows) {
+  return rows / rows.norm(2, -1, true);
+}
 
 Tensor cosine(const Tensor& row, const Tensor& target) {
-  return (row * target).sum() / row.norm();
+  return (unit(row) * target).sum();
 }
+
+using Layer = std::function<Tensor(const Tensor& x)>;
+
+// One picture's tower: states behind each block, and the row that states give.
+struct Oracle {
+  std::function<Tensor(const Tensor& pixels, Attentions& attentions, std::vector<Tensor>& states)> blocks;
+  std::function<Tensor(const Tensor& states, Attentions& attentions)> pool;  // to what is projected
+  Layer project = [](const Tensor& x) { return x; };                         // to a row of any length
+  Layer head = [](const Tensor& x) { return x; };                            // behind the row
+  bool head_reads_row = true;  // of length 1; else what is projected
+  int64_t class_tokens = 1;
+  bool pools_by_attention = false;
+
+  [[nodiscard]] Tensor score(const Tensor& states, const Tensor& target, Attentions& attentions) const {
+    const Tensor pooled = pool(states, attentions);
+    const Tensor read = head_reads_row ? unit(project(pooled)) : pooled;
+    return cosine(head(read), target);
+  }
+};
 
 Tensor cut(const Weights& w, const std::string& name, const Tensor& pixels) {
   const Tensor kernel = w.get(name + ".weight");
@@ -127,10 +145,10 @@ Oracle clip_oracle(const Weights& w, const std::string& activation) {
     }
     return x;
   };
-  oracle.score = [&w, v](const Tensor& states, const Tensor& target, Attentions&) {
-    return cosine(w.linear("visual_projection", w.norm(v + "post_layernorm", states.select(1, 0), 1e-5)),
-                  target);
+  oracle.pool = [&w, v](const Tensor& states, Attentions&) {
+    return w.norm(v + "post_layernorm", states.select(1, 0), 1e-5);
   };
+  oracle.project = [&w](const Tensor& x) { return w.linear("visual_projection", x); };
   return oracle;
 }
 
@@ -146,7 +164,7 @@ Oracle siglip_oracle(const Weights& w) {
     }
     return x;
   };
-  oracle.score = [&w, v](const Tensor& states, const Tensor& target, Attentions& attentions) {
+  oracle.pool = [&w, v](const Tensor& states, Attentions& attentions) {
     const Tensor normed = w.norm(v + "post_layernorm", states, 1e-6);
     const std::vector<Tensor> weights = w.get(v + "head.attention.in_proj_weight").chunk(3);
     const std::vector<Tensor> biases = w.get(v + "head.attention.in_proj_bias").chunk(3);
@@ -156,7 +174,7 @@ Oracle siglip_oracle(const Weights& w) {
     const Tensor out = w.linear(v + "head.attention.out_proj", mixed);
     const Tensor hidden =
         quick(w.linear(v + "head.mlp.fc1", w.norm(v + "head.layernorm", out, 1e-6)), "tanh");
-    return cosine(out + w.linear(v + "head.mlp.fc2", hidden), target);
+    return (out + w.linear(v + "head.mlp.fc2", hidden)).view({1, -1});
   };
   oracle.class_tokens = 0;
   oracle.pools_by_attention = true;
@@ -219,10 +237,12 @@ Oracle jina_oracle(const Weights& w) {
     }
     return x;
   };
-  oracle.score = [&w, v](const Tensor& states, const Tensor& target, Attentions&) {
-    const Tensor row = w.norm(v + "norm", states.select(1, 0), kEps);
-    return cosine(w.has("visual_projection.weight") ? w.linear("visual_projection", row) : row, target);
+  oracle.pool = [&w, v](const Tensor& states, Attentions&) {
+    return w.norm(v + "norm", states.select(1, 0), kEps);
   };
+  if (w.has("visual_projection.weight")) {
+    oracle.project = [&w](const Tensor& x) { return w.linear("visual_projection", x); };
+  }
   return oracle;
 }
 
@@ -296,12 +316,11 @@ void expect_close(const Tensor& actual, const Tensor& expected) {
   EXPECT_LT((actual - expected).abs().max().item<double>(), 1e-4 * scale);
 }
 
-void expect_as_autograd(const std::string& name, const std::function<Oracle(const Weights&)>& make) {
-  SCOPED_TRACE(name);
-  const auto encoder = load_encoder(golden(name));
+void expect_as_autograd(const std::filesystem::path& checkpoint, const Oracle& oracle) {
+  SCOPED_TRACE(checkpoint.string());
+  const auto encoder = load_encoder(checkpoint);
   ASSERT_TRUE(encoder) << encoder.error().message;
-  const Weights weights(name);
-  const Oracle oracle = make(weights);
+  ASSERT_NE((*encoder)->picture_mapper(), nullptr);
   const Sample sample = sample_of(**encoder);
   const Tensor legrad = mapped(**encoder, sample, MapMethod::kLegrad);
   const Tensor chefer = mapped(**encoder, sample, MapMethod::kChefer);
@@ -314,34 +333,55 @@ void expect_as_autograd(const std::string& name, const std::function<Oracle(cons
 }
 
 TEST(PictureMaps, OfClipAsAutograd) {
-  expect_as_autograd("clip-gelu", [](const Weights& w) { return clip_oracle(w, "gelu"); });
-  expect_as_autograd("clip-quickgelu", [](const Weights& w) { return clip_oracle(w, "quick_gelu"); });
+  for (const auto& [name, activation] : {std::pair("clip-gelu", "gelu"), {"clip-quickgelu", "quick_gelu"}}) {
+    const Weights weights(golden(name));
+    expect_as_autograd(golden(name), clip_oracle(weights, activation));
+  }
 }
 
 TEST(PictureMaps, OfSiglipAsAutograd) {
-  expect_as_autograd("siglip", siglip_oracle);
+  const Weights weights(golden("siglip"));
+  expect_as_autograd(golden("siglip"), siglip_oracle(weights));
 }
 
 TEST(PictureMaps, OfJinaClipAsAutograd) {
-  expect_as_autograd("jina-clip", jina_oracle);
-  expect_as_autograd("jina-clip-fused", jina_oracle);
+  for (const char* name : {"jina-clip", "jina-clip-fused"}) {
+    const Weights weights(golden(name));
+    expect_as_autograd(golden(name), jina_oracle(weights));
+  }
 }
 
-// BLIP-2's Q-Former: of each block that looks at the picture, the best query's own attention over it.
-Tensor slow_blip2(const Weights& w, const Tensor& pixels, const Tensor& target) {
+// --- BLIP-2 -----------------------------------------------------------------------------------------------
+
+// What a score is made of: the queries' states, [1, queries, width], and the share that each has in it.
+struct QueryScore {
+  Layer score;
+  Layer shares;  // [queries]
+};
+
+Tensor blip2_memory(const Weights& w, const Tensor& pixels, Attentions& attentions) {
   const std::string v = "vision_model.";
-  Attentions below;
   Tensor memory =
       torch::cat({w.get(v + "embeddings.class_embedding"), cut(w, v + "embeddings.patch_embedding", pixels)},
                  1) +
       w.get(v + "embeddings.position_embedding");
   for (int i = 0; w.has(fmt::format("{}encoder.layers.{}.layer_norm1.weight", v, i)); ++i) {
-    memory = hugging_face_block(w, fmt::format("{}encoder.layers.{}.", v, i), memory, 4, 1e-6, "gelu", below);
+    memory =
+        hugging_face_block(w, fmt::format("{}encoder.layers.{}.", v, i), memory, 4, 1e-6, "gelu", attentions);
   }
-  memory = w.norm(v + "post_layernorm", memory, 1e-6);
+  return w.norm(v + "post_layernorm", memory, 1e-6);
+}
+
+// A Q-Former's blocks: each one's attention among queries and, where it looks at the memory, over it.
+struct Looked {
+  Tensor self;
+  Tensor over;    // undefined where it does not look
+  Tensor states;  // behind the block
+};
+std::vector<Looked> ask(const Weights& w, const Tensor& memory) {
   constexpr double kEps = 1e-12;
+  std::vector<Looked> blocks;
   Tensor x = w.norm("qformer.layernorm", w.get("query_tokens"), kEps);
-  Tensor sum = torch::zeros({memory.size(1)}, at::kDouble);
   for (int i = 0; w.has(fmt::format("qformer.encoder.layer.{}.attention.attention.query.weight", i)); ++i) {
     const std::string b = fmt::format("qformer.encoder.layer.{}.", i);
     Attentions attentions;
@@ -352,33 +392,246 @@ Tensor slow_blip2(const Weights& w, const Tensor& pixels, const Tensor& target) 
       return w.norm(b + part + ".output.LayerNorm", x + w.linear(b + part + ".output.dense", mixed), kEps);
     };
     x = look("attention", x);
-    const bool looks = w.has(b + "crossattention.attention.query.weight");
-    if (looks) x = look("crossattention", memory);
+    if (w.has(b + "crossattention.attention.query.weight")) x = look("crossattention", memory);
     const Tensor hidden = torch::gelu(w.linear(b + "intermediate_query.dense", x));
     x = w.norm(b + "output_query.LayerNorm", x + w.linear(b + "output_query.dense", hidden), kEps);
-    if (!looks) continue;
-    const Tensor rows = w.linear("vision_projection", x)[0];
-    const Tensor score = (torch::matmul(rows, target) / rows.norm(2, 1)).max();
-    sum = sum + positive_mean(gradient_of(score, attentions.all.back())).sum(0);
+    blocks.push_back({attentions.all[0], attentions.all.size() > 1 ? attentions.all[1] : Tensor(), x});
+  }
+  return blocks;
+}
+
+// Of each block that looks at the picture, its own attention over it.
+Tensor slow_queries_legrad(const Weights& tower, const Weights& qformer, const QueryScore& made,
+                           const Tensor& pixels) {
+  Attentions below;
+  Tensor sum;
+  for (const Looked& block : ask(qformer, blip2_memory(tower, pixels, below))) {
+    if (!block.over.defined()) continue;
+    const Tensor map = positive_mean(gradient_of(made.score(block.states), block.over)).sum(0);
+    sum = sum.defined() ? sum + map : map;
   }
   return sum.slice(0, 1);
 }
 
-TEST(PictureMaps, OfBlip2AsAutograd) {
-  const auto encoder = load_encoder(golden("blip2-itm"));
+// Chefer et al., equations 8 and 9.
+Tensor in_unit_rows(const Tensor& relevance) {
+  const Tensor identity = torch::eye(relevance.size(0), at::kDouble);
+  const Tensor others = relevance - identity;
+  return others / others.sum(1, true) + identity;
+}
+
+// Their equations 5, 6, 7 and 10, with every matrix written out.
+Tensor slow_queries_chefer(const Weights& tower, const Weights& qformer, const QueryScore& made,
+                           const Tensor& pixels) {
+  Attentions below;
+  const Tensor memory = blip2_memory(tower, pixels, below);
+  const std::vector<Looked> blocks = ask(qformer, memory);
+  const Tensor score = made.score(blocks.back().states);
+  const auto relevance_of = [&](const Tensor& attention) {
+    return positive_mean(gradient_of(score, attention) * attention);
+  };
+  Tensor of_memory = torch::eye(memory.size(1), at::kDouble);
+  for (const Tensor& attention : below.all) {
+    of_memory = of_memory + torch::matmul(relevance_of(attention), of_memory);
+  }
+  const int64_t queries = blocks.back().states.size(1);
+  Tensor among = torch::eye(queries, at::kDouble);
+  Tensor over = torch::zeros({queries, memory.size(1)}, at::kDouble);
+  for (const Looked& block : blocks) {
+    const Tensor self = relevance_of(block.self);
+    over = over + torch::matmul(self, over);
+    among = among + torch::matmul(self, among);
+    if (!block.over.defined()) continue;
+    over = over + torch::matmul(in_unit_rows(among).t(),
+                                torch::matmul(relevance_of(block.over), in_unit_rows(of_memory)));
+  }
+  return torch::matmul(made.shares(blocks.back().states), over).slice(0, 1);
+}
+
+void expect_queries_as_autograd(const std::filesystem::path& checkpoint, const Weights& tower,
+                                const Weights& qformer,
+                                const std::function<QueryScore(const Tensor& target)>& make) {
+  SCOPED_TRACE(checkpoint.string());
+  const auto encoder = load_encoder(checkpoint);
   ASSERT_TRUE(encoder) << encoder.error().message;
-  const Weights weights("blip2-itm");
+  ASSERT_NE((*encoder)->picture_mapper(), nullptr);
   const Sample sample = sample_of(**encoder);
+  const QueryScore made = make(sample.target.to(at::kDouble));
   const Tensor legrad = mapped(**encoder, sample, MapMethod::kLegrad);
+  const Tensor chefer = mapped(**encoder, sample, MapMethod::kChefer);
   for (int64_t i = 0; i < sample.pixels.size(0); ++i) {
-    expect_close(legrad[i], slow_blip2(weights, sample.pixels.slice(0, i, i + 1).to(at::kDouble),
-                                       sample.target.to(at::kDouble)));
+    const Tensor pixels = sample.pixels.slice(0, i, i + 1).to(at::kDouble);
+    expect_close(legrad[i], slow_queries_legrad(tower, qformer, made, pixels));
+    expect_close(chefer[i], slow_queries_chefer(tower, qformer, made, pixels));
+  }
+}
+
+TEST(PictureMaps, OfBlip2AsAutograd) {
+  const Weights weights(golden("blip2-itm"));
+  expect_queries_as_autograd(golden("blip2-itm"), weights, weights, [&](const Tensor& target) -> QueryScore {
+    const auto cosines = [&weights, target](const Tensor& states) {
+      return torch::matmul(unit(weights.linear("vision_projection", states)[0]), target);
+    };
+    return {[cosines](const Tensor& states) { return cosines(states).max(); },
+            [cosines](const Tensor& states) {
+              const Tensor all = cosines(states);
+              return (all == all.max()).to(at::kDouble);
+            }};
+  });
+}
+
+// --- heads ------------------------------------------------------------------------------------------------
+
+struct Head {
+  HeadKind kind = HeadKind::kMlp;
+  HeadInput input;
+  bool own_qformer = false;
+};
+
+// Its checkpoint with random weights, on a golden.
+std::filesystem::path write_head(const test::TestFolder& folder, const std::string& frozen,
+                                 const Head& head) {
+  const auto encoder = load_encoder(golden(frozen)).value();
+  HeadConfig config;
+  config.kind = head.kind;
+  config.input = head.input;
+  const HeadInputWidths widths = head_input_widths(*encoder, config.input).value();
+  config.image_width = widths.images;
+  config.text_width = widths.texts;
+  config.hidden_width = 24;
+  config.width = 16;
+  config.frozen = EncoderId{.name = frozen,
+                            .family = encoder->info().family,
+                            .fingerprint = encoder->info().fingerprint,
+                            .path = golden(frozen).string()};
+  TorchMap tensors;
+  int64_t image_width = config.image_width;
+  if (head.own_qformer) {
+    const FrozenQFormer qformer = read_qformer(golden(frozen)).value();
+    config.qformer = HeadQFormer{qformer.config, qformer.queries, qformer.memory_rows};
+    image_width = qformer.config.shape.width;
+    InitializedParameters source(5);
+    EXPECT_TRUE(QFormerOf<Variable>::make(qformer.config, qformer.queries, source));
+    for (const auto& [name, tensor] : source.parameters()) {
+      // As trained ones are: with biases, and further from 0.
+      tensors[name] = tensor.detach() + 0.1 * torch::randn(tensor.sizes());
+    }
+  }
+  for (const auto& [side, width] : {std::pair{"image", image_width}, {"text", config.text_width}}) {
+    int64_t in = width;
+    const auto add = [&](const char* layer, int64_t out) {
+      tensors[fmt::format("{}_head.{}.weight", side, layer)] =
+          torch::randn({out, in}) / std::sqrt(static_cast<double>(in));
+      tensors[fmt::format("{}_head.{}.bias", side, layer)] = torch::randn({out});
+      in = out;
+    };
+    if (config.kind == HeadKind::kMlp) add("in", config.hidden_width);
+    add("out", config.width);
+  }
+  tensors["logit_scale"] = torch::full({}, 2.5);
+  std::vector<NamedTensor> named;
+  for (auto& [name, tensor] : tensors) {
+    tensor = tensor.contiguous();
+    named.push_back({name, view_of(tensor)});
+  }
+  EXPECT_TRUE(write_safetensors(folder / "model.safetensors", named, {}));
+  folder.write("config.json", dump_json(head_config_json(config)));
+  folder.write("frozen.json", dump_json({{"path", golden(frozen).string()}}));
+  return folder.path();
+}
+
+Layer head_layer(const Weights& weights) {
+  return [&weights](const Tensor& x) {
+    const bool mlp = weights.has("image_head.in.weight");
+    return weights.linear("image_head.out", mlp ? torch::gelu(weights.linear("image_head.in", x)) : x);
+  };
+}
+
+TEST(PictureMaps, OfHeadsOnOneRowAsAutograd) {
+  struct Case {
+    const char* frozen;
+    std::function<Oracle(const Weights&)> make;
+  };
+  const Case cases[] = {{"clip-gelu", [](const Weights& w) { return clip_oracle(w, "gelu"); }},
+                        {"siglip", siglip_oracle},
+                        {"jina-clip", jina_oracle}};
+  torch::manual_seed(19);
+  for (const Case& each : cases) {
+    const Weights weights(golden(each.frozen));
+    for (const HeadKind kind : {HeadKind::kLinear, HeadKind::kMlp}) {
+      for (const ImageStates states : {ImageStates::kRows, ImageStates::kPooled}) {
+        const test::TestFolder folder;
+        const auto checkpoint = write_head(folder, each.frozen, {kind, {states, TextStates::kRows}});
+        const Weights own(checkpoint);
+        Oracle oracle = each.make(weights);
+        oracle.head = head_layer(own);
+        oracle.head_reads_row = states == ImageStates::kRows;
+        expect_as_autograd(checkpoint, oracle);
+      }
+    }
+  }
+}
+
+// What a head makes of the queries' states, pooled, and the share each query has.
+QueryScore pooled_score(const Layer& before, Pooling pooling, const Layer& head, const Tensor& target) {
+  QueryScore made;
+  made.score = [=](const Tensor& states) {
+    const Tensor all = before(states)[0];
+    const Tensor pooled = pooling == Pooling::kMean  ? all.mean(0)
+                          : pooling == Pooling::kMax ? std::get<0>(all.max(0))
+                                                     : all[pooling == Pooling::kFirst ? 0 : -1];
+    return cosine(head(pooled.unsqueeze(0)), target);
+  };
+  made.shares = [=](const Tensor& states) {
+    const Tensor all = before(states)[0];
+    const int64_t queries = states.size(1);
+    if (pooling == Pooling::kMean || all.size(0) == 1) {
+      return torch::full({queries}, 1.0 / static_cast<double>(queries), at::kDouble);
+    }
+    if (pooling == Pooling::kMax) return (all == std::get<0>(all.max(0))).to(at::kDouble).mean(1);
+    const Tensor one = torch::zeros({all.size(0)}, at::kDouble);
+    one[pooling == Pooling::kFirst ? 0 : -1] = 1;
+    return one;
+  };
+  return made;
+}
+
+TEST(PictureMaps, OfHeadsOnQueriesAsAutograd) {
+  const Layer same = [](const Tensor& x) { return x; };
+  torch::manual_seed(20);
+  for (const char* frozen : {"blip2-itm", "blip2-t5"}) {
+    const bool t5 = std::string(frozen) == "blip2-t5";
+    const Weights weights(golden(frozen));
+    const TextStates texts = t5 ? TextStates::kTokens : TextStates::kRows;
+    const auto check = [&](const Head& head, const Layer& before) {
+      SCOPED_TRACE(describe(head.input));
+      const test::TestFolder folder;
+      const auto checkpoint = write_head(folder, frozen, head);
+      const Weights own(checkpoint);
+      expect_queries_as_autograd(checkpoint, weights, head.own_qformer ? own : weights,
+                                 [&](const Tensor& target) {
+                                   return pooled_score(before, head.input.pooling, head_layer(own), target);
+                                 });
+    };
+    for (const Pooling pooling : {Pooling::kMean, Pooling::kMax, Pooling::kFirst, Pooling::kLast}) {
+      check({HeadKind::kMlp, {ImageStates::kQueries, texts, pooling}}, same);
+    }
+    check({HeadKind::kLinear, {ImageStates::kVision, texts, Pooling::kMean}, true}, same);
+    // The encoder's own rows: of one row a picture, the mean of its queries'.
+    const Layer project = [&](const Tensor& x) {
+      return weights.linear(t5 ? "language_projection" : "vision_projection", x);
+    };
+    check({HeadKind::kMlp, {ImageStates::kRows, TextStates::kRows, Pooling::kFirst}}, [&](const Tensor& x) {
+      const Tensor rows = t5 ? project(x) : unit(project(x));
+      return unit(rows.mean(1, true));
+    });
+    if (t5) check({HeadKind::kMlp, {ImageStates::kProjected, texts, Pooling::kMean}}, project);
   }
 }
 
 // The oracle itself: the gradient of a block's own score with its attention, by central differences.
 TEST(PictureMaps, TheOracleAsFiniteDifferences) {
-  const Weights weights("clip-gelu");
+  const Weights weights(golden("clip-gelu"));
   const Oracle oracle = clip_oracle(weights, "gelu");
   torch::manual_seed(18);
   const Tensor pixels = torch::randn({1, 3, 64, 64}, at::kDouble);

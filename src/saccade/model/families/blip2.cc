@@ -1,11 +1,5 @@
 #include "saccade/model/families/blip2.h"
 
-#include <algorithm>
-#include <cmath>
-#include <span>
-
-#include "saccade/model/towers/picture_tower.h"
-
 namespace saccade {
 namespace {
 
@@ -47,10 +41,14 @@ Result<Blip2Vision> Blip2Vision::make(const Blip2VisionConfig& config, nn::Param
   return vision;
 }
 
+Tensor Blip2Vision::embed(const Tensor& pixels, DType dtype) const {
+  const Tensor x =
+      patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
+  return nn::cat({class_embedding_.expand({pixels.size(0), 1, x.size(2)}), x}, 1) + positions_;
+}
+
 Tensor Blip2Vision::forward(const Tensor& pixels, DType dtype) const {
-  // x: [n, tokens, width]
-  Tensor x = patch_embedding_.forward(nn::patches(pixels, config_.patch_size).to(dtype)).to(DType::kF32);
-  x = nn::cat({class_embedding_.expand({pixels.size(0), 1, x.size(2)}), x}, 1) + positions_;
+  Tensor x = embed(pixels, dtype);  // [n, tokens, width]
   for (const nn::TransformerBlock& block : blocks_) x = block.forward(std::move(x), {}, dtype);
   return post_norm_.forward(x, DType::kF32);
 }
@@ -75,22 +73,6 @@ Result<Blip2Retrieval> Blip2Retrieval::make(const Blip2Config& config, nn::Param
 
 Tensor Blip2Retrieval::image_rows(const Tensor& memory, DType dtype) const {
   return nn::normalize_rows(image_projection.forward(qformer.ask(memory, dtype)));
-}
-
-Tensor Blip2Retrieval::relevance(const Tensor& memory, const Tensor& target, DType dtype) const {
-  const Tensor to = target.view({1, -1});
-  return qformer.relevance(memory, dtype, [&](const Tensor& states) {
-    const Tensor rows = image_projection.forward(states);  // [n, queries, projection]
-    const Tensor cosines = nn::row_products(nn::normalize_rows(rows), to).contiguous();  // [n, queries, 1]
-    QFormer::QueryGradient result;
-    for (int64_t i = 0; i < rows.size(0); ++i) {
-      const std::span<const float> each = cosines[i].floats();
-      result.query.push_back(std::max_element(each.begin(), each.end()) - each.begin());
-    }
-    const Tensor best = nn::take_rows(rows, Tensor::of(result.query, {rows.size(0)}));
-    result.change = image_projection.backward(cosine_gradient(best, target));
-    return result;
-  });
 }
 
 Tensor Blip2Retrieval::text_rows(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {

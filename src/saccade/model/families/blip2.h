@@ -14,6 +14,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/model/checkpoint.h"
+#include "saccade/model/picture_map.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/model/towers/t5_encoder.h"
 #include "saccade/nn/layers.h"
@@ -71,6 +72,11 @@ class Blip2Vision {
   // pixels: [n, 3, image_size, image_size] float32 -> [n, tokens, width] float32, the class token first.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype) const;
   void pack(DType dtype);
+  // What forward() begins with, goes through and ends with.
+  [[nodiscard]] nn::Tensor embed(const nn::Tensor& pixels, DType dtype) const;
+  [[nodiscard]] const std::vector<nn::TransformerBlock>& blocks() const { return blocks_; }
+  [[nodiscard]] const nn::LayerNorm& norm() const { return post_norm_; }
+  [[nodiscard]] const Blip2VisionConfig& config() const { return config_; }
 
  private:
   Blip2VisionConfig config_;
@@ -89,9 +95,6 @@ struct Blip2Retrieval {
   static Result<Blip2Retrieval> make(const Blip2Config& config, nn::ParameterSource& source);
   // From the vision tower's states: [n, queries, projection] float32, each row of length 1.
   [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& memory, DType dtype) const;
-  // What each of the vision tower's states has to do with the cosine of `target` [projection] and the
-  // row that is nearest to it: [n, tokens].
-  [[nodiscard]] nn::Tensor relevance(const nn::Tensor& memory, const nn::Tensor& target, DType dtype) const;
   // [n, projection] float32, each row of length 1.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                      DType dtype) const;
@@ -111,6 +114,14 @@ struct Blip2T5 {
   static Result<Blip2T5> make(const Blip2Config& config, nn::ParameterSource& source);
   void pack(DType dtype);
 };
+
+// What patches of pictures [n, 3, image_size, image_size] have to do with a score of the states that a
+// Q-Former's queries have behind them: [n, patches]. kLegrad: QFormer::legrad alone, not through the vision
+// tower. kChefer: QFormer::chefer, and through the tower's blocks, R = R + A R (equation 6), with R in rows
+// of sum 1 (equations 8 and 9) where the queries look at it. Memory: kChefer keeps what the tower's blocks
+// trace, and a matrix [tokens, tokens] of each.
+nn::Tensor map_queries(const Blip2Vision& vision, const QFormer& qformer, const nn::Tensor& pixels,
+                       const StateScore& score, MapMethod method, DType dtype);
 
 // The Q-Former of a checkpoint, as far as it asks pictures: what one that is trained further begins with.
 struct FrozenQFormer {

@@ -7,6 +7,8 @@
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
 #include "saccade/model/picture_map.h"
+#include "saccade/model/state_mapper.h"
+#include "saccade/model/towers/picture_tower.h"
 
 namespace saccade {
 namespace {
@@ -42,13 +44,73 @@ int64_t rows_of(const Blip2Config& config, FrozenFeatures::ImageState state) {
   return state == FrozenFeatures::ImageState::kVision ? config.vision.tokens() : config.queries;
 }
 
+// --- maps -----------------------------------------------------------------------------------------------
+
+Result<PictureMaps> map_asked(MatrixView<const float> pixels, const Parts& parts, std::mutex& mutex,
+                              MapMethod method, const Blip2Vision& vision, const QFormer& qformer,
+                              const StateScore& score) {
+  SACCADE_TRY(check_pictures(pixels, parts.info));
+  const auto side = static_cast<int>(vision.config().image_size / vision.config().patch_size);
+  PictureMaps maps{side, side, Matrix<float>(pixels.rows(), int64_t{side} * side)};
+  // What every block traces is kept: as many pictures fewer at a time.
+  const int64_t cost = vision.config().tokens() * (method == MapMethod::kChefer ? 16 : 1);
+  SACCADE_TRY(run_alone(mutex, [&] {
+    for_pictures(pixels, parts, cost, [&](int64_t first, const Tensor& piece) {
+      store_rows(map_queries(vision, qformer, piece, score, method, parts.dtype), first, maps.relevance);
+    });
+  }));
+  return maps;
+}
+
+// The cosine of `target` [dim] and the row nearest to it, of rows that are made of queries' states each.
+StateGradient nearest_query(const Tensor& states, const nn::Linear& projection, const Tensor& target) {
+  const int64_t n = states.size(0);
+  const int64_t queries = states.size(1);
+  const Tensor rows = projection.forward(states);  // [n, queries, dim]
+  const Tensor cosines = nn::row_products(nn::normalize_rows(rows), target.unsqueeze(0)).contiguous();
+  const Tensor all = cosine_gradient(rows.contiguous().view({n * queries, -1}), target).view(rows.sizes());
+  const Tensor change = Tensor::zeros(rows.sizes(), DType::kF32, states.workspace());
+  StateGradient gradient;
+  gradient.weights = Tensor::zeros({n, queries});
+  for (int64_t i = 0; i < n; ++i) {
+    const std::span<const float> each = cosines[i].floats();
+    const int64_t best = std::max_element(each.begin(), each.end()) - each.begin();
+    change[i][best].copy_from(all[i][best]);
+    gradient.weights.data<float>()[i * queries + best] = 1;
+  }
+  gradient.change = projection.backward(change);
+  return gradient;
+}
+
+// A score of encode_images' rows: the mean of what the projection makes of the queries' states, `of_unit` each
+// brought to length 1 before, brought to length 1.
+StateGradient of_mean_row(const Tensor& states, const nn::Linear& projection, bool of_unit,
+                          const StateScore& score) {
+  const int64_t n = states.size(0);
+  const int64_t queries = states.size(1);
+  const Tensor rows = projection.forward(states).contiguous();  // [n, queries, dim]
+  const Tensor mean = nn::mean(of_unit ? nn::normalize_rows(rows) : rows, 1);
+  const Tensor unit = nn::normalize_rows(mean);
+  const Tensor change =
+      cosine_gradient(mean, score(unit.unsqueeze(1)).change.contiguous().view(mean.sizes())) *
+      (1.0F / static_cast<float>(queries));
+  const Tensor each = change.unsqueeze(1).expand({n, queries, -1}).contiguous();
+  const nn::Shape flat = {n * queries, each.size(2)};
+  StateGradient gradient;
+  gradient.change = projection.backward(
+      of_unit ? cosine_gradient(rows.view(flat), each.view(flat)).view(rows.sizes()) : each);
+  gradient.weights = Tensor::full({n, queries}, 1.0F / static_cast<float>(queries));
+  return gradient;
+}
+
 // --- retrieval ------------------------------------------------------------------------------------------
 
 class RetrievalEncoder : public Architecture,
                          public LateInteraction,
                          public PairScorer,
                          public FrozenFeatures,
-                         public PictureMapper {
+                         public PictureMapper,
+                         public StateMapper {
  public:
   RetrievalEncoder(Parts parts, Blip2Retrieval model) : parts_(std::move(parts)), model_(std::move(model)) {}
 
@@ -61,29 +123,28 @@ class RetrievalEncoder : public Architecture,
   int patch_rows() const override { return 0; }
   int patch_columns() const override { return 0; }
   PictureMapper* picture_mapper() override { return this; }
-  bool can_map(MapMethod method) const override { return method == MapMethod::kLegrad; }
-
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override {
-    if (!can_map(method)) {
-      return fail(
-          ErrorCode::kUnsupported,
-          "{}: of BLIP-2 the score is followed to the Q-Former's attention over the picture, not through the "
-          "blocks below it; known is {}",
-          word_of(method), word_of(MapMethod::kLegrad));
-    }
-    SACCADE_TRY(check_pictures(pixels, parts_.info));
     SACCADE_TRY(check_target(target, parts_.info));
-    const auto side = static_cast<int>(config().vision.image_size / config().vision.patch_size);
-    PictureMaps maps{side, side, Matrix<float>(pixels.rows(), int64_t{side} * side)};
     const Tensor row = Tensor::of(target, {parts_.info.dim});
-    SACCADE_TRY(run_alone(mutex_, [&] {
-      for_pictures(pixels, parts_, config().vision.tokens(), [&](int64_t first, const Tensor& piece) {
-        const Tensor all = model_.relevance(look(piece), row, parts_.dtype);
-        store_rows(all.slice(1, 1), first, maps.relevance);  // without the class token's
-      });
-    }));
-    return maps;
+    const StateScore best = [&](const Tensor& states) {
+      return nearest_query(states, model_.image_projection, row);
+    };
+    return map_asked(pixels, parts_, mutex_, method, model_.vision, model_.qformer, best);
+  }
+
+  StateMapper* state_mapper() override { return this; }
+  bool can_map_states(ImageStates states) const override {
+    return states == ImageStates::kRows || states == ImageStates::kQueries || states == ImageStates::kVision;
+  }
+  Result<PictureMaps> map_states(MatrixView<const float> pixels, const StatesScored& scored,
+                                 MapMethod method) override {
+    const StateScore of_mean = [&](const Tensor& states) {
+      return of_mean_row(states, model_.image_projection, true, scored.score);
+    };
+    return map_asked(pixels, parts_, mutex_, method, model_.vision,
+                     scored.qformer != nullptr ? *scored.qformer : model_.qformer,
+                     scored.states == ImageStates::kRows ? of_mean : scored.score);
   }
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
@@ -289,7 +350,7 @@ class RetrievalEncoder : public Architecture,
 
 // --- frozen towers --------------------------------------------------------------------------------------
 
-class FrozenEncoder : public Architecture, public FrozenFeatures {
+class FrozenEncoder : public Architecture, public FrozenFeatures, public StateMapper {
  public:
   FrozenEncoder(Parts parts, Blip2T5 model) : parts_(std::move(parts)), model_(std::move(model)) {}
 
@@ -338,6 +399,22 @@ class FrozenEncoder : public Architecture, public FrozenFeatures {
       }
     }));
     return sets;
+  }
+
+  StateMapper* state_mapper() override { return this; }
+  bool can_map_states(ImageStates states) const override { return states != ImageStates::kPooled; }
+  Result<PictureMaps> map_states(MatrixView<const float> pixels, const StatesScored& scored,
+                                 MapMethod method) override {
+    const nn::Linear& projection = model_.language_projection;
+    const StateScore score = [&](const Tensor& states) -> StateGradient {
+      if (scored.states == ImageStates::kRows) return of_mean_row(states, projection, false, scored.score);
+      if (scored.states != ImageStates::kProjected) return scored.score(states);
+      StateGradient gradient = scored.score(projection.forward(states));
+      gradient.change = projection.backward(gradient.change);
+      return gradient;
+    };
+    return map_asked(pixels, parts_, mutex_, method, model_.vision,
+                     scored.qformer != nullptr ? *scored.qformer : model_.qformer, score);
   }
 
   // As the checkpoint is, untrained for it: the mean of the projected queries beside the mean of the text's

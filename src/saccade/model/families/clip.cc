@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "saccade/model/towers/picture_tower.h"
+
 namespace saccade {
 
 nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_id) {
@@ -22,9 +24,10 @@ PictureTower ClipModelOf<nn::Tensor>::picture_tower(DType dtype) const {
   PictureTower tower;
   tower.embed = [this, dtype](const nn::Tensor& pixels) { return embed_images(pixels, dtype, {}); };
   for (const nn::TransformerBlock& block : vision_blocks_) tower.blocks.push_back(crossed(block, dtype));
-  tower.pool = [this](const nn::Tensor& tokens, const nn::Tensor& target, PoolingWish) {
-    return pool_first(post_norm_, &visual_projection_, tokens, target);
+  tower.pool = [this](const nn::Tensor& tokens, const StateChange& change, PoolingWish) {
+    return pool_first(post_norm_, tokens, change);
   };
+  tower.projection = &visual_projection_;
   tower.rows = tower.columns = static_cast<int>(config_.image_size / config_.patch_size);
   return tower;
 }

@@ -19,11 +19,12 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/model/towers/clip_resnet.h"
-#include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 #include "saccade/nn/layers.h"
 
 namespace saccade {
+
+struct PictureTower;  // towers/picture_tower.h
 
 struct ClipConfig {
   nn::TransformerShape vision;  // nothing where there is a ResNet

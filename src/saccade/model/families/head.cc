@@ -10,10 +10,13 @@
 #include "saccade/model/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
+#include "saccade/model/towers/picture_tower.h"
 #include "saccade/nn/activation.h"
 
 namespace saccade {
 namespace {
+
+using nn::Tensor;
 
 constexpr int64_t kMaxWidth = 65'536;
 constexpr int64_t kRowsAtOnce = 1024;
@@ -46,6 +49,44 @@ Json qformer_json(const HeadQFormer& qformer) {
           {"encoder_hidden_size", qformer.config.memory_width},
           {"num_query_tokens", qformer.queries},
           {"memory_rows", qformer.memory_rows}};
+}
+
+// What changes with states [n, rows, width], from what changes with what pool_states makes of them.
+StateGradient unpooled(const Tensor& states, Pooling pooling, const Tensor& gradient) {
+  const int64_t rows = states.size(1);
+  const int64_t width = states.size(2);
+  const Tensor in = states.contiguous();
+  const Tensor from = gradient.contiguous();
+  StateGradient result;
+  result.change = Tensor::zeros(states.sizes(), DType::kF32, states.workspace());
+  result.weights = Tensor::zeros({states.size(0), rows});
+  for (int64_t i = 0; i < states.size(0); ++i) {
+    const auto pass = [&](int64_t row, int64_t column, float share) {
+      result.change.data<float>()[(i * rows + row) * width + column] =
+          share * from.data<float>()[i * width + column];
+      result.weights.data<float>()[i * rows + row] += share / static_cast<float>(width);
+    };
+    for (int64_t c = 0; c < width; ++c) {
+      const auto value = [&](int64_t row) { return in.data<float>()[(i * rows + row) * width + c]; };
+      int64_t largest = 0;
+      switch (pooling) {
+        case Pooling::kMean:
+          for (int64_t r = 0; r < rows; ++r) pass(r, c, 1 / static_cast<float>(rows));
+          break;
+        case Pooling::kMax:
+          for (int64_t r = 1; r < rows; ++r) largest = value(r) > value(largest) ? r : largest;
+          pass(largest, c, 1);
+          break;
+        case Pooling::kFirst:
+          pass(0, c, 1);
+          break;
+        case Pooling::kLast:
+          pass(rows - 1, c, 1);
+          break;
+      }
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -116,6 +157,18 @@ nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling) {
   return states.select(1, states.size(1) - 1).contiguous();
 }
 
+template <>
+StateGradient HeadOf<Tensor>::image_gradient(const Tensor& states, const Tensor& target) const {
+  const Tensor pooled = pool_states(states, pooling_);
+  const Tensor before = image_.in ? image_.in->forward(pooled) : pooled;
+  const Tensor hidden = image_.in ? nn::activate(before, nn::Activation::kGelu) : before;
+  Tensor gradient = image_.out.backward(cosine_gradient(image_.out.forward(hidden), target));
+  if (image_.in) {
+    gradient = image_.in->backward(nn::activation_backward(before, nn::Activation::kGelu, gradient));
+  }
+  return unpooled(states, pooling_, gradient);
+}
+
 Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const std::filesystem::path& folder,
                                                        const EncoderOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
@@ -152,6 +205,13 @@ Result<Matrix<float>> FeatureHead::image_rows(MatrixView<const float> features) 
 
 Result<Matrix<float>> FeatureHead::text_rows(MatrixView<const float> features) {
   return rows(features, false);
+}
+
+StatesScored FeatureHead::scored(std::span<const float> target) const {
+  const Tensor row = Tensor::of(target, {config_.width});
+  return {.states = config_.input.images,
+          .score = [this, row](const Tensor& states) { return head_.image_gradient(states, row); },
+          .qformer = head_.qformer()};
 }
 
 Result<Matrix<float>> FeatureHead::rows(MatrixView<const float> features, bool images) {

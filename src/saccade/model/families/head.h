@@ -27,6 +27,7 @@
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/head_input.h"
 #include "saccade/model/named_encoder.h"
+#include "saccade/model/state_mapper.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/workspace.h"
@@ -80,8 +81,8 @@ class HeadOf {
                      QFormerOf<T>::make(config.qformer->config, config.qformer->queries, source));
       head.memory_rows_ = config.qformer->memory_rows;
       head.memory_width_ = config.qformer->config.memory_width;
-      head.pooling_ = config.input.pooling;
     }
+    head.pooling_ = config.input.pooling;
     return head;
   }
   // [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
@@ -91,6 +92,10 @@ class HeadOf {
     return image_.forward(pool_states(qformer_->ask(memory, DType::kF32), pooling_));
   }
   [[nodiscard]] T texts(const T& features) const { return text_.forward(features); }
+  // For inference, without autograd, of the cosine with `target` [width]. states: [n, rows, image_width], that
+  // `images` reads pooled; with a Q-Former those of its queries.
+  [[nodiscard]] StateGradient image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
+  [[nodiscard]] const QFormerOf<T>* qformer() const { return qformer_ ? &*qformer_ : nullptr; }
   [[nodiscard]] const T& log_scale() const { return log_scale_; }
   void pack(DType dtype) {
     image_.pack(dtype);
@@ -134,6 +139,9 @@ class HeadOf {
   Pooling pooling_ = Pooling::kMean;
 };
 
+template <>
+StateGradient HeadOf<nn::Tensor>::image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
+
 // A head alone, without the encoder it sits on: for features that are there already. Thread-safe.
 class FeatureHead {
  public:
@@ -151,6 +159,8 @@ class FeatureHead {
   // [n, image_width] or [n, text_width] -> [n, width], rows of length 1. kMismatch for another width.
   [[nodiscard]] Result<Matrix<float>> image_rows(MatrixView<const float> features);
   [[nodiscard]] Result<Matrix<float>> text_rows(MatrixView<const float> features);
+  // What a picture's cosine with `target` [width] is made of, for maps over it. Borrows from the head.
+  [[nodiscard]] StatesScored scored(std::span<const float> target) const;
 
  private:
   Result<Matrix<float>> rows(MatrixView<const float> features, bool images);

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using nn::Tensor;
 
-class HeadEncoder : public Architecture {
+class HeadEncoder : public Architecture, public PictureMapper {
  public:
   HeadEncoder(std::unique_ptr<FeatureHead> head, std::unique_ptr<Architecture> frozen)
       : head_(std::move(head)), frozen_(std::move(frozen)), info_(frozen_->info()) {
@@ -35,6 +35,16 @@ class HeadEncoder : public Architecture {
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
     SACCADE_ASSIGN(const Matrix<float> features, text_head_input(*frozen_, input(), texts));
     return head_->text_rows(features.view());
+  }
+
+  PictureMapper* picture_mapper() override {
+    StateMapper* below = frozen_->state_mapper();
+    return below != nullptr && below->can_map_states(input().images) ? this : nullptr;
+  }
+  Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
+                                   MapMethod method) override {
+    SACCADE_TRY(check_target(target, info_));
+    return frozen_->state_mapper()->map_states(pixels, head_->scored(target), method);
   }
 
   // Of features ("image_features", "text_features") as the training program took them, or of pictures and

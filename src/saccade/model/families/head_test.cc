@@ -1,6 +1,7 @@
 // Heads on frozen encoders: what they compute, where they find their encoder, and what is refused.
 #include "saccade/model/families/head.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -10,6 +11,7 @@
 #include "saccade/model/fingerprint.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/model/outline.h"
+#include "saccade/model/picture_map.h"
 
 namespace saccade {
 namespace {
@@ -170,6 +172,44 @@ TEST_F(Head, IsAnEncoderLikeAnyOther) {
   EXPECT_EQ(outline->context, 32);
 }
 
+// That the maps are the gradients of the head's own score is shown against autograd
+// (train/picture_map_test.cc).
+TEST_F(Head, ThatChangesNothingHasItsEncodersMaps) {
+  HeadConfig config = config_on(starter(), HeadKind::kLinear);
+  config.width = config.image_width;
+  const fs::path folder = write(config);
+  std::vector<float> identity(static_cast<size_t>(config.width * config.width));
+  for (int64_t i = 0; i < config.width; ++i) identity[static_cast<size_t>(i * config.width + i)] = 1;
+  weights_["image_head.out.weight"] = nn::Tensor::of(identity, {config.width, config.width});
+  weights_["image_head.out.bias"] = nn::Tensor::full({config.width}, 0);
+  ASSERT_TRUE(save(folder / "model.safetensors", weights_));
+  const auto head = load_encoder(folder);
+  ASSERT_TRUE(head) << head.error().message;
+  const auto frozen = load_encoder(starter()).value();
+  const Matrix<float> pixels = random_rows(3, int64_t{3} * 64 * 64, 3);
+  const Matrix<float> target = frozen->encode_images(random_rows(1, int64_t{3} * 64 * 64, 4).view()).value();
+  for (const MapMethod method : {MapMethod::kLegrad, MapMethod::kChefer}) {
+    ASSERT_NE((*head)->picture_mapper(), nullptr);
+    const auto maps = (*head)->picture_mapper()->map_pictures(pixels.view(), target.row(0), method);
+    ASSERT_TRUE(maps) << maps.error().message;
+    const PictureMaps own =
+        frozen->picture_mapper()->map_pictures(pixels.view(), target.row(0), method).value();
+    EXPECT_EQ(maps->rows, own.rows);
+    EXPECT_GT(*std::ranges::max_element(own.relevance.values()), 1e-5F);
+    expect_near(maps->relevance.view(), own.relevance.view(), 1e-7F);
+    const std::vector<float> narrow(7);
+    EXPECT_FALSE((*head)->picture_mapper()->map_pictures(pixels.view(), narrow, method));
+  }
+}
+
+TEST_F(Head, HasNoMapsWhereItsEncoderHasNone) {
+  for (const char* name : {"clip-resnet", "align", "colpali"}) {
+    const auto head = load_encoder(write(config_on(golden(name)), name));
+    ASSERT_TRUE(head) << head.error().message;
+    EXPECT_EQ((*head)->picture_mapper(), nullptr) << name;
+  }
+}
+
 TEST_F(Head, ConformsToWhatAnotherProgramMadeOfItsFeatures) {
   const fs::path folder = write(config_on(starter()));
   const Matrix<float> features = random_rows(3, 192, 7);
@@ -187,6 +227,7 @@ TEST_F(Head, ConformsToWhatAnotherProgramMadeOfItsFeatures) {
   };
   make_io(0);
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    if (precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) continue;
     ConformOptions options;
     options.encoder.precision = precision;
     const auto report = conform(folder, options);

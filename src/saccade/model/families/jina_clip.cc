@@ -302,9 +302,10 @@ PictureTower JinaClipModel::picture_tower(DType dtype) const {
     };
     crossed.heads = block.heads();
   }
-  tower.pool = [this](const Tensor& tokens, const Tensor& target, PoolingWish) {
-    return pool_first(vision_norm_, config_.projection > 0 ? &visual_projection_ : nullptr, tokens, target);
+  tower.pool = [this](const Tensor& tokens, const StateChange& change, PoolingWish) {
+    return pool_first(vision_norm_, tokens, change);
   };
+  if (config_.projection > 0) tower.projection = &visual_projection_;
   tower.rows = tower.columns = static_cast<int>(config_.vision.image_size / config_.vision.patch_size);
   return tower;
 }

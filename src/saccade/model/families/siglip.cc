@@ -91,11 +91,11 @@ Tensor SiglipModel::text_states(const Tensor& ids, DType dtype, TowerTrace* trac
 
 // Pooled by attention, it is the pooling's own weights that a score is followed to; each block's states stand
 // in for the last one's, through the last norm.
-Pooled SiglipModel::explain_pooling(const Tensor& tokens, const Tensor& target, PoolingWish wish,
+Pooled SiglipModel::explain_pooling(const Tensor& tokens, const StateChange& change, PoolingWish wish,
                                     DType dtype) const {
   nn::AttentionPool::Trace trace;
-  const Tensor rows = pool_.forward_traced(vision_.norm().forward(tokens, DType::kF32), dtype, trace);
-  const Tensor mixed = pool_.backward_to_attention(trace, cosine_gradient(rows, target));
+  const Tensor states = pool_.forward_traced(vision_.norm().forward(tokens, DType::kF32), dtype, trace);
+  const Tensor mixed = pool_.backward_to_attention(trace, change(states));
   nn::RelevanceInput input = nn::AttentionPool::relevance_input(trace);
   input.gradient = mixed;
   input.weights = Tensor::full({tokens.size(0), 1}, 1);
@@ -112,8 +112,8 @@ PictureTower SiglipModel::picture_tower(DType dtype) const {
   PictureTower tower;
   tower.embed = [this, dtype](const Tensor& pixels) { return vision_.embed(pixels, dtype); };
   for (const nn::TransformerBlock& block : vision_.blocks()) tower.blocks.push_back(crossed(block, dtype));
-  tower.pool = [this, dtype](const Tensor& tokens, const Tensor& target, PoolingWish wish) {
-    return explain_pooling(tokens, target, wish, dtype);
+  tower.pool = [this, dtype](const Tensor& tokens, const StateChange& change, PoolingWish wish) {
+    return explain_pooling(tokens, change, wish, dtype);
   };
   tower.pools_by_attention = true;
   tower.class_tokens = 0;

@@ -95,7 +95,7 @@ class SiglipModel {
   void pack(DType dtype);
 
  private:
-  [[nodiscard]] Pooled explain_pooling(const nn::Tensor& tokens, const nn::Tensor& target, PoolingWish wish,
+  [[nodiscard]] Pooled explain_pooling(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish,
                                        DType dtype) const;
 
   SiglipConfig config_;

@@ -28,14 +28,14 @@ Tensor relevance_of(const CrossedBlock& block, const nn::BlockTrace& trace, cons
   return nn::attention_relevance(input);
 }
 
-Tensor legrad(const PictureTower& tower, Tensor x, const Tensor& target) {
+Tensor legrad(const PictureTower& tower, Tensor x, const StateChange& change) {
   Tensor sum = Tensor::zeros({x.size(0), x.size(1)}, DType::kF32, x.workspace());
   for (const CrossedBlock& block : tower.blocks) {
     nn::BlockTrace trace;
     x = block.forward(x, trace);
     // Where attention pools, it is the pooling's weights that the score is followed to (the paper's section
     // on attentional pooling): each block's states stand in for the last one's.
-    const Pooled pooled = tower.pool(x, target, {.gradient = !tower.pools_by_attention});
+    const Pooled pooled = tower.pool(x, change, {.gradient = !tower.pools_by_attention});
     if (tower.pools_by_attention) {
       sum = sum + pooled.relevance;
       continue;
@@ -51,12 +51,12 @@ Tensor legrad(const PictureTower& tower, Tensor x, const Tensor& target) {
 // What the pooled state owes to each token, r, is followed through the blocks from the last to the first:
 // with R = (I + A_L) ... (I + A_1), r of the whole is r_L (I + A_L) ... (I + A_1), so that no [tokens,
 // tokens] is kept. What blocks trace is.
-Tensor chefer(const PictureTower& tower, Tensor x, const Tensor& target) {
+Tensor chefer(const PictureTower& tower, Tensor x, const StateChange& change) {
   const int64_t n = x.size(0);
   const int64_t tokens = x.size(1);
   std::vector<nn::BlockTrace> traces(tower.blocks.size());
   for (size_t i = 0; i < traces.size(); ++i) x = tower.blocks[i].forward(x, traces[i]);
-  const Pooled pooled = tower.pool(x, target, {.times_attention = true});
+  const Pooled pooled = tower.pool(x, change, {.times_attention = true});
   Tensor relevance = tower.pools_by_attention ? pooled.relevance : first_tokens(n, tokens).in(x.workspace());
   Tensor gradient = pooled.gradient;
   if (gradient.size(1) < tokens) {
@@ -94,9 +94,10 @@ Tensor cosine_gradient(const Tensor& rows, const Tensor& target) {
   const Tensor in = rows.to(DType::kF32).contiguous();
   Tensor out = Tensor::empty(in.sizes(), DType::kF32, rows.workspace());
   const int64_t width = in.size(1);
-  const float* to = target.data<float>();
+  const Tensor targets = target.to(DType::kF32).contiguous();
   // d cos / d row = (target - cos * row / |row|) / |row|.
   for (int64_t i = 0; i < in.size(0); ++i) {
+    const float* to = targets.data<float>() + (targets.dim() == 2 ? i * width : 0);
     const float* row = in.data<float>() + i * width;
     double square = 0;
     double dot = 0;
@@ -113,18 +114,23 @@ Tensor cosine_gradient(const Tensor& rows, const Tensor& target) {
   return out;
 }
 
-Pooled pool_first(const nn::LayerNorm& norm, const nn::Linear* projection, const Tensor& tokens,
-                  const Tensor& target) {
+Tensor projected_gradient(const nn::Linear* projection, const Tensor& states,
+                          const StateChange& of_unit_rows) {
+  const Tensor rows = projection == nullptr ? states : projection->forward(states);
+  const Tensor gradient = cosine_gradient(rows, of_unit_rows(nn::normalize_rows(rows)));
+  return projection == nullptr ? gradient : projection->backward(gradient);
+}
+
+Pooled pool_first(const nn::LayerNorm& norm, const Tensor& tokens, const StateChange& change) {
   const Tensor first = tokens.select(1, 0).contiguous();
-  const Tensor normed = norm.forward(first, DType::kF32);
-  Tensor gradient = cosine_gradient(projection == nullptr ? normed : projection->forward(normed), target);
-  if (projection != nullptr) gradient = projection->backward(gradient);
+  const Tensor gradient = change(norm.forward(first, DType::kF32));
   return {{}, norm.backward(first, gradient).view({first.size(0), 1, first.size(1)})};
 }
 
-Tensor map_tower(const PictureTower& tower, const Tensor& pixels, const Tensor& target, MapMethod method) {
+Tensor map_tower(const PictureTower& tower, const Tensor& pixels, const StateChange& change,
+                 MapMethod method) {
   const Tensor x = tower.embed(pixels);
-  const Tensor all = method == MapMethod::kLegrad ? legrad(tower, x, target) : chefer(tower, x, target);
+  const Tensor all = method == MapMethod::kLegrad ? legrad(tower, x, change) : chefer(tower, x, change);
   return all.slice(1, tower.class_tokens).contiguous();
 }
 

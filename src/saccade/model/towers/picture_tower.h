@@ -35,27 +35,33 @@ struct PoolingWish {
   bool gradient = true;
 };
 
+// What a score changes with the states that are projected, [n, width]: of that shape.
+using StateChange = std::function<nn::Tensor(const nn::Tensor& states)>;
+
 struct PictureTower {
   std::function<nn::Tensor(const nn::Tensor& pixels)> embed;  // -> [n, tokens, width] float32
   std::vector<CrossedBlock> blocks;
-  // tokens: [n, tokens, width], any block's states, made to a row as the last block's are: by the last norm,
-  // the pooling and the projection. target: [dim].
-  std::function<Pooled(const nn::Tensor& tokens, const nn::Tensor& target, PoolingWish wish)> pool;
-  bool pools_by_attention = false;  // whether Pooled::relevance comes out
-  int64_t class_tokens = 1;         // that stand before the patches
-  int rows = 0;                     // of patches
+  // tokens: [n, tokens, width], any block's states, pooled as the last block's are, by the last norm and the
+  // pooling.
+  std::function<Pooled(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish)> pool;
+  const nn::Linear* projection = nullptr;  // of pooled states into the shared space, where there is one
+  bool pools_by_attention = false;         // whether Pooled::relevance comes out
+  int64_t class_tokens = 1;                // that stand before the patches
+  int rows = 0;                            // of patches
   int columns = 0;
 };
 
-// The gradient of rows' cosines with `target`: rows [n, dim], not normalized; target
-// [dim], of length 1 -> [n, dim].
+// The gradient of the dot products of rows, brought to length 1, with `target`: [n, dim], or [dim], one for
+// all. rows: [n, dim], not normalized -> [n, dim].
 nn::Tensor cosine_gradient(const nn::Tensor& rows, const nn::Tensor& target);
-// Pooling at the first token: projection(norm(tokens[0])). projection: nullptr where there is none.
-Pooled pool_first(const nn::LayerNorm& norm, const nn::Linear* projection, const nn::Tensor& tokens,
-                  const nn::Tensor& target);
+// The same of what the projection makes of states: [n, width].
+nn::Tensor projected_gradient(const nn::Linear* projection, const nn::Tensor& states,
+                              const StateChange& of_unit_rows);
+// Pooling at the first token: norm(tokens[0]).
+Pooled pool_first(const nn::LayerNorm& norm, const nn::Tensor& tokens, const StateChange& change);
 
 // Relevance of the patches of pictures [n, 3, height, width]: [n, rows * columns].
-nn::Tensor map_tower(const PictureTower& tower, const nn::Tensor& pixels, const nn::Tensor& target,
+nn::Tensor map_tower(const PictureTower& tower, const nn::Tensor& pixels, const StateChange& change,
                      MapMethod method);
 
 }  // namespace saccade

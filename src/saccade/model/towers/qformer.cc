@@ -1,6 +1,37 @@
 #include "saccade/model/towers/qformer.h"
 
+#include <numeric>
+#include <span>
+
+#include "saccade/nn/attention_gradient.h"
+
 namespace saccade {
+namespace {
+
+using nn::Tensor;
+
+// a: [n, rows, inner], b: [n, inner, columns] -> [n, rows, columns]
+Tensor products(const Tensor& a, const Tensor& b) {
+  std::vector<Tensor> each;
+  for (int64_t i = 0; i < a.size(0); ++i) {
+    each.push_back(nn::row_products(a[i], b[i].t().contiguous()).unsqueeze(0));
+  }
+  return nn::cat(each);
+}
+
+// The rows of matrices [n, rows, columns] brought to a sum of 1; rows of 0 stay.
+Tensor with_unit_sums(const Tensor& matrices) {
+  const Tensor result = matrices.clone();
+  const auto width = static_cast<size_t>(result.size(2));
+  for (size_t at = 0; at < static_cast<size_t>(result.numel()); at += width) {
+    const std::span<float> row = result.floats().subspan(at, width);
+    const float sum = std::accumulate(row.begin(), row.end(), 0.0F);
+    for (float& value : row) value = sum > 0 ? value / sum : 0;
+  }
+  return result;
+}
+
+}  // namespace
 
 nn::BlockNames qformer_attention_names(const std::string& part) {
   return {part + ".output.LayerNorm",
@@ -22,10 +53,8 @@ nn::BlockNames qformer_mlp_names(const std::string& suffix) {
 }
 
 template <>
-nn::Tensor QFormerOf<nn::Tensor>::relevance(
-    const nn::Tensor& memory, DType dtype,
-    const std::function<QueryGradient(const nn::Tensor&)>& score) const {
-  using nn::Tensor;
+nn::Tensor QFormerOf<nn::Tensor>::legrad(const nn::Tensor& memory, DType dtype,
+                                         const StateScore& score) const {
   const int64_t n = memory.size(0);
   Tensor sum = Tensor::zeros({n, memory.size(1)}, DType::kF32, memory.workspace());
   Tensor x = norm_.forward(query_tokens_.in(memory.workspace()).expand({n, -1, -1}), DType::kF32);
@@ -38,22 +67,83 @@ nn::Tensor QFormerOf<nn::Tensor>::relevance(
     nn::PostNormCrossAttention::Trace trace;
     const Tensor looked = block.cross_attention->forward_traced(x, memory, dtype, trace);
     x = block.query_mlp.forward(looked.clone(), dtype);
-    const QueryGradient chosen = score(x);
-    const Tensor which = Tensor::of(chosen.query, {n});
-    const Tensor change = block.query_mlp.backward(nn::take_rows(looked, which), chosen.change);
-    nn::RelevanceInput input;
-    const Tensor mixed =
-        block.cross_attention->backward_to_attention(nn::take_rows(trace.sum, which), change);
-    const int64_t heads = trace.query.size(2);
-    const Tensor queries = trace.query.view({n, trace.query.size(1), -1});
-    input.query = nn::take_rows(queries, which).view({n, 1, heads, -1});
-    input.key = trace.key_value.select(2, 0);
-    input.value = trace.key_value.select(2, 1);
-    input.gradient = mixed.view({n, 1, -1});
-    input.weights = Tensor::full({n, 1}, 1);
+    const Tensor change = block.query_mlp.backward(looked, score(x).change);
+    nn::RelevanceInput input = nn::PostNormCrossAttention::relevance_input(trace);
+    input.gradient = block.cross_attention->backward_to_attention(trace, change).mixed;
+    input.weights = Tensor::full({n, x.size(1)}, 1);
     sum = sum + nn::attention_relevance(input);
   }
   return sum;
+}
+
+template <>
+QFormerOf<nn::Tensor>::Followed QFormerOf<nn::Tensor>::chefer(const nn::Tensor& memory, DType dtype,
+                                                              const StateScore& score) const {
+  struct Step {
+    nn::PostNormAttention::Trace attention;
+    nn::PostNormCrossAttention::Trace cross_attention;
+    Tensor before_mlp;
+    Tensor self;              // A of the queries: [n, queries, queries]
+    nn::RelevanceInput over;  // the memory
+    Tensor known;             // R_qq - I where the memory is looked at
+  };
+  const int64_t n = memory.size(0);
+  std::vector<Step> steps(blocks_.size());
+  Tensor x = norm_.forward(query_tokens_.in(memory.workspace()).expand({n, -1, -1}), DType::kF32);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Block& block = blocks_[i];
+    x = block.attention.forward_traced(x, dtype, steps[i].attention);
+    if (block.cross_attention) {
+      x = block.cross_attention->forward_traced(x, memory, dtype, steps[i].cross_attention);
+    }
+    steps[i].before_mlp = x;
+    x = block.query_mlp.forward(x.clone(), dtype);
+  }
+
+  const StateGradient last = score(x);
+  Tensor gradient = last.change;
+  Followed followed;
+  followed.gradient = Tensor::zeros(memory.sizes(), DType::kF32, memory.workspace());
+  for (size_t i = steps.size(); i-- > 0;) {
+    const Block& block = blocks_[i];
+    Step& step = steps[i];
+    gradient = block.query_mlp.backward(step.before_mlp, gradient);
+    if (block.cross_attention) {
+      const nn::BlockGradient crossed =
+          block.cross_attention->backward_to_attention(step.cross_attention, gradient);
+      step.over = nn::PostNormCrossAttention::relevance_input(step.cross_attention);
+      step.over.gradient = crossed.mixed;
+      step.over.times_attention = true;
+      const auto below = block.cross_attention->backward_from_attention(step.cross_attention, crossed);
+      gradient = below.x;
+      followed.gradient = followed.gradient + below.memory;
+    }
+    const nn::BlockGradient crossed = block.attention.backward_to_attention(step.attention, gradient);
+    nn::RelevanceInput input = block.attention.relevance_input(step.attention);
+    input.gradient = crossed.mixed;
+    input.times_attention = true;
+    step.self = nn::relevance_matrix(input);
+    if (i > 0) gradient = block.attention.backward_from_attention(step.attention, crossed);
+  }
+
+  // R - I by itself: what is known of others is small beside what is known of oneself.
+  Tensor known = Tensor::zeros({n, x.size(1), x.size(1)});
+  for (size_t i = 0; i < steps.size(); ++i) {
+    known = known + steps[i].self + products(steps[i].self, known);
+    if (blocks_[i].cross_attention) steps[i].known = known;
+  }
+  followed.relevance = Tensor::zeros({n, memory.size(1)}, DType::kF32, memory.workspace());
+  Tensor row = last.weights.unsqueeze(1);  // [n, 1, queries]: of R_qq, from the last block down
+  for (size_t i = steps.size(); i-- > 0;) {
+    Step& step = steps[i];
+    if (blocks_[i].cross_attention) {
+      const Tensor others = with_unit_sums(step.known).transpose(1, 2).contiguous();
+      step.over.weights = (row + products(row, others)).view({n, x.size(1)});
+      followed.relevance = followed.relevance + nn::attention_relevance(step.over);
+    }
+    row = row + products(row, step.self);
+  }
+  return followed;
 }
 
 template class QFormerOf<nn::Tensor>;

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -17,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/error.h"
+#include "saccade/model/towers/state_score.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/post_norm.h"
 
@@ -54,16 +54,20 @@ class QFormerOf {
   // may be [1, ...]: one picture for all texts.
   [[nodiscard]] T compare(const T& memory, const nn::Tensor& ids, const nn::Tensor& attention_mask,
                           DType dtype) const;
-  // For inference: what each row of the memory has to do with a score of the queries' states, [n, rows].
-  // LeGrad's sum over blocks, here those that look at the memory: each one's states stand in for the last
-  // one's, and the score is followed to its attention over the memory alone. `score` says of states [n,
-  // queries, width] which query each entry's score is made of, and what it changes with that query's state.
-  struct QueryGradient {
-    std::vector<int64_t> query;  // [n]
-    nn::Tensor change;           // [n, width]
+  // The rest is for inference, and what scores of the queries' states, [n, queries, width], owe to the
+  // memory. LeGrad's sum over blocks, here those that look at the memory: each one's states stand in for the
+  // last one's, and the score is followed to its attention over the memory alone: [n, rows].
+  [[nodiscard]] nn::Tensor legrad(const nn::Tensor& memory, DType dtype, const StateScore& score) const;
+  // Gradient-weighted attention (Chefer et al. 2021, equations 5 to 10). With R_qq what queries know of each
+  // other and R_qm what they know of the memory, R_qq = I and R_qm = 0 at first, attention among queries
+  // makes R_qm += A R_qm and R_qq += A R_qq, that over the memory R_qm += N(R_qq)' A N(R_mm), where A is the
+  // mean over heads of (gradient * A)+, and N(R) = I + R - I with rows of sum 1. R_mm, of the tower below, is
+  // the same in every term: `relevance` is the row of the score's states before it is multiplied by N(R_mm).
+  struct Followed {
+    nn::Tensor relevance;  // [n, rows]
+    nn::Tensor gradient;   // [n, rows, memory_width]: what the score changes with the memory
   };
-  [[nodiscard]] nn::Tensor relevance(const nn::Tensor& memory, DType dtype,
-                                     const std::function<QueryGradient(const nn::Tensor&)>& score) const;
+  [[nodiscard]] Followed chefer(const nn::Tensor& memory, DType dtype, const StateScore& score) const;
   void pack(DType dtype);
 
  private:
@@ -196,9 +200,11 @@ void QFormerOf<T>::pack(DType dtype) {
 }
 
 template <>
-nn::Tensor QFormerOf<nn::Tensor>::relevance(
-    const nn::Tensor& memory, DType dtype,
-    const std::function<QueryGradient(const nn::Tensor&)>& score) const;
+nn::Tensor QFormerOf<nn::Tensor>::legrad(const nn::Tensor& memory, DType dtype,
+                                         const StateScore& score) const;
+template <>
+QFormerOf<nn::Tensor>::Followed QFormerOf<nn::Tensor>::chefer(const nn::Tensor& memory, DType dtype,
+                                                              const StateScore& score) const;
 
 extern template class QFormerOf<nn::Tensor>;
 
