@@ -4,7 +4,8 @@
 //                medians
 //   serve/load   64 connections that ask for texts, over 100,000 rows: queries a second and percentiles of
 //                their times, beside the texts a second that the encoder alone makes of the same texts in
-//                batches of 64, and the queries a second of the library's search of one after the other
+//                batches of 64, and the queries a second of the library's search of one after the other;
+//                each also in milliseconds of the processor, which others' work disturbs less
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
 //                (test_load.h), and the server's memory before and after
 //
@@ -16,11 +17,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -151,6 +154,18 @@ class ServerProcess {
   [[nodiscard]] bool alive() const { return process_ > 0 && ::waitpid(process_, nullptr, WNOHANG) == 0; }
   // Resident, in bytes.
   [[nodiscard]] int64_t memory() const { return pages(1) * ::sysconf(_SC_PAGESIZE); }
+  // Seconds of the processor so far, of all its threads.
+  [[nodiscard]] double worked() const {
+    std::ifstream file(fmt::format("/proc/{}/stat", process_));
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    std::string skipped;
+    for (int i = 3; i < 14; ++i) fields >> skipped;  // up to the field before utime, counted as in proc(5)
+    double user = 0;
+    double system = 0;
+    fields >> user >> system;
+    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
   // Its exit status; -1 where it was ended by a signal.
   int stop() {
     if (process_ <= 0) return 0;
@@ -171,6 +186,13 @@ class ServerProcess {
   pid_t process_ = 0;
   uint16_t port_ = 0;
 };
+
+// Seconds of the processor that this process has worked, on all its threads.
+double own_work() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -223,14 +245,17 @@ Status load(const ServerProcess& server, const fs::path& folder, Encoder& encode
     tokens.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
   // The encoder alone, and the library alone, before and after the server: what else runs here changes.
   std::vector<double> encoder_rates;
+  std::vector<double> encoder_work;
   const auto encode = [&]() -> Status {
     const auto start = std::chrono::steady_clock::now();
+    const double before = own_work();
     int64_t encoded = 0;
     for (size_t i = 0; seconds_since(start) < arguments.seconds / 4;
          i = (i + 64) % tokens.size(), encoded += 64) {
       SACCADE_TRY(encoder.encode_texts(std::span(tokens).subspan(i, 64)));
     }
     encoder_rates.push_back(static_cast<double>(encoded) / seconds_since(start));
+    encoder_work.push_back((own_work() - before) / static_cast<double>(encoded));
     return {};
   };
   SACCADE_TRY(encode());
@@ -241,9 +266,12 @@ Status load(const ServerProcess& server, const fs::path& folder, Encoder& encode
   }
   (void)serve::test::put_under_load(server.port(), arguments.connections, 1, kinds);
   const auto start = std::chrono::steady_clock::now();
+  const double before = server.worked();
   LoadOutcome outcome =
       serve::test::put_under_load(server.port(), arguments.connections, arguments.seconds, kinds);
   const double took = seconds_since(start);
+  const double work =
+      (server.worked() - before) / static_cast<double>(std::max<int64_t>(1, outcome.requests));
   SACCADE_TRY(encode());
   tell(fmt::format("load, {} connections, {} rows", arguments.connections, arguments.rows).c_str(), outcome,
        took);
@@ -251,9 +279,13 @@ Status load(const ServerProcess& server, const fs::path& folder, Encoder& encode
   const double alone = (encoder_rates[0] + encoder_rates[1]) / 2;
   fmt::print("encoder alone, batches of 64: {:.1f} and {:.1f} texts a second; served {:.2f} of it\n",
              encoder_rates[0], encoder_rates[1], rate / alone);
+  fmt::print(
+      "of the processor: {:.2f} ms a request of the server, {:.2f} and {:.2f} ms a text of the encoder\n",
+      1e3 * work, 1e3 * encoder_work[0], 1e3 * encoder_work[1]);
   SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
   ThreadPool pool;
   const auto one_by_one = std::chrono::steady_clock::now();
+  const double before_those = own_work();
   int64_t searched = 0;
   for (; seconds_since(one_by_one) < arguments.seconds / 4; ++searched) {
     Query query;
@@ -261,8 +293,9 @@ Status load(const ServerProcess& server, const fs::path& folder, Encoder& encode
     query.word_share = kWordShare;
     SACCADE_TRY(search(collection, encoder, query, pool));
   }
-  fmt::print("library, one query after the other: {:.1f} a second\n",
-             static_cast<double>(searched) / seconds_since(one_by_one));
+  fmt::print("library, one query after the other: {:.1f} a second, {:.2f} ms of the processor each\n",
+             static_cast<double>(searched) / seconds_since(one_by_one),
+             1e3 * (own_work() - before_those) / static_cast<double>(searched));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <sys/resource.h>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "saccade/core/user_folders.h"
 #include "saccade/serve/http_server.h"
 #include "saccade/serve/jobs.h"
+#include "saccade/serve/passed_socket.h"
 #include "saccade/serve/service.h"
 #include "saccade/serve/thumbnails.h"
 
@@ -39,6 +41,7 @@ struct ServeArguments {
   int64_t thumbnails_mb = 512;
   std::vector<std::string> index_folders;
   std::string uploads;
+  int64_t uploads_mb = 10 << 10;
   EncoderChoice encoder;
   serve::HttpServerOptions server;
 };
@@ -83,10 +86,10 @@ std::string log_line(const serve::HttpExchange& exchange, bool json) {
 Result<serve::Keys> keys_of(const ServeArguments& arguments) {
   if (!arguments.key_file.empty()) return serve::Keys::read(arguments.key_file);
   if (is_loopback(arguments.server.address) || arguments.no_key) return serve::Keys();
-  return fail(
-      ErrorCode::kUsage,
-      "--listen {}: others can reach this server there: give --key-file FILE, or --no-key to let everybody in",
-      arguments.listen);
+  return fail(ErrorCode::kUsage,
+              "{}: others can reach this server there: give --key-file FILE, or --no-key to let everybody in",
+              arguments.server.socket < 0 ? "--listen " + arguments.listen
+                                          : "the socket at " + arguments.server.address);
 }
 
 // A connection and a picture that is sent take a descriptor each, and shells give a thousand: as many as are
@@ -131,12 +134,14 @@ Result<serve::JobOptions> job_options(const ServeArguments& arguments, const Dec
     jobs.folders.emplace_back(folder);
   }
   jobs.uploads = arguments.uploads;
+  jobs.uploads_bytes = arguments.uploads_mb << 20;
   if (!arguments.uploads.empty()) {
     std::error_code error;
     if (!std::filesystem::is_directory(arguments.uploads, error))
       return fail(ErrorCode::kNotFound, "--allow-write {}: no folder", arguments.uploads);
   }
   jobs.ingest.limits = limits;
+  jobs.ingest.video_tools = find_video_tools();
   jobs.threads = arguments.encoder.threads;
   return jobs;
 }
@@ -149,7 +154,14 @@ void wait_for_stop(const std::stop_token& stop) {
 }
 
 Result<int> run_serve(ServeArguments& arguments, Session& session) {
-  SACCADE_TRY(parse_listen(arguments.listen, arguments.server));
+  SACCADE_ASSIGN(const std::optional<serve::PassedSocket> passed, serve::passed_socket());
+  if (passed) {
+    arguments.server.socket = passed->socket;
+    arguments.server.address = passed->address;
+    arguments.server.port = passed->port;
+  } else {
+    SACCADE_TRY(parse_listen(arguments.listen, arguments.server));
+  }
   SACCADE_ASSIGN(const serve::Keys keys, keys_of(arguments));
   if (arguments.no_key && !is_loopback(arguments.server.address) &&
       (!arguments.uploads.empty() || !arguments.index_folders.empty())) {
@@ -198,7 +210,8 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
                    metrics.spent("write", exchange.write_seconds);
                  }
                  if (!session.quiet) session.messages.info(log_line(exchange, arguments.json_log));
-               }}));
+               },
+           .trouble = [&](const std::string& what) { session.messages.warning(what); }}));
   std::vector<std::string> names;
   for (const auto& collection : served->collections()) names.push_back(collection->name());
   for (const auto& model : served->models()) names.push_back(model->name);
@@ -224,7 +237,8 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       "checkpoints to serve beside those of the collections: folders, or OWNER/NAME[@REVISION] of the hub's cache");
   command
       ->add_option("--listen", arguments->listen,
-                   "address and port to listen at; port 0: any that is free, which is printed")
+                   "address and port to listen at, where systemd has passed no socket; port 0: any that is "
+                   "free, which is printed")
       ->capture_default_str();
   CLI::Option* key_file = command->add_option(
       "--key-file", arguments->key_file,
@@ -254,6 +268,11 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       "--allow-write", arguments->uploads,
       "folder for pictures that clients send into a collection, which they may also take out of it; where there are "
       "keys, those that may write");
+  command
+      ->add_option("--max-uploads", arguments->uploads_mb,
+                   "room for pictures that clients send, all together, in MiB; 0: no bound")
+      ->transform(whole_number(0, 1 << 24))
+      ->capture_default_str();
   command
       ->add_option("--thumbnails", arguments->thumbnails_mb,
                    "room for small pictures in the user's cache, in MiB; 0: none are kept")

@@ -177,8 +177,8 @@ void leave_out(int64_t id, int64_t k, Answer& answer) {
 Result<Answer> find(const Context& context, const ServedCollection& served, const Snapshot& snapshot,
                     SearchRequest& asked) {
   const Collection& collection = snapshot.collection;
-  SACCADE_ASSIGN(const std::shared_ptr<SharedEncoder> lent, served.model->encoder());
-  SharedEncoder& encoder = *lent;
+  SACCADE_ASSIGN(const std::shared_ptr<Encoder> lent, context.lend(*served.model));
+  Encoder& encoder = *lent;
   Query& query = asked.query;
   const int64_t k = query.k;
   query.k += asked.offset;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/image/frame_name.h"
 #include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/api.h"
@@ -40,7 +41,7 @@ bool is_given(const Json& json, const char* field) {
 // What its metadata are called there. The address is of this server, as the client named it.
 Json metadata_of(const HttpRequest& request, const ServedCollection& served, const Item& item) {
   return {{"caption", item.caption},
-          {"image_path", item.path},
+          {"image_path", file_of(item.path)},
           {"url", fmt::format("{}://{}{}/file", request.secure ? "https" : "http",
                               request.header("host").value_or("localhost"), picture_path(served, item.id))},
           {"width", item.width},
@@ -107,7 +108,7 @@ Result<HttpResponse> knn_service(const Context& context, const HttpRequest& requ
   SACCADE_ASSIGN(const Asked asked, asked_of(context, json));
   const std::shared_ptr<const Snapshot> snapshot = served->now();
   const Collection& collection = snapshot->collection;
-  SACCADE_ASSIGN(const std::shared_ptr<SharedEncoder> encoder, served->model->encoder());
+  SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(*served->model));
   const auto found = [&]() -> Result<Answer> {
     if (!asked.row.empty()) return search_row(collection, asked.row, asked.query, context.pool);
     SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, *encoder, asked.query));

@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 using asio::awaitable;
 using boost::system::error_code;
 
-Result<std::unique_ptr<asio::ssl::context>> tls_context(const std::string& certificate,
+Result<std::shared_ptr<asio::ssl::context>> tls_context(const std::string& certificate,
                                                         const std::string& key) {
   struct stat status = {};
   if (::stat(certificate.c_str(), &status) != 0) return fail_errno(errno, certificate);
@@ -27,7 +27,7 @@ Result<std::unique_ptr<asio::ssl::context>> tls_context(const std::string& certi
                 status.st_mode & 0777U);
   }
   try {
-    auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
+    auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
     using Options = asio::ssl::context;
     context->set_options(Options::default_workarounds | Options::no_sslv2 | Options::no_sslv3 |
                          Options::no_tlsv1 | Options::no_tlsv1_1 | Options::no_compression);
@@ -48,9 +48,9 @@ Result<std::unique_ptr<asio::ssl::context>> tls_context(const std::string& certi
   }
 }
 
-Connection::Connection(asio::ip::tcp::socket socket, asio::ssl::context* tls)
-    : stream_(std::move(socket)), socket_(stream_.socket().native_handle()) {
-  if (tls != nullptr) tls_.emplace(stream_, *tls);
+Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> tls)
+    : context_(std::move(tls)), stream_(std::move(socket)), socket_(stream_.socket().native_handle()) {
+  if (context_) tls_.emplace(stream_, *context_);
 }
 
 std::string Connection::peer() {

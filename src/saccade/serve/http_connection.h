@@ -26,14 +26,14 @@ inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable)
 
 // What a server says to prove who it is. Errors name the file: kNotFound, kUsage for a key that everybody may
 // read, kBadData for what is no certificate, no key, or a key of another certificate.
-Result<std::unique_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
+Result<std::shared_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
                                                                const std::string& key);
 
 // All but gone() on the connection's own strand, one call at a time.
 class Connection {
  public:
-  // `tls` must outlive it; nullptr: in the clear.
-  Connection(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context* tls);
+  // tls: nullptr: in the clear.
+  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls);
 
   [[nodiscard]] auto executor() { return stream_.get_executor(); }
   [[nodiscard]] bool secure() const { return tls_.has_value(); }
@@ -64,6 +64,7 @@ class Connection {
   bool idle = true;  // no request has begun
 
  private:
+  const std::shared_ptr<boost::asio::ssl::context> context_;
   boost::beast::tcp_stream stream_;
   std::optional<boost::asio::ssl::stream<boost::beast::tcp_stream&>> tls_;
   bool greeted_ = false;

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <exception>
 #include <mutex>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <unordered_set>
@@ -133,6 +134,19 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+// What shows that a certificate or its key was replaced.
+std::string state_of(const HttpServerOptions& options) {
+  std::string state;
+  for (const std::string& name : {options.certificate, options.certificate_key}) {
+    struct stat file = {};
+    const bool there = ::stat(name.c_str(), &file) == 0;
+    state += there ? fmt::format("{}:{}:{}.{:09};", file.st_ino, file.st_size, file.st_mtim.tv_sec,
+                                 file.st_mtim.tv_nsec)
+                   : ";";
+  }
+  return state;
+}
+
 // Method and headers, as handlers see them; path and query where the target is a path.
 bool read_head(const Parser& parser, HttpRequest& request) {
   const auto& head = parser.get();
@@ -153,13 +167,16 @@ bool read_head(const Parser& parser, HttpRequest& request) {
 }  // namespace
 
 struct HttpServer::State {
-  State(HttpServerOptions given, HttpHandlers called, std::unique_ptr<asio::ssl::context> secret)
+  State(HttpServerOptions given, HttpHandlers called, std::shared_ptr<asio::ssl::context> secret,
+        std::string files)
       : options(std::move(given)),
         handlers(std::move(called)),
         tls(std::move(secret)),
+        tls_files(std::move(files)),
         workers(static_cast<size_t>(std::max(options.workers, 1))) {}
 
   awaitable<void> accept();
+  void renew_tls();
   void receive(tcp::socket socket);
   awaitable<void> turn_away(std::shared_ptr<Connection> connection);
   awaitable<void> serve(std::shared_ptr<Connection> connection);
@@ -185,7 +202,10 @@ struct HttpServer::State {
 
   const HttpServerOptions options;
   const HttpHandlers handlers;
-  const std::unique_ptr<asio::ssl::context> tls;  // nullptr: in the clear
+  // Of the next connection; nullptr: in the clear. This and what follows is for the acceptor's strand alone.
+  std::shared_ptr<asio::ssl::context> tls;
+  std::string tls_files;  // state_of, when they were read
+  Clock::time_point tls_looked = Clock::now();
   std::atomic<int64_t> requests = 0;
   std::atomic<int64_t> bytes = 0;
   std::atomic<int64_t> turned_away = 0;
@@ -226,10 +246,26 @@ awaitable<void> HttpServer::State::accept() {
   }
 }
 
+void HttpServer::State::renew_tls() {
+  constexpr double kLookSeconds = 1;
+  if (!tls || seconds_since(tls_looked) < kLookSeconds) return;
+  tls_looked = Clock::now();
+  std::string files = state_of(options);
+  if (files == tls_files) return;
+  tls_files = std::move(files);
+  auto renewed = tls_context(options.certificate, options.certificate_key);
+  if (renewed) {
+    tls = *std::move(renewed);
+  } else if (handlers.trouble) {
+    handlers.trouble("the certificate stays the one before: " + renewed.error().message);
+  }
+}
+
 void HttpServer::State::receive(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  const auto connection = std::make_shared<Connection>(std::move(socket), tls.get());
+  renew_tls();
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls);
   bool room = false;
   {
     const std::lock_guard lock(mutex);
@@ -633,14 +669,20 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
                 "\"{}\" is no address of an interface: 127.0.0.1, ::1, 0.0.0.0 and the like are",
                 options.address);
   }
-  std::unique_ptr<asio::ssl::context> tls;
+  std::shared_ptr<asio::ssl::context> tls;
+  std::string files = state_of(options);  // before they are read: what changes meanwhile is read again
   if (!options.certificate.empty()) {
     SACCADE_ASSIGN(tls, tls_context(options.certificate, options.certificate_key));
   }
   try {
-    auto state = std::make_unique<State>(std::move(options), std::move(handlers), std::move(tls));
+    auto state =
+        std::make_unique<State>(std::move(options), std::move(handlers), std::move(tls), std::move(files));
     const tcp::endpoint endpoint(address, state->options.port);
     const auto listen = [&] {
+      if (state->options.socket >= 0) {
+        state->acceptor.assign(endpoint.protocol(), state->options.socket, error);
+        return;
+      }
       if (state->acceptor.open(endpoint.protocol(), error)) return;
       if (state->acceptor.set_option(tcp::acceptor::reuse_address(true), error)) return;
       if (state->acceptor.bind(endpoint, error)) return;

@@ -22,6 +22,7 @@ namespace saccade::serve {
 struct HttpServerOptions {
   std::string address = "127.0.0.1";       // of an interface, as a number
   uint16_t port = 7700;                    // 0: any that is free
+  int socket = -1;                         // that listens already, to be taken over: address and port are its
   std::string certificate;                 // a chain in PEM, for TLS; empty: in the clear
   std::string certificate_key;             // its key in PEM
   int connections = 2048;                  // at a time; more are closed with 503
@@ -62,12 +63,15 @@ struct HttpHandlers {
   // need to read it. May be empty.
   std::function<std::optional<HttpResponse>(const HttpRequest&)> admit = {};
   std::function<void(const HttpExchange&)> observe = {};  // may be empty
+  // What went wrong that concerns no request: a new certificate that cannot be used. May be empty.
+  std::function<void(const std::string& what)> trouble = {};
 };
 
 class HttpServer {
  public:
-  // Listens. kIo for a port in use, kUsage for an address that is none;
-  // errors of tls_context (http_connection.h).
+  // Listens. kIo for a port in use, kUsage for an address that is none; errors of tls_context
+  // (http_connection.h). A certificate that is replaced, or its key, is read again within a second and used
+  // for connections from then on; where it cannot be used, the one before it stays.
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, HttpHandlers handlers);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

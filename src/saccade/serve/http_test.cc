@@ -3,21 +3,27 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/serve/http_server.h"
 #include "saccade/serve/keys.h"
 #include "saccade/serve/metrics.h"
+#include "saccade/serve/passed_socket.h"
 #include "saccade/serve/test_client.h"
 #include "saccade/serve/test_tls.h"
 
@@ -142,10 +148,12 @@ class Server : public testing::Test {
       const std::lock_guard lock(mutex_);
       observed_.emplace_back(exchange.status, exchange.refused);
     };
+    handlers.trouble = [this](const std::string&) { ++troubles_; };
     auto server = HttpServer::start(options, handlers);
     ASSERT_TRUE(server) << server.error().message;
     server_ = *std::move(server);
   }
+  [[nodiscard]] int troubles() const { return troubles_; }
   HttpResponse answer(const HttpRequest& asked) {
     ++handled_;
     HttpResponse response;
@@ -191,6 +199,7 @@ class Server : public testing::Test {
   std::condition_variable let_go_;
   bool open_ = false;
   std::atomic<int> handled_ = 0;
+  std::atomic<int> troubles_ = 0;
   std::atomic<bool> saw_gone_ = false;
   std::vector<std::pair<int, bool>> observed_;  // status, and whether the server itself refused
   std::unique_ptr<HttpServer> server_;
@@ -341,6 +350,9 @@ TEST_F(Server, SlowBodiesTakeNoRoomAndWaitForNobody) {
   EXPECT_EQ(Client(port()).exchange(request("POST", "/good", std::string(500, 'x'))).status, 200);
   std::this_thread::sleep_for(400ms);
   EXPECT_EQ(slow.front()->exchange(std::string(898, 'x')).status, 200);
+  // What was answered is let go of behind its answer.
+  for (int i = 0; i < 500 && server_->body_bytes() > 14; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(server_->body_bytes(), 14);
   // Bytes that come are counted as they come: the second of these is refused on its way.
   slow[1]->send(std::string(800, 'x'));
   for (int i = 0; i < 500 && server_->body_bytes() < 814; ++i) std::this_thread::sleep_for(10ms);
@@ -443,7 +455,7 @@ TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
   HttpServerOptions options;
   options.certificate = certificate.certificate.string();
   options.certificate_key = certificate.key.string();
-  options.header_seconds = 0.5;
+  options.header_seconds = 2;
   start(options);
   const auto exchange = [&](std::string_view text) {
     return test::exchange_under_tls(port(), certificate.certificate, text);
@@ -460,8 +472,8 @@ TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
   plain.send(request("GET", "/"));
   Client silent(port());
   EXPECT_THAT(exchange(request("GET", "/on", "", "Connection: close\r\n")), HasSubstr("200 OK"));
-  EXPECT_TRUE(plain.closed(5000) || plain.read().status == 0);
-  EXPECT_TRUE(silent.closed(5000));
+  EXPECT_TRUE(plain.closed(30'000) || plain.read().status == 0);
+  EXPECT_TRUE(silent.closed(30'000));
 
   const auto error = [&](const std::string& certificate_file, const std::string& key) {
     HttpServerOptions wrong;
@@ -479,6 +491,80 @@ TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
   EXPECT_THAT(error(options.certificate, other.key.string()).message, HasSubstr("no private key"));
   std::filesystem::permissions(options.certificate_key, std::filesystem::perms(0644));
   EXPECT_THAT(error(options.certificate, options.certificate_key).message, HasSubstr("mode 644"));
+}
+
+TEST_F(Server, ACertificateThatIsReplacedIsUsedWithoutARestart) {
+  const saccade::test::TestFolder folder;
+  const test::Certificate first(folder.path());
+  HttpServerOptions options;
+  options.certificate = first.certificate.string();
+  options.certificate_key = first.key.string();
+  start(options);
+  const auto believed = folder.path() / "believed.pem";
+  const auto answered = [&] {
+    return test::exchange_under_tls(port(), believed, request("GET", "/", "", "Connection: close\r\n"))
+               .find("200 OK") != std::string::npos;
+  };
+  const auto copy = std::filesystem::copy_options::overwrite_existing;
+  std::filesystem::copy_file(first.certificate, believed, copy);
+  EXPECT_TRUE(answered());
+  // Half of a renewal: a certificate that is none yet. The one before stays, and somebody is told.
+  ASSERT_TRUE(write_file_atomic(first.certificate, "soon"));
+  for (int i = 0; i < 600 && troubles() == 0; ++i) {
+    EXPECT_TRUE(answered());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_GE(troubles(), 1);
+  EXPECT_TRUE(answered());
+  const test::Certificate second(folder.path());  // in the same files
+  std::filesystem::copy_file(second.certificate, believed, copy);
+  bool renewed = false;
+  for (int i = 0; i < 600 && !renewed; ++i) {
+    renewed = answered();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_TRUE(renewed);
+}
+
+TEST_F(Server, TakesASocketOverThatListensAlready) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(socket, 0);
+  EXPECT_THAT(listening_socket(socket).error().message, HasSubstr("no socket that listens"));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(socket, 16), 0);
+  const auto passed = listening_socket(socket);
+  ASSERT_TRUE(passed) << passed.error().message;
+  EXPECT_EQ(passed->address, "127.0.0.1");
+  Client early(passed->port);  // before anybody answers
+  early.send(request("GET", "/early"));
+  HttpServerOptions options;
+  options.address = passed->address;
+  options.socket = passed->socket;
+  start(options);
+  EXPECT_EQ(port(), passed->port);
+  EXPECT_EQ(early.read().status, 200);
+}
+
+// What systemd says of sockets is in the environment, for one process alone.
+TEST(PassedSocket, IsThatOfThisProcessAlone) {
+  const auto say = [](const char* process, const char* count) {
+    ::setenv("LISTEN_PID", process, 1);  // NOLINT(concurrency-mt-unsafe)
+    ::setenv("LISTEN_FDS", count, 1);    // NOLINT(concurrency-mt-unsafe)
+    return passed_socket();
+  };
+  const auto none = passed_socket();
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->has_value());
+  const auto others = say("1", "1");
+  ASSERT_TRUE(others);
+  EXPECT_FALSE(others->has_value());
+  EXPECT_EQ(std::getenv("LISTEN_FDS"), nullptr);  // NOLINT(concurrency-mt-unsafe)
+  const auto several = say(std::to_string(::getpid()).c_str(), "2");
+  ASSERT_FALSE(several);
+  EXPECT_THAT(several.error().message, HasSubstr("2 sockets were passed, expected one"));
 }
 
 TEST_F(Server, HundredsOfClientsAreAnsweredEachItsOwn) {

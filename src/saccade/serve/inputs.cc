@@ -74,7 +74,7 @@ Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
     return fail(ErrorCode::kUsage, "{} inputs, at most {} are taken at a time", inputs.size(),
                 context.options.most_inputs);
   }
-  SACCADE_ASSIGN(const std::shared_ptr<SharedEncoder> encoder, model.encoder());
+  SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
   std::vector<const Input*> all;
   std::vector<int64_t> texts;
   std::vector<int64_t> pictures;

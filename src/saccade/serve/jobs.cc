@@ -218,6 +218,32 @@ Result<std::unique_lock<std::timed_mutex>> Jobs::turn(ServedCollection& collecti
   return lock;
 }
 
+Status Jobs::take_room(int64_t bytes) {
+  if (options_.uploads_bytes == 0) return {};
+  const std::lock_guard lock(mutex_);
+  if (!uploaded_) {
+    uploaded_ = 0;
+    std::error_code error;
+    for (fs::recursive_directory_iterator file(options_.uploads, error), end; !error && file != end;
+         file.increment(error)) {
+      std::error_code gone;
+      const auto size = file->is_regular_file(gone) ? file->file_size(gone) : 0;
+      if (!gone) *uploaded_ += static_cast<int64_t>(size);
+    }
+  }
+  if (*uploaded_ + bytes > options_.uploads_bytes) {
+    return fail(ErrorCode::kLimit, "no room for a picture of {} bytes: {} of {} are taken", bytes, *uploaded_,
+                options_.uploads_bytes);
+  }
+  *uploaded_ += bytes;
+  return {};
+}
+
+void Jobs::give_room(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (uploaded_) *uploaded_ = std::max(int64_t{0}, *uploaded_ - bytes);
+}
+
 Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view bytes,
                                   const std::string& caption) {
   IngestOptions options = options_.ingest;
@@ -230,7 +256,17 @@ Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view
   const std::string hash = sha256_hex(bytes);
   const fs::path file = folder / (hash + ending);
   SACCADE_ASSIGN(const auto turn_taken, turn(collection));
-  if (!fs::exists(file, error)) SACCADE_TRY(write_file_atomic(file, bytes));
+  const bool fresh = !fs::exists(file, error);
+  if (fresh) {
+    SACCADE_TRY(take_room(std::ssize(bytes)));
+    if (Status written = write_file_atomic(file, bytes); !written) {
+      give_room(std::ssize(bytes));
+      return tl::unexpected<Error>(std::move(written).error());
+    }
+  }
+  const auto drop = [&] {
+    if (fresh && fs::remove(file, error)) give_room(std::ssize(bytes));
+  };
   options.sidecar_captions = false;
   options.retry_failed = true;
   if (!caption.empty()) options.captions[file.string()] = caption;
@@ -245,6 +281,7 @@ Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view
   const std::array<fs::path, 1> inputs = {file};
   SACCADE_ASSIGN(const IngestReport report,
                  ingest(writer, EncoderSource([&] { return lent(); }), inputs, options, pool));
+  if (!report.failed.empty()) drop();
   if (!report.failed.empty()) return fail(report.failed.front().code, "{}", report.failed.front().reason);
   SACCADE_ASSIGN(const std::optional<Item> item, writer.find_path(catalog_path(file)));
   if (!item) return fail(ErrorCode::kInternal, "{}: was not taken in", file.string());
@@ -264,8 +301,9 @@ Status Jobs::remove_picture(ServedCollection& collection, int64_t id) {
   const fs::path path = item.path;
   if (path.parent_path() == fs::path(catalog_path(options_.uploads / collection.name()))) {
     std::error_code error;
-    fs::remove(path, error);
-    if (error)
+    const auto size = fs::file_size(path, error);
+    if (!error && fs::remove(path, error)) give_room(static_cast<int64_t>(size));
+    if (error && error != std::errc::no_such_file_or_directory)
       return fail(ErrorCode::kIo, "{}: out of the collection, and not removed: {}", item.path,
                   error.message());
   }

@@ -30,6 +30,8 @@ struct JobOptions {
   // Where pictures that clients send are kept, in a folder for each collection. Empty:
   // none are taken in, and none out.
   std::filesystem::path uploads;
+  // Bytes of all files there together: past that none is taken in. 0: no bound.
+  int64_t uploads_bytes = 0;
   IngestOptions ingest;      // limits and places
   int threads = 0;           // that decode, as ThreadPool's
   size_t waiting = 16;       // jobs that have not begun
@@ -76,7 +78,7 @@ class Jobs {
 
   // Keeps the picture's bytes as a file and takes that in, also where it was taken out before; the id it has
   // then. One that is there already is no error. Errors: those of decode_image; kUnsupported for a format
-  // that `saccade index` would not take; kCancelled where the collection is being changed for longer than a
+  // that `saccade index` would not take; kLimit where there is no room for it; kCancelled where the collection is being changed for longer than a
   // client should wait; those of ingest.
   Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
                               const std::string& caption);
@@ -97,6 +99,9 @@ class Jobs {
   Status run(Job& job);
   void change(Job& job, const std::string& state);
   [[nodiscard]] JobState seen(const Job& job) const;
+  // Takes room for a file of so many bytes, to be given back where it is not kept.
+  Status take_room(int64_t bytes);
+  void give_room(int64_t bytes);
   Result<std::unique_lock<std::timed_mutex>> turn(ServedCollection& collection) const;
 
   const JobOptions options_;
@@ -105,6 +110,7 @@ class Jobs {
   std::condition_variable_any news_;
   std::deque<std::unique_ptr<Job>> jobs_;  // oldest first
   int64_t last_id_ = 0;
+  std::optional<int64_t> uploaded_;  // bytes in the folder of uploads, counted when first asked for
   std::jthread worker_;
 };
 

@@ -39,7 +39,7 @@ class Changing : public ServingTest {
   [[nodiscard]] Json ended(const Json& job) const {
     const std::string path = "/api/jobs/" + job["id"].dump();
     Json now;
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       now = json_of(get(path));
       if (now["state"] != "waiting" && now["state"] != "running") return now;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -192,6 +192,27 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   add(7);
   ASSERT_TRUE(served_->collections().front()->follow());
   EXPECT_EQ(items(), 8);
+}
+
+TEST_F(Changing, PicturesThatAreSentStayWithinABound) {
+  JobOptions options;
+  options.uploads = uploads_;
+  // What lies there already counts, and one of two pictures has room beside it.
+  fs::create_directories(uploads_ / "others");
+  test::write_text(uploads_ / "others" / "old", std::string(1000, 'x'));
+  const auto larger = static_cast<int64_t>(std::max(test::png(20).size(), test::png(22).size()));
+  options.uploads_bytes = 1000 + larger;
+  jobs_ = std::make_unique<Jobs>(options);
+  service_ = std::make_unique<Service>(ServiceOptions(), *served_, keys_, pool_, metrics_, jobs_.get());
+  const HttpResponse first = send(test::png(20));
+  ASSERT_EQ(first.status, 201) << first.body;
+  EXPECT_EQ(send(test::png(20)).status, 201) << "it is there already";
+  const HttpResponse refused = send(test::png(22));
+  EXPECT_EQ(refused.status, 413) << refused.body;
+  EXPECT_THAT(refused.body, HasSubstr("no room for a picture"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(uploads_ / "my pictures"), fs::directory_iterator()), 1);
+  EXPECT_EQ(take_out(json_of(first)["id"].get<int64_t>()).status, 204);
+  EXPECT_EQ(send(test::png(22)).status, 201) << "there is room again";
 }
 
 TEST_F(Changing, OnlyThoseWhoMayWriteChangeAnything) {

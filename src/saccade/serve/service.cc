@@ -157,9 +157,14 @@ void add_security_headers(HttpResponse& response) {
 
 }  // namespace
 
+Result<std::shared_ptr<Encoder>> Context::lend(ServedModel& model) const {
+  SACCADE_ASSIGN(std::shared_ptr<SharedEncoder> shared, model.encoder());
+  return std::make_shared<LentEncoder>(std::move(shared), gone);
+}
+
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
                  Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails)
-    : options_(std::move(options)), context_{options_, served, keys, pool, metrics, jobs, thumbnails} {
+    : options_(std::move(options)), context_{options_, served, keys, pool, metrics, jobs, thumbnails, {}} {
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
@@ -241,7 +246,9 @@ HttpResponse Service::handle(const HttpRequest& request) const {
 }
 
 HttpResponse Service::answer(const HttpRequest& request, const Found& found) const {
-  Result<HttpResponse> handled = found.route->handle(context_, request, found.parts);
+  Context context = context_;
+  context.gone = request.gone;
+  Result<HttpResponse> handled = found.route->handle(context, request, found.parts);
   if (handled) return *std::move(handled);
   const Error& error = handled.error();
   const int status = http_status(error.code);

@@ -48,6 +48,12 @@ struct Context {
   Metrics& metrics;
   Jobs* jobs;              // nullptr: nothing can be changed
   Thumbnails* thumbnails;  // nullptr: none are kept
+  // Of the request at hand: whether its client has gone (HttpRequest::gone).
+  std::function<bool()> gone = {};
+
+  // The model's encoder, for the request at hand: what waits for its turn is given up once the client has gone.
+  // Errors of ServedModel::encoder.
+  [[nodiscard]] Result<std::shared_ptr<Encoder>> lend(ServedModel& model) const;
 };
 
 // Of a browser that has given a key once (POST /api/session).

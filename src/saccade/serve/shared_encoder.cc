@@ -8,10 +8,9 @@
 namespace saccade::serve {
 
 // Either texts or pictures of one caller, who waits for its end.
-struct SharedEncoder::Call {
+struct SharedEncoder::Call : SharedCall {
   std::span<const TokenizedText> texts;
   MatrixView<const float> pixels;
-  bool done = false;
   Result<Matrix<float>> rows = Matrix<float>();
 
   [[nodiscard]] bool of_texts() const { return !texts.empty(); }
@@ -26,52 +25,50 @@ struct SharedEncoder::Call {
 SharedEncoder::SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits)
     : encoder_(std::move(encoder)),
       limits_(limits),
-      worker_([this](std::stop_token stop) { work(std::move(stop)); }) {}
+      passes_(static_cast<size_t>(std::max({limits.texts, limits.pictures, int64_t{1}}))) {}
 
 SharedEncoder::~SharedEncoder() = default;
 
-Result<Matrix<float>> SharedEncoder::encode_texts(std::span<const TokenizedText> texts) {
+Result<Matrix<float>> SharedEncoder::encode_texts_for(const std::function<bool()>& gone,
+                                                      std::span<const TokenizedText> texts) {
   if (texts.empty()) return encoder_->encode_texts(texts);
   Call call;
   call.texts = texts;
-  return wait_for(call);
+  return join(call, gone);
 }
 
-Result<Matrix<float>> SharedEncoder::encode_images(MatrixView<const float> pixels) {
+Result<Matrix<float>> SharedEncoder::encode_images_for(const std::function<bool()>& gone,
+                                                       MatrixView<const float> pixels) {
   if (pixels.rows() == 0) return encoder_->encode_images(pixels);
   Call call;
   call.pixels = pixels;
-  return wait_for(call);
+  return join(call, gone);
 }
 
-Result<Matrix<float>> SharedEncoder::wait_for(Call& call) {
-  std::unique_lock lock(mutex_);
-  calls_.push_back(&call);
-  waiting_.notify_one();
-  done_.wait(lock, [&] { return call.done; });
+Result<Matrix<float>> SharedEncoder::join(Call& call, const std::function<bool()>& gone) {
+  const auto takes = [this](const Call& other, std::span<Call* const> taken) { return fits(other, taken); };
+  const bool passed = passes_.join(call, takes, gone, [this](std::span<Call* const> calls) {
+    const auto start = std::chrono::steady_clock::now();
+    run(calls);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const std::lock_guard lock(mutex_);
+    counts_.seconds += seconds.count();
+    for (const Call* one : calls) (one->of_texts() ? counts_.texts : counts_.pictures) += one->size();
+  });
+  if (!passed) return fail(ErrorCode::kCancelled, "encode: who asked for it has gone");
   return std::move(call.rows);
 }
 
-// The first call that waits, and those of its kind behind it that fit into one pass with it.
-std::vector<SharedEncoder::Call*> SharedEncoder::take() {
-  std::vector<Call*> taken;
-  int64_t size = 0;
-  int64_t tokens = 0;
-  const bool of_texts = calls_.front()->of_texts();
-  const int64_t most = of_texts ? limits_.texts : limits_.pictures;
-  for (auto call = calls_.begin(); call != calls_.end();) {
-    const bool fits = taken.empty() || ((*call)->of_texts() == of_texts && size + (*call)->size() <= most &&
-                                        tokens + (*call)->tokens() <= limits_.tokens);
-    if (!fits) {
-      ++call;
-      continue;
-    }
-    size += (*call)->size();
-    tokens += (*call)->tokens();
-    taken.push_back(*call);
-    call = calls_.erase(call);
+bool SharedEncoder::fits(const Call& call, std::span<Call* const> taken) const {
+  const bool of_texts = taken.front()->of_texts();
+  int64_t size = call.size();
+  int64_t tokens = call.tokens();
+  for (const Call* one : taken) {
+    size += one->size();
+    tokens += one->tokens();
   }
-  return taken;
+  return call.of_texts() == of_texts && size <= (of_texts ? limits_.texts : limits_.pictures) &&
+         tokens <= limits_.tokens;
 }
 
 Result<Matrix<float>> SharedEncoder::encode(std::span<Call* const> calls) {
@@ -113,36 +110,24 @@ void SharedEncoder::run(std::span<Call* const> calls) {
       call->rows = encoded(std::span(&call, 1));
       continue;
     }
-    Matrix<float> own(call->size(), rows->columns());
-    for (int64_t r = 0; r < own.rows(); ++r) std::ranges::copy(rows->row(first + r), own.row(r).begin());
-    first += own.rows();
-    call->rows = std::move(own);
-  }
-}
-
-void SharedEncoder::work(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
-  while (waiting_.wait(lock, stop, [this] { return !calls_.empty(); })) {
-    const std::vector<Call*> calls = take();
-    lock.unlock();
-    const auto start = std::chrono::steady_clock::now();
-    run(calls);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    lock.lock();
-    ++counts_.passes;
-    counts_.calls += std::ssize(calls);
-    counts_.seconds += seconds.count();
-    for (Call* call : calls) {
-      (call->of_texts() ? counts_.texts : counts_.pictures) += call->size();
-      call->done = true;
+    try {
+      Matrix<float> own(call->size(), rows->columns());
+      for (int64_t r = 0; r < own.rows(); ++r) std::ranges::copy(rows->row(first + r), own.row(r).begin());
+      call->rows = std::move(own);
+    } catch (const std::exception& error) {  // no memory
+      call->rows = fail(ErrorCode::kInternal, "encode: {}", error.what());
     }
-    done_.notify_all();
+    first += call->size();
   }
 }
 
 SharedEncoder::Counts SharedEncoder::counts() const {
+  const auto passes = passes_.counts();
   const std::lock_guard lock(mutex_);
-  return counts_;
+  Counts counts = counts_;
+  counts.passes = passes.passes;
+  counts.calls = passes.calls;
+  return counts;
 }
 
 }  // namespace saccade::serve

@@ -1,16 +1,15 @@
 // One encoder for many callers at once: what they ask for at the same time is encoded in one batch.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "saccade/model/encoder.h"
+#include "saccade/serve/shared_passes.h"
 
 namespace saccade::serve {
 
@@ -20,10 +19,9 @@ struct BatchLimits {
   int64_t pictures = 32;  // likewise
 };
 
-// Passes calls on to the encoder it wraps. A call that comes while nothing runs is passed on at once; those
-// that come while a pass runs wait and share the next one, so that batches grow with the load and nobody
-// waits for a clock. A call larger than the limits is a pass of its own. A pass that fails is repeated call
-// by call: nobody gets the error of another's input. Thread-safe.
+// Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger than
+// the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
+// another's input. Thread-safe.
 class SharedEncoder final : public Encoder {
  public:
   explicit SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits = {});
@@ -35,8 +33,17 @@ class SharedEncoder final : public Encoder {
   [[nodiscard]] const EncoderInfo& info() const override { return encoder_->info(); }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
   [[nodiscard]] const Tokenizer* tokenizer() const override { return encoder_->tokenizer(); }
-  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
-  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
+  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    return encode_images_for({}, pixels);
+  }
+  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    return encode_texts_for({}, texts);
+  }
+  // The same for somebody who may go: kCancelled where gone() says so before a pass is begun.
+  [[nodiscard]] Result<Matrix<float>> encode_images_for(const std::function<bool()>& gone,
+                                                        MatrixView<const float> pixels);
+  [[nodiscard]] Result<Matrix<float>> encode_texts_for(const std::function<bool()>& gone,
+                                                       std::span<const TokenizedText> texts);
   // Not shared: one call after the other.
   [[nodiscard]] RawRows* raw_rows() override { return encoder_->raw_rows(); }
   [[nodiscard]] LateInteraction* late_interaction() override { return encoder_->late_interaction(); }
@@ -56,23 +63,50 @@ class SharedEncoder final : public Encoder {
     double seconds = 0;
   };
   [[nodiscard]] Counts counts() const;
+  // Calls that wait for a pass now.
+  [[nodiscard]] int64_t waiting() const { return passes_.counts().waiting; }
 
  private:
   struct Call;
-  Result<Matrix<float>> wait_for(Call& call);
-  void work(std::stop_token stop);
-  std::vector<Call*> take();
+  Result<Matrix<float>> join(Call& call, const std::function<bool()>& gone);
+  [[nodiscard]] bool fits(const Call& call, std::span<Call* const> taken) const;
   void run(std::span<Call* const> calls);
   Result<Matrix<float>> encode(std::span<Call* const> calls);
 
   const std::unique_ptr<Encoder> encoder_;
   const BatchLimits limits_;
+  SharedPasses<Call> passes_;
   mutable std::mutex mutex_;
-  std::condition_variable_any waiting_;
-  std::condition_variable done_;
-  std::deque<Call*> calls_;
-  Counts counts_;
-  std::jthread worker_;
+  Counts counts_;  // but for passes and calls
+};
+
+// What a request is lent: the shared encoder, for as long as its client is there.
+class LentEncoder final : public Encoder {
+ public:
+  LentEncoder(std::shared_ptr<SharedEncoder> shared, std::function<bool()> gone)
+      : shared_(std::move(shared)), gone_(std::move(gone)) {}
+
+  [[nodiscard]] const EncoderInfo& info() const override { return shared_->info(); }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return shared_->preprocessing(); }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return shared_->tokenizer(); }
+  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    return shared_->encode_images_for(gone_, pixels);
+  }
+  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    return shared_->encode_texts_for(gone_, texts);
+  }
+  [[nodiscard]] RawRows* raw_rows() override { return shared_->raw_rows(); }
+  [[nodiscard]] LateInteraction* late_interaction() override { return shared_->late_interaction(); }
+  [[nodiscard]] PairScorer* pair_scorer() override { return shared_->pair_scorer(); }
+  [[nodiscard]] FrozenFeatures* frozen_features() override { return shared_->frozen_features(); }
+  [[nodiscard]] TextClassifier* text_classifier() override { return shared_->text_classifier(); }
+  [[nodiscard]] TokenStates* token_states() override { return shared_->token_states(); }
+  [[nodiscard]] WordInserter* word_inserter() override { return shared_->word_inserter(); }
+  [[nodiscard]] PictureMapper* picture_mapper() override { return shared_->picture_mapper(); }
+
+ private:
+  const std::shared_ptr<SharedEncoder> shared_;
+  const std::function<bool()> gone_;
 };
 
 }  // namespace saccade::serve

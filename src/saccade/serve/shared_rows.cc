@@ -8,17 +8,15 @@
 namespace saccade::serve {
 namespace {
 
-// As many as find_rows takes at a time; with rows in eight bits, as many as these serve.
-constexpr size_t kQueries = 64;
+// With rows in eight bits, as many as these serve.
 constexpr size_t kInt8Queries = 16;
 
 }  // namespace
 
 // Of one search, which waits for its end.
-struct SharedRows::Call {
+struct SharedRows::Call : SharedCall {
   std::span<const float> query;
   int64_t k = 0;
-  bool done = false;
   Result<FoundRows> found = FoundRows();
 };
 
@@ -58,41 +56,25 @@ Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const
   Call own;
   own.query = query;
   own.k = k;
-  std::unique_lock lock(mutex_);
-  calls_.push_back(&own);
-  changed_.wait(lock, [&] { return own.done || !busy_; });
-  if (own.done) return std::move(own.found);
-  // Whoever finds nobody at work makes the next pass, for all who wait. What is wanted the most decides how
-  // deep it goes: one that wants much more than the others makes its own.
+  // What is wanted the most decides how deep a pass goes: one that wants much more than the others makes its own.
   const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
-  std::vector<Call*> taken;
-  taken.reserve(most);
-  taken.push_back(&own);
-  std::erase(calls_, &own);
-  busy_ = true;
-  for (auto call = calls_.begin(); call != calls_.end() && taken.size() < most;) {
-    const bool alike = (*call)->k <= 4 * k && k <= 4 * (*call)->k;
-    if (alike) taken.push_back(*call);
-    call = alike ? calls_.erase(call) : call + 1;
-  }
-  lock.unlock();
-  try {
-    run(taken, searched, pool);
-  } catch (const std::exception& error) {  // no memory
-    for (Call* call : taken) call->found = fail(ErrorCode::kInternal, "search: {}", error.what());
-  }
-  lock.lock();
-  busy_ = false;
-  ++counts_.passes;
-  counts_.queries += std::ssize(taken);
-  for (Call* call : taken) call->done = true;
-  changed_.notify_all();
+  const auto takes = [most](const Call& other, std::span<Call* const> taken) {
+    const int64_t first = taken.front()->k;
+    return taken.size() < most && other.k <= 4 * first && first <= 4 * other.k;
+  };
+  passes_.join(own, takes, {}, [&](std::span<Call* const> calls) {
+    try {
+      run(calls, searched, pool);
+    } catch (const std::exception& error) {  // no memory
+      for (Call* call : calls) call->found = fail(ErrorCode::kInternal, "search: {}", error.what());
+    }
+  });
   return std::move(own.found);
 }
 
 SharedRows::Counts SharedRows::counts() const {
-  const std::lock_guard lock(mutex_);
-  return counts_;
+  const auto counts = passes_.counts();
+  return {counts.passes, counts.calls};
 }
 
 }  // namespace saccade::serve

@@ -2,23 +2,20 @@
 // one, as each reads the same memory.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <mutex>
 #include <span>
 
 #include "saccade/search/row_finder.h"
+#include "saccade/serve/shared_passes.h"
 
 namespace saccade::serve {
 
-// A search that comes while nothing runs makes its pass at once; those that come meanwhile wait, and one of
-// them makes the next pass for all. Searches through filters, whose rows are other ones, make their own.
-// Answers are those of find_rows for each alone. Thread-safe.
+// Searches share passes as shared_passes.h says; those through filters, whose rows are other ones, make their
+// own. Answers are those of find_rows for each alone. Thread-safe.
 class SharedRows final : public RowFinder {
  public:
   // Of those rows that `alive` allows, which the collection keeps while it lives.
-  explicit SharedRows(std::span<const uint8_t> alive) : alive_(alive) {}
+  explicit SharedRows(std::span<const uint8_t> alive) : alive_(alive), passes_(kQueries) {}
 
   [[nodiscard]] Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
                                        ThreadPool& pool) override;
@@ -30,15 +27,12 @@ class SharedRows final : public RowFinder {
   [[nodiscard]] Counts counts() const;
 
  private:
+  static constexpr size_t kQueries = 64;  // as many as find_rows takes at a time
   struct Call;
   void run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) const;
 
   const std::span<const uint8_t> alive_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Call*> calls_;
-  bool busy_ = false;
-  Counts counts_;
+  SharedPasses<Call> passes_;
 };
 
 }  // namespace saccade::serve

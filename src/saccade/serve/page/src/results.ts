@@ -54,10 +54,13 @@ async function read(
 
 export function useResults(state: State, collection: string, filter: string, composer: boolean, ready: boolean, changes: number): Found {
   const [results, setResults] = useState<Results | null>(null);
-  const [loading, setLoading] = useState(false);
   const [error, setError] = useState<Error | null>(null);
   const [attempt, setAttempt] = useState(0);
   const key = questionOf(state, collection, filter);
+  // What was asked and answered last. Until that is what stands in the field, the page is at work: from the very
+  // letter on, not only from when the server is asked.
+  const asking = `${key} ${attempt} ${changes}`;
+  const [settled, setSettled] = useState("");
   const more = useRef<AbortController | null>(null);
   const asked = useRef("");
 
@@ -66,13 +69,12 @@ export function useResults(state: State, collection: string, filter: string, com
     const control = new AbortController();
     more.current?.abort();
     more.current = null;
-    setLoading(true);
     const run = async () => {
       try {
         const page = await read(state, collection, filter, 0, composer, control.signal);
         setResults({ key, ...page });
         setError(null);
-        setLoading(false);
+        setSettled(asking);
       } catch (failure) {
         if (wasAborted(failure)) return;
         const later = failure instanceof ApiError ? failure.retryAfter : null;
@@ -81,7 +83,7 @@ export function useResults(state: State, collection: string, filter: string, com
           return;
         }
         setError(failure as Error);
-        setLoading(false);
+        setSettled(asking);
       }
     };
     // The first question, and one that is no typing, is asked at once.
@@ -117,5 +119,5 @@ export function useResults(state: State, collection: string, filter: string, com
       });
   }, [results, key]);
 
-  return { results, loading, error, loadMore, retry: () => setAttempt((n) => n + 1) };
+  return { results, loading: collection !== "" && settled !== asking, error, loadMore, retry: () => setAttempt((n) => n + 1) };
 }

@@ -1,0 +1,27 @@
+// A socket that a service manager has opened for this process: systemd's protocol (sd_listen_fds(3)), so that
+// connections wait rather than fail while the server starts, and a port below 1024 takes no rights of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "saccade/core/error.h"
+
+namespace saccade::serve {
+
+struct PassedSocket {
+  int socket = -1;
+  std::string address;  // as HttpServerOptions has it
+  uint16_t port = 0;
+};
+
+// What is known of a socket that listens. kUsage for what is none, or not of TCP.
+Result<PassedSocket> listening_socket(int socket);
+
+// The one that LISTEN_FDS says was passed to this process; nothing where none was. Takes LISTEN_* out of the
+// environment, and closes the socket in programs that this one starts. kUsage for several, and as above. Not
+// while other threads read the environment.
+Result<std::optional<PassedSocket>> passed_socket();
+
+}  // namespace saccade::serve

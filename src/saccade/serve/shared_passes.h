@@ -1,0 +1,106 @@
+// One pass for all calls of a moment: whoever comes while nobody is at work makes a pass at once, on its own
+// thread; those that come meanwhile wait, and one of them makes the next pass for as many as go with it. So
+// batches grow with the load, nobody waits for a clock, and an idle server hands nothing over to another thread.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace saccade::serve {
+
+// What a call of SharedPasses is made from.
+class SharedCall {
+ private:
+  template <typename Call>
+  friend class SharedPasses;
+  std::condition_variable woken_;
+  bool done_ = false;
+  bool leads_ = false;  // makes the next pass
+};
+
+// Call: derives from SharedCall, and is borrowed while it waits. Thread-safe.
+template <typename Call>
+class SharedPasses {
+ public:
+  // most: calls of one pass.
+  explicit SharedPasses(size_t most) : most_(most) {}
+
+  // Whether `other` goes into a pass with those taken so far, the first of which makes it. Must not throw.
+  using Takes = std::function<bool(const Call& other, std::span<Call* const> taken)>;
+
+  // Returns true when a pass has been made for `own`, by run(calls) on this thread or on that of another call,
+  // in whose run() it was; run() must not throw. False, and no pass made for it, where gone() said so while it
+  // waited, which is asked every kLook.
+  template <typename Run>
+  bool join(Call& own, const Takes& takes, const std::function<bool()>& gone, const Run& run) {
+    std::vector<Call*> taken;
+    taken.reserve(most_);  // here, as nothing may fail once others depend on this call
+    std::unique_lock lock(mutex_);
+    calls_.push_back(&own);
+    if (!busy_) {
+      busy_ = own.leads_ = true;
+    } else if (gone) {
+      while (!own.woken_.wait_for(lock, kLook, [&] { return own.done_ || own.leads_; })) {
+        // One that a pass has taken is waited for: what it borrowed is in use.
+        const auto waits = std::ranges::find(calls_, &own);
+        if (waits == calls_.end() || !gone()) continue;
+        calls_.erase(waits);
+        return false;
+      }
+    } else {
+      own.woken_.wait(lock, [&] { return own.done_ || own.leads_; });
+    }
+    if (own.done_) return true;
+    taken.push_back(&own);
+    std::erase(calls_, &own);
+    for (auto call = calls_.begin(); call != calls_.end() && taken.size() < most_;) {
+      const bool fits = takes(**call, taken);
+      if (fits) taken.push_back(*call);
+      call = fits ? calls_.erase(call) : call + 1;
+    }
+    lock.unlock();
+    run(std::span<Call* const>(taken));
+    lock.lock();
+    ++passes_;
+    passed_ += std::ssize(taken);
+    for (Call* call : taken) {
+      call->done_ = true;
+      if (call != &own) call->woken_.notify_one();
+    }
+    busy_ = !calls_.empty();
+    if (busy_) {
+      calls_.front()->leads_ = true;
+      calls_.front()->woken_.notify_one();
+    }
+    return true;
+  }
+
+  struct Counts {
+    int64_t passes = 0;
+    int64_t calls = 0;
+    int64_t waiting = 0;  // now
+  };
+  [[nodiscard]] Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    return {passes_, passed_, std::ssize(calls_)};
+  }
+
+ private:
+  static constexpr auto kLook = std::chrono::milliseconds(50);
+
+  const size_t most_;
+  mutable std::mutex mutex_;
+  std::deque<Call*> calls_;  // that wait
+  bool busy_ = false;        // a pass is made, or somebody is about to
+  int64_t passes_ = 0;
+  int64_t passed_ = 0;
+};
+
+}  // namespace saccade::serve
