@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -59,6 +60,10 @@ std::string report_text(const ComposedTrainingReport& report) {
   return text + left_out_text(report.left_out);
 }
 
+std::string dry_run_text(const std::string& data) {
+  return fmt::format("a dry run: options and data are right, {}; nothing was written\n", data);
+}
+
 std::string inversion_text(const InversionTrainingReport& report) {
   std::string text =
       fmt::format("{} on {}, loss {:.4f}, {:.0f} texts a second\n", counted(report.steps, "step"),
@@ -103,8 +108,10 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
   if (!report->finished && !options.dry_run) {
     stopped = fmt::format("at step {}", report->steps);
   }
-  return end_training(session, arguments.json, inversion_training_json(*report), inversion_text(*report),
-                      stopped, report->left_out);
+  const std::string text =
+      options.dry_run ? dry_run_text(counted(report->texts, "text")) : inversion_text(*report);
+  return end_training(session, arguments.json, inversion_training_json(*report), text, stopped,
+                      report->left_out);
 }
 
 Result<int> run_train_composed(const Arguments& arguments, Session& session) {
@@ -129,7 +136,9 @@ Result<int> run_train_composed(const Arguments& arguments, Session& session) {
   if (!report->finished && !options.dry_run) {
     stopped = fmt::format("in stage {}", report->stages.back().stage == "align" ? "one" : "two");
   }
-  return end_training(session, arguments.json, composed_training_json(*report), report_text(*report), stopped,
+  const std::string text =
+      options.dry_run ? dry_run_text(counted(report->triplets, "triplet")) : report_text(*report);
+  return end_training(session, arguments.json, composed_training_json(*report), text, stopped,
                       report->left_out);
 }
 
@@ -196,6 +205,17 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
       ->transform(whole_number(1, 1 << 20));
 }
 
+// One of some of an enum's words.
+template <typename E>
+void add_choice_of(CLI::App& command, const std::string& name, E& value,
+                   const std::vector<std::string>& words, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name, [&value](const std::string& word) { value = from_word<E>(word).value_or(value); }, help)
+      ->check(CLI::IsMember(words))
+      ->default_str(std::string(word_of(value)));
+}
+
 void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
   add_choice(command, "--align", options.align,
              "stage one, towards which pictures texts are drawn: none, the real targets, or pseudo-targets");
@@ -206,8 +226,8 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
           "--min-cosine", [&options](double value) { options.min_cosine = value; },
           "least cosine of a pseudo-target with the true target, as `eval edits` measured it (default: none)")
       ->transform(real_number(-1, 1));
-  add_choice(command, "--align-towers", options.align_towers, "towers that stage one trains")
-      ->check(CLI::IsMember({"text", "both"}));
+  add_choice_of(command, "--align-towers", options.align_towers, {"text", "both"},
+                "towers that stage one trains");
   command.add_option("--align-steps", options.align_steps, "number of batches of stage one")
       ->transform(whole_number(1))
       ->capture_default_str();
@@ -218,9 +238,8 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
   command.add_option("--tower-rate", options.tower_rate, "peak learning rate of towers in stage two")
       ->transform(real_number(1e-9, 1))
       ->capture_default_str();
-  add_choice(command, "--tower-precision", options.precision,
-             "number format of the products of towers that are trained, fp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
+                "number format of the products of towers that are trained");
 }
 
 void add_atf_options(CLI::App& command, AtfOptions& options) {

@@ -66,7 +66,11 @@ Error why_not() {
 void hand_over(char** argv) {
   char** command = argv + 1;
   while (*command != nullptr && **command == '-') ++command;
-  if (*command == nullptr || std::string_view(*command) != "train") return;
+  if (*command == nullptr) return;
+  const std::string_view name = *command;
+  // What is made of the table of commands is made where training's are in it.
+  const bool helps = name == "help" && command[1] != nullptr && std::string_view(command[1]) == "train";
+  if (name != "train" && name != "completion" && name != "man" && !helps) return;
   const std::filesystem::path program = training_program();
   if (program.empty() || !missing_libraries(program).empty()) return;
   // libtorch's threads (OpenMP's) are to sleep while they wait for each other, not to spin: beside other

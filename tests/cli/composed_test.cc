@@ -275,8 +275,20 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   EXPECT_EQ(report["texts"], 5);
   EXPECT_EQ(report["steps"], 3);
   EXPECT_EQ(report["held_out"][0]["queries"], 2);
+  std::vector<std::string> dry = train;
+  dry[dry.size() - 2] = "dry";
+  dry.back() = "--dry-run";
+  const Outcome tried = run(dry);
+  EXPECT_EQ(tried.code, 0) << tried.err;
+  EXPECT_EQ(tried.out, "a dry run: options and data are right, 5 texts; nothing was written\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "dry"));
   expect_failure({"-q", "train", "composed", "--method", "inversion", "-m", "model", "-o", "other"}, 2,
                  {"--texts"});
+  const Outcome help = run({"help", "train", "composed"});
+  EXPECT_EQ(help.code, 0) << help.err;
+  EXPECT_THAT(help.out, testing::HasSubstr("--align-towers TEXT:{text,both}=both"));
+  EXPECT_THAT(run({"completion", "bash"}).out, testing::HasSubstr("--align-towers"));
+  EXPECT_THAT(run({"man"}).out, testing::HasSubstr("saccade train composed"));
   expect_failure({"-q", "train", "composed", "--method", "atf", "-m", "model", "-o", "other"}, 2,
                  {"--dataset"});
 

@@ -146,6 +146,7 @@ class Recipe {
     options_.atf.text_places = loaded_.encoder->info().context;
     const Json description = describe_training(described(options_, data_, loaded_), options_);
     SACCADE_TRY(folder.check_whole(description));
+    report_.triplets = data_.size();
     if (options_.dry_run) return report_;
     SACCADE_TRY(folder.claim(description));
     for (const std::string& text : data_.texts) {
