@@ -120,24 +120,32 @@ int64_t TermLookup::row_of(int64_t id) const {
   return found != rows_.end() && found->first == id ? found->second : -1;
 }
 
+// visit(row) of each item that has it, by id, until it returns false.
+template <typename Visit>
+Status TermLookup::for_each_row(Database& database, const std::string& wanted, const Visit& visit) {
+  SACCADE_ASSIGN(const KeptStatement statement,
+                 database.kept("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid"));
+  statement->bind(std::string_view(wanted));
+  auto place = rows_.begin();
+  for (;;) {
+    SACCADE_ASSIGN(const bool more, statement->step());
+    if (!more) return {};
+    const int64_t id = statement->integer(0);
+    place = std::ranges::lower_bound(place, rows_.end(), id, {}, &std::pair<int64_t, int64_t>::first);
+    if (place != rows_.end() && place->first == id && !visit(place->second)) return {};
+  }
+}
+
 Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, const std::string& term) {
-  if (const auto known = known_.find(term); known != known_.end()) return known->second;
+  if (const auto known = known_.find(term); known != known_.end()) return known->second.having;
   auto made = std::make_shared<TermRows>();
   SACCADE_ASSIGN(const std::string wanted, match_string(term));
   if (!wanted.empty()) {
     const int64_t common = std::max(kFewestCommon, items() / 4) + 1;
-    SACCADE_ASSIGN(const KeptStatement statement,
-                   database.kept("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid"));
-    statement->bind(std::string_view(wanted));
-    auto place = rows_.begin();
-    while (std::ssize(made->rows) < common) {
-      SACCADE_ASSIGN(const bool more, statement->step());
-      if (!more) break;
-      const int64_t id = statement->integer(0);
-      place = std::lower_bound(place, rows_.end(), id,
-                               [](const auto& one, int64_t wanted_id) { return one.first < wanted_id; });
-      if (place != rows_.end() && place->first == id) made->rows.push_back(place->second);
-    }
+    SACCADE_TRY(for_each_row(database, wanted, [&](int64_t row) {
+      made->rows.push_back(row);
+      return std::ssize(made->rows) < common;
+    }));
     made->pictures = std::ssize(made->rows);
     made->common = made->pictures >= common;
     const auto have = static_cast<double>(made->pictures);
@@ -149,16 +157,61 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
   // Those asked for lately: begun anew when they become many.
   constexpr int64_t kMostRows = int64_t{4} << 20;
   constexpr size_t kMostKept = size_t{1} << 16;
-  if (kept_rows_ + made->pictures > kMostRows || known_.size() >= kMostKept) {
+  if (kept_rows_ + std::ssize(made->rows) > kMostRows || known_.size() >= kMostKept) {
     known_.clear();
     kept_rows_ = 0;
   }
   constexpr size_t kLongest = 256;
   if (term.size() <= kLongest) {
     kept_rows_ += std::ssize(made->rows);
-    known_.emplace(term, made);
+    known_[term].having = made;
   }
   return made;
+}
+
+constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
+
+Status TermLookup::look_up_fields(Database& database, const std::string& wanted, Known& known) {
+  const std::vector<int64_t>& rows = known.having->rows;
+  std::vector<uint8_t> fields(rows.size());
+  for (const auto& [field, bit] : kFields) {
+    SACCADE_TRY(for_each_row(database, fmt::format("{} : {}", field, wanted), [&, bit = bit](int64_t row) {
+      const auto at = std::ranges::lower_bound(rows, row);
+      if (at != rows.end() && *at == row) fields[static_cast<size_t>(at - rows.begin())] |= bit;
+      return true;
+    }));
+  }
+  known.fields = std::move(fields);
+  return {};
+}
+
+Result<uint8_t> TermLookup::fields_of(Database& database, const std::string& term, int64_t id) {
+  SACCADE_ASSIGN(const auto having, rows_of(database, term));
+  const auto at = std::ranges::lower_bound(having->rows, row_of(id));
+  const bool listed = at != having->rows.end() && *at == row_of(id);
+  if (!listed && !having->common) return 0;
+  SACCADE_ASSIGN(const std::string wanted, match_string(term));
+  // Looking all of them up costs about as much as this many times looking for one.
+  constexpr int64_t kAtOnce = 64;
+  const auto known = known_.find(term);
+  if (listed && known != known_.end()) {
+    if (known->second.fields.empty() && ++known->second.asked * kAtOnce >= std::ssize(having->rows)) {
+      SACCADE_TRY(look_up_fields(database, wanted, known->second));
+    }
+    if (!known->second.fields.empty()) {
+      return known->second.fields[static_cast<size_t>(at - having->rows.begin())];
+    }
+  }
+  SACCADE_ASSIGN(const KeptStatement statement,
+                 database.kept("SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"));
+  uint8_t fields = 0;
+  for (const auto& [field, bit] : kFields) {
+    statement->bind(std::string_view(fmt::format("{} : {}", field, wanted))).bind(id);
+    SACCADE_ASSIGN(const bool has, statement->step());
+    if (has) fields |= bit;
+    statement->reset();
+  }
+  return fields;
 }
 
 WordMatches weigh_words(std::span<const std::string> terms,
@@ -184,21 +237,9 @@ WordMatches weigh_words(std::span<const std::string> terms,
 
 Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
                                          std::span<const std::string> terms) {
-  constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
   std::vector<uint8_t> fields(std::min(terms.size(), kMostTerms));
   for (size_t i = 0; i < fields.size(); ++i) {
-    SACCADE_ASSIGN(const auto having, lookup.rows_of(database, terms[i]));
-    const bool may = having->common || std::ranges::binary_search(having->rows, lookup.row_of(id));
-    if (!may) continue;
-    SACCADE_ASSIGN(const std::string wanted, match_string(terms[i]));
-    SACCADE_ASSIGN(const KeptStatement statement,
-                   database.kept("SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"));
-    for (const auto& [field, bit] : kFields) {
-      statement->bind(std::string_view(fmt::format("{} : {}", field, wanted))).bind(id);
-      SACCADE_ASSIGN(const bool has, statement->step());
-      if (has) fields[i] |= bit;
-      statement->reset();
-    }
+    SACCADE_ASSIGN(fields[i], lookup.fields_of(database, terms[i], id));
   }
   return fields;
 }

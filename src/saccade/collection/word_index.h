@@ -81,14 +81,25 @@ class TermLookup {
   // Cost: of a term that is not kept, some tenth of a microsecond a picture that has it, of a quarter of all
   // pictures at most.
   Result<std::shared_ptr<const TermRows>> rows_of(Database& database, const std::string& term);
+  // The fields that have it, as Collection::word_fields; 0: none of that item's.
+  Result<uint8_t> fields_of(Database& database, const std::string& term, int64_t id);
   // -1 where no row is that item's.
   [[nodiscard]] int64_t row_of(int64_t id) const;
 
   [[nodiscard]] int64_t items() const { return std::ssize(rows_); }
 
  private:
+  struct Known {
+    std::shared_ptr<const TermRows> having;
+    std::vector<uint8_t> fields;  // of each of its rows; empty: not looked up, but one by one
+    int64_t asked = 0;            // times that one of them was
+  };
+  Status look_up_fields(Database& database, const std::string& wanted, Known& known);
+  template <typename Visit>
+  Status for_each_row(Database& database, const std::string& wanted, const Visit& visit);
+
   std::vector<std::pair<int64_t, int64_t>> rows_;  // of each id, ascending
-  std::map<std::string, std::shared_ptr<const TermRows>> known_;
+  std::map<std::string, Known> known_;
   int64_t kept_rows_ = 0;
 };
 

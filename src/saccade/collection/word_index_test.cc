@@ -150,6 +150,52 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
       << "a word that nothing has tells nothing either";
 }
 
+// What is kept of a term says the same as looking it up anew, also where items have changed their rows since.
+TEST_F(WordIndexTest, AskedAgainATermSaysTheSame) {
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  for (int i = 0; i < 100; ++i) {
+    change.puts.push_back(captioned(fmt::format("/{}/{}.png", i % 7 == 0 ? "bell" : "else", i), i,
+                                    i % 5 == 0   ? "a red bell"
+                                    : i % 3 == 0 ? "bell, red"
+                                                 : "none"));
+  }
+  ASSERT_OK(writer->commit(change));
+  CollectionChange moved;
+  for (const int i : {90, 5, 35}) {
+    moved.puts.push_back(
+        captioned(fmt::format("/{}/{}.png", i % 7 == 0 ? "bell" : "else", i), i, "a red bell"));
+    moved.puts.back().item.id = i + 1;
+  }
+  ASSERT_OK(writer->commit(moved));
+  const auto collection = Collection::open(folder_);
+  const std::vector<std::string> terms = {"red bell", "35", "bell"};
+  const auto first = collection->match_words(terms);
+  ASSERT_OK(first);
+  EXPECT_EQ(first->terms[0].pictures, 20);
+  EXPECT_EQ(first->terms[1].pictures, 1);
+  EXPECT_TRUE(first->terms[2].common);
+  ASSERT_EQ(first->found.size(), 20U);
+  for (const WordMatch& match : first->found) {
+    EXPECT_EQ((match.id - 1) % 5, 0);
+    EXPECT_EQ(collection->item(match.id)->row, match.row);
+  }
+  for (int again = 0; again < 3; ++again) {
+    const auto matches = collection->match_words(terms);
+    ASSERT_OK(matches);
+    ASSERT_EQ(matches->found.size(), 20U);
+    for (size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(matches->found[i].row, first->found[i].row);
+      EXPECT_EQ(matches->found[i].weight, first->found[i].weight);
+    }
+    // Caption 1, name 2, folders 4.
+    EXPECT_EQ(*collection->word_fields(36, terms), (std::vector<uint8_t>{1, 2, 5}));
+    EXPECT_EQ(*collection->word_fields(6, terms), (std::vector<uint8_t>{1, 0, 1}));
+    EXPECT_EQ(*collection->word_fields(2, terms), (std::vector<uint8_t>{0, 0, 0}));
+  }
+}
+
 // A collection that the program of schema 1 wrote: read as it is, and brought to
 // the newest when next written to.
 TEST_F(WordIndexTest, ACollectionOfTheFirstSchemaBecomesOneWithWords) {

@@ -15,7 +15,9 @@ namespace saccade {
 // large k is.
 class BestRows {
  public:
-  explicit BestRows(int64_t k) : k_(static_cast<size_t>(k)) {}
+  // floor: of k other rows, all are known to score no less.
+  explicit BestRows(int64_t k, float floor = -std::numeric_limits<float>::infinity())
+      : k_(static_cast<size_t>(k)), floor_(floor) {}
 
   void offer(int64_t row, float score) {
     if (!(score >= floor_)) return;  // NaN ends here too
@@ -46,7 +48,7 @@ class BestRows {
   }
 
   size_t k_;
-  float floor_ = -std::numeric_limits<float>::infinity();
+  float floor_;
   std::vector<RowScore> kept_;
 };
 

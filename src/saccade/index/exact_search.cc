@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -103,12 +104,22 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
   const DotKernel dot = dot_kernels().front().run;
   for (int64_t first = 0; first < padded.rows(); first += kBlockQueries) {
     const int64_t block = std::min(kBlockQueries, padded.rows() - first);
-    std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts),
-                                             std::vector<BestRows>(static_cast<size_t>(block), BestRows(k)));
+    std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts));
+    // Of each query, what k rows are known to reach: later parts keep nothing below it.
+    std::vector<std::atomic<float>> floors(static_cast<size_t>(block));
+    for (size_t q = 0; q < floors.size(); ++q) floors[q] = best[static_cast<size_t>(first) + q].least();
     pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
+        std::vector<BestRows>& own = lists[static_cast<size_t>(part)];
+        for (const std::atomic<float>& floor : floors) own.emplace_back(k, floor.load());
         search_part(searched.rows, from + part * part_rows, from + std::min(rows, (part + 1) * part_rows),
-                    searched.allowed, padded, first, lists[static_cast<size_t>(part)], dot);
+                    searched.allowed, padded, first, own, dot);
+        for (size_t q = 0; q < own.size(); ++q) {
+          const float least = own[q].least();
+          for (float known = floors[q].load();
+               known < least && !floors[q].compare_exchange_weak(known, least);) {
+          }
+        }
       }
     });
     for (std::vector<BestRows>& part : lists) {

@@ -198,7 +198,7 @@ int64_t first_count(const Query& query, int64_t searched, bool late, bool judged
 // What words, beside vectors, have to do with a search.
 struct Words {
   WordRanking ranking;
-  std::map<int64_t, FusedRank> ranks;  // by row, of the candidates
+  std::vector<FusedRank> ranks;  // of the candidates, in their order
 
   [[nodiscard]] bool change() const { return !ranking.places.empty(); }
 };
@@ -383,11 +383,11 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
   for (Hit& hit : answer.hits) {
-    const auto ranked = words.ranks.find(hit.item.row);
+    const auto ranked = std::ranges::find(words.ranks, hit.item.row, &FusedRank::row);
     if (ranked == words.ranks.end()) continue;
-    hit.vector_rank = ranked->second.by_vectors;
-    if (!ranked->second.by_words) continue;
-    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->second.by_words, words.ranking.report));
+    hit.vector_rank = ranked->by_vectors;
+    if (ranked->by_words == nullptr) continue;
+    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
   if (!query.cut) likelihoods = judge(collection, row, *by, candidates, answer);

@@ -99,35 +99,48 @@ Result<WordRanking> rank_by_words(const Collection& collection, const Query& que
   for (size_t i = 0; i < found.size(); ++i) {
     if (i == 0 || found[i].weight < found[i - 1].weight) rank = static_cast<int64_t>(i) + 1;
     if (rank > kWordDepth) break;
-    ranking.places.emplace(found[i].row,
-                           WordRanking::Place{found[i].id, rank, found[i].weight / matches->weight});
+    ranking.places.emplace_back(found[i].row,
+                                WordRanking::Place{found[i].id, rank, found[i].weight / matches->weight});
   }
+  std::ranges::sort(ranking.places, {}, &std::pair<int64_t, WordRanking::Place>::first);
   return ranking;
 }
 
-std::map<int64_t, FusedRank> fuse_ranks(const WordRanking& words, double share,
-                                        std::vector<Candidate>& candidates) {
-  std::map<int64_t, FusedRank> ranks;
-  std::vector<std::pair<double, Candidate>> fused;
+std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share,
+                                  std::vector<Candidate>& candidates) {
+  struct Fused {
+    double sum = 0;
+    Candidate candidate;
+    FusedRank rank;
+  };
+  std::vector<Fused> fused;
+  fused.reserve(candidates.size());
   int64_t rank = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     if (i == 0 || candidate.score < candidates[i - 1].score) rank = static_cast<int64_t>(i) + 1;
-    double sum = 0;
-    FusedRank& of = ranks[candidate.row];
+    Fused& one = fused.emplace_back();
+    one.candidate = candidate;
+    one.rank.row = candidate.row;
     if (rank <= kWordDepth) {
-      of.by_vectors = rank;
-      sum += (1 - share) / (kRankOffset + static_cast<double>(rank));
+      one.rank.by_vectors = rank;
+      one.sum += (1 - share) / (kRankOffset + static_cast<double>(rank));
     }
-    if (const auto place = words.places.find(candidate.row); place != words.places.end()) {
-      of.by_words = place->second;
-      sum += share / (kRankOffset + static_cast<double>(place->second.rank));
+    const auto place = std::ranges::lower_bound(words.places, candidate.row, {},
+                                                &std::pair<int64_t, WordRanking::Place>::first);
+    if (place != words.places.end() && place->first == candidate.row) {
+      one.rank.by_words = &place->second;
+      one.sum += share / (kRankOffset + static_cast<double>(place->second.rank));
     }
-    fused.emplace_back(sum, candidate);
   }
   // Stable: equal sums stay in the order of scores, then ids.
-  std::ranges::stable_sort(fused, std::greater<>(), &std::pair<double, Candidate>::first);
-  for (size_t i = 0; i < fused.size(); ++i) candidates[i] = fused[i].second;
+  std::ranges::stable_sort(fused, std::greater<>(), &Fused::sum);
+  std::vector<FusedRank> ranks;
+  ranks.reserve(fused.size());
+  for (size_t i = 0; i < fused.size(); ++i) {
+    candidates[i] = fused[i].candidate;
+    ranks.push_back(fused[i].rank);
+  }
   return ranks;
 }
 

@@ -13,10 +13,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "saccade/collection/collection.h"
@@ -44,7 +44,7 @@ struct WordRanking {
     double weight = 0;  // share of what the query's words weigh
   };
   WordSearch report;
-  std::map<int64_t, Place> places;  // by row, down to kWordDepth
+  std::vector<std::pair<int64_t, Place>> places;  // of each row, ascending; down to kWordDepth
 };
 
 // kUsage for a share that is not within [0, 1]. A catalog whose words cannot be read is no error: the report
@@ -54,14 +54,14 @@ Result<WordRanking> rank_by_words(const Collection& collection, const Query& que
 
 // What became of a candidate.
 struct FusedRank {
-  std::optional<int64_t> by_vectors;  // nothing below kWordDepth
-  std::optional<WordRanking::Place> by_words;
+  int64_t row = 0;
+  std::optional<int64_t> by_vectors;             // nothing below kWordDepth
+  const WordRanking::Place* by_words = nullptr;  // of the ranking; nullptr: it is not there
 };
 
-// candidates: by score, and all that words brought are among them. Puts them into the
-// fused order; the ranks, by row.
-std::map<int64_t, FusedRank> fuse_ranks(const WordRanking& words, double share,
-                                        std::vector<Candidate>& candidates);
+// candidates: by score, and all that words brought are among them. Puts them into the fused order; the ranks,
+// in that order too, which refer to `words`.
+std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, std::vector<Candidate>& candidates);
 
 // Which of the terms the picture has, and where.
 Result<WordHit> word_hit(const Collection& collection, const WordRanking::Place& place,
