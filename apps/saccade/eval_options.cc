@@ -148,6 +148,11 @@ std::string figure_text(const Json& figure) {
   if (!figure["value"].is_number()) return "-";
   const std::string value = fmt::format("{:.3f}", figure["value"].get<double>());
   if (!figure["low"].is_number()) return value;
+  // Of a rate of zero resampling says nothing. As wide as the others, for columns.
+  const auto wilson = figure.find("wilson_high");
+  if (wilson != figure.end() && wilson->is_number()) {
+    return fmt::format("{} [Wilson {:.3f}]", value, wilson->get<double>());
+  }
   return fmt::format("{} [{:.3f}, {:.3f}]", value, figure["low"].get<double>(), figure["high"].get<double>());
 }
 

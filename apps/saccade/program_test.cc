@@ -17,6 +17,13 @@
 namespace saccade::app {
 namespace {
 
+TEST(FigureText, AZeroHasWilsonsEnd) {
+  EXPECT_EQ(figure_text({{"value", 0.25}, {"low", 0.2}, {"high", 0.3}}), "0.250 [0.200, 0.300]");
+  EXPECT_EQ(figure_text({{"value", 0.0}, {"low", 0.0}, {"high", 0.0}, {"wilson_high", 0.00383}}),
+            "0.000 [Wilson 0.004]");
+  EXPECT_EQ(figure_text({{"value", nullptr}, {"low", nullptr}, {"high", nullptr}}), "-");
+}
+
 TEST(Console, WordsForTimes) {
   EXPECT_EQ(duration_text(0.4), "0 s");
   EXPECT_EQ(duration_text(73), "1 min 13 s");

@@ -31,7 +31,7 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
           "--video-seconds", options.videos.every_seconds,
           "longest time between two frames of a video that are taken in, in seconds; the first frame of "
           "each scene is taken in besides")
-      ->transform(real_number(1))
+      ->transform(real_number(0))
       ->capture_default_str();
   command
       .add_option("--video-frames", options.videos.most_frames,
