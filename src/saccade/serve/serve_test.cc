@@ -13,9 +13,12 @@
 #include "saccade/collection/test_support.h"
 #include "saccade/core/base64.h"
 #include "saccade/core/files.h"
+#include "saccade/core/limited_process.h"
 #include "saccade/core/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/image/frame_name.h"
+#include "saccade/image/video.h"
 #include "saccade/search/collection_composer.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/service.h"
@@ -245,6 +248,78 @@ TEST_F(Serving, ListsPicturesNewestFirstAndCountsThem) {
   EXPECT_EQ(get("/api/collections/my pictures/pictures?filter=width>").status, 400);
   EXPECT_EQ(get("/api/collections/my pictures/pictures?k=0").status, 400);
   EXPECT_EQ(get("/api/collections/my pictures/facets?k=0").status, 400);
+}
+
+TEST_F(Serving, ListsByWhenPicturesWereTaken) {
+  for (int i = 0; i < 6; ++i) {
+    const auto time = fs::file_time_type::clock::now() - std::chrono::hours(24 * 40 * i + 24);
+    fs::last_write_time(pictures_ / fmt::format("p{}.png", i), time);
+  }
+  add(6);
+  {
+    CollectionWriter writer = CollectionWriter::open(folder_).value();
+    ItemFacts facts;
+    facts.read = FactsRead::kPixels;
+    facts.picture.taken = 4'000'000'000;
+    CollectionChange change;
+    change.facts.emplace_back(writer.find_path((pictures_ / "p4.png").string()).value()->id, facts);
+    ASSERT_TRUE(writer.commit(change));
+  }
+  ASSERT_TRUE(served_->collections().front()->follow());
+  const Json all = json_of(get("/api/collections/my pictures/pictures?k=2"));
+  EXPECT_THAT(all["pictures"][0]["path"].get<std::string>(), HasSubstr("p4.png"));
+  EXPECT_THAT(all["pictures"][1]["path"].get<std::string>(), HasSubstr("p6.png"));
+  EXPECT_EQ(all["pictures"][1]["second"], Json());
+}
+
+TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
+  const auto tools = find_video_tools();
+  if (!tools) GTEST_SKIP() << "ffmpeg and ffprobe are not installed";
+  const std::string clip = (pictures_ / "clip.mp4").string();
+  const std::vector<std::string> arguments = {"-nostdin",
+                                              "-v",
+                                              "error",
+                                              "-f",
+                                              "lavfi",
+                                              "-i",
+                                              "color=red:s=64x48:d=2:r=10",
+                                              "-f",
+                                              "lavfi",
+                                              "-i",
+                                              "color=blue:s=64x48:d=2:r=10",
+                                              "-filter_complex",
+                                              "[0][1]concat=n=2:v=1",
+                                              "-c:v",
+                                              "mpeg4",
+                                              clip};
+  const auto made = run_limited(tools->ffmpeg, arguments, {.memory_bytes = int64_t{8} << 30});
+  ASSERT_TRUE(made && made->code == 0);
+  int64_t id = 0;
+  {
+    CollectionWriter writer = CollectionWriter::open(folder_).value();
+    CollectionChange change;
+    CollectionChange::Put& put = change.puts.emplace_back(test::put_of(frame_name(clip, 2000), 1));
+    put.item.format = kVideoFormat;
+    put.values = writer.row_values(0).value();
+    ASSERT_TRUE(writer.commit(change));
+    id = writer.find_path(frame_name(clip, 2000)).value()->id;
+  }
+  ASSERT_TRUE(served_->collections().front()->follow());
+  const std::string path = fmt::format("/api/collections/my pictures/pictures/{}", id);
+  const Json facts = json_of(get(path));
+  EXPECT_EQ(facts["path"], clip);
+  EXPECT_EQ(facts["second"], 2.0);
+  const HttpResponse file = get(path + "/file");
+  EXPECT_EQ(file.status, 200);
+  EXPECT_EQ(file.content_type, "video/mp4");
+  EXPECT_EQ(file.file->bytes, static_cast<int64_t>(fs::file_size(clip)));
+  const HttpResponse small = get(path + "/thumbnail?size=64");
+  ASSERT_EQ(small.status, 200) << small.body;
+  const Image image = decode_image(std::as_bytes(std::span(small.body))).value().image;
+  EXPECT_GT(image.pixels[2], 200);  // blue
+  EXPECT_LT(image.pixels[0], 60);
+  fs::remove(clip);
+  EXPECT_EQ(get(path + "/thumbnail?size=64").status, 404);
 }
 
 TEST_F(Serving, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
