@@ -1,5 +1,5 @@
-// The whole way: walk the inputs, prepare files block by block (ingest_prepare.h), decide (ingest_decide.h); then
-// videos (ingest_video.h).
+// The whole way: walk the inputs, prepare files block by block
+// (ingest_prepare.h), decide (ingest_decide.h); then videos (ingest_video.h).
 //
 // Preparing and encoding take turns, each on all processors. Run side by side they hold each other up: an
 // encoder's threads wait for one another at every layer, so that one of them sharing its processor with a

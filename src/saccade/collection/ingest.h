@@ -127,10 +127,10 @@ using EncoderSource = std::function<Result<Encoder*>()>;
 // exists: to be asked before a collection is made for them.
 Status check_any_input(std::span<const std::filesystem::path> inputs);
 
-// Adds or refreshes the pictures and videos of `inputs`: folders (all below, files with an image's extension) and files
-// (tried whatever they are called). A failing file never ends the run: it is remembered and reported. What
-// does: kNotFound if none of the inputs exists, kMismatch if `encoder` is not the collection's, a failing
-// encoder, kIo (a full disk): all transactions before are kept.
+// Adds or refreshes the pictures and videos of `inputs`: folders (all below, files with an image's
+// extension) and files (tried whatever they are called). A failing file never ends the run: it is
+// remembered and reported. What does: kNotFound if none of the inputs exists, kMismatch if `encoder`
+// is not the collection's, a failing encoder, kIo (a full disk): all transactions before are kept.
 //
 // Two runs over the same files give the same items; ids follow the order of inputs, names sorted within a
 // folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the

@@ -102,8 +102,8 @@ class IngestDecider {
     int64_t row = 0;
   };
   std::vector<Waiting> batch_;
-  Matrix<float> gathered_;     // pixels of a batch that are not together
-  CollectionChange change_;    // all but the puts
+  Matrix<float> gathered_;   // pixels of a batch that are not together
+  CollectionChange change_;  // all but the puts
   bool held_ = false;
   int64_t pending_bytes_ = 0;  // of late rows
   // By hash, for content that items have: the last item looked at for having moved.

@@ -49,7 +49,7 @@ struct FileTask {
   FileState state;
   std::optional<Item> existing;  // the item of this path
   std::string caption;
-  bool wants_facts = false;  // nothing is kept of it yet, or less than could be
+  bool wants_facts = false;                       // nothing is kept of it yet, or less than could be
   std::shared_ptr<const FrameSource> frame = {};  // where `path` is a frame's name
 };
 

@@ -1,5 +1,5 @@
-// Taking videos in: a row for each scene, under the frame's name (image/frame_name.h). Not for use outside
-// this module.
+// Taking videos in: a row for each scene, under the frame's
+// name (image/frame_name.h). Not for use outside this module.
 #pragma once
 
 #include <functional>

@@ -84,8 +84,8 @@ class Child {
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
-  // It ends with us, however we end: we wait for it in the thread that starts it, so that this thread's end is
-  // the program's. util-linux, which has setpriv, is on every Debian; elsewhere its limits end it.
+  // It ends with us, however we end: we wait for it in the thread that starts it, so that this thread's end
+  // is the program's. util-linux, which has setpriv, is on every Debian; elsewhere its limits end it.
   const auto ends_with_us = find_program("setpriv");
   const std::string script = fmt::format(
       "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec {}\"$0\" \"$@\"",

@@ -28,7 +28,8 @@ constexpr double kPixelsInFull = 150e9;  // decoded in some 5 to 15 minutes of a
 constexpr double kAssumedFrameRate = 30;
 constexpr int64_t kFrameBytes = int64_t{32} << 20;
 
-// Containers that hold a video by themselves. Playlists (HLS, DASH, concat) name other files and are not read.
+// Containers that hold a video by themselves. Playlists
+// (HLS, DASH, concat) name other files and are not read.
 constexpr std::string_view kContainers = "mov,matroska,avi,mpeg,mpegts,mpegvideo,asf,flv,ogg";
 
 // To the size at which it is shown, at most kFrameSide a side.
@@ -107,7 +108,8 @@ double number_of(const Json& object, const char* key) {
   return error == std::errc() && value > 0 && value < 1e9 ? value : 0;
 }
 
-// "2024-05-31T23:30:00.000000Z". Programs that know no date write that of their clock's beginning (1904, 1970).
+// "2024-05-31T23:30:00.000000Z". Programs that know no date
+// write that of their clock's beginning (1904, 1970).
 std::optional<int64_t> taken_of(const Json& format) {
   const auto tags = format.find("tags");
   if (tags == format.end() || !tags->is_object()) return std::nullopt;

@@ -1,9 +1,9 @@
 // Videos by their scenes: a frame of each, by ffmpeg and ffprobe where they are installed, in processes of
 // their own under limits that the kernel enforces (core/limited_process.h).
 //
-// They read one file and no other: no playlists, no protocols but files' (no network). What comes back is a JPEG a
-// frame, which is decoded as any picture of a stranger is (image/decoder_pool.h).
-// docs/adr/0014-videos-by-their-frames.md has the reasons.
+// They read one file and no other: no playlists, no protocols but files' (no network).
+// What comes back is a JPEG a frame, which is decoded as any picture of a stranger is
+// (image/decoder_pool.h). docs/adr/0014-videos-by-their-frames.md has the reasons.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +52,13 @@ struct Video {
   std::vector<VideoFrame> frames;  // by time; the first at 0
 };
 
-// The frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and one every
-// every_seconds between; none nearer to the one before than a second, or than the most_frames-th part of the
-// video. A video of more than 150 thousand million pixels, all frames together (40 minutes of 1080p, 10 of
-// 2160p, at the 30 frames a second that are assumed), is looked at by its key frames alone, one every
-// every_seconds. Errors: kBadData (no video, broken before its first frame), kUnsupported (no picture in it),
-// kLimit (pixels, time, memory), kCancelled, kIo. Of a video that breaks off later, the frames before that.
-// Thread-safe.
+// The frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and
+// one every every_seconds between; none nearer to the one before than a second, or than the
+// most_frames-th part of the video. A video of more than 150 thousand million pixels, all frames
+// together (40 minutes of 1080p, 10 of 2160p, at the 30 frames a second that are assumed), is
+// looked at by its key frames alone, one every every_seconds. Errors: kBadData (no video, broken
+// before its first frame), kUnsupported (no picture in it), kLimit (pixels, time, memory),
+// kCancelled, kIo. Of a video that breaks off later, the frames before that. Thread-safe.
 Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& path,
                          const VideoOptions& options);
 
@@ -66,9 +66,9 @@ Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& p
 Result<std::string> read_frame(const VideoTools& tools, const std::filesystem::path& path,
                                int64_t milliseconds, const VideoOptions& options);
 
-// The bytes of the picture of that name: of a frame (frame_name.h), or of a video, which is shown by its first,
-// those that read_frame() gives, with the programs of PATH (kUnsupported without); else the file's, as
-// read_file(). Thread-safe.
+// The bytes of the picture of that name: of a frame (frame_name.h), or of a video,
+// which is shown by its first, those that read_frame() gives, with the programs of
+// PATH (kUnsupported without); else the file's, as read_file(). Thread-safe.
 Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes);
 
 }  // namespace saccade

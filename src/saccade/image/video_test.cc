@@ -241,8 +241,8 @@ TEST_F(VideoTest, ReadsWhatThereIsOfABrokenVideo) {
   }
 }
 
-// A file of some kilobytes whose frames would be 240 million pixels each: refused before one is decoded. One that
-// lasts for a day: within bounds.
+// A file of some kilobytes whose frames would be 240 million pixels each:
+// refused before one is decoded. One that lasts for a day: within bounds.
 TEST_F(VideoTest, IsNotEndedByBombs) {
   std::string bytes =
       read_file(make("small.avi", {"-f", "lavfi", "-i", "color=black:s=64x64:d=1:r=5", "-c:v", "ffv1"}))

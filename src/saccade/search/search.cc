@@ -96,9 +96,9 @@ class Likeness {
   std::map<int64_t, Matrix<float>> late_rows_;
 };
 
-// A RAW file and the picture that the camera, or someone after it, made of it: "IMG_1.CR2" beside
-// "IMG_1.jpg", however alike they are; and a live photo, whose clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a
-// look-up for each candidate.
+// A RAW file and the picture that the camera, or someone after it, made of it:
+// "IMG_1.CR2" beside "IMG_1.jpg", however alike they are; and a live photo, whose
+// clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for each candidate.
 class RawPairs {
  public:
   explicit RawPairs(const Collection& collection) : collection_(collection) {}

@@ -21,10 +21,9 @@
 
 namespace saccade::serve {
 
-// The pictures of a collection, newest first: by when they were taken, or the file's time where it says nothing
-// of that. Files of one date, as of an archive, are mixed:
-// by their hashes, which have nothing to do with what they show. Put in order when it is first
-// asked for, and kept. Thread-safe.
+// The pictures of a collection, newest first: by when they were taken, or the file's time where it
+// says nothing of that. Files of one date, as of an archive, are mixed: by their hashes, which have
+// nothing to do with what they show. Put in order when it is first asked for, and kept. Thread-safe.
 class NewestFirst {
  public:
   struct Place {

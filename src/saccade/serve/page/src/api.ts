@@ -3,6 +3,7 @@
 export interface Picture {
   id: number;
   path: string;
+  second: number | null; // of a video's frame, where in the video
   date: number; // of the file, seconds since 1970
   caption: string;
   width: number;

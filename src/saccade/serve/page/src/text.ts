@@ -9,10 +9,25 @@ export const percent = (value: number) => `${Math.round(100 * value)}%`;
 export const fileName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 export const folderOf = (path: string) => path.slice(0, path.lastIndexOf("/")) || "/";
 
+// "0:42", "1:02:03": as players show it.
+export function time(seconds: number): string {
+  const two = (value: number) => String(Math.floor(value)).padStart(2, "0");
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes}:${two(seconds % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
+}
+
+// Its file's name, of a frame with its place in the video.
+export function titleOf(picture: Picture): string {
+  return fileName(picture.path) + (picture.second === null ? "" : ` at ${time(picture.second)}`);
+}
+
+// The file; a video opens where the frame is.
+export const addressOfFile = (picture: Picture) => picture.file + (picture.second === null ? "" : `#t=${picture.second}`);
+
 // What a picture is called where it cannot be seen.
 export function nameOf(picture: Picture): string {
   const caption = picture.caption.trim();
-  return caption ? (caption.length > 120 ? `${caption.slice(0, 119)}…` : caption) : fileName(picture.path);
+  return caption ? (caption.length > 120 ? `${caption.slice(0, 119)}…` : caption) : titleOf(picture);
 }
 
 export function bytes(value: number): string {

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Hit, type Picture, type PictureFacts, api, wasAborted } from "./api";
 import { ButIcon, CloseIcon, DownloadIcon, LikeIcon, NextIcon, OpenIcon, PreviousIcon, RemoveIcon, WhyIcon } from "./icons";
 import type { State } from "./state";
-import { breakable, bytes, count, day, fileName, folderOf, nameOf, percent } from "./text";
+import { addressOfFile, breakable, bytes, count, day, fileName, folderOf, nameOf, percent, titleOf } from "./text";
 import { HeatMap, Words, useExplanation } from "./why";
 
 // Formats that browsers show as they are; of others a large copy is shown.
@@ -135,7 +135,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
       </div>
       <div class="about">
         {error && <p class="wrong" role="alert">{error}</p>}
-        <h2>{picture ? breakable(fileName(picture.path)).map((part) => [part, <wbr key={part} />]) : " "}</h2>
+        <h2>{picture ? breakable(titleOf(picture)).map((part) => [part, <wbr key={part} />]) : " "}</h2>
         {picture?.caption && <p class="caption">{picture.caption}</p>}
         <form
           class="but"
@@ -156,7 +156,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
           </button>
           {picture && (
             <>
-              <a href={picture.file} target="_blank" rel="noopener">
+              <a href={addressOfFile(picture)} target="_blank" rel="noopener">
                 <OpenIcon />
                 Open
               </a>
