@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kTextBatch = 128;
+constexpr size_t kTextBatch = 64;
 
 }  // namespace
 
