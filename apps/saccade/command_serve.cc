@@ -37,6 +37,7 @@ struct ServeArguments {
   std::string key_file;
   bool no_key = false;
   bool json_log = false;
+  bool log_queries = false;
   int64_t memory_mb = 0;
   int64_t thumbnails_mb = 512;
   std::vector<std::string> index_folders;
@@ -68,19 +69,19 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
-std::string log_line(const serve::HttpExchange& exchange, bool json) {
+std::string log_line(const serve::HttpExchange& exchange, bool json, bool queries) {
+  const std::string about = queries ? std::string(exchange.about) : "";
   if (json) {
-    return dump_json({{"id", exchange.id},
-                      {"peer", exchange.peer},
-                      {"method", exchange.method},
-                      {"path", exchange.path},
-                      {"status", exchange.status},
-                      {"bytes", exchange.bytes},
-                      {"seconds", exchange.seconds},
-                      {"queue_seconds", exchange.queue_seconds}});
+    Json line = {{"id", exchange.id},           {"peer", exchange.peer},
+                 {"method", exchange.method},   {"path", exchange.path},
+                 {"status", exchange.status},   {"bytes", exchange.bytes},
+                 {"seconds", exchange.seconds}, {"queue_seconds", exchange.queue_seconds}};
+    if (!about.empty()) line["query"] = about;
+    return dump_json(line);
   }
-  return fmt::format("{} {} {} {}, {:.1f} ms, {}", exchange.peer, exchange.method, one_line(exchange.path),
-                     exchange.status, exchange.seconds * 1e3, exchange.id);
+  return fmt::format("{} {} {} {}, {:.1f} ms, {}{}", exchange.peer, exchange.method, one_line(exchange.path),
+                     exchange.status, exchange.seconds * 1e3, exchange.id,
+                     about.empty() ? "" : ", \"" + one_line(about) + "\"");
 }
 
 Result<serve::Keys> keys_of(const ServeArguments& arguments) {
@@ -209,7 +210,8 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
                    metrics.spent("queue", exchange.queue_seconds);
                    metrics.spent("write", exchange.write_seconds);
                  }
-                 if (!session.quiet) session.messages.info(log_line(exchange, arguments.json_log));
+                 if (!session.quiet)
+                   session.messages.info(log_line(exchange, arguments.json_log, arguments.log_queries));
                },
            .trouble = [&](const std::string& what) { session.messages.warning(what); }}));
   std::vector<std::string> names;
@@ -293,6 +295,8 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_flag("--json-log", arguments->json_log,
                     "write a line of JSON for each request to stderr, not one of text");
+  command->add_flag("--log-queries", arguments->log_queries,
+                    "put the texts that are searched for into these lines");
   add_encoder_options(*command, arguments->encoder);
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_serve(*arguments, session); };

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_json.h"
+#include "saccade/model/conform_record.h"
 #include "saccade/model/precision.h"
 
 namespace saccade::serve {
@@ -49,6 +50,7 @@ Result<HttpResponse> models(const Context& context, const HttpRequest&, const Pa
     list.push_back({{"name", model->name},
                     {"family", info.family},
                     {"fingerprint", info.fingerprint},
+                    {"conformance", conformance_json(conformance_of(info.fingerprint))},
                     {"precision", word_of(info.precision)},
                     {"dim", info.dim},
                     {"context", info.context},
@@ -90,6 +92,15 @@ Result<HttpResponse> close_session(const Context&, const HttpRequest& request, c
 }
 
 Result<HttpResponse> health(const Context&, const HttpRequest&, const Parts&) {
+  return json_response({{"status", "ok"}});
+}
+
+// Whether every collection can be searched now.
+Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Parts&) {
+  for (const auto& served : context.served.collections()) {
+    const Status whole = served->now()->collection.check_files();
+    if (!whole) return unavailable("a collection is not whole now");
+  }
   return json_response({{"status", "ok"}});
 }
 
@@ -148,6 +159,7 @@ Format own_format() {
            {"POST", "/api/session", open_session, Right::kNone},
            {"DELETE", "/api/session", close_session, Right::kNone},
            {"GET", "/healthz", health, Right::kNone},
+           {"GET", "/readyz", ready, Right::kNone},
            {"GET", "/metrics", metrics}},
           [](int, std::string_view code, std::string_view message) { return error_json(code, message); }};
 }

@@ -4,7 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +21,7 @@
 #include "saccade/search/search.h"
 #include "saccade/search/word_search.h"
 #include "saccade/serve/api.h"
+#include "saccade/serve/multipart.h"
 
 namespace saccade::serve {
 namespace {
@@ -32,10 +36,10 @@ constexpr std::array<std::string_view, 18> kSearchFields = {
     "collection", "text", "image", "like",    "k",      "offset", "filter",  "fold",  "long_query",
     "candidates", "cut",  "sort",  "compose", "weight", "was",    "explain", "words", "literal"};
 
-// A query string as the object that a body would be.
-Result<Json> search_parameters(const HttpRequest& request) {
+// A query string, or a form's fields, as the object that a body of JSON would be.
+Result<Json> search_parameters(std::span<const NamedValue> fields) {
   Json json = Json::object();
-  for (const auto& [given, value] : request.query) {
+  for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
     if (name == "like" || name == "k" || name == "offset" || name == "candidates") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
@@ -53,6 +57,24 @@ Result<Json> search_parameters(const HttpRequest& request) {
     }
   }
   return json;
+}
+
+// What a form has beside its picture, as fields; the picture's bytes are left in the body.
+Result<std::vector<NamedValue>> form_fields(const Context& context, const HttpRequest& request,
+                                            std::string_view& picture) {
+  SACCADE_ASSIGN(const std::vector<FormPart> form,
+                 parse_form(request.header("content-type").value_or(""), request.body));
+  std::vector<NamedValue> fields;
+  for (const FormPart& part : form) {
+    if (part.name == "image") {
+      if (!picture.empty()) return fail(ErrorCode::kUsage, "\"image\" is there twice");
+      picture = part.bytes;
+    } else {
+      SACCADE_TRY(check_text(context, part.bytes).in(fmt::format("\"{}\"", part.name)));
+      fields.emplace_back(part.name, std::string(part.bytes));
+    }
+  }
+  return fields;
 }
 
 struct SearchRequest {
@@ -77,7 +99,8 @@ Result<Fusion> fusion_of(const Json& json) {
   return make_fusion(method, weight, std::move(was));
 }
 
-Result<SearchRequest> search_request(const Context& context, const Json& json) {
+// uploaded: a picture's bytes that came beside the fields; empty: none did.
+Result<SearchRequest> search_request(const Context& context, const Json& json, std::string_view uploaded) {
   SearchRequest asked;
   Query& query = asked.query;
   query.limits = context.options.limits;
@@ -95,6 +118,9 @@ Result<SearchRequest> search_request(const Context& context, const Json& json) {
     SACCADE_ASSIGN(std::string bytes, picture_bytes(image).in("\"image\""));
     query.image = "image";
     query.image_bytes = std::make_shared<const std::string>(std::move(bytes));
+  } else if (!uploaded.empty()) {
+    query.image = "image";
+    query.image_bytes = std::make_shared<const std::string>(uploaded);
   }
   SACCADE_ASSIGN(asked.like, json_field_or<int64_t>(json, "like", 0));
   SACCADE_ASSIGN(query.k, json_field_or<int64_t>(json, "k", 10));
@@ -226,10 +252,11 @@ Json notes_json(const Answer& answer) {
           {"compose", said(composed_note(answer))}};
 }
 
-Result<HttpResponse> answer_search(const Context& context, const Json& json, const std::string& name) {
+Result<HttpResponse> answer_search(const Context& context, const Json& json, const std::string& name,
+                                   std::string_view uploaded = {}) {
   SACCADE_ASSIGN(const std::string named, json_field_or<std::string>(json, "collection", name));
   SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(named));
-  SACCADE_ASSIGN(SearchRequest asked, search_request(context, json));
+  SACCADE_ASSIGN(SearchRequest asked, search_request(context, json, uploaded));
   const std::shared_ptr<const Snapshot> snapshot = served->now();
   // Files that another program has cut off are opened anew within a second, if they are a collection still.
   if (const Status whole = snapshot->collection.check_files(); !whole)
@@ -254,17 +281,25 @@ Result<HttpResponse> answer_search(const Context& context, const Json& json, con
   }
   result["notes"] = notes_json(answer);
   result["seconds"] = std::round(seconds_since(start) * 1e6) / 1e6;
-  return json_response(result);
+  HttpResponse response = json_response(result);
+  response.about = asked.query.text;
+  return response;
 }
 
 }  // namespace
 
 Result<HttpResponse> search_by_query(const Context& context, const HttpRequest& request, const Parts& parts) {
-  SACCADE_ASSIGN(const Json json, search_parameters(request));
+  SACCADE_ASSIGN(const Json json, search_parameters(request.query));
   return answer_search(context, json, parts.empty() ? "" : parts.front());
 }
 
 Result<HttpResponse> search_by_body(const Context& context, const HttpRequest& request, const Parts& parts) {
+  if (request.header("content-type").value_or("").starts_with("multipart/form-data")) {
+    std::string_view picture;
+    SACCADE_ASSIGN(const std::vector<NamedValue> fields, form_fields(context, request, picture));
+    SACCADE_ASSIGN(const Json form, search_parameters(fields));
+    return answer_search(context, form, parts.empty() ? "" : parts.front(), picture);
+  }
   SACCADE_ASSIGN(const Json json, json_body(context, request, kSearchFields));
   return answer_search(context, json, parts.empty() ? "" : parts.front());
 }

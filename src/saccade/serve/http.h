@@ -49,6 +49,7 @@ struct HttpResponse {
   std::vector<NamedValue> headers;
   std::string body;
   std::optional<FilePart> file;  // in place of `body`
+  std::string about;             // what was searched for, for a log that may have it; not sent
   // In place of both, the text of a stream of events, which ends with the connection: called now and then,
   // says what there is since the last call, "" for nothing yet, and nothing at the end. Called on a thread
   // that reads and writes for others too: it must return at once, and not throw.

@@ -425,6 +425,7 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
     written = co_await write(connection, response, again, head_only, request.id);
   }
   exchange.status = response.status;
+  exchange.about = response.about;
   exchange.bytes = response.file ? response.file->bytes : static_cast<int64_t>(response.body.size());
   exchange.seconds = seconds_since(arrived);
   exchange.write_seconds = seconds_since(writing);

@@ -43,6 +43,7 @@ struct HttpServerOptions {
 // What is counted, for an observer.
 struct HttpExchange {
   std::string_view method, path, id, peer;
+  std::string_view about;  // HttpResponse::about
   int status = 0;
   // The server itself refused it, no handler. 408: the client was too slow, and was told nothing.
   bool refused = false;

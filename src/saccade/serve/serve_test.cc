@@ -529,6 +529,32 @@ TEST_F(Serving, RefusesEmbeddingsInTheShapeThatClientsRead) {
   EXPECT_GT(std::stoi(header(cut, "X-Saccade-Dropped-Tokens")), 0);
 }
 
+TEST_F(Serving, APictureMayComeAsAFormsFile) {
+  const auto form = [&](const std::string& rest) {
+    HttpRequest request;
+    request.method = "POST";
+    request.path = "/api/search";
+    request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
+    request.body = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" +
+                   test::png(2) + "\r\n" + rest + "--b--\r\n";
+    return ask(request);
+  };
+  const auto field = [](const std::string& name, const std::string& value) {
+    return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n";
+  };
+  const HttpResponse response = form(field("k", "3") + field("text", "bell"));
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.about, "bell");
+  const Json expected =
+      json_of(post("/api/search", Json{{"image", data_address(2)}, {"k", 3}, {"text", "bell"}}.dump()));
+  ASSERT_THAT(expected["hits"], SizeIs(3));
+  EXPECT_EQ(json_of(response)["hits"], expected["hits"]);
+  EXPECT_EQ(form(field("kk", "3")).status, 400);
+  EXPECT_EQ(form(field("k", "three")).status, 400);
+  EXPECT_EQ(form("--b\r\nContent-Disposition: form-data; name=\"image\"\r\n\r\nx\r\n").status, 400);
+  EXPECT_EQ(get("/readyz").status, 200);
+}
+
 // Rows that say what a pass was given; it can be held up, and fails for texts of token 13.
 class CountingEncoder : public test::FakeEncoder {
  public:

@@ -247,7 +247,9 @@ HttpResponse Service::handle(const HttpRequest& request) const {
 
 HttpResponse Service::answer(const HttpRequest& request, const Found& found) const {
   Context context = context_;
-  context.gone = request.gone;
+  context.gone = [&request, start = Clock::now(), most = options_.encode_seconds] {
+    return request.gone() || std::chrono::duration<double>(Clock::now() - start).count() > most;
+  };
   Result<HttpResponse> handled = found.route->handle(context, request, found.parts);
   if (handled) return *std::move(handled);
   const Error& error = handled.error();

@@ -55,7 +55,7 @@ Result<Matrix<float>> SharedEncoder::join(Call& call, const std::function<bool()
     counts_.seconds += seconds.count();
     for (const Call* one : calls) (one->of_texts() ? counts_.texts : counts_.pictures) += one->size();
   });
-  if (!passed) return fail(ErrorCode::kCancelled, "encode: who asked for it has gone");
+  if (!passed) return fail(ErrorCode::kCancelled, "waited too long for the encoder: try again in a second");
   return std::move(call.rows);
 }
 
