@@ -7,7 +7,7 @@
 //                batches of 64, and the queries a second of the library's search of one after the other;
 //                each also in milliseconds of the processor, which others' work disturbs less
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
-//                (test_load.h), and the server's memory before and after
+//                (test_load.h), and the server's memory before, half-way and after
 //
 // usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|FOLDER] [--rows N]
 //                    [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
@@ -304,25 +304,31 @@ Status soak(const ServerProcess& server, const Arguments& arguments) {
   for (int i = 0; i < 64 * 64 * 3; ++i) picture.pixels.push_back(static_cast<uint8_t>(i * 31));
   SACCADE_ASSIGN(const std::string png, encode_png(picture));
   const auto kinds = serve::test::mixed_clients("data:image/png;base64," + encode_base64(png));
-  // What a server takes once, threads and pools, is no leak: it is warm before the first look.
-  (void)serve::test::put_under_load(server.port(), arguments.clients, std::min(20.0, arguments.soak), kinds,
-                                    5);
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  const int64_t before = server.memory();
-  const auto start = std::chrono::steady_clock::now();
-  LoadOutcome outcome = serve::test::put_under_load(server.port(), arguments.clients, arguments.soak, kinds);
-  const double took = seconds_since(start);
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  const int64_t after = server.memory();
-  tell(fmt::format("soak, {} clients, {:.0f} s", arguments.clients, took).c_str(), outcome, took);
-  for (const auto& [kind, statuses] : outcome.statuses) {
-    std::string line;
-    for (const auto& [status, count] : statuses) line += fmt::format(" {} x {}", status, count);
-    fmt::print("  {}:{}\n", kind, line);
+  // What a server takes once, threads and pools, is no leak: it is warm before the first look. What is one grows
+  // in the second half as it did in the first.
+  const auto memory = [&] {
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    return static_cast<double>(server.memory()) / 1e6;
+  };
+  (void)serve::test::put_under_load(server.port(), arguments.clients, std::min(60.0, arguments.soak / 5),
+                                    kinds, 5);
+  const double before = memory();
+  for (const uint32_t half : {1U, 2U}) {
+    const auto start = std::chrono::steady_clock::now();
+    LoadOutcome outcome =
+        serve::test::put_under_load(server.port(), arguments.clients, arguments.soak / 2, kinds, half);
+    const double took = seconds_since(start);
+    tell(fmt::format("soak, {} clients, {:.0f} s", arguments.clients, took).c_str(), outcome, took);
+    for (const auto& [kind, statuses] : outcome.statuses) {
+      std::string line;
+      for (const auto& [status, count] : statuses) line += fmt::format(" {} x {}", status, count);
+      fmt::print("  {}:{}\n", kind, line);
+    }
+    const double after = memory();
+    fmt::print("memory before {:.1f} MB, now {:.1f} MB, {:+.1f}%; alive: {}\n", before, after,
+               100 * (after / before - 1), server.alive());
+    std::fflush(stdout);
   }
-  fmt::print("memory before {:.1f} MB, after {:.1f} MB, {:+.1f}%; alive: {}\n",
-             static_cast<double>(before) / 1e6, static_cast<double>(after) / 1e6,
-             100 * (static_cast<double>(after) / static_cast<double>(before) - 1), server.alive());
   return {};
 }
 

@@ -19,8 +19,8 @@ struct BatchLimits {
   int64_t pictures = 32;  // likewise
 };
 
-// Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger than
-// the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
+// Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger
+// than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
 // another's input. Thread-safe.
 class SharedEncoder final : public Encoder {
  public:

@@ -1,6 +1,6 @@
 // One pass for all calls of a moment: whoever comes while nobody is at work makes a pass at once, on its own
 // thread; those that come meanwhile wait, and one of them makes the next pass for as many as go with it. So
-// batches grow with the load, nobody waits for a clock, and an idle server hands nothing over to another thread.
+// batches grow with the load, nobody waits for a clock, and an idle server hands nothing to another thread.
 #pragma once
 
 #include <algorithm>
@@ -35,9 +35,9 @@ class SharedPasses {
   // Whether `other` goes into a pass with those taken so far, the first of which makes it. Must not throw.
   using Takes = std::function<bool(const Call& other, std::span<Call* const> taken)>;
 
-  // Returns true when a pass has been made for `own`, by run(calls) on this thread or on that of another call,
-  // in whose run() it was; run() must not throw. False, and no pass made for it, where gone() said so while it
-  // waited, which is asked every kLook.
+  // Returns true when a pass has been made for `own`, by run(calls) on this thread or on that of another
+  // call; run() must not throw. False, and no pass made for it, where gone() said so while it waited, which
+  // is asked every kLook.
   template <typename Run>
   bool join(Call& own, const Takes& takes, const std::function<bool()>& gone, const Run& run) {
     std::vector<Call*> taken;
