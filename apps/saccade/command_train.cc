@@ -18,6 +18,7 @@
 
 #include "choice.h"
 #include "command.h"
+#include "command_help.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -220,9 +221,8 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
           "probability that a picture comes with its first caption; otherwise with any of its captions")
       ->transform(real_number(0, 1))
       ->capture_default_str();
-  add_choice(*command, "--precision", options.precision,
-             "number format of the matrix products, fp32 or bf16; the weights are trained in fp32")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
+                "number format of the matrix products; the weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
   add_choice(*command, "--device", options.device, "device to train on");
@@ -230,6 +230,14 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(*command,
+                {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
+                 {"What is trained", {"--config", "--initial", "--weights"}},
+                 {"Optimizer and schedule",
+                  {"--steps", "--batch", "--learning-rate", "--warmup", "--weight-decay",
+                   "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},
+                 {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
+                 {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
   });

@@ -5,10 +5,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "saccade/core/json.h"
+#include "saccade/core/words.h"
 #include "saccade/train/loop_options.h"
 
 #include "command.h"
@@ -16,6 +18,17 @@
 namespace saccade::app {
 
 CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path& path, const char* help);
+
+// add_choice() of some of an enum's words.
+template <typename E>
+void add_choice_of(CLI::App& command, const std::string& name, E& value,
+                   const std::vector<std::string>& words, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name, [&value](const std::string& word) { value = from_word<E>(word).value_or(value); }, help)
+      ->check(CLI::IsMember(words))
+      ->default_str(std::string(word_of(value)));
+}
 
 // -o and the options of a training loop, whatever it trains.
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options);

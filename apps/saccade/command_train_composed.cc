@@ -15,6 +15,7 @@
 
 #include "checkpoint.h"
 #include "choice.h"
+#include "command_help.h"
 #include "command_train.h"
 #include "eval_options.h"
 #include "number.h"
@@ -205,17 +206,6 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
       ->transform(whole_number(1, 1 << 20));
 }
 
-// One of some of an enum's words.
-template <typename E>
-void add_choice_of(CLI::App& command, const std::string& name, E& value,
-                   const std::vector<std::string>& words, const std::string& help) {
-  command
-      .add_option_function<std::string>(
-          name, [&value](const std::string& word) { value = from_word<E>(word).value_or(value); }, help)
-      ->check(CLI::IsMember(words))
-      ->default_str(std::string(word_of(value)));
-}
-
 void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
   add_choice(command, "--align", options.align,
              "stage one, towards which pictures texts are drawn: none, the real targets, or pseudo-targets");
@@ -290,6 +280,23 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       ->transform(whole_number(0, 1'000'000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(
+      *command,
+      {{"Data and encoder",
+        {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
+       {"Batches", {"--batch", "--together", "--wrong", "--paraphrases"}},
+       {"Stage one: texts towards pictures",
+        {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
+       {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},
+       {"Of --method atf",
+        {"--tau", "--matching", "--merge-weights", "--places", "--pooling", "--heads", "--projection",
+         "--fusion-width", "--residual"}},
+       {"Of --method combiner and inversion",
+        {"--projection-width", "--hidden-width", "--dropout", "--sentence", "--noise", "--inversion-width"}},
+       {"Optimizer and schedule",
+        {"--steps", "--learning-rate", "--warmup", "--weight-decay", "--max-gradient-norm", "--seed"}},
+       {"The run",
+        {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
   });

@@ -117,9 +117,8 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_shape_options(*command, options.shape);
-  add_choice(*command, "--precision", options.precision,
-             "number format of the matrix products, fp32 or bf16; the weights are trained in fp32")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
+                "number format of the matrix products; the weights are trained in fp32");
   command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();

@@ -15,6 +15,7 @@
 
 #include "checkpoint.h"
 #include "collection_choice.h"
+#include "command_help.h"
 #include "ingest_report.h"
 #include "number.h"
 #include "towns.h"
@@ -112,6 +113,12 @@ void add_watch_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the counts of each time as a line of JSON");
+  group_options(*command,
+                {{"What is taken in",
+                  {"--prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
+                   "--no-ignore-files", "--no-sidecars", "--no-facts", "--video-seconds", "--video-frames"}},
+                 {"Following changes", {"--settle", "--look", "--most-watches"}},
+                 {"Model and speed", {"-m", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) -> Result<int> {
       SACCADE_TRY(settle_collection_to_fill(arguments->collection, {}, session.messages));
