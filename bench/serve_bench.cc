@@ -304,7 +304,7 @@ Status soak(const ServerProcess& server, const Arguments& arguments) {
   for (int i = 0; i < 64 * 64 * 3; ++i) picture.pixels.push_back(static_cast<uint8_t>(i * 31));
   SACCADE_ASSIGN(const std::string png, encode_png(picture));
   const auto kinds = serve::test::mixed_clients("data:image/png;base64," + encode_base64(png));
-  // What a server takes once, threads and pools, is no leak: it is warm before the first look. What is one grows
+  // What a server takes once, threads and pools, is no leak: it is warm before the first look. A leak grows
   // in the second half as it did in the first.
   const auto memory = [&] {
     std::this_thread::sleep_for(std::chrono::seconds(3));

@@ -10,9 +10,9 @@
 
 namespace saccade {
 
-// The best k of the rows offered so far, in whatever order they come. Those that may be among them are kept up
-// to twice as many, and then halved: a row costs a comparison or, where it is kept, a few nanoseconds, however
-// large k is.
+// The best k of the rows offered so far, in whatever order they come. Those that may be among them are
+// kept, up to twice as many, and then halved: a row costs a comparison or, where it is kept, a few
+// nanoseconds, however large k is.
 class BestRows {
  public:
   // floor: of k other rows, all are known to score no less.

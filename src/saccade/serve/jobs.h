@@ -78,8 +78,8 @@ class Jobs {
 
   // Keeps the picture's bytes as a file and takes that in, also where it was taken out before; the id it has
   // then. One that is there already is no error. Errors: those of decode_image; kUnsupported for a format
-  // that `saccade index` would not take; kLimit where there is no room for it; kCancelled where the collection is being changed for longer than a
-  // client should wait; those of ingest.
+  // that `saccade index` would not take; kLimit where there is no room for it; kCancelled where the
+  // collection is being changed for longer than a client should wait; those of ingest.
   Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
                               const std::string& caption);
   // Out of the collection, to stay out; its file too where it was kept by add_picture.

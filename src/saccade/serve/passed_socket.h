@@ -1,5 +1,5 @@
-// A socket that a service manager has opened for this process: systemd's protocol (sd_listen_fds(3)), so that
-// connections wait rather than fail while the server starts, and a port below 1024 takes no rights of its own.
+// A socket that a service manager has opened for this process, by systemd's protocol (sd_listen_fds(3)):
+// connections wait rather than fail while the server starts, and a port below 1024 takes no rights.
 #pragma once
 
 #include <cstdint>

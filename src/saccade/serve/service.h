@@ -52,7 +52,7 @@ struct Context {
   // Of the request at hand: whether its client has gone (HttpRequest::gone), or it has waited too long.
   std::function<bool()> gone = {};
 
-  // The model's encoder, for the request at hand: what waits for its turn is given up once the client has gone.
+  // The model's encoder, for the request at hand: what waits for its turn is given up once gone() says so.
   // Errors of ServedModel::encoder.
   [[nodiscard]] Result<std::shared_ptr<Encoder>> lend(ServedModel& model) const;
 };

@@ -56,8 +56,7 @@ Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const
   Call own;
   own.query = query;
   own.k = k;
-  // What is wanted the most decides how deep a pass goes: one that wants much more than the others makes its
-  // own.
+  // What is wanted the most decides how deep a pass goes: who wants much more than others makes an own one.
   const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
   const auto takes = [most](const Call& other, std::span<Call* const> taken) {
     const int64_t first = taken.front()->k;
