@@ -41,10 +41,10 @@ class PictureMapper {
   virtual ~PictureMapper() = default;
   // pixels: [n, 3 * height * width] as `preprocess` writes them. target: [dim], of length 1, a text's row (or
   // any other): the score is its cosine with the picture's row, or with that of a picture's rows that is
-  // nearest to it. kUsage for a target of another width. Cost: kLegrad one to two times encode_images, kChefer
-  // two and a half to three times with a ViT-B (docs/answers.md); the first call packs the tower's weights a
-  // second time, to go through them backwards, and that memory stays. Memory: kChefer keeps what each block
-  // traces, for a few pictures at a time.
+  // nearest to it. kUsage for a target of another width. Cost: kLegrad one to two times encode_images,
+  // kChefer two and a half to five times (docs/answers.md); the first call packs the tower's weights a second
+  // time, to go through them backwards, and that memory stays. Memory: kChefer keeps what each block traces,
+  // for a few pictures at a time.
   [[nodiscard]] virtual Result<PictureMaps> map_pictures(MatrixView<const float> pixels,
                                                          std::span<const float> target, MapMethod method) = 0;
 };

@@ -10,7 +10,7 @@ namespace saccade {
 
 struct StatesScored {
   ImageStates states = ImageStates::kRows;
-  // Of the states as image_head_input reads them, before they are pooled; of kVision those of qformer's queries.
+  // Of states as image_head_input reads them, not pooled yet; of kVision those of qformer's queries.
   StateScore score;
   const QFormer* qformer = nullptr;  // of kVision alone: it asks the vision tower's states
 };

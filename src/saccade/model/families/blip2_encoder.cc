@@ -82,8 +82,8 @@ StateGradient nearest_query(const Tensor& states, const nn::Linear& projection, 
   return gradient;
 }
 
-// A score of encode_images' rows: the mean of what the projection makes of the queries' states, `of_unit` each
-// brought to length 1 before, brought to length 1.
+// A score of encode_images' rows: the mean of what the projection makes of the queries' states, brought to
+// length 1; with `of_unit` each of these is, before.
 StateGradient of_mean_row(const Tensor& states, const nn::Linear& projection, bool of_unit,
                           const StateScore& score) {
   const int64_t n = states.size(0);

@@ -92,8 +92,8 @@ class HeadOf {
     return image_.forward(pool_states(qformer_->ask(memory, DType::kF32), pooling_));
   }
   [[nodiscard]] T texts(const T& features) const { return text_.forward(features); }
-  // For inference, without autograd, of the cosine with `target` [width]. states: [n, rows, image_width], that
-  // `images` reads pooled; with a Q-Former those of its queries.
+  // For inference, without autograd, of the cosine with `target` [width].
+  // states: [n, rows, image_width], which `images` reads pooled; with a Q-Former those of its queries.
   [[nodiscard]] StateGradient image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
   [[nodiscard]] const QFormerOf<T>* qformer() const { return qformer_ ? &*qformer_ : nullptr; }
   [[nodiscard]] const T& log_scale() const { return log_scale_; }

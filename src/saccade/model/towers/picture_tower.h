@@ -41,8 +41,8 @@ using StateChange = std::function<nn::Tensor(const nn::Tensor& states)>;
 struct PictureTower {
   std::function<nn::Tensor(const nn::Tensor& pixels)> embed;  // -> [n, tokens, width] float32
   std::vector<CrossedBlock> blocks;
-  // tokens: [n, tokens, width], any block's states, pooled as the last block's are, by the last norm and the
-  // pooling.
+  // tokens: [n, tokens, width], any block's states, pooled as the last block's
+  // are, by the last norm and the pooling.
   std::function<Pooled(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish)> pool;
   const nn::Linear* projection = nullptr;  // of pooled states into the shared space, where there is one
   bool pools_by_attention = false;         // whether Pooled::relevance comes out
