@@ -213,7 +213,7 @@ TEST(Int8, RowsAreTheSameForAnyBatchAndThreads) {
   Matrix<float> pixels(9, width);
   std::ranges::copy(random_tensor({9, width}, 3).floats(), pixels.data());
   const Matrix<float> all = (*three)->encode_images(pixels.view()).value();
-  // The first and last layers are float32's: without AVX-512, oneDNN's sums there depend on how many rows it has.
+  // The first and last layers are float32's, where without AVX-512 oneDNN's sums depend on the row count.
   const double tolerance = nn::multiplies(DType::kBF16) ? 0 : 1e-6;
   for (int64_t i = 0; i < 9; ++i) {
     const Matrix<float> alone = (*one)->encode_images(pixels.view().slice(i, 1)).value();

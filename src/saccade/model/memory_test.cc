@@ -33,8 +33,8 @@ Matrix<float> grey_picture(const EncoderInfo& info) {
   return pixels;
 }
 
-// What encoding a picture says with 5 MiB left, and whether it works without the limit. oneDNN writes some of its
-// kernels at a process's first product, and ends the process where it cannot: a small checkpoint is encoded before.
+// What encoding a picture says with 5 MiB left, and whether it works without the limit. oneDNN writes some
+// kernels at a process's first product and ends the process where it cannot: a small checkpoint comes first.
 std::string encode_with_little(const fs::path& checkpoint, Precision precision) {
   const EncoderOptions options{.precision = precision, .threads = 1};
   {
