@@ -8,12 +8,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/facts_json.h"
+#include "saccade/collection/filter.h"
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/files.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/composition.h"
 
 #include "sixel.h"
+#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -85,12 +88,22 @@ std::string words_text(const WordHit& words) {
   return fmt::format("[{}]", fmt::join(parts, "; "));
 }
 
+// Whether the order or the filter goes by `date`.
+bool goes_by_date(const Query& query) {
+  if (query.order == HitOrder::kDate) return true;
+  const auto filter = parse_filter(query.filter);
+  return filter && asks_for(*filter, "date");
+}
+
 // "{2019-07-14 21:30, Paris, Canon EOS R5}": when, where and with what it was taken, as far as its file says.
-std::string facts_text(const ItemFacts& facts) {
+// Of answers that go by date "{taken 2019-07-14 21:30, ...}", or the file's time in UTC: "{file 2024-05-31 08:15}".
+std::string facts_text(const Hit& hit, bool by_date) {
+  const ItemFacts& facts = hit.facts;
   std::vector<std::string> parts;
-  if (facts.picture.taken) {
-    const auto taken = static_cast<std::time_t>(*facts.picture.taken);
-    parts.push_back(fmt::format("{:%Y-%m-%d %H:%M}", fmt::gmtime(taken)));
+  if (by_date || facts.picture.taken) {
+    const std::time_t when = facts.picture.taken.value_or(hit.item.mtime_ns / 1'000'000'000);
+    parts.push_back(fmt::format("{}{:%Y-%m-%d %H:%M}", by_date ? fmt::format("{} ", dated_by(facts)) : "",
+                                fmt::gmtime(when)));
   }
   if (!facts.place.empty()) parts.push_back(one_line(facts.place));
   if (!facts.picture.camera.empty()) parts.push_back(one_line(facts.picture.camera));
@@ -168,6 +181,7 @@ std::string nothing_found_text(const Answer& answer) {
 std::string answer_text(const Answer& answer, const Terminal& terminal, Session& session) {
   if (answer.hits.empty()) return {};
   const std::string note = matching_note(answer);
+  const bool by_date = goes_by_date(answer.query);
   std::string text;
   for (const Hit& hit : answer.hits) {
     if (terminal.pictures != PictureProtocol::kOff) text += thumbnail_text(hit, terminal, session);
@@ -186,7 +200,7 @@ std::string answer_text(const Answer& answer, const Terminal& terminal, Session&
     if (!hit.item.caption.empty()) {
       text += dimmed(fmt::format("  ({})", one_line(shortened(hit.item.caption, 80))), terminal);
     }
-    text += dimmed(facts_text(hit.facts), terminal);
+    text += dimmed(facts_text(hit, by_date), terminal);
     if (hit.words) text += dimmed("  " + words_text(*hit.words), terminal);
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";

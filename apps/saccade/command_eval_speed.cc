@@ -15,6 +15,7 @@
 #include "checkpoint.h"
 #include "choice.h"
 #include "command_eval.h"
+#include "command_help.h"
 #include "eval_options.h"
 #include "number.h"
 #include "own_process.h"
@@ -193,6 +194,8 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--transparent", options.embed.transparency,
              "what to lay transparent pictures on: white, or what the checkpoint says");
   add_run_options(*command, arguments->eval);
+  group_options(*command, {{"Models, data and encoding",
+                            {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
   });

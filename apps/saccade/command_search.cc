@@ -27,6 +27,7 @@
 #include "sixel.h"
 #include "terminal.h"
 #include "texts.h"
+#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -122,6 +123,8 @@ Status tell_nothing(const Answer& answer, const Collection& collection, Session&
   if (answer.searched == 0 && !answer.query.filter.empty()) {
     SACCADE_ASSIGN(const Filter filter, parse_filter(answer.query.filter).in("--filter"));
     SACCADE_ASSIGN(why, collection.why_empty(filter));
+    const std::string missing = without_towns(filter, find_towns() != nullptr);
+    if (!missing.empty()) why += "; " + missing;
   }
   session.messages.info(nothing_found_text(answer) + (why.empty() ? "" : "; --filter: " + why));
   return {};

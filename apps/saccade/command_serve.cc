@@ -24,6 +24,7 @@
 #include "checkpoint.h"
 #include "collection_choice.h"
 #include "command.h"
+#include "command_help.h"
 #include "number.h"
 #include "towns.h"
 
@@ -298,6 +299,13 @@ void add_serve_command(CLI::App& app, Command& chosen) {
   command->add_flag("--log-queries", arguments->log_queries,
                     "put the texts that are searched for into these lines");
   add_encoder_options(*command, arguments->encoder);
+  group_options(
+      *command,
+      {{"Address and who may ask", {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
+       {"What clients may change", {"--index-folder", "--allow-write", "--max-uploads"}},
+       {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
+       {"Log", {"--json-log", "--log-queries"}},
+       {"Model and speed", {"-m", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_serve(*arguments, session); };
   });

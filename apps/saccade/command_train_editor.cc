@@ -13,6 +13,7 @@
 
 #include "choice.h"
 #include "command.h"
+#include "command_help.h"
 #include "command_train.h"
 #include "number.h"
 
@@ -123,6 +124,17 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(
+      *command,
+      {{"Data and text encoder", {"--dataset", "--held-out", "--held-out-queries", "-m", "--cache"}},
+       {"The editor",
+        {"--side", "--patch-size", "--width", "--layers", "--heads", "--mlp-width", "--text-tokens",
+         "--text-states", "--draw-steps", "--guidance"}},
+       {"Optimizer and schedule",
+        {"--steps", "--batch", "--text-dropout", "--learning-rate", "--warmup", "--weight-decay",
+         "--max-gradient-norm", "--seed"}},
+       {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
+       {"Speed", {"--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_editor(*arguments, session); };
   });

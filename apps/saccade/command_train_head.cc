@@ -11,6 +11,7 @@
 #include "saccade/train/head_sweep.h"
 
 #include "choice.h"
+#include "command_help.h"
 #include "command_report.h"
 #include "command_train.h"
 #include "eval_options.h"
@@ -297,6 +298,18 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
       ->capture_default_str();
   add_sweep_options(*command, *arguments);
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(
+      *command,
+      {{"Data and encoder",
+        {"--dataset", "--features", "--held-out", "--test", "-m", "--precision", "--threads",
+         "--image-states", "--text-states", "--pooling", "--cache", "--no-cache", "--captions"}},
+       {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
+       {"The head", {"--kind", "--width", "--hidden-width"}},
+       {"Optimizer and schedule",
+        {"--pairs", "--epochs", "--batch", "--hard-negatives", "--learning-rate", "--warmup",
+         "--weight-decay", "--max-gradient-norm", "--seed"}},
+       {"The run", {"-o", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},
+       {"Many heads at once", {"--sweep", "--kinds", "--sizes", "--widths", "--seeds"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_head(*arguments, session); };
   });

@@ -14,6 +14,7 @@
 
 #include "checkpoint.h"
 #include "choice.h"
+#include "command_help.h"
 #include "command_train.h"
 #include "number.h"
 
@@ -208,6 +209,14 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                       "folder that keeps pictures' vectors (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data, write no run, train nothing");
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(*command,
+                {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
+                 {"What is trained", {"-m", "--config", "--train", "--dropout"}},
+                 {"Optimizer and schedule",
+                  {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
+                   "--warmup", "--weight-decay", "--max-gradient-norm", "--batch", "--seed"}},
+                 {"The run", {"-o", "--dry-run"}},
+                 {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
 }

@@ -10,6 +10,7 @@
 #include "saccade/model/precision.h"
 
 #include "choice.h"
+#include "command_help.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -63,6 +64,9 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
       "folder that keeps vectors from one evaluation to the next (default: saccade/embeddings in ~/.cache)");
   command.add_flag("--no-cache", arguments.no_cache, "encode everything again, and keep nothing")
       ->excludes(cache);
+  group_options(command, {{"Models, data and encoding",
+                           {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
+                            "--batch", "--cache", "--no-cache"}}});
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
@@ -76,6 +80,7 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
   command.add_option("--seed", bootstrap.seed, "seed of the bootstrap")
       ->transform(whole_number(0))
       ->capture_default_str();
+  group_options(command, {{"Intervals", {"--resamples", "--confidence", "--seed"}}});
 }
 
 void add_run_options(CLI::App& command, EvalArguments& arguments) {
@@ -84,6 +89,7 @@ void add_run_options(CLI::App& command, EvalArguments& arguments) {
   command.add_flag("--overwrite", arguments.evaluation.overwrite,
                    "replace a finished run of other inputs in that folder");
   command.add_flag("--json", arguments.json, "print protocol, hashes and figures as JSON");
+  group_options(command, {{"The run", {"-o", "--overwrite", "--json"}}});
 }
 
 EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,

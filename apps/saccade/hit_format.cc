@@ -62,6 +62,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"format", [](const Hit& hit) { return hit.item.format; }},
     {"size", [](const Hit& hit) { return fmt::format("{}", hit.item.size); }},
     {"date", [](const Hit& hit) { return fmt::format("{}", hit.item.mtime_ns / 1'000'000'000); }},
+    {"dated_by", [](const Hit& hit) { return std::string(dated_by(hit.facts)); }},
     {"hash", [](const Hit& hit) { return hit.item.hash; }},
     {"taken"},
     {"zone_minutes"},

@@ -100,6 +100,20 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
                 .out,
             "2019-07-14T21:30:00|Canon EOS R5|5|Fireworks|Paris, night|\n|||||\n");
   EXPECT_THAT(run({"search", "-c", "c", "a"}).out, HasSubstr("{2019-07-14 21:30, "));
+  // Where the date counts each says which of the two it is.
+  EXPECT_EQ(run({"search", "-c", "c", "a", "--sort", "date", "--format", "{dated_by} "}).out,
+            "taken \nfile \n");
+  const std::string by_date = run({"search", "-c", "c", "a", "--sort", "date"}).out;
+  EXPECT_THAT(by_date, HasSubstr("{taken 2019-07-14 21:30, "));
+  EXPECT_THAT(by_date, HasSubstr("{file 20"));
+  EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "date=2019"}).out, HasSubstr("{taken 2019-07-14"));
+  // The nearest town, where the list of towns was made.
+  const Outcome near = run({"search", "-c", "c", "a", "--paths", "--filter", "place~Paris"});
+  if (fs::exists(fs::path(kSourceDir) / "build/places/towns.tsv")) {
+    EXPECT_THAT(near.out, HasSubstr("tower.jpg"));
+  } else {
+    EXPECT_THAT(near.err, HasSubstr("no list of towns is installed"));
+  }
   // One that cannot match says why, and what there is.
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
               HasSubstr("--filter: no picture meets camera~leica: there is \"Canon EOS R5\" (1)"));

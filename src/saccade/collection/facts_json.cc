@@ -39,6 +39,10 @@ Json facts_json(const ItemFacts& facts) {
   return json;
 }
 
+std::string_view dated_by(const ItemFacts& facts) {
+  return facts.picture.taken ? "taken" : "file";
+}
+
 Result<ItemFacts> facts_of_json(const Json& json) {
   ItemFacts facts;
   PictureFacts& picture = facts.picture;

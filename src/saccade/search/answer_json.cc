@@ -307,6 +307,7 @@ Json answer_json(const Answer& answer) {
                             {"score", shortest(hit.score)},
                             {"likelihood", likelihood_json(hit)},
                             {"date", hit.item.mtime_ns / 1'000'000'000},
+                            {"dated_by", dated_by(hit.facts)},
                             {"caption", hit.item.caption},
                             {"width", hit.item.width},
                             {"height", hit.item.height},

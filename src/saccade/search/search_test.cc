@@ -317,6 +317,8 @@ TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
   const Json json = answer_json(answer);
   EXPECT_EQ(json["hits"][0]["facts"], Json::object());
   EXPECT_EQ(json["hits"][1]["facts"], (Json{{"taken", "2001-09-09T01:46:40"}, {"camera", "Leica"}}));
+  EXPECT_EQ(json["hits"][0]["dated_by"], "file");
+  EXPECT_EQ(json["hits"][1]["dated_by"], "taken");
 }
 
 // Rounding brings the product of many a row of length 1 with itself below 1.
