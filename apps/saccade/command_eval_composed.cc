@@ -11,6 +11,7 @@
 
 #include "choice.h"
 #include "command_eval.h"
+#include "command_help.h"
 #include "eval_options.h"
 #include "number.h"
 
@@ -203,6 +204,12 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--similarity", arguments->similarity, "how the vectors of --embeddings are compared");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
+  group_options(*command,
+                {{"How queries are made",
+                  {"--method", "--weight", "--choose-on", "--composer", "--tau", "--token-queries",
+                   "--generated", "--join", "--embeddings", "--similarity"}},
+                 {"What counts as right",
+                  {"--gallery", "--reference", "--shared-concept", "--recall", "--ties", "--leave-out"}}});
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
 }

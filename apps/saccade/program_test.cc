@@ -13,6 +13,7 @@
 #include "console.h"
 #include "eval_options.h"
 #include "number.h"
+#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -35,6 +36,42 @@ TEST(Evaluations, NamesAreUnique) {
   std::vector<std::string> names = {"clip", "siglip", "clip", "chance", "clip"};
   make_unique(names);
   EXPECT_EQ(names, (std::vector<std::string>{"clip", "siglip", "clip-2", "chance-2", "clip-3"}));
+}
+
+// What the help of a command has so many options of that nobody reads it through stands under headings.
+TEST(Help, ManyOptionsStandInGroups) {
+  CLI::App app;
+  Command chosen;
+  add_index_command(app, chosen);
+  add_search_command(app, chosen);
+  add_serve_command(app, chosen);
+  add_eval_command(app, chosen);
+  add_train_command(app, chosen);
+  int many = 0;
+  const auto look = [&](const CLI::App& command, const auto& deeper) -> void {
+    const auto named = [](const CLI::Option* option) { return option->nonpositional(); };
+    if (command.get_options(named).size() > 12) {
+      ++many;
+      const std::vector<std::string> groups = command.get_groups();
+      EXPECT_GE(groups.size(), 3U) << command.get_name();
+      const auto without = [&](const CLI::Option* option) {
+        return named(option) && option->get_group() == groups.front();
+      };
+      EXPECT_LE(command.get_options(without).size(), 15U) << command.get_name() << ": " << groups.front();
+    }
+    for (const CLI::App* each : command.get_subcommands({})) deeper(*each, deeper);
+  };
+  look(app, look);
+  EXPECT_GE(many, 15);
+}
+
+TEST(Towns, AFilterOnPlacesSaysThatThereIsNoListOfThem) {
+  const auto said = [](const char* filter, bool have) { return without_towns(*parse_filter(filter), have); };
+  EXPECT_NE(said("width>1 and (PLACE~lyon or id=3)", false).find("./dev build"), std::string::npos);
+  EXPECT_EQ(said("place~lyon", true), "");
+  EXPECT_EQ(said("path~place and caption=\"place=lyon\"", false), "");
+  EXPECT_TRUE(asks_for(*parse_filter("width>1 and not Date<2020"), "date"));
+  EXPECT_FALSE(asks_for(*parse_filter("taken=2019 or caption~date"), "date"));
 }
 
 TEST(Console, ProgressHasRateAndTimeLeft) {
