@@ -96,7 +96,8 @@ bool goes_by_date(const Query& query) {
 }
 
 // "{2019-07-14 21:30, Paris, Canon EOS R5}": when, where and with what it was taken, as far as its file says.
-// Of answers that go by date "{taken 2019-07-14 21:30, ...}", or the file's time in UTC: "{file 2024-05-31 08:15}".
+// Of answers that go by date "{taken 2019-07-14 21:30, ...}", or the file's time in UTC,
+// "{file 2024-05-31 08:15}".
 std::string facts_text(const Hit& hit, bool by_date) {
   const ItemFacts& facts = hit.facts;
   std::vector<std::string> parts;
