@@ -636,8 +636,8 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
-      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"likelihood":null,"date":0,"caption":"picture a",)"
-      R"("width":10,"height":10,"format":"png","facts":{},"folded":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
+      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"likelihood":null,"date":0,"dated_by":"file",)"
+      R"("caption":"picture a","width":10,"height":10,"format":"png","facts":{},"folded":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }
