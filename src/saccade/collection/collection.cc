@@ -409,10 +409,10 @@ Result<CollectionSummary> Collection::summary() const {
                      "SELECT count(*) FROM facts WHERE facts_read > 0 AND grain >= {}", kPhotographGrain)));
   SACCADE_ASSIGN(summary.removed, database.integer("SELECT count(*) FROM removed"));
   SACCADE_ASSIGN(summary.distinct_contents, database.integer("SELECT count(DISTINCT hash) FROM items"));
-  SACCADE_ASSIGN(summary.file_bytes,
-                 database.integer("SELECT coalesce(sum(size), 0) FROM "
-                                  "(SELECT DISTINCT size, CASE format WHEN 'video' THEN "
-                                  "rtrim(path, '0123456789.') ELSE path END FROM items)"));
+  SACCADE_ASSIGN(
+      summary.file_bytes,
+      database.integer(fmt::format("SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT size, {} FROM items)",
+                                   store::kItemFile)));
   for (const std::string_view ending : {"", "-wal"}) {
     std::error_code error;
     const auto path = (state_->folder / store::kCatalogName).string().append(ending);

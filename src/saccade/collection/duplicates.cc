@@ -55,9 +55,9 @@ struct Candidate {
   int rating = 0;
   bool photograph = false;
   bool looked_at = false;
-  bool video = false;
 
   [[nodiscard]] bool raw() const { return item.format == kRawFormat; }
+  [[nodiscard]] bool video() const { return item.format == kVideoFormat; }
 };
 
 double dot(std::span<const float> a, std::span<const float> b) {
@@ -94,14 +94,14 @@ class Finder {
         // A video is a file like others as far as bytes go, by the first of its frames; what its frames
         // look like says nothing of the whole.
         if (!videos_.insert(frame->file).second) return Status{};
-        all_.push_back({item, {}, {}, 0, 0, false, false, true});
+        all_.push_back({item, {}, {}, 0, 0, false, false});
         Item& video = all_.back().item;
         video.path = frame->file;
         video.hash = video.hash.substr(0, video.hash.find('#'));
         return Status{};
       }
       place.emplace(item.id, all_.size());
-      all_.push_back({item, {}, {}, 0, 0, false, false, false});
+      all_.push_back({item, {}, {}, 0, 0, false, false});
       return Status{};
     }));
     return collection_.for_each_facts([&](int64_t id, const ItemFacts& facts) {
@@ -250,7 +250,7 @@ class Finder {
     std::map<size_t, std::vector<size_t>> groups;
     for (size_t i = 0; i < all_.size(); ++i) {
       groups[sets.find(i)].push_back(i);
-      report.not_looked_at += all_[i].looked_at || all_[i].video ? 0 : 1;
+      report.not_looked_at += all_[i].looked_at || all_[i].video() ? 0 : 1;
     }
     for (auto& [root, places] : groups) {
       if (places.size() < 2) continue;

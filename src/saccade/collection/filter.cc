@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "saccade/collection/store.h"
 #include "saccade/core/take_text.h"
 #include "saccade/image/look.h"
 
@@ -60,11 +61,7 @@ constexpr std::array kFields = {
     Field{"photograph", "coalesce(" SACCADE_FACT("grain") ", 0)", Kind::kFlag},
     Field{"format", "format", Kind::kFormat},
     Field{"hash", "hash", Kind::kText},
-    // Of a frame (image/frame_name.h) the video's: without "#t=" and the figures behind it.
-    Field{
-        "path",
-        "(CASE format WHEN 'video' THEN substr(path, 1, length(rtrim(path, '0123456789.')) - 3) ELSE path END)",
-        Kind::kText},
+    Field{"path", store::kItemFile, Kind::kText},
     Field{"caption", "caption", Kind::kName},
     Field{"camera", "coalesce(" SACCADE_FACT("camera") ", '')", Kind::kName},
     Field{"lens", "coalesce(" SACCADE_FACT("lens") ", '')", Kind::kName},

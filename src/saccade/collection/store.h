@@ -63,6 +63,10 @@ Result<int64_t> row_bytes(const Meta& meta, int64_t dim);
 // Of a collection with rows of late interaction.
 RowLayout late_layout(const CollectionInfo& info);
 
+// An item's file in SQL: its path, but of a frame (image/frame_name.h) its video's, without "#t=" and time.
+inline constexpr std::string_view kItemFile =
+    "(CASE format WHEN 'video' THEN substr(path, 1, length(rtrim(path, '0123456789.')) - 3) ELSE path END)";
+
 // The columns of `items` and `failures` in the order that the functions below read and bind them.
 inline constexpr std::string_view kItemColumns =
     "id, row, path, hash, size, mtime_ns, width, height, format, caption, added";

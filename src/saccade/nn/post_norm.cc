@@ -3,6 +3,18 @@
 #include "saccade/nn/attention_gradient.h"
 
 namespace saccade::nn {
+namespace {
+
+// From behind a part's norm to its sum, and through its output to what attention mixed.
+BlockGradient before_output(const LayerNorm& norm, const Linear& output, const Tensor& sum,
+                            const Tensor& gradient) {
+  BlockGradient result;
+  result.middle = norm.backward(sum, gradient);
+  result.mixed = output.backward(result.middle);
+  return result;
+}
+
+}  // namespace
 
 template <>
 Tensor PostNormAttentionOf<Tensor>::forward_traced(const Tensor& x, DType dtype, Trace& trace) const {
@@ -15,10 +27,7 @@ Tensor PostNormAttentionOf<Tensor>::forward_traced(const Tensor& x, DType dtype,
 template <>
 BlockGradient PostNormAttentionOf<Tensor>::backward_to_attention(const Trace& trace,
                                                                  const Tensor& gradient) const {
-  BlockGradient result;
-  result.middle = norm_.backward(trace.sum, gradient);
-  result.mixed = output_.backward(result.middle);
-  return result;
+  return before_output(norm_, output_, trace.sum, gradient);
 }
 
 template <>
@@ -49,10 +58,7 @@ Tensor PostNormCrossAttentionOf<Tensor>::forward_traced(const Tensor& x, const T
 template <>
 BlockGradient PostNormCrossAttentionOf<Tensor>::backward_to_attention(const Trace& trace,
                                                                       const Tensor& gradient) const {
-  BlockGradient result;
-  result.middle = norm_.backward(trace.sum, gradient);
-  result.mixed = output_.backward(result.middle);
-  return result;
+  return before_output(norm_, output_, trace.sum, gradient);
 }
 
 template <>

@@ -23,7 +23,8 @@ struct SharedEncoder::Call : SharedCall {
 };
 
 SharedEncoder::SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits)
-    : encoder_(std::move(encoder)),
+    : ForwardingEncoder(*encoder),
+      encoder_(std::move(encoder)),
       limits_(limits),
       passes_(static_cast<size_t>(std::max({limits.texts, limits.pictures, int64_t{1}}))) {}
 

@@ -19,10 +19,33 @@ struct BatchLimits {
   int64_t pictures = 32;  // likewise
 };
 
+// What an encoder around another one hands on as it is.
+class ForwardingEncoder : public Encoder {
+ public:
+  [[nodiscard]] const EncoderInfo& info() const override { return inner_->info(); }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return inner_->preprocessing(); }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return inner_->tokenizer(); }
+  [[nodiscard]] RawRows* raw_rows() override { return inner_->raw_rows(); }
+  [[nodiscard]] LateInteraction* late_interaction() override { return inner_->late_interaction(); }
+  [[nodiscard]] PairScorer* pair_scorer() override { return inner_->pair_scorer(); }
+  [[nodiscard]] FrozenFeatures* frozen_features() override { return inner_->frozen_features(); }
+  [[nodiscard]] TextClassifier* text_classifier() override { return inner_->text_classifier(); }
+  [[nodiscard]] TokenStates* token_states() override { return inner_->token_states(); }
+  [[nodiscard]] WordInserter* word_inserter() override { return inner_->word_inserter(); }
+  [[nodiscard]] PictureMapper* picture_mapper() override { return inner_->picture_mapper(); }
+
+ protected:
+  // inner: must outlive it.
+  explicit ForwardingEncoder(Encoder& inner) : inner_(&inner) {}
+
+ private:
+  Encoder* const inner_;
+};
+
 // Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger
 // than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
-// another's input. Thread-safe.
-class SharedEncoder final : public Encoder {
+// another's input. What else the encoder can do is not shared: one call after the other. Thread-safe.
+class SharedEncoder final : public ForwardingEncoder {
  public:
   explicit SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits = {});
   SharedEncoder(const SharedEncoder&) = delete;
@@ -30,9 +53,6 @@ class SharedEncoder final : public Encoder {
   // No call may be running.
   ~SharedEncoder() override;
 
-  [[nodiscard]] const EncoderInfo& info() const override { return encoder_->info(); }
-  [[nodiscard]] const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
-  [[nodiscard]] const Tokenizer* tokenizer() const override { return encoder_->tokenizer(); }
   [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     return encode_images_for({}, pixels);
   }
@@ -44,15 +64,6 @@ class SharedEncoder final : public Encoder {
                                                         MatrixView<const float> pixels);
   [[nodiscard]] Result<Matrix<float>> encode_texts_for(const std::function<bool()>& gone,
                                                        std::span<const TokenizedText> texts);
-  // Not shared: one call after the other.
-  [[nodiscard]] RawRows* raw_rows() override { return encoder_->raw_rows(); }
-  [[nodiscard]] LateInteraction* late_interaction() override { return encoder_->late_interaction(); }
-  [[nodiscard]] PairScorer* pair_scorer() override { return encoder_->pair_scorer(); }
-  [[nodiscard]] FrozenFeatures* frozen_features() override { return encoder_->frozen_features(); }
-  [[nodiscard]] TextClassifier* text_classifier() override { return encoder_->text_classifier(); }
-  [[nodiscard]] TokenStates* token_states() override { return encoder_->token_states(); }
-  [[nodiscard]] WordInserter* word_inserter() override { return encoder_->word_inserter(); }
-  [[nodiscard]] PictureMapper* picture_mapper() override { return encoder_->picture_mapper(); }
 
   // Of all passes so far.
   struct Counts {
@@ -81,28 +92,17 @@ class SharedEncoder final : public Encoder {
 };
 
 // What a request is lent: the shared encoder, for as long as its client is there.
-class LentEncoder final : public Encoder {
+class LentEncoder final : public ForwardingEncoder {
  public:
   LentEncoder(std::shared_ptr<SharedEncoder> shared, std::function<bool()> gone)
-      : shared_(std::move(shared)), gone_(std::move(gone)) {}
+      : ForwardingEncoder(*shared), shared_(std::move(shared)), gone_(std::move(gone)) {}
 
-  [[nodiscard]] const EncoderInfo& info() const override { return shared_->info(); }
-  [[nodiscard]] const Preprocessing& preprocessing() const override { return shared_->preprocessing(); }
-  [[nodiscard]] const Tokenizer* tokenizer() const override { return shared_->tokenizer(); }
   [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     return shared_->encode_images_for(gone_, pixels);
   }
   [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
     return shared_->encode_texts_for(gone_, texts);
   }
-  [[nodiscard]] RawRows* raw_rows() override { return shared_->raw_rows(); }
-  [[nodiscard]] LateInteraction* late_interaction() override { return shared_->late_interaction(); }
-  [[nodiscard]] PairScorer* pair_scorer() override { return shared_->pair_scorer(); }
-  [[nodiscard]] FrozenFeatures* frozen_features() override { return shared_->frozen_features(); }
-  [[nodiscard]] TextClassifier* text_classifier() override { return shared_->text_classifier(); }
-  [[nodiscard]] TokenStates* token_states() override { return shared_->token_states(); }
-  [[nodiscard]] WordInserter* word_inserter() override { return shared_->word_inserter(); }
-  [[nodiscard]] PictureMapper* picture_mapper() override { return shared_->picture_mapper(); }
 
  private:
   const std::shared_ptr<SharedEncoder> shared_;
