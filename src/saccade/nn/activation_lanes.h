@@ -6,14 +6,18 @@
 
 namespace saccade::nn {
 
+// Beyond, e^x and its inverse are as good as 0.
+inline constexpr float kFarthest = 80;
+
 // 1 / (1 + e^-z).
 template <int W>
 SACCADE_INLINE void logistic(typename Lanes<W>::Floats& z) {
-  typename Lanes<W>::Floats e = z;
-  absolute<W>(e);
-  e = -e;
-  exp_of<W>(e);
-  z = (z < 0 ? e : e * 0.F + 1.F) / (1.F + e);
+  using Floats = typename Lanes<W>::Floats;
+  Floats e = -z;
+  e = e > kFarthest ? Floats{} + kFarthest : e;
+  e = e < -kFarthest ? Floats{} - kFarthest : e;
+  exp_between<W>(e);
+  z = 1.F / (1.F + e);
 }
 
 // Phi(x) by erf as Abramowitz and Stegun give it in 7.1.26, to 1.5e-7.
@@ -25,7 +29,8 @@ SACCADE_INLINE void normal_distribution(typename Lanes<W>::Floats& x) {
   z *= 0.70710678118654752F;
   const Floats t = 1.F / (1.F + 0.3275911F * z);
   Floats e = -z * z;
-  exp_of<W>(e);
+  e = e < -kFarthest ? Floats{} - kFarthest : e;
+  exp_between<W>(e);
   const Floats p =
       ((((1.061405429F * t - 1.453152027F) * t + 1.421413741F) * t - 0.284496736F) * t + 0.254829592F) * t;
   const Floats tail = 0.5F * p * e;  // Phi(-|x|)

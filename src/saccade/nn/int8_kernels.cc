@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "saccade/nn/activation_lanes.h"
@@ -22,25 +23,30 @@ constexpr int kTileRows = 6;
 
 // --- sums to float32 ------------------------------------------------------------------------------------
 
-// sums, high: [kPanelOutputs]; high: nullptr where the row has no second digits.
-template <int W, Activation kActivation>
+// sums, high: [kPanelOutputs]; high: of the second digits, nullptr where the row has none.
+template <int W, Activation kActivation, bool kAccumulate, typename Out>
 SACCADE_INLINE void finish_row_as(const Int8PanelTask& task, int64_t row, const int32_t* sums,
                                   const int32_t* high) {
   using Floats = typename Lanes<W>::Floats;
   using Ints = typename Lanes<W>::Ints;
   const Int8Row& about = task.rows[row];
-  float* out = task.out + row * task.out_stride;
-  float partial[kPanelOutputs];
-  float* to = task.outputs == kPanelOutputs ? out : partial;
-  if (task.accumulate && to == partial) std::copy_n(out, task.outputs, partial);
+  Out* out = static_cast<Out*>(task.out) + row * task.out_stride;
+  Out partial[kPanelOutputs];
+  Out* to = task.outputs == kPanelOutputs ? out : partial;
+  if (kAccumulate && to == partial) std::copy_n(out, task.outputs, partial);
+  const int32_t added = 128 * about.low_sum;
+  const int32_t added_high = 128 * about.high_sum;
+  SACCADE_UNROLL
   for (int64_t c = 0; c < kPanelOutputs; c += W) {
     Ints whole;
+    Ints weights;
     load(whole, sums + c);
-    whole -= 128 * about.low_sum;
+    load(weights, task.sums + c);
+    whole += about.zero * weights - added;
     Floats value = __builtin_convertvector(whole, Floats);
     if (high != nullptr) {
       load(whole, high + c);
-      whole -= 128 * about.high_sum;
+      whole -= added_high;
       value += 128.F * __builtin_convertvector(whole, Floats);
     }
     Floats scale;
@@ -49,14 +55,26 @@ SACCADE_INLINE void finish_row_as(const Int8PanelTask& task, int64_t row, const 
     load(bias, task.bias + c);
     value = value * about.scale * scale + bias;
     activate<W, kActivation>(value);
-    if (task.accumulate) {
-      Floats before;
-      load(before, to + c);
-      value += before;
+    if constexpr (std::is_same_v<Out, uint16_t>) {
+      store_halves<W>(to + c, value);
+    } else {
+      if constexpr (kAccumulate) {
+        Floats before;
+        load(before, to + c);
+        value += before;
+      }
+      store(to + c, value);
     }
-    store(to + c, value);
   }
   if (to == partial) std::copy_n(partial, task.outputs, out);
+}
+
+template <int W, Activation kActivation>
+SACCADE_INLINE void finish_row_with(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                                    const int32_t* high) {
+  if (task.accumulate) return finish_row_as<W, kActivation, true, float>(task, row, sums, high);
+  if (task.halves) return finish_row_as<W, kActivation, false, uint16_t>(task, row, sums, high);
+  finish_row_as<W, kActivation, false, float>(task, row, sums, high);
 }
 
 template <int W>
@@ -64,17 +82,17 @@ SACCADE_INLINE void finish_row(const Int8PanelTask& task, int64_t row, const int
                                const int32_t* high) {
   switch (task.activation) {
     case Activation::kNone:
-      return finish_row_as<W, Activation::kNone>(task, row, sums, high);
+      return finish_row_with<W, Activation::kNone>(task, row, sums, high);
     case Activation::kGelu:
-      return finish_row_as<W, Activation::kGelu>(task, row, sums, high);
+      return finish_row_with<W, Activation::kGelu>(task, row, sums, high);
     case Activation::kQuickGelu:
-      return finish_row_as<W, Activation::kQuickGelu>(task, row, sums, high);
+      return finish_row_with<W, Activation::kQuickGelu>(task, row, sums, high);
     case Activation::kGeluTanh:
-      return finish_row_as<W, Activation::kGeluTanh>(task, row, sums, high);
+      return finish_row_with<W, Activation::kGeluTanh>(task, row, sums, high);
     case Activation::kRelu:
-      return finish_row_as<W, Activation::kRelu>(task, row, sums, high);
+      return finish_row_with<W, Activation::kRelu>(task, row, sums, high);
     case Activation::kSilu:
-      return finish_row_as<W, Activation::kSilu>(task, row, sums, high);
+      return finish_row_with<W, Activation::kSilu>(task, row, sums, high);
   }
 }
 

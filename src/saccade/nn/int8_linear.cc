@@ -36,6 +36,31 @@ std::vector<float> factors_of(const std::vector<double>& squares, int64_t in) {
   return factors;
 }
 
+// The sum of each output's weights: what a row of ones gives, which float32 holds exactly.
+void sum_weights(const uint8_t* panel, int64_t groups, int32_t* sums) {
+  const std::vector<int8_t> ones(static_cast<size_t>(4 * groups), 1);
+  const float bias[kPanelOutputs] = {};
+  float scales[kPanelOutputs];
+  std::fill_n(scales, kPanelOutputs, 1.F);
+  const int32_t none[kPanelOutputs] = {};
+  Int8Row row;
+  row.scale = 1;
+  row.low_sum = static_cast<int32_t>(4 * groups);
+  float found[kPanelOutputs];
+  Int8PanelTask task;
+  task.groups = groups;
+  task.weights = panel;
+  task.sums = none;
+  task.scales = scales;
+  task.bias = bias;
+  task.low = ones.data();
+  task.rows = &row;
+  task.out = found;
+  task.out_stride = kPanelOutputs;
+  int8_kernel().multiply(task, 0, 1);
+  std::transform(found, found + kPanelOutputs, sums, [](float sum) { return static_cast<int32_t>(sum); });
+}
+
 }  // namespace
 
 Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* workspace)
@@ -45,7 +70,8 @@ Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* work
       panels_((out_ + kPanelOutputs - 1) / kPanelOutputs),
       weights_(Tensor::empty({panels_, groups_, kPanelOutputs, 4}, DType::kU8)),
       scales_(static_cast<size_t>(panels_ * kPanelOutputs)),
-      bias_(static_cast<size_t>(panels_ * kPanelOutputs)) {
+      bias_(static_cast<size_t>(panels_ * kPanelOutputs)),
+      sums_(static_cast<size_t>(panels_ * kPanelOutputs)) {
   if (in_ > kMostInt8Inputs) throw std::logic_error(fmt::format("a layer of {} inputs in int8", in_));
   if (bias.defined()) {
     const Tensor plain = bias.to(DType::kF32).contiguous();
@@ -78,14 +104,19 @@ Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* work
           packer.quantize(weights, divisors.data(), in_, largest[static_cast<size_t>(output)], scratch.data(),
                           bytes + 4 * (output % kPanelOutputs));
     });
+    sum_weights(bytes, groups_, sums_.data() + panel * kPanelOutputs);
   });
 }
 
 void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) const {
-  if (!x.is_contiguous() || x.dtype() != DType::kF32 || x.size(-1) != in_ || !result.is_contiguous() ||
-      result.dtype() != DType::kF32 || result.size(-1) != out_ || result.numel() / out_ != x.numel() / in_) {
-    throw std::logic_error(fmt::format("a layer of {} to {} in int8: {} to {}", in_, out_,
-                                       shape_text(x.sizes()), shape_text(result.sizes())));
+  const auto takes = [](DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; };
+  const bool halves = result.dtype() == DType::kBF16;
+  if (!x.is_contiguous() || !takes(x.dtype()) || x.size(-1) != in_ || !result.is_contiguous() ||
+      !takes(result.dtype()) || (accumulate && halves) || result.size(-1) != out_ ||
+      result.numel() / out_ != x.numel() / in_) {
+    throw std::logic_error(fmt::format("a layer of {} to {} in int8: {} {} to {} {}", in_, out_,
+                                       dtype_name(x.dtype()), shape_text(x.sizes()),
+                                       dtype_name(result.dtype()), shape_text(result.sizes())));
   }
   const int64_t rows = x.numel() / in_;
   if (rows == 0) return;
@@ -102,7 +133,8 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
   QuantizeTask quantizing;
   quantizing.width = in_;
   quantizing.groups = groups_;
-  quantizing.x = x.data<float>();
+  quantizing.x = x.raw();
+  quantizing.halves = x.dtype() == DType::kBF16;
   quantizing.factors = factors_.data();
   quantizing.low = static_cast<int8_t*>(low.get());
   quantizing.high = static_cast<SecondDigits*>(high.get());
@@ -135,13 +167,15 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
     task.rows = quantizing.rows;
     task.activation = activation;
     task.accumulate = accumulate;
+    task.halves = halves;
     task.out_stride = out_;
     for (int64_t panel = panels_ * share / shares; panel < panels_ * (share + 1) / shares; ++panel) {
       const int64_t first = panel * kPanelOutputs;
       task.weights = weights_.data<uint8_t>() + first * row_bytes;
+      task.sums = sums_.data() + first;
       task.scales = scales_.data() + first;
       task.bias = bias_.data() + first;
-      task.out = result.data<float>() + first;
+      task.out = static_cast<std::byte*>(result.raw()) + first * dtype_size(result.dtype());
       task.outputs = std::min(kPanelOutputs, out_ - first);
       kernel.multiply(task, rows * chunk / chunks, rows * (chunk + 1) / chunks);
     }

@@ -22,8 +22,8 @@ class Int8Linear {
   // processor and number of threads.
   Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* workspace = nullptr);
 
-  // result = activation(x * weight^T + bias), or is added to. x: [..., in] float32, contiguous; result:
-  // [..., out] float32, contiguous. A row's results do not depend on the rows beside it, nor on the threads.
+  // result = activation(x * weight^T + bias), or is added to. x: [..., in] float32 or bfloat16, contiguous;
+  // result: [..., out] float32, or bfloat16 where it is not added to, contiguous. A row's results do not depend on the rows beside it, nor on the threads.
   void run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) const;
 
  private:
@@ -34,6 +34,7 @@ class Int8Linear {
   Tensor weights_;                    // [panels, groups, kPanelOutputs, 4] uint8
   std::vector<float> factors_;        // [in]
   std::vector<float> scales_, bias_;  // [panels * kPanelOutputs]
+  std::vector<int32_t> sums_;         // [panels * kPanelOutputs], of the packed weights
 };
 
 }  // namespace saccade::nn

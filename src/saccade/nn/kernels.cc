@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "saccade/core/half.h"
+#include "saccade/nn/attention_bf16.h"
 #include "saccade/nn/lanes.h"
 
 namespace saccade::nn {
@@ -514,7 +515,7 @@ int64_t attention_scratch(const AttentionTask& task) {
   const int64_t columns = padded(task.keys);
   const int64_t depth_columns = padded(task.head_width);
   return task.head_width * columns + task.keys * depth_columns +
-         kQueries * (task.head_width + columns + depth_columns);
+         kQueries * (task.head_width + 2 * columns + depth_columns);  // those of attention_bf16.cc included
 }
 
 int64_t attention_gradient_scratch(const AttentionTask& task) {
@@ -583,9 +584,9 @@ void for_pairs(int64_t pairs, int64_t scratch, Workspace* workspace, const Body&
 void attend(const AttentionTask& task, Workspace* workspace) {
   const int64_t pairs = task.batch * task.heads;
   if (pairs == 0 || task.queries == 0) return;
-  for_pairs(pairs, attention_scratch(task), workspace, [&](int64_t first, int64_t last, float* scratch) {
-    kernels().front().attend(task, first, last, scratch);
-  });
+  const auto kernel = attends_in_bf16(task) ? attend_bf16 : kernels().front().attend;
+  for_pairs(pairs, attention_scratch(task), workspace,
+            [&](int64_t first, int64_t last, float* scratch) { kernel(task, first, last, scratch); });
 }
 
 void attend_back(const AttentionGradientTask& task, Workspace* workspace) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #define SACCADE_INLINE __attribute__((always_inline)) inline
+#define SACCADE_INLINE_LAMBDA __attribute__((always_inline))
 #define SACCADE_UNROLL _Pragma("GCC unroll 8")
 #if defined(__x86_64__)
 #define SACCADE_AVX2 __attribute__((target("avx2,fma")))
@@ -20,6 +21,8 @@ struct Lanes {
   using Floats __attribute__((vector_size(W * sizeof(float)))) = float;
   using Doubles __attribute__((vector_size(W * sizeof(double)))) = double;
   using Ints __attribute__((vector_size(W * sizeof(int32_t)))) = int32_t;
+  using Words __attribute__((vector_size(W * sizeof(uint32_t)))) = uint32_t;
+  using Halves __attribute__((vector_size(W * sizeof(uint16_t)))) = uint16_t;
   using Bytes __attribute__((vector_size(W))) = int8_t;
 };
 
@@ -32,6 +35,29 @@ SACCADE_INLINE void load(V& vector, const T* from) {
 template <typename V, typename T>
 SACCADE_INLINE void store(T* to, const V& vector) {
   std::memcpy(to, &vector, sizeof(V));
+}
+
+// Of float32, or of bfloat16.
+template <int W>
+SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const float* from) {
+  load(vector, from);
+}
+template <int W>
+SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const uint16_t* from) {
+  typename Lanes<W>::Halves halves;
+  load(halves, from);
+  const typename Lanes<W>::Words words = __builtin_convertvector(halves, typename Lanes<W>::Words) << 16;
+  std::memcpy(&vector, &words, sizeof vector);
+}
+
+// In bfloat16, to nearest even. A NaN stays one where its upper half says so, as those of arithmetic do.
+template <int W>
+SACCADE_INLINE void store_halves(uint16_t* to, const typename Lanes<W>::Floats& vector) {
+  typename Lanes<W>::Words words;
+  std::memcpy(&words, &vector, sizeof words);
+  words += 0x7fffU + ((words >> 16) & 1U);
+  const typename Lanes<W>::Halves halves = __builtin_convertvector(words >> 16, typename Lanes<W>::Halves);
+  store(to, halves);
 }
 
 template <int W, typename V>
@@ -52,19 +78,17 @@ SACCADE_INLINE void absolute(typename Lanes<W>::Floats& v) {
   std::memcpy(&v, &bits, sizeof v);
 }
 
-// e^x for x <= 0, to 2 units in the last place; 0 below -87.3, where results would be denormal. NaN stays
-// NaN. Cephes' expf: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
+// e^x for |x| <= 87.3, to 2 units in the last place; NaN stays NaN. Cephes' expf: x = n ln 2 + r with
+// |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
 template <int W>
-SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
+SACCADE_INLINE void exp_between(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;
   using Ints = typename Lanes<W>::Ints;
-  const auto below = x < -87.3F;
-  const Floats r0 = below ? Floats{} : x;
   constexpr float kRound =
       12582912.F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
-  const Floats shifted = r0 * 1.44269504088896341F + kRound;
+  const Floats shifted = x * 1.44269504088896341F + kRound;
   const Floats n = shifted - kRound;
-  const Floats r = (r0 - n * 0.693359375F) - n * -2.12194440e-4F;
+  const Floats r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
   Floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
@@ -76,7 +100,17 @@ SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
   bits = (bits << 23) + 0x3f800000;
   Floats power;
   std::memcpy(&power, &bits, sizeof power);
-  x = below ? Floats{} : p * power;
+  x = p * power;
+}
+
+// e^x for x <= 0; 0 below -87.3, where results would be denormal.
+template <int W>
+SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
+  using Floats = typename Lanes<W>::Floats;
+  const auto below = x < -87.3F;
+  x = below ? Floats{} : x;
+  exp_between<W>(x);
+  x = below ? Floats{} : x;
 }
 
 }  // namespace saccade::nn

@@ -46,6 +46,8 @@ class LinearOf {
 
   // x: [..., in]; the result has x's dtype. For inference only after pack().
   [[nodiscard]] T forward(const T& x, Activation activation = Activation::kNone) const;
+  // The same for attention, which takes bfloat16 of what is made of 8-bit integers (PackedLinear::attended).
+  [[nodiscard]] T forward_to_attention(const T& x) const;
   // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
   // For inference, without autograd: what a score changes with x, from what it changes with
@@ -135,6 +137,11 @@ using Linear = LinearOf<Tensor>;
 using LayerNorm = LayerNormOf<Tensor>;
 using TransformerBlock = TransformerBlockOf<Tensor>;
 
+// x as the packed layer takes it.
+inline Tensor taken(const PackedLinear& packed, const Tensor& x) {
+  return (packed.takes(x.dtype()) ? x : x.to(packed.dtype())).contiguous();
+}
+
 // --- definitions ----------------------------------------------------------------------------------------
 
 template <typename T>
@@ -171,9 +178,19 @@ template <typename T>
 T LinearOf<T>::forward(const T& x, Activation activation) const {
   if constexpr (kPacks) {
     const PackedLinear& packed = packed_->get(x.workspace());
-    return packed.forward(x.to(packed.dtype()).contiguous(), activation, x.dtype());
+    return packed.forward(taken(packed, x), activation, x.dtype());
   } else {
     return linear(x, weights_, biases_, activation);
+  }
+}
+
+template <typename T>
+T LinearOf<T>::forward_to_attention(const T& x) const {
+  if constexpr (kPacks) {
+    const PackedLinear& packed = packed_->get(x.workspace());
+    return packed.forward(taken(packed, x), Activation::kNone, packed.attended(x.dtype()));
+  } else {
+    return forward(x);
   }
 }
 
@@ -181,7 +198,7 @@ template <typename T>
 T LinearOf<T>::add_to(T residual, const T& x) const {
   if constexpr (kPacks) {
     const PackedLinear& packed = packed_->get(x.workspace());
-    packed.add_to(residual, x.to(packed.dtype()).contiguous());
+    packed.add_to(residual, taken(packed, x));
     return residual;
   } else {
     return residual + forward(x);
@@ -247,7 +264,7 @@ Result<TransformerBlockOf<T>> TransformerBlockOf<T>::make(ParameterSourceOf<T>& 
 
 template <typename T>
 T TransformerBlockOf<T>::forward(T x, const Tensor& mask, DType dtype) const {
-  const T mixed = attention(query_key_value_.forward(norm1_.forward(x, dtype)), heads_, mask);
+  const T mixed = attention(query_key_value_.forward_to_attention(norm1_.forward(x, dtype)), heads_, mask);
   x = output_.add_to(std::move(x), mixed);
   const T hidden = mlp_in_.forward(norm2_.forward(x, dtype), activation_);
   return mlp_out_.add_to(std::move(x), hidden);
@@ -256,7 +273,7 @@ T TransformerBlockOf<T>::forward(T x, const Tensor& mask, DType dtype) const {
 template <typename T>
 T TransformerBlockOf<T>::forward_at(const T& x, const Tensor& mask, DType dtype,
                                     const Tensor& positions) const {
-  const T mixed = attention(query_key_value_.forward(norm1_.forward(x, dtype)), heads_, mask);
+  const T mixed = attention(query_key_value_.forward_to_attention(norm1_.forward(x, dtype)), heads_, mask);
   T rows = output_.add_to(take_rows(x, positions), take_rows(mixed, positions));
   const T hidden = mlp_in_.forward(norm2_.forward(rows, dtype), activation_);
   return mlp_out_.add_to(std::move(rows), hidden);

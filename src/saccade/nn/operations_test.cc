@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -169,7 +170,8 @@ TEST(Kernels, NormalizeAsTheDefinition) {
     // A mean a thousand times the spread: sums of squares in float would lose it.
     const Tensor x = random_tensor({5, width}, 11);
     for (int64_t row = 0; row < 5; ++row) {
-      for (float& value : x[row].floats()) value += 1000.F * static_cast<float>(row);
+      const std::span<float> values = x[row].floats();
+      for (float& value : values) value += 1000.F * static_cast<float>(row);
     }
     const Tensor gain = random_tensor({width}, 12);
     const Tensor bias = random_tensor({width}, 13);

@@ -266,6 +266,14 @@ DType PackedLinear::dtype() const {
   return state_->dtype;
 }
 
+bool PackedLinear::takes(DType dtype) const {
+  return dtype == state_->dtype || (state_->integers && dtype == DType::kBF16);
+}
+
+DType PackedLinear::attended(DType dtype) const {
+  return state_->integers ? DType::kBF16 : dtype;
+}
+
 Tensor PackedLinear::forward(const Tensor& x, Activation activation, DType result) const {
   Shape shape = x.sizes();
   shape.back() = state_->out;

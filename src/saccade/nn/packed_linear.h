@@ -20,14 +20,18 @@ class PackedLinear {
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
-  // activation(x * weight^T + bias). x: [..., in] of dtype(), contiguous; result [..., out], of `result`:
-  // float32 where products are made of integers.
+  // activation(x * weight^T + bias). x: [..., in] of a type it takes, contiguous; result [..., out], of
+  // `result`: float32 or bfloat16.
   [[nodiscard]] Tensor forward(const Tensor& x, Activation activation, DType result) const;
   // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
   void add_to(const Tensor& sum, const Tensor& x) const;
 
-  // What x has to be: kF32 or kBF16.
+  // What x has to be: kF32 or kBF16. Products of integers take either.
   [[nodiscard]] DType dtype() const;
+  [[nodiscard]] bool takes(DType dtype) const;
+  // What attention is given of its results, where others are of `dtype`: of products of integers bfloat16,
+  // which keeps all that they tell and has instructions of its own.
+  [[nodiscard]] DType attended(DType dtype) const;
 
  private:
   struct State;
