@@ -1,4 +1,5 @@
-// A decoder's answers: a process that a picture has taken over may send any bytes.
+// A decoder's answers: a process that a picture has taken over may write any bytes.
+#include <algorithm>
 #include <cstring>
 
 #include "saccade/image/decoder_messages.h"
@@ -12,7 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   DecodeOptions options;
   options.max_pixels = 10'000;
   options.size_only_above = (data[0] & 1) != 0 ? 100 : 0;
-  const auto reply = read_reply(std::as_bytes(std::span(data + 1, size - 1)), options);
+  DecodeReply bytes;
+  std::memcpy(&bytes, data + 1, std::min(size - 1, sizeof bytes));
+  const auto reply = read_reply(bytes, options);
   if (!reply) {
     const std::string& message = reply.error().message;
     FUZZ_CHECK(!message.empty() && message.size() <= kDecodeMessageBytes + 100);

@@ -29,8 +29,9 @@ tl::unexpected<Error> nonsense(std::string_view what) {
 
 }  // namespace
 
-DecodeRequest request_of(size_t bytes, const DecodeOptions& options) {
+DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options) {
   DecodeRequest request;
+  request.number = number;
   request.bytes = bytes;
   request.max_pixels = options.max_pixels;
   request.max_bytes = options.max_bytes;
@@ -74,10 +75,7 @@ DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels) {
   return reply;
 }
 
-Result<ReadReply> read_reply(std::span<const std::byte> message, const DecodeOptions& options) {
-  if (message.size() != sizeof(DecodeReply)) return nonsense(fmt::format("{} bytes", message.size()));
-  DecodeReply reply;
-  std::memcpy(&reply, message.data(), sizeof reply);
+Result<ReadReply> read_reply(const DecodeReply& reply, const DecodeOptions& options) {
   if (reply.error != -1) {
     if (reply.error < 0 || reply.error > static_cast<int32_t>(ErrorCode::kInternal)) {
       return nonsense(fmt::format("error {}", reply.error));
@@ -131,10 +129,7 @@ FactsMessage message_of(const PictureFacts& facts) {
   return message;
 }
 
-Result<PictureFacts> read_facts_message(std::span<const std::byte> bytes) {
-  if (bytes.size() != sizeof(FactsMessage)) return nonsense(fmt::format("{} bytes of facts", bytes.size()));
-  FactsMessage message;
-  std::memcpy(&message, bytes.data(), sizeof message);
+PictureFacts facts_of(const FactsMessage& message) {
   PictureFacts facts;
   if (message.has_taken != 0) facts.taken = message.taken;
   if (message.has_zone != 0) facts.zone_minutes = message.zone_minutes;

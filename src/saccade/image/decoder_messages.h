@@ -1,8 +1,10 @@
 // What a program and its decoder processes say to each other, over a socket that keeps messages apart.
 //
 // Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map, one
-// that the program writes and one that the decoder writes. Both sides are of one build (kDecoderProtocol, in
-// the hello), so messages are structures as they are in memory. Still nothing that comes from a decoder is
+// that the program writes and one that the decoder writes. Nor does what is said of a picture, which lies before
+// its pixels: the socket has one message each way, the request and its number, so that each side is woken once
+// a picture. Both sides are of one build (kDecoderProtocol, in the hello), so messages are structures as they
+// are in memory. Still nothing that comes from a decoder is
 // believed: a picture may have taken it over.
 #pragma once
 
@@ -19,12 +21,12 @@
 
 namespace saccade {
 
-inline constexpr uint32_t kDecoderProtocol = 2;
+inline constexpr uint32_t kDecoderProtocol = 3;
 
 // The descriptors that a decoder begins with.
 inline constexpr int kDecoderSocket = 0;
 inline constexpr int kDecoderInput = 1;     // file in memory: a picture's bytes
-inline constexpr int kDecoderOutput = 3;    // file in memory: its pixels
+inline constexpr int kDecoderOutput = 3;    // file in memory: a DecodeAnswer and the picture's pixels
 inline constexpr int kDecoderLifeline = 4;  // a pipe that closes with the program
 
 // The first message of a decoder.
@@ -36,7 +38,8 @@ struct DecoderHello {
 };
 
 struct DecodeRequest {
-  uint64_t bytes = 0;  // of input
+  uint64_t number = 0;  // counted from 1: what the answer says it is to
+  uint64_t bytes = 0;   // of input
   int64_t max_pixels = 0;
   int64_t max_bytes = 0;
   int64_t size_only_above = 0;
@@ -44,7 +47,7 @@ struct DecodeRequest {
   int32_t vector_side = 0;
   int32_t shrink_to_side = 0;
   uint32_t apply_orientation = 0;
-  uint32_t facts = 0;  // a FactsMessage follows the reply of a picture that was decoded
+  uint32_t facts = 0;  // of a picture that is decoded, what its file says of itself
 };
 
 inline constexpr size_t kDecodeMessageBytes = 512;
@@ -62,7 +65,7 @@ struct DecodeReply {
   std::array<char, kDecodeMessageBytes> message = {};  // of an error, likewise
 };
 
-// What the file says of itself, after its pixels: a process that dies of it has decoded the picture before.
+// What the file says of itself.
 struct FactsMessage {
   int64_t taken = 0;
   double latitude = 0;
@@ -81,27 +84,39 @@ struct FactsMessage {
   std::array<char, kMaxFactText + 1> description = {};
   std::array<char, kMaxFactText + 1> keywords = {};
 };
-FactsMessage message_of(const PictureFacts& facts);
-// kInternal for a message of another size; what cannot be true is left out.
-Result<PictureFacts> read_facts_message(std::span<const std::byte> message);
+// What the output file begins with. The decoder writes the reply, then the number that says it is there, then
+// reads the facts: if it dies of these, the picture has been decoded before.
+struct DecodeAnswer {
+  uint64_t number = 0;  // of the request that `reply` is to
+  uint32_t has_facts = 0;
+  uint32_t unused = 0;
+  DecodeReply reply;
+  FactsMessage facts;
+};
+inline constexpr size_t kDecoderPixels = 8192;  // where the pixels begin, behind it
+static_assert(sizeof(DecodeAnswer) <= kDecoderPixels);
 
-DecodeRequest request_of(size_t bytes, const DecodeOptions& options);
+FactsMessage message_of(const PictureFacts& facts);
+// What cannot be true is left out.
+PictureFacts facts_of(const FactsMessage& message);
+
+DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options);
 DecodeOptions options_of(const DecodeRequest& request);
 DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels);
 
-// Whether facts follow: they were asked for, and the picture's pixels have come.
+// Whether facts are read: they were asked for, and the picture's pixels have come.
 inline bool asks_for_facts(const DecodeOptions& options, const DecodeReply& reply) {
   return options.facts && reply.error == -1 && reply.has_pixels != 0;
 }
 
 // The picture without its pixels, which are room for `pixels` bytes still to be filled, or the
-// error that the decoder sent. kInternal for a message that no decoder of ours sends, or that
+// error that the decoder sent. kInternal for a reply that no decoder of ours sends, or that
 // breaks the limits of `options`.
 struct ReadReply {
   DecodedImage picture;
   size_t pixels = 0;  // bytes of output
 };
-Result<ReadReply> read_reply(std::span<const std::byte> message, const DecodeOptions& options);
+Result<ReadReply> read_reply(const DecodeReply& reply, const DecodeOptions& options);
 
 // A file in memory, mapped. It grows and never shrinks, so that no page of a mapping can go away.
 class SharedBytes {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -34,6 +35,7 @@ constexpr int kLookMilliseconds = 100;  // how often clocks and stop tokens are 
 constexpr double kHelloSeconds = 60;    // a machine under load starts programs slowly
 // A decoder says itself that its time is over, where it can; it is ended so much later.
 constexpr double kGraceSeconds = 0.25;
+constexpr double kFactsSeconds = 5;  // for what a file says of itself, once its pixels are there
 // What is kept of each shared file from one picture to the next; few pictures are larger.
 constexpr size_t kKeptBytes = size_t{64} << 20;
 constexpr size_t kWordsBytes = 4096;  // of what a decoder said on stderr before it died
@@ -111,7 +113,8 @@ class DecoderPool::Process {
 
   Status read_hello(const std::filesystem::path& program);
   Result<std::optional<Error>> wait(const DecodeOptions& options);
-  PictureFacts wait_for_facts(const DecodeOptions& options);
+  [[nodiscard]] bool has_decoded();
+  Result<DecodeAnswer> said();
   [[nodiscard]] double processor_seconds() const;
   int end();
   std::string last_words();
@@ -123,6 +126,7 @@ class DecoderPool::Process {
   Descriptor lifeline_;  // closes with us
   SharedBytes input_;
   SharedBytes output_;
+  uint64_t number_ = 0;  // of the request that it is at, or was
   DecoderHello hello_;
   int64_t memory_bytes_ = 0;
 };
@@ -195,10 +199,32 @@ double DecoderPool::Process::processor_seconds() const {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+// Whether the picture is there, whatever becomes of its facts.
+bool DecoderPool::Process::has_decoded() {
+  const auto front = output_.map(kDecoderPixels, false);
+  if (!front) return false;
+  auto& said = *reinterpret_cast<DecodeAnswer*>(*front);
+  return std::atomic_ref(said.number).load(std::memory_order_acquire) == number_;
+}
+
+// A copy of what it says: a process that was taken over may write on.
+Result<DecodeAnswer> DecoderPool::Process::said() {
+  SACCADE_ASSIGN(const std::byte* front, output_.map(kDecoderPixels, false));
+  DecodeAnswer answer;
+  std::memcpy(&answer, front, sizeof answer);
+  if (answer.number != number_) {
+    return fail(ErrorCode::kInternal, "its decoder's answer makes no sense: it is to another picture");
+  }
+  return answer;
+}
+
 // Waits until there is an answer to read, or the end of it. An error: the process has to be ended for it.
 Result<std::optional<Error>> DecoderPool::Process::wait(const DecodeOptions& options) {
-  const auto start = Clock::now();
-  const double before = options.max_seconds > 0 ? processor_seconds() : 0;
+  double allowed = options.max_seconds;
+  auto since = Clock::now();
+  // Its own clock is first looked at when it takes long.
+  std::optional<double> before;
+  bool decoded = false;
   for (;;) {
     pollfd wait{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&wait, 1, kLookMilliseconds);
@@ -207,11 +233,17 @@ Result<std::optional<Error>> DecoderPool::Process::wait(const DecodeOptions& opt
     if (options.stop.stop_requested()) {
       return std::optional(Error{ErrorCode::kCancelled, "asked to stop while decoding"});
     }
-    if (options.max_seconds <= 0) continue;
-    if (processor_seconds() - before > options.max_seconds + kGraceSeconds ||
-        seconds_since(start) > 10 * options.max_seconds + 60) {
-      return std::optional(
-          Error{ErrorCode::kLimit, fmt::format("not decoded within {} seconds", options.max_seconds)});
+    const double now = processor_seconds();
+    if (!before) before = now;
+    if (!decoded && has_decoded()) {
+      decoded = true;
+      allowed = kFactsSeconds;
+      since = Clock::now();
+      before = now;
+    }
+    if (allowed <= 0) continue;
+    if (now - *before > allowed + kGraceSeconds || seconds_since(since) > 10 * allowed + 60) {
+      return std::optional(Error{ErrorCode::kLimit, fmt::format("not decoded within {} seconds", allowed)});
     }
   }
 }
@@ -267,45 +299,36 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
   return {fail(ErrorCode::kBadData, "its decoder {}{}{}", how, said.empty() ? "" : ": ", said), false, false};
 }
 
-// The picture has been decoded by now: whatever becomes of the process over its
-// metadata, it stands, without them.
-PictureFacts DecoderPool::Process::wait_for_facts(const DecodeOptions& options) {
-  constexpr double kFactsSeconds = 5;
-  DecodeOptions limits = options;
-  limits.max_seconds = options.max_seconds > 0 ? std::min(options.max_seconds, kFactsSeconds) : kFactsSeconds;
-  const auto waited = wait(limits);
-  if (waited && !*waited) {
-    FactsMessage message;
-    const ssize_t got = ::recv(socket_.get(), &message, sizeof message, MSG_DONTWAIT);
-    if (got > 0) {
-      auto facts = read_facts_message(std::as_bytes(std::span(&message, 1)).first(static_cast<size_t>(got)));
-      if (facts) return *std::move(facts);
-    }
-  }
-  (void)end();
-  return {};
-}
-
 DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::byte> bytes,
                                                           const DecodeOptions& options,
                                                           const UsePicture& use) {
   const auto room = input_.map(bytes.size(), true);
   if (!room) return {fail(room.error()), false, false};
   std::memcpy(*room, bytes.data(), bytes.size());
-  const DecodeRequest request = request_of(bytes.size(), options);
+  const DecodeRequest request = request_of(++number_, bytes.size(), options);
   if (::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) {
     (void)end();
     return {fail(ErrorCode::kIo, "its decoder had ended"), false, true};
   }
   auto waited = wait(options);
-  if (!waited || *waited) {
+  uint64_t number = 0;
+  const bool answered = waited && !*waited &&
+                        ::recv(socket_.get(), &number, sizeof number, MSG_DONTWAIT) == sizeof number &&
+                        number == number_;
+  const bool cancelled = waited && *waited && (*waited)->code == ErrorCode::kCancelled;
+  // What has no answer may still have been decoded: then it is the facts that it did not survive.
+  if (!answered && (cancelled || !has_decoded())) {
+    if (waited && !*waited) return died();
     (void)end();
     return {fail(waited ? **std::move(waited) : std::move(waited).error()), false, false};
   }
-  DecodeReply reply;
-  const ssize_t got = ::recv(socket_.get(), &reply, sizeof reply, MSG_DONTWAIT);
-  if (got <= 0) return died();
-  auto read = read_reply(std::as_bytes(std::span(&reply, 1)).first(static_cast<size_t>(got)), options);
+  if (!answered) (void)end();
+  auto answer = said();
+  if (!answer) {
+    (void)end();
+    return {fail(answer.error()), false, false};
+  }
+  auto read = read_reply(answer->reply, options);
   if (!read) {
     const bool of_memory = read.error().code == ErrorCode::kIo && speaks_of_memory(read.error().message);
     if (of_memory) {
@@ -320,17 +343,19 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
   DecodedImage& picture = read->picture;
   PictureView view{picture.image, std::move(picture.format), picture.original_width, picture.original_height};
   if (read->pixels > 0) {
-    const auto pixels = output_.map(read->pixels, false);
+    const auto pixels = output_.map(kDecoderPixels + read->pixels, false);
     if (!pixels) {
       (void)end();
       return {fail(pixels.error()), false, false};
     }
-    view.image.pixels = {reinterpret_cast<const uint8_t*>(*pixels), read->pixels};
+    view.image.pixels = {reinterpret_cast<const uint8_t*>(*pixels) + kDecoderPixels, read->pixels};
   }
-  if (asks_for_facts(options, reply)) view.facts = wait_for_facts(options);
-  Answer answer{use(view)};
+  if (answered && answer->has_facts != 0 && asks_for_facts(options, answer->reply)) {
+    view.facts = facts_of(answer->facts);
+  }
+  Answer used{use(view)};
   for (SharedBytes* shared : {&input_, &output_}) shared->release(kKeptBytes);
-  return answer;
+  return used;
 }
 
 std::optional<std::filesystem::path> find_decoder_program() {

@@ -1,5 +1,6 @@
 #include "saccade/image/decoder_process.h"
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -33,31 +34,48 @@ bool follow_to_the_end() {
          ::fcntl(kDecoderLifeline, F_SETFL, O_NONBLOCK | O_ASYNC) == 0;
 }
 
-// The kernel's own clock over this process, should nobody look at it from outside: whole seconds.
-void limit_processor_time(double seconds) {
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
-  rusage used = {};
-  ::getrusage(RUSAGE_SELF, &used);
-  const double now = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 2;
-  const double end = now + std::ceil(seconds) + 1;
-  limit.rlim_cur = seconds > 0 && end < 1e9 ? static_cast<rlim_t>(end) : limit.rlim_max;
-  (void)::setrlimit(RLIMIT_CPU, &limit);
-}
+// The kernel's own clock over this process, should nobody look at it from outside: whole seconds. It is set
+// anew when a picture would find less than it may take, not for each.
+class ProcessorLimit {
+ public:
+  void allow(double seconds) {
+    rlimit limit = {};
+    if (seconds <= 0) {
+      if (limited_ && ::getrlimit(RLIMIT_CPU, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        limited_ = ::setrlimit(RLIMIT_CPU, &limit) != 0;
+      }
+      return;
+    }
+    rusage used = {};
+    ::getrusage(RUSAGE_SELF, &used);
+    const double now = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 2;
+    const double end = now + std::ceil(seconds) + 1;
+    if (limited_ && end <= end_ && end_ <= end + kSlack) return;
+    if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
+    end_ = end + kSlack;
+    limit.rlim_cur = end_ < 1e9 ? static_cast<rlim_t>(end_) : limit.rlim_max;
+    limited_ = ::setrlimit(RLIMIT_CPU, &limit) == 0;
+  }
 
-// One picture. False: nobody listens any more.
+ private:
+  static constexpr double kSlack = 10;
+  double end_ = 0;
+  bool limited_ = false;
+};
+
+// One picture. False: nobody listens any more, or there is no room for an answer.
 bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedBytes& input,
             SharedBytes& output) {
   const DecodeOptions options = options_of(request);
-  limit_processor_time(options.max_seconds);
   bool has_pixels = false;
   DecodeHere here;
   here.in_own_process = true;
   here.raw = readers.raw;
   here.room = [&](size_t bytes) -> uint8_t* {
-    const auto room = output.map(bytes, true);
+    const auto room = output.map(kDecoderPixels + bytes, true);
     has_pixels = room.has_value();
-    return has_pixels ? reinterpret_cast<uint8_t*>(*room) : nullptr;
+    return has_pixels ? reinterpret_cast<uint8_t*>(*room) + kDecoderPixels : nullptr;
   };
   const auto decode = [&]() -> Result<DecodedImage> {
     SACCADE_ASSIGN(const std::byte* bytes, input.map(request.bytes, false));
@@ -66,13 +84,20 @@ bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedB
     return decode_here(content, options, here);
   };
   const Result<DecodedImage> decoded = decode();
-  const DecodeReply reply = reply_of(decoded, has_pixels);
-  if (!send_message(&reply, sizeof reply)) return false;
-  if (!asks_for_facts(options, reply)) return true;
-  const auto bytes = input.map(request.bytes, false);
-  const FactsMessage facts =
-      message_of(bytes ? readers.facts(std::span<const std::byte>(*bytes, request.bytes)) : PictureFacts{});
-  return send_message(&facts, sizeof facts);
+  const auto front = output.map(kDecoderPixels, true);
+  if (!front) return false;
+  auto& said = *reinterpret_cast<DecodeAnswer*>(*front);
+  said.has_facts = 0;
+  said.reply = reply_of(decoded, has_pixels);
+  std::atomic_ref(said.number).store(request.number, std::memory_order_release);
+  if (asks_for_facts(options, said.reply)) {
+    const auto bytes = input.map(request.bytes, false);
+    if (bytes) {
+      said.facts = message_of(readers.facts(std::span<const std::byte>(*bytes, request.bytes)));
+      said.has_facts = 1;
+    }
+  }
+  return send_message(&request.number, sizeof request.number);
 }
 
 }  // namespace
@@ -114,13 +139,14 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
 
   SharedBytes input(Descriptor(kDecoderInput), false);
   SharedBytes output(Descriptor(kDecoderOutput), true);
+  ProcessorLimit limit;
   for (;;) {
     DecodeRequest request;
     const ssize_t got = ::recv(kDecoderSocket, &request, sizeof request, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got != static_cast<ssize_t>(sizeof request) || !answer(request, readers, input, output)) {
-      return 0;
-    }
+    if (got != static_cast<ssize_t>(sizeof request)) return 0;
+    limit.allow(request.max_seconds);
+    if (!answer(request, readers, input, output)) return 0;
   }
 }
 

@@ -178,6 +178,7 @@ PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(in
     if (row < i) std::ranges::copy(batch.pixels.row(i), batch.pixels.row(row).begin());
     batch.which.push_back(i);
   }
+  batch.seconds = reader.seconds();
   return batch;
 }
 

@@ -82,6 +82,7 @@ struct PixelBatch {
   Matrix<float> pixels;        // its first rows() are those of the pictures that could be read, in order
   std::vector<int64_t> which;  // of each row, the picture's number; rising
   std::vector<std::pair<int64_t, Error>> failed;  // the other pictures, by number
+  PictureReader::Seconds seconds;                 // of work, all threads together; use: preprocessing
 
   [[nodiscard]] MatrixView<const float> rows() const {
     return pixels.view().slice(0, static_cast<int64_t>(which.size()));

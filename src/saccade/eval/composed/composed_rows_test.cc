@@ -146,11 +146,11 @@ TEST_F(ComposersInTheTable, AComposerIsALineBesideTheMethods) {
   int lines = 0;
   ASSERT_TRUE(read_run_lines(run, "composed.jsonl", [&](const Json& line) -> Status {
     ++lines;
-    EXPECT_EQ(items.images[line["reference_item"].get<size_t>()].id, line["reference"]);
-    EXPECT_EQ(items.images[line["target_items"][0].get<size_t>()].id, line["targets"][0]);
+    EXPECT_EQ(items.images[line["reference_item"].get<size_t>()].id, line["reference"].get<std::string>());
+    EXPECT_EQ(items.images[line["target_items"][0].get<size_t>()].id, line["targets"][0].get<std::string>());
     EXPECT_EQ(line["generated_item"], nullptr);
     for (const Json& answer : line["top"]) {
-      EXPECT_EQ(items.images[answer["item"].get<size_t>()].id, answer["picture"]);
+      EXPECT_EQ(items.images[answer["item"].get<size_t>()].id, answer["picture"].get<std::string>());
     }
     return {};
   }));
