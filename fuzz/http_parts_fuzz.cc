@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "saccade/core/base64.h"
 #include "saccade/serve/http.h"
 #include "saccade/serve/multipart.h"
-#include "saccade/serve/service.h"
 
 #include "fuzz.h"
 
@@ -29,6 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
              range.offset + range.bytes <= static_cast<int64_t>(body.size()));
   for (const auto& [name, value] : parse_query(input)) FUZZ_CHECK(name.size() + value.size() <= size);
   if (const auto path = decode_path(input)) FUZZ_CHECK(decode_path(escape_part(*path)) == path);
-  if (const auto picture = picture_bytes(head)) FUZZ_CHECK(picture->size() <= head.size());
+  if (const auto picture = saccade::decode_picture_text(head)) FUZZ_CHECK(picture->size() <= head.size());
   return 0;
 }

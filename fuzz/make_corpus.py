@@ -421,6 +421,85 @@ def http_parts() -> None:
     put("http_parts", "picture_padded_wrongly", "====\n")
 
 
+def request_bodies() -> None:
+    """As each format's clients write them; a picture is one of a single pixel."""
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+    png += chunk(b"IDAT", zlib.compress(b"\0\x80\x40\x20", 9)) + chunk(b"IEND", b"")
+    base64_png = base64.b64encode(png).decode()
+    picture = "data:image/png;base64," + base64_png
+
+    def body(name: str, path: str, fields: object) -> None:
+        put("request_body", name, path + "\n" + json.dumps(fields))
+
+    body("own_text", "api/search", {"text": "a red bell", "k": 3})
+    body("own_picture", "api/collections/pictures/search", {"image": picture, "k": 3, "fold": False})
+    body("own_composed", "api/search", {"image": base64_png, "text": "at night", "compose": "sum", "weight": 0.4})
+    body("own_was", "api/search", {"like": 1, "text": "two cats", "was": "a bell", "compose": "difference"})
+    body("own_like", "api/search", {"like": 2, "k": 5, "offset": 1, "collection": "pictures"})
+    body("own_everything", "api/search", {
+        "text": "cats -dogs bell:2", "literal": False, "filter": "width > 100 and format = jpeg", "k": 2, "offset": 1,
+        "fold": True, "long_query": "chunk", "candidates": 4, "cut": 0.5, "sort": "date", "words": 0.3})
+    body("own_unknown_field", "api/search", {"text": "a", "limit": 3})
+    body("own_wrong_types", "api/search", {"text": 3, "k": "3", "fold": "yes", "weight": [], "image": {}})
+    body("own_numbers_too_large", "api/search", {"text": "a", "k": 2**63 - 1, "offset": 2**63 - 1})
+    put("request_body", "own_broken", 'api/search\n{"text": "a", ')
+    put("request_body", "own_not_utf8", b'api/search\n{"text": "\xff\xfe"}')
+    put("request_body", "own_form", (
+        b'api/search\n--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na bell\r\n--b\r\n'
+        b'Content-Disposition: form-data; name="image"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'
+        + png + b"\r\n--b--\r\n"))
+    body("session", "api/session", {"key": "0123456789abcdef"})
+
+    body("openai_text", "v1/embeddings", {"input": "a bell", "model": "starter", "encoding_format": "base64"})
+    body("openai_texts", "v1/embeddings", {"input": ["a bell", "two cats"], "model": "starter", "user": "me"})
+    body("openai_tokens", "v1/embeddings", {"input": [[1, 2, 3]], "model": "starter", "dimensions": 64})
+    body("openai_parts", "v1/embeddings", {"model": "starter", "input": [
+        {"type": "text", "text": "a bell"}, {"type": "image_url", "image_url": {"url": picture}}]})
+    body("openai_remote", "v1/embeddings", {"model": "starter", "input": [
+        {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}]})
+    body("jina", "v1/embeddings", {"model": "starter", "normalized": True, "embedding_type": "float",
+                                   "input": [{"text": "a bell"}, {"image": base64_png}]})
+    body("nim", "v1/embeddings", {"model": "starter", "input": ["a bell", picture], "modality": ["text", "image"],
+                                  "input_type": "query", "truncate": "END", "encoding_format": "float"})
+    body("nim_truncate", "v1/embeddings", {"model": "starter", "input": ["bell " * 100], "input_type": "passage",
+                                           "truncate": "NONE"})
+    body("infinity", "v1/embeddings", {"model": "starter", "input": [picture], "modality": "image"})
+
+    body("clip_retrieval_python", "knn-service", {
+        "text": "red bell", "image": None, "image_url": None, "embedding_input": None, "deduplicate": True,
+        "use_safety_model": True, "use_violence_detector": True, "indice_name": "pictures", "use_mclip": False,
+        "aesthetic_score": 9, "aesthetic_weight": 0.5, "modality": "image", "num_images": 3, "num_result_ids": 3})
+    body("clip_retrieval_front_end", "knn-service", {
+        "text": None, "image": base64_png, "image_url": None, "modality": "image", "num_images": 1,
+        "indice_name": "pictures", "num_result_ids": 3000, "use_mclip": False, "deduplicate": False,
+        "use_safety_model": True})
+    body("clip_retrieval_row", "knn-service", {"embedding_input": [0.1] * 64, "indice_name": "pictures"})
+    body("clip_retrieval_remote", "knn-service", {"image_url": "https://pictures.example/a.png"})
+    body("clip_retrieval_metadata", "metadata", {"ids": [1, 2, 77], "indice_name": "pictures"})
+
+    def immich(entries: object, name: str, content: bytes) -> bytes:
+        return (b'predict\n--b\r\nContent-Disposition: form-data; name="entries"\r\n\r\n'
+                + json.dumps(entries).encode() + b'\r\n--b\r\nContent-Disposition: form-data; name="' + name.encode()
+                + b'"\r\n\r\n' + content + b"\r\n--b--\r\n")
+
+    put("request_body", "immich_visual", immich({"clip": {"visual": {"modelName": "starter"}}}, "image", png))
+    put("request_body", "immich_textual", immich(
+        {"clip": {"textual": {"modelName": "starter", "options": {"language": "en"}}}}, "text", b"a bell"))
+    put("request_body", "immich_faces", immich({"facial-recognition": {"detection": {"modelName": "x"}}}, "image", png))
+
+    body("tei_text", "embed", {"inputs": "a bell"})
+    body("tei_texts", "embed", {"inputs": ["a bell", picture], "truncate": True, "normalize": True,
+                                "truncation_direction": "Right", "prompt_name": None})
+    body("tei_rerank", "rerank", {"query": "a bell", "texts": ["two cats", picture], "raw_scores": True,
+                                  "return_text": True, "truncate": True})
+    put("request_body", "deep", "embed\n" + '{"inputs":' * 300)
+    put("request_body", "empty", "embed\n")
+    put("request_body", "nowhere", "v2/embeddings\n{}")
+
+
 if __name__ == "__main__":
     safetensors()
     torch_file()
@@ -433,3 +512,4 @@ if __name__ == "__main__":
     dataset_records()
     documents()
     http_parts()
+    request_bodies()

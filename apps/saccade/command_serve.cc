@@ -18,6 +18,7 @@
 #include "saccade/serve/http_server.h"
 #include "saccade/serve/jobs.h"
 #include "saccade/serve/passed_socket.h"
+#include "saccade/serve/remote_pictures.h"
 #include "saccade/serve/service.h"
 #include "saccade/serve/thumbnails.h"
 
@@ -44,6 +45,7 @@ struct ServeArguments {
   std::vector<std::string> index_folders;
   std::string uploads;
   int64_t uploads_mb = 10 << 10;
+  std::vector<std::string> fetch_from;
   EncoderChoice encoder;
   serve::HttpServerOptions server;
 };
@@ -148,6 +150,16 @@ Result<serve::JobOptions> job_options(const ServeArguments& arguments, const Dec
   return jobs;
 }
 
+// nullptr: nothing is fetched.
+Result<std::unique_ptr<serve::RemotePictures>> remote_pictures(const ServeArguments& arguments,
+                                                               serve::Metrics& metrics) {
+  if (arguments.fetch_from.empty()) return nullptr;
+  serve::RemoteOptions options;
+  options.hosts = arguments.fetch_from;
+  options.most_bytes = arguments.server.body_bytes;
+  return serve::RemotePictures::open(std::move(options), metrics).in("--fetch-from");
+}
+
 void wait_for_stop(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any stopped;
@@ -192,8 +204,9 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   jobs_options.ingest.places = towns.get();
   serve::Jobs jobs(std::move(jobs_options));
   const std::unique_ptr<serve::Thumbnails> thumbnails = thumbnails_of(arguments, session.messages);
+  SACCADE_ASSIGN(const std::unique_ptr<serve::RemotePictures> remote, remote_pictures(arguments, metrics));
   make_room_for_connections(arguments.server, session.messages);
-  const serve::Service service(options, *served, keys, pool, metrics, &jobs, thumbnails.get());
+  const serve::Service service(options, *served, keys, pool, metrics, &jobs, thumbnails.get(), remote.get());
   const std::stop_token stop = session.interrupts.stop_cleanly();
   SACCADE_ASSIGN(
       const std::unique_ptr<serve::HttpServer> server,
@@ -276,6 +289,11 @@ void add_serve_command(CLI::App& app, Command& chosen) {
                    "room for pictures that clients send, all together, in MiB; 0: no bound")
       ->transform(whole_number(0, 1 << 24))
       ->capture_default_str();
+  command->add_option(
+      "--fetch-from", arguments->fetch_from,
+      "hosts from which pictures are fetched that clients give by address: HOST, *.HOST or HOST:PORT, whose addresses "
+      "have to be public, or HOST=RANGE with the range of its addresses, such as 10.0.0.0/8; without it nothing is "
+      "fetched");
   command
       ->add_option("--thumbnails", arguments->thumbnails_mb,
                    "room for small pictures in the user's cache, in MiB; 0: none are kept")
@@ -303,6 +321,7 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       *command,
       {{"Address and who may ask", {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
        {"What clients may change", {"--index-folder", "--allow-write", "--max-uploads"}},
+       {"Pictures elsewhere", {"--fetch-from"}},
        {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
        {"Log", {"--json-log", "--log-queries"}},
        {"Model and speed", {"-m", "--precision", "--threads"}}});

@@ -1,8 +1,12 @@
 #include "saccade/hub/http.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
+#include <array>
 #include <cctype>
+#include <charconv>
 #include <mutex>
+#include <sys/socket.h>
 #include <utility>
 
 #include "saccade/hub/curl_support.h"
@@ -128,6 +132,34 @@ size_t take_body(char* data, size_t /*one*/, size_t size, void* user) {
   return size;
 }
 
+// The socket for a connection, where it goes to one of the request's addresses: whatever has led there, no other
+// is reached.
+curl_socket_t open_socket(void* user, curlsocktype /*purpose*/, curl_sockaddr* to) {
+  const auto& addresses = *static_cast<const std::vector<std::string>*>(user);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* number = nullptr;
+  if (to->family == AF_INET) number = &reinterpret_cast<const sockaddr_in*>(&to->addr)->sin_addr;
+  if (to->family == AF_INET6) number = &reinterpret_cast<const sockaddr_in6*>(&to->addr)->sin6_addr;
+  if (number == nullptr || ::inet_ntop(to->family, number, text.data(), text.size()) == nullptr ||
+      std::ranges::find(addresses, text.data()) == addresses.end()) {
+    return CURL_SOCKET_BAD;
+  }
+  return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+// libcurl's word for what a host's name stands for: "host:port:address,address". Empty for an IPv6 address,
+// which stands for itself.
+Result<std::string> settled_name(const HttpRequest& request) {
+  SACCADE_ASSIGN(const UrlParts url, url_parts(request.url));
+  if (url.host.find(':') != std::string::npos) return std::string();
+  std::string text = fmt::format("{}:{}:", url.host, url.port);
+  for (const std::string& address : request.addresses) {
+    if (!text.ends_with(':')) text += ',';
+    text += address.find(':') == std::string::npos ? address : fmt::format("[{}]", address);
+  }
+  return text;
+}
+
 // What is sent with a request, for as long as the request lasts.
 class Upload {
  public:
@@ -176,8 +208,21 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   transfer.request = &request;
   transfer.sink = sink;
   transfer.stop = &stop;
-  CURL* easy = state_->easy;
+  std::string name;
+  if (!request.addresses.empty()) {
+    auto settled = settled_name(request);
+    if (!settled) return tl::unexpected(HttpFailure{settled.error()});
+    name = *std::move(settled);
+  }
+  // What a name stands for is kept with a handle, and so are connections: such a request has one of its own.
+  State own;
+  if (!request.addresses.empty()) own.easy = curl_easy_init();
+  CURL* easy = request.addresses.empty() ? state_->easy : own.easy;
+  if (easy == nullptr) {
+    return tl::unexpected(HttpFailure{Error{ErrorCode::kInternal, "libcurl cannot be set up"}});
+  }
   curl_easy_reset(easy);  // options only: the connection stays
+  curl_slist* names = nullptr;
   curl_slist* headers = nullptr;
   for (const std::string& header : request.headers) headers = curl_slist_append(headers, header.c_str());
   const bool sends = request.body || !request.form.empty();
@@ -194,6 +239,15 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(state_->options.connect_limit.count()));
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
   set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(state_->options.silence_limit.count()));
+  if (state_->options.time_limit.count() > 0)
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(state_->options.time_limit.count()));
+  if (!request.addresses.empty()) {
+    if (!name.empty()) names = curl_slist_append(names, name.c_str());
+    set(CURLOPT_RESOLVE, names);
+    set(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    set(CURLOPT_OPENSOCKETDATA, &request.addresses);
+    set(CURLOPT_PROXY, "");
+  }
   if (!state_->options.certificates.empty()) set(CURLOPT_CAINFO, state_->options.certificates.c_str());
   set(CURLOPT_HEADERFUNCTION, take_header);
   set(CURLOPT_HEADERDATA, &transfer);
@@ -217,6 +271,7 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
 
   const CURLcode code = curl_easy_perform(easy);
   curl_slist_free_all(headers);
+  curl_slist_free_all(names);
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
   transfer.reply.status = static_cast<int>(status);
@@ -262,17 +317,33 @@ Result<std::string> resolve_url(const std::string& base, const std::string& refe
   return url.get(CURLUPART_URL, 0);
 }
 
-Result<std::string> origin_of(const std::string& text) {
+Result<UrlParts> url_parts(const std::string& text) {
   SACCADE_TRY(load_curl());
   const Url url;
   if (curl_url_set(url.handle, CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) {
     return fail(ErrorCode::kBadData, "an address that is none");
   }
-  std::string host = url.get(CURLUPART_HOST, 0);
-  std::transform(host.begin(), host.end(), host.begin(),
+  curl_url_set(url.handle, CURLUPART_FRAGMENT, nullptr, 0);
+  UrlParts parts;
+  parts.url = url.get(CURLUPART_URL, 0);
+  parts.scheme = url.get(CURLUPART_SCHEME, 0);
+  parts.host = url.get(CURLUPART_HOST, 0);
+  std::transform(parts.host.begin(), parts.host.end(), parts.host.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return fmt::format("{}://{}:{}", url.get(CURLUPART_SCHEME, 0), host,
-                     url.get(CURLUPART_PORT, CURLU_DEFAULT_PORT));
+  if (parts.host.starts_with('[') && parts.host.ends_with(']'))
+    parts.host = parts.host.substr(1, parts.host.size() - 2);
+  const std::string port = url.get(CURLUPART_PORT, CURLU_DEFAULT_PORT);
+  std::from_chars(port.data(), port.data() + port.size(), parts.port);
+  parts.has_user = !url.get(CURLUPART_USER, 0).empty() || !url.get(CURLUPART_PASSWORD, 0).empty();
+  parts.has_zone = !url.get(CURLUPART_ZONEID, 0).empty();
+  return parts;
+}
+
+Result<std::string> origin_of(const std::string& text) {
+  SACCADE_ASSIGN(const UrlParts url, url_parts(text));
+  const bool is_v6 = url.host.find(':') != std::string::npos;
+  const std::string host = is_v6 ? fmt::format("[{}]", url.host) : url.host;
+  return fmt::format("{}://{}:{}", url.scheme, host, url.port);
 }
 
 std::string percent_encoded(std::string_view text, std::string_view safe) {

@@ -24,7 +24,8 @@ struct HttpOptions {
   std::chrono::milliseconds connect_limit{15'000};
   // A transfer without a byte for so long is over. In whole seconds.
   std::chrono::seconds silence_limit{60};
-  std::filesystem::path certificates;  // empty: the system's
+  std::chrono::milliseconds time_limit{0};  // of a whole transfer; 0: none
+  std::filesystem::path certificates;       // empty: the system's
 };
 
 struct HttpReply {
@@ -57,6 +58,9 @@ struct HttpRequest {
   std::vector<HttpFormPart> form;    // POST of these, as multipart/form-data (RFC 7578)
   std::vector<std::string> headers;  // "Name: value"
   int64_t max_body = 64 << 20;       // of bodies that go to no sink: kLimit past it
+  // As numbers, "192.0.2.1" or "2001:db8::1". Where there are some, it connects to these alone, whatever the
+  // host's name stands for, and asks no proxy.
+  std::vector<std::string> addresses = {};
 };
 
 // No usable reply. The error's text names no host: callers say what they asked for.
@@ -88,6 +92,18 @@ class HttpSession {
 Result<std::string> resolve_url(const std::string& base, const std::string& reference);
 // Scheme, host and port, comparable: "https://hub.example:443".
 Result<std::string> origin_of(const std::string& url);
+// An address taken apart, by the parser that requests are made with.
+struct UrlParts {
+  std::string url;     // as it would be asked for, without a fragment
+  std::string scheme;  // in lower case, as is the host
+  std::string
+      host;  // an IPv6 address without its brackets; numbers as in "127.0.0.1", however they were written
+  uint16_t port = 0;
+  bool has_user = false;  // or a password
+  bool has_zone = false;  // of an IPv6 address: "%eth0"
+};
+// kBadData for what is no absolute address of a kind that libcurl knows.
+Result<UrlParts> url_parts(const std::string& url);
 // Everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
 std::string percent_encoded(std::string_view text, std::string_view safe = "");
 

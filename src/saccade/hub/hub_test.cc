@@ -14,12 +14,14 @@
 #include "saccade/hub/name.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
+#include "saccade/hub/test_server.h"
 
 namespace saccade::hub {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -207,6 +209,47 @@ TEST(Address, OriginsAndReferences) {
             "https://f.example/g?h=1");
   EXPECT_EQ(percent_encoded("refs/pr/1 ä"), "refs%2Fpr%2F1%20%C3%A4");
   EXPECT_EQ(percent_encoded("a/b c", "/"), "a/b%20c");
+}
+
+TEST(Address, PartsAreThoseThatAreAskedFor) {
+  const UrlParts parts = url_parts("HTTPS://Hub.Example/a%20b?c=d#e").value();
+  EXPECT_EQ(parts.scheme, "https");
+  EXPECT_EQ(parts.host, "hub.example");
+  EXPECT_EQ(parts.port, 443);
+  EXPECT_THAT(parts.url, EndsWith("/a%20b?c=d"));
+  EXPECT_FALSE(parts.has_user || parts.has_zone);
+  EXPECT_EQ(url_parts("http://[::1]:81/").value().host, "::1");
+  EXPECT_EQ(url_parts("http://[::1]:81/").value().port, 81);
+  EXPECT_TRUE(url_parts("http://[fe80::1%25eth0]/").value().has_zone);
+  EXPECT_TRUE(url_parts("http://user@hub.example/").value().has_user);
+  EXPECT_TRUE(url_parts("http://:secret@hub.example/").value().has_user);
+  // Numbers are the same however they are written.
+  for (const char* host : {"127.1", "2130706433", "0x7f.0.0.1", "0177.1", "127.0.0.1"})
+    EXPECT_EQ(url_parts(std::string("http://") + host + "/").value().host, "127.0.0.1") << host;
+  for (const char* text :
+       {"", "/a", "hub.example", "http://", "http://a b/", "http://a\nb/", "http://a:99999/"})
+    EXPECT_FALSE(url_parts(text)) << text;
+}
+
+TEST(Http, ConnectsToTheAddressesItIsGivenAlone) {
+  const saccade::test::TestServer server(
+      [](const saccade::test::ServerRequest&) { return saccade::test::ServerReply{.body = "here"}; });
+  const std::string port = server.endpoint().substr(server.endpoint().rfind(':'));
+  auto session = HttpSession::open({}).value();
+  HttpRequest request;
+  request.url = "http://nobody.invalid" + port + "/";
+  request.addresses = {"127.0.0.1"};
+  const auto reply = session.send(request, nullptr, {});
+  ASSERT_TRUE(reply) << reply.error().error.message;
+  EXPECT_EQ(reply->body, "here");
+  // Neither a number of its own nor a connection that is open leads elsewhere.
+  request.addresses = {"127.0.0.2"};
+  EXPECT_FALSE(session.send(request, nullptr, {}));
+  request.url = server.endpoint();
+  EXPECT_FALSE(session.send(request, nullptr, {}));
+  request.addresses = {};
+  EXPECT_TRUE(session.send(request, nullptr, {}));
+  EXPECT_EQ(server.requests().size(), 2);
 }
 
 TEST(Wait, ComesFromEitherHeader) {

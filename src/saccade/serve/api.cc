@@ -1,7 +1,11 @@
 // The server's own API: its routes, and what is short: collections, models, health and metrics.
 #include "saccade/serve/api.h"
 
+#include <algorithm>
 #include <array>
+#include <fstream>
+#include <optional>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -104,6 +108,15 @@ Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Par
   return json_response({{"status", "ok"}});
 }
 
+// Memory of this process that is in the machine's; nothing where the system does not say.
+std::optional<int64_t> resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0;
+  int64_t resident = 0;
+  if (!(file >> all >> resident)) return std::nullopt;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
 Result<HttpResponse> metrics(const Context& context, const HttpRequest&, const Parts&) {
   std::vector<Metrics::Value> values;
   const auto& models = context.served.models();
@@ -124,13 +137,26 @@ Result<HttpResponse> metrics(const Context& context, const HttpRequest&, const P
   add("model_loads_total", [&](const Use& use) { return number(use.loads); });
   add("model_loaded", [&](const Use& use) { return use.loaded ? 1.0 : 0.0; });
   values.push_back({"saccade_models_bytes", "", "", number(memory.bytes())});
+  if (const auto bytes = resident_bytes())
+    values.push_back({"process_resident_memory_bytes", "", "", number(*bytes)});
+  std::vector<Metrics::Sizes> sizes;
+  for (const auto& model : models) {
+    const SharedEncoder::Counts counts = memory.use_of(*model).counts;
+    sizes.push_back({"saccade_encoder_batch_size",
+                     "model",
+                     model->name,
+                     SharedEncoder::kSizes,
+                     {counts.of_size.begin(), counts.of_size.end()},
+                     std::max(counts.passes, counts.of_size.back()),  // a pass may be ending now
+                     number(counts.texts + counts.pictures)});
+  }
   for (const auto& served : context.served.collections()) {
     const int64_t pictures = served->now()->collection.item_count();
     values.push_back({"saccade_collection_pictures", "collection", served->name(), number(pictures)});
   }
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = context.metrics.text(values);
+  response.body = context.metrics.text(values, sizes);
   return response;
 }
 

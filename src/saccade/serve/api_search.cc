@@ -115,7 +115,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   }
   SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
   if (!image.empty()) {
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(image).in("\"image\""));
+    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in("\"image\""));
     query.image = "image";
     query.image_bytes = std::make_shared<const std::string>(std::move(bytes));
   } else if (!uploaded.empty()) {

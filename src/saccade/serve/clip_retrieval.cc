@@ -78,14 +78,12 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   if (is_given(json, "text")) {
     SACCADE_ASSIGN(query.text, json_field<std::string>(json, "text"));
     SACCADE_TRY(check_text(context, query.text).in("\"text\""));
-  } else if (is_given(json, "image")) {
-    SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, "image"));
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(image).in("\"image\""));
+  } else if (is_given(json, "image") || is_given(json, "image_url")) {
+    const char* field = is_given(json, "image") ? "image" : "image_url";
+    SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, field));
+    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in(fmt::format("\"{}\"", field)));
     query.image = "image";
     query.image_bytes = std::make_shared<const std::string>(std::move(bytes));
-  } else if (is_given(json, "image_url")) {
-    return fail(ErrorCode::kUnsupported,
-                "\"image_url\": addresses are not fetched: send the picture as \"image\"");
   } else if (is_given(json, "embedding_input")) {
     const Json& row = json["embedding_input"];
     if (!row.is_array() || row.empty())
@@ -96,7 +94,8 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
       asked.row.push_back(value.get<float>());
     }
   } else {
-    return fail(ErrorCode::kUsage, "one of \"text\", \"image\" and \"embedding_input\" is needed");
+    return fail(ErrorCode::kUsage,
+                "one of \"text\", \"image\", \"image_url\" and \"embedding_input\" is needed");
   }
   return asked;
 }

@@ -1,5 +1,6 @@
 #include "saccade/serve/http.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -112,7 +113,9 @@ TEST(Metrics, AreInThePrometheusFormat) {
   metrics.happened("thumbnail kept");
   const std::vector<Metrics::Value> values = {
       {"saccade_x", "a", "b\"", 3}, {"saccade_x", "a", "c", 4}, {"saccade_y_total", "", "", 5}};
-  const std::string text = metrics.text(values);
+  const std::array<double, 2> bounds = {1, 4};
+  const std::vector<Metrics::Sizes> sizes = {{"saccade_z", "a", "b", bounds, {2, 3}, 5, 27}};
+  const std::string text = metrics.text(values, sizes);
   EXPECT_THAT(text, HasSubstr("saccade_requests_total{route=\"/a\",status=\"200\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("saccade_requests_total{route=\"/a\\\"\\n\",status=\"404\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("saccade_request_seconds_bucket{route=\"/a\",le=\"0.005\"} 1\n"));
@@ -120,6 +123,10 @@ TEST(Metrics, AreInThePrometheusFormat) {
   EXPECT_THAT(text, HasSubstr("saccade_stage_seconds_bucket{stage=\"queue\",le=\"10\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE saccade_x gauge\nsaccade_x{a=\"b\\\"\"} 3\nsaccade_x{a=\"c\"} 4\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE saccade_y_total counter\nsaccade_y_total 5\n"));
+  EXPECT_THAT(text,
+              HasSubstr("# TYPE saccade_z histogram\nsaccade_z_bucket{a=\"b\",le=\"1\"} 2\n"
+                        "saccade_z_bucket{a=\"b\",le=\"4\"} 3\nsaccade_z_bucket{a=\"b\",le=\"+Inf\"} 5\n"
+                        "saccade_z_sum{a=\"b\"} 27\nsaccade_z_count{a=\"b\"} 5\n"));
   EXPECT_THAT(text, HasSubstr("saccade_refused_total{status=\"429\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("saccade_events_total{event=\"thumbnail kept\"} 1\n"));
 }

@@ -7,10 +7,28 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/base64.h"
 #include "saccade/core/seconds_since.h"
 
 namespace saccade::serve {
 namespace {
+
+// Pictures that are elsewhere are there afterwards.
+Status fetch_addresses(const Context& context, std::vector<Input>& inputs) {
+  std::vector<size_t> which;
+  std::vector<std::string> addresses;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].address.empty()) continue;
+    which.push_back(i);
+    addresses.push_back(inputs[i].address);
+  }
+  if (which.empty()) return {};
+  std::vector<Result<std::string>> fetched = fetch_pictures(context, addresses);
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    SACCADE_ASSIGN(inputs[which[i]].picture, std::move(fetched[i]).in(fmt::format("input {}", which[i])));
+  }
+  return {};
+}
 
 // Rows of the inputs `which`, put where these stand in `result`.
 void put(const Matrix<float>& rows, std::span<const int64_t> which, Matrix<float>& result) {
@@ -22,9 +40,18 @@ void put(const Matrix<float>& rows, std::span<const int64_t> which, Matrix<float
 }  // namespace
 
 Result<Input> input_of(const std::string& text) {
-  if (!text.starts_with("data:image/")) return Input{text, ""};
-  SACCADE_ASSIGN(std::string bytes, picture_bytes(text));
-  return Input{"", std::move(bytes)};
+  if (!text.starts_with("data:image/")) return Input{.text = text, .picture = {}};
+  return picture_of(text);
+}
+
+Result<Input> picture_of(const std::string& text) {
+  Input input;
+  if (is_remote(text)) {
+    input.address = text;
+  } else {
+    SACCADE_ASSIGN(input.picture, decode_picture_text(text));
+  }
+  return input;
 }
 
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens) {
@@ -54,12 +81,12 @@ Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
   if (encoder.info().image_width == 0) {
     return fail(ErrorCode::kUnsupported, "input {}: the model reads no pictures", first);
   }
-  const auto start = std::chrono::steady_clock::now();
   PixelBatch batch = read_pixels(
       std::ssize(pictures),
       [&](int64_t i) -> Result<std::string> { return pictures[static_cast<size_t>(i)]->picture; },
       pixel_options(encoder.preprocessing(), context.options.limits), context.pool);
-  context.metrics.spent("decode", seconds_since(start));
+  context.metrics.spent("decode", batch.seconds.decode);
+  context.metrics.spent("preprocess", batch.seconds.use);
   if (!batch.failed.empty()) {
     const auto& [number, error] = batch.failed.front();
     return fail(error.in(fmt::format("input {}", first + number)));
@@ -67,19 +94,19 @@ Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
   return batch;
 }
 
-Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
-                                    const std::vector<Input>& inputs) {
+Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model, std::vector<Input> inputs) {
   if (inputs.empty()) return fail(ErrorCode::kUsage, "no input");
   if (std::ssize(inputs) > context.options.most_inputs) {
     return fail(ErrorCode::kUsage, "{} inputs, at most {} are taken at a time", inputs.size(),
                 context.options.most_inputs);
   }
+  if (model.info.image_width > 0) SACCADE_TRY(fetch_addresses(context, inputs));
   SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
   std::vector<const Input*> all;
   std::vector<int64_t> texts;
   std::vector<int64_t> pictures;
   for (const Input& input : inputs) {
-    (input.picture.empty() ? texts : pictures).push_back(std::ssize(all));
+    (input.picture.empty() && input.address.empty() ? texts : pictures).push_back(std::ssize(all));
     all.push_back(&input);
   }
   if (!pictures.empty() && model.info.image_width == 0) {

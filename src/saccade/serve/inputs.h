@@ -13,7 +13,8 @@ namespace saccade::serve {
 
 struct Input {
   std::string text;
-  std::string picture;  // a file's bytes; empty: it is a text
+  std::string picture;       // a file's bytes; empty: it is a text
+  std::string address = {};  // where the picture is; encode_inputs fetches it
 };
 
 struct EncodedInputs {
@@ -23,9 +24,8 @@ struct EncodedInputs {
 };
 
 // kUsage for none, more than ServiceOptions::most_inputs, and an empty text; kUnsupported where the model
-// reads no texts, or no pictures. Errors about one input name its number, from 0.
-Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model,
-                                    const std::vector<Input>& inputs);
+// reads no texts, or no pictures; errors of fetch_pictures. Errors about one input name its number, from 0.
+Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model, std::vector<Input> inputs);
 
 // The texts among inputs, in their order; numbers in errors are those of all.
 struct TokenizedInputs {
@@ -42,8 +42,10 @@ inline constexpr size_t kPicturesAtATime = 32;
 Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
                                 std::span<const Input* const> pictures, int64_t first);
 
-// What a client sends as text, which may be a picture: "data:image/..." is one.
+// What a client sends as text, which may be a picture: "data:image/..." is one. An address elsewhere is a text.
 Result<Input> input_of(const std::string& text);
+// What a client sends as a picture: a data address, base64 alone, or an address elsewhere. kBadData.
+Result<Input> picture_of(const std::string& text);
 
 // With the numbers of tokens read and dropped in headers, for formats that have no room for them.
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens);

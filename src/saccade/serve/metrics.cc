@@ -19,6 +19,16 @@ std::string escaped(std::string_view text) {
   return value;
 }
 
+// A histogram's lines; who: its label.
+void put_histogram(std::string_view name, const std::string& who, std::span<const double> bounds,
+                   std::span<const int64_t> within, int64_t count, double sum, std::string& text) {
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, who, bounds[i], within[i]);
+  }
+  text += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name,
+                      who, count, sum);
+}
+
 }  // namespace
 
 void Metrics::Histogram::add(double value) {
@@ -50,7 +60,7 @@ void Metrics::spent(std::string_view stage, double seconds) {
   stages_[std::string(stage)].add(seconds);
 }
 
-std::string Metrics::text(std::span<const Value> values) const {
+std::string Metrics::text(std::span<const Value> values, std::span<const Sizes> sizes) const {
   const std::lock_guard lock(mutex_);
   std::string text = "# TYPE saccade_requests_total counter\n";
   for (const auto& [key, count] : requests_) {
@@ -68,17 +78,19 @@ std::string Metrics::text(std::span<const Value> values) const {
   const auto histograms = [&](std::string_view name, std::string_view label, const auto& all) {
     text += fmt::format("# TYPE {} histogram\n", name);
     for (const auto& [value, histogram] : all) {
-      const std::string who = fmt::format("{}=\"{}\"", label, escaped(value));
-      for (size_t i = 0; i < kBounds.size(); ++i) {
-        text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, who, kBounds[i], histogram.within[i]);
-      }
-      text += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n",
-                          name, who, histogram.count, histogram.sum);
+      put_histogram(name, fmt::format("{}=\"{}\"", label, escaped(value)), kBounds, histogram.within,
+                    histogram.count, histogram.sum, text);
     }
   };
   histograms("saccade_request_seconds", "route", seconds_);
   histograms("saccade_stage_seconds", "stage", stages_);
   std::string_view named;
+  for (const Sizes& one : sizes) {
+    if (one.name != named) text += fmt::format("# TYPE {} histogram\n", one.name);
+    named = one.name;
+    put_histogram(one.name, fmt::format("{}=\"{}\"", one.label, escaped(one.label_value)), one.bounds,
+                  one.within, one.count, one.sum, text);
+  }
   for (const Value& value : values) {
     if (value.name != named) {
       text += fmt::format("# TYPE {} {}\n", value.name, value.name.ends_with("_total") ? "counter" : "gauge");

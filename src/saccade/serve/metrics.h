@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace saccade::serve {
 
@@ -19,7 +20,7 @@ class Metrics {
   void answered(std::string_view route, int status, double seconds);
   // A request that was refused before any handler saw it: for want of room, too long, broken, too slow.
   void refused(int status);
-  // Seconds of work in a stage: "queue", "decode", "encode", "score", "write".
+  // Seconds of work in a stage: "queue", "fetch", "decode", "preprocess", "encode", "score", "write".
   void spent(std::string_view stage, double seconds);
   // How many times something happened: "thumbnail hit".
   void happened(std::string_view event);
@@ -31,7 +32,17 @@ class Metrics {
     std::string label_value = {};  // any text
     double value = 0;
   };
-  [[nodiscard]] std::string text(std::span<const Value> values) const;
+  // How many of something were so large: of sizes up to each of `bounds`, and of all.
+  struct Sizes {
+    std::string name;   // "saccade_encoder_batch_size"
+    std::string label;  // "model"
+    std::string label_value;
+    std::span<const double> bounds;  // rising
+    std::vector<int64_t> within;     // a bound
+    int64_t count = 0;
+    double sum = 0;
+  };
+  [[nodiscard]] std::string text(std::span<const Value> values, std::span<const Sizes> sizes = {}) const;
 
  private:
   static constexpr std::array<double, 12> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,

@@ -3,9 +3,11 @@
 //   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions"
 //   vLLM         "input" items as content parts: [{"type": "text", "text"} | {"type":
 //                "image_url", "image_url": {"url"}}]
-//   Jina         "input": [{"text"} | {"image": base64 or data address}]
+//   Jina         "input": [{"text"} | {"image": base64 or address}]
 //   NVIDIA NIM   "input": texts and data addresses, with "modality", "input_type" and "truncate"
-//   infinity     "modality": "image", "input": data addresses
+//   infinity     "modality": "image", "input": addresses
+//
+// Addresses are data addresses, or https:// ones where the server fetches pictures.
 #include <array>
 #include <cstring>
 #include <utility>
@@ -24,12 +26,10 @@ constexpr std::array<std::string_view, 10> kFields = {
     "modality", "input_type", "truncate",        "normalized", "embedding_type"};
 
 // One of a list: a text, Jina's object, or a content part.
-Result<Input> item_of(const Json& item, bool pictures) {
+Result<Input> item_of(const Json& item, bool picture) {
   if (item.is_string()) {
     const auto text = item.get<std::string>();
-    if (!pictures) return input_of(text);
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(text));
-    return Input{"", std::move(bytes)};
+    return picture ? picture_of(text) : input_of(text);
   }
   if (item.is_number() || item.is_array()) {
     return fail(ErrorCode::kUnsupported,
@@ -37,48 +37,44 @@ Result<Input> item_of(const Json& item, bool pictures) {
   }
   if (!item.is_object())
     return fail(ErrorCode::kBadData, "{}, expected a text or an object", json_kind(item));
-  const auto picture = [](const std::string& address) -> Result<Input> {
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(address));
-    return Input{"", std::move(bytes)};
-  };
   if (item.contains("image_url")) {
     const Json& address = item["image_url"];
-    if (address.is_string()) return picture(address.get<std::string>());
+    if (address.is_string()) return picture_of(address.get<std::string>());
     SACCADE_ASSIGN(const std::string url, json_field<std::string>(address, "url"));
-    return picture(url);
+    return picture_of(url);
   }
   if (item.contains("image")) {
     SACCADE_ASSIGN(const std::string image, json_field<std::string>(item, "image"));
-    return picture(image);
+    return picture_of(image);
   }
   SACCADE_ASSIGN(std::string text, json_field<std::string>(item, "text"));
-  return Input{std::move(text), ""};
+  return Input{.text = std::move(text), .picture = {}};
 }
 
-// Whether all inputs are pictures by what the request says: infinity's word, or NIM's list.
-Result<bool> all_pictures(const Json& json) {
+// Whether input `i` is a picture by what the request says: infinity's word for all, or one of NIM's list.
+Result<bool> is_picture(const Json& json, size_t i) {
   if (!json.contains("modality")) return false;
   const Json& modality = json["modality"];
-  if (modality.is_string()) {
-    const auto word = modality.get<std::string>();
-    if (word == "image" || word == "text") return word == "image";
-    return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", expected \"text\" or \"image\"", word);
-  }
-  return false;  // a list says no more than the inputs themselves
+  const Json& own = modality.is_array() && i < modality.size() ? modality[i] : modality;
+  if (!own.is_string()) return false;  // nothing is said of it
+  const auto word = own.get<std::string>();
+  if (word == "image" || word == "text") return word == "image";
+  return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", expected \"text\" or \"image\"", word);
 }
 
 Result<std::vector<Input>> inputs_of(const Json& json) {
   if (!json.contains("input")) return fail(ErrorCode::kBadData, "\"input\" is missing");
-  SACCADE_ASSIGN(const bool pictures, all_pictures(json));
   const Json& input = json["input"];
   std::vector<Input> inputs;
   if (!input.is_array()) {
-    SACCADE_ASSIGN(Input only, item_of(input, pictures));
+    SACCADE_ASSIGN(const bool picture, is_picture(json, 0));
+    SACCADE_ASSIGN(Input only, item_of(input, picture));
     inputs.push_back(std::move(only));
     return inputs;
   }
   for (const Json& item : input) {
-    SACCADE_ASSIGN(Input one, item_of(item, pictures).in(fmt::format("input {}", inputs.size())));
+    SACCADE_ASSIGN(const bool picture, is_picture(json, inputs.size()));
+    SACCADE_ASSIGN(Input one, item_of(item, picture).in(fmt::format("input {}", inputs.size())));
     inputs.push_back(std::move(one));
   }
   return inputs;

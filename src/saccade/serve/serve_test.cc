@@ -29,7 +29,9 @@ namespace saccade::serve {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::SizeIs;
 
 using Serving = ServingTest;
@@ -467,7 +469,7 @@ TEST_F(Serving, EmbedsAsOpenAisClientsAsk) {
   const auto rows = encoder.encode_texts(texts).value();
   for (int64_t i = 0; i < 2; ++i) {
     const auto text = answer["data"][static_cast<size_t>(i)]["embedding"].get<std::string>();
-    const std::string bytes = picture_bytes(text).value();
+    const std::string bytes = decode_base64(text).value();
     ASSERT_EQ(bytes.size(), rows.row(i).size_bytes());
     EXPECT_EQ(std::memcmp(bytes.data(), rows.row(i).data(), bytes.size()), 0);
   }
@@ -501,6 +503,24 @@ TEST_F(Serving, EmbedsPicturesInTheFormsThatClientsSend) {
   EXPECT_EQ(row, row_of(infinity["data"][0]["embedding"]));
   EXPECT_EQ(row, row_of(parts["data"][0]["embedding"]));
   EXPECT_NE(row, row_of(jina["data"][1]["embedding"]));
+}
+
+TEST_F(Serving, MetricsSayWhereTimeAndMemoryGo) {
+  const std::string before = get("/metrics").body;
+  EXPECT_THAT(before, Not(HasSubstr("stage=\"preprocess\"")));
+  ASSERT_EQ(post("/v1/embeddings", Json{{"input", {"a bell", "a cat", data_address(2)}}}.dump()).status, 200);
+  const std::string after = get("/metrics").body;
+  for (const char* stage : {"decode", "preprocess", "encode"})
+    EXPECT_THAT(after, HasSubstr(fmt::format("saccade_stage_seconds_count{{stage=\"{}\"}}", stage)));
+  EXPECT_THAT(after, HasSubstr("# TYPE saccade_encoder_batch_size histogram\n"
+                               "saccade_encoder_batch_size_bucket{model=\"starter\",le=\"1\"} 1\n"
+                               "saccade_encoder_batch_size_bucket{model=\"starter\",le=\"2\"} 2\n"));
+  EXPECT_THAT(after, HasSubstr("saccade_encoder_batch_size_sum{model=\"starter\"} 3\n"
+                               "saccade_encoder_batch_size_count{model=\"starter\"} 2\n"));
+  const std::string line = "\nprocess_resident_memory_bytes ";
+  const size_t found = after.find(line);
+  ASSERT_NE(found, std::string::npos);
+  EXPECT_GT(std::stod(after.substr(found + line.size())), 1e6);
 }
 
 TEST_F(Serving, RefusesEmbeddingsInTheShapeThatClientsRead) {
@@ -605,6 +625,7 @@ TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
   EXPECT_EQ(inner.largest, 8);
   EXPECT_EQ(shared.counts().calls, 20);
   EXPECT_EQ(shared.counts().passes, 4) << "one alone, and nineteen in batches of eight";
+  EXPECT_THAT(shared.counts().of_size, ElementsAre(1, 1, 2, 4, 4, 4, 4, 4));
 }
 
 TEST(SharedEncoder, WhoHasGoneWaitsNoLongerAndIsNotEncoded) {

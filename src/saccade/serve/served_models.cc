@@ -32,6 +32,7 @@ void add(const SharedEncoder::Counts& more, SharedEncoder::Counts& counts) {
   counts.texts += more.texts;
   counts.pictures += more.pictures;
   counts.seconds += more.seconds;
+  for (size_t i = 0; i < counts.of_size.size(); ++i) counts.of_size[i] += more.of_size[i];
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/base64.h"
+#include "saccade/serve/remote_pictures.h"
 
 namespace saccade::serve {
 namespace {
@@ -163,8 +164,9 @@ Result<std::shared_ptr<Encoder>> Context::lend(ServedModel& model) const {
 }
 
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
-                 Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails)
-    : options_(std::move(options)), context_{options_, served, keys, pool, metrics, jobs, thumbnails, {}} {
+                 Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails, RemotePictures* remote)
+    : options_(std::move(options)), context_{options_, served,     keys,   pool, metrics,
+                                             jobs,     thumbnails, remote, {},   {}} {
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
@@ -250,6 +252,8 @@ HttpResponse Service::answer(const HttpRequest& request, const Found& found) con
   context.gone = [&request, start = Clock::now(), most = options_.encode_seconds] {
     return request.gone() || std::chrono::duration<double>(Clock::now() - start).count() > most;
   };
+  if (context.remote != nullptr)
+    context.fetches = std::make_shared<RemoteRequest>(*context.remote, context.gone);
   Result<HttpResponse> handled = found.route->handle(context, request, found.parts);
   if (handled) return *std::move(handled);
   const Error& error = handled.error();
@@ -290,12 +294,23 @@ Status check_text(const Context& context, std::string_view text) {
               context.options.most_text_bytes);
 }
 
-Result<std::string> picture_bytes(std::string_view text) {
-  if (!text.starts_with("data:") && text.substr(0, 256).find("://") != std::string_view::npos) {
-    return fail(ErrorCode::kUnsupported,
-                "addresses are not fetched: send the picture itself, as data:image/...;base64,...");
-  }
-  return decode_picture_text(text);
+bool is_remote(std::string_view text) {
+  return !text.starts_with("data:") && text.substr(0, 256).find("://") != std::string_view::npos;
+}
+
+std::vector<Result<std::string>> fetch_pictures(const Context& context,
+                                                std::span<const std::string> addresses) {
+  if (context.fetches != nullptr) return context.fetches->fetch(addresses);
+  std::vector<Result<std::string>> refused;
+  refused.emplace_back(
+      fail(ErrorCode::kUnsupported,
+           "addresses are not fetched: send the picture itself, as data:image/...;base64,..."));
+  return refused;
+}
+
+Result<std::string> picture_bytes(const Context& context, const std::string& text) {
+  if (!is_remote(text)) return decode_picture_text(text);
+  return std::move(fetch_pictures(context, {&text, 1}).back());
 }
 
 }  // namespace saccade::serve

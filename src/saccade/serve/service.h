@@ -24,6 +24,8 @@
 namespace saccade::serve {
 
 class Jobs;
+class RemotePictures;
+class RemoteRequest;
 class Thumbnails;
 
 struct ServiceOptions {
@@ -49,8 +51,10 @@ struct Context {
   Metrics& metrics;
   Jobs* jobs;              // nullptr: nothing can be changed
   Thumbnails* thumbnails;  // nullptr: none are kept
+  RemotePictures* remote;  // nullptr: nothing is fetched
   // Of the request at hand: whether its client has gone (HttpRequest::gone), or it has waited too long.
   std::function<bool()> gone = {};
+  std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
 
   // The model's encoder, for the request at hand: what waits for its turn is given up once gone() says so.
   // Errors of ServedModel::encoder.
@@ -88,7 +92,7 @@ class Service {
  public:
   // What is referred to must outlive it.
   Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics,
-          Jobs* jobs = nullptr, Thumbnails* thumbnails = nullptr);
+          Jobs* jobs = nullptr, Thumbnails* thumbnails = nullptr, RemotePictures* remote = nullptr);
 
   // The answer to a request, errors included. Thread-safe.
   [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
@@ -125,8 +129,14 @@ Result<Json> json_body(const Context& context, const HttpRequest& request,
 Status check_text(const Context& context, std::string_view text);
 // An error of the own API that no ErrorCode stands for: 503, with Retry-After.
 HttpResponse unavailable(std::string_view message);
-// What a client sent as a picture: "data:image/png;base64,...", or base64 alone. kBadData; kUnsupported for
-// an address of another kind: nothing is fetched.
-Result<std::string> picture_bytes(std::string_view text);
+// Whether a client's text for a picture is an address elsewhere, "https://...", and no data: address or base64.
+bool is_remote(std::string_view text);
+// What clients sent as pictures: addresses elsewhere, fetched. Errors of RemoteRequest::fetch, the last of them
+// where there is one; kUnsupported where nothing is fetched.
+std::vector<Result<std::string>> fetch_pictures(const Context& context,
+                                                std::span<const std::string> addresses);
+// What a client sent as a picture: "data:image/png;base64,...", base64 alone, or an address elsewhere, which is
+// fetched. kBadData; errors of fetch_pictures.
+Result<std::string> picture_bytes(const Context& context, const std::string& text);
 
 }  // namespace saccade::serve

@@ -54,7 +54,13 @@ Result<Matrix<float>> SharedEncoder::join(Call& call, const std::function<bool()
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const std::lock_guard lock(mutex_);
     counts_.seconds += seconds.count();
-    for (const Call* one : calls) (one->of_texts() ? counts_.texts : counts_.pictures) += one->size();
+    int64_t size = 0;
+    for (const Call* one : calls) {
+      size += one->size();
+      (one->of_texts() ? counts_.texts : counts_.pictures) += one->size();
+    }
+    for (size_t i = 0; i < kSizes.size(); ++i)
+      counts_.of_size[i] += static_cast<double>(size) <= kSizes[i] ? 1 : 0;
   });
   if (!passed) return fail(ErrorCode::kCancelled, "waited too long for the encoder: try again in a second");
   return std::move(call.rows);

@@ -1,6 +1,7 @@
 // One encoder for many callers at once: what they ask for at the same time is encoded in one batch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,7 +73,10 @@ class SharedEncoder final : public ForwardingEncoder {
     int64_t texts = 0;
     int64_t pictures = 0;
     double seconds = 0;
+    // Passes of up to kSizes texts or pictures each.
+    std::array<int64_t, 8> of_size = {};
   };
+  static constexpr std::array<double, 8> kSizes = {1, 2, 4, 8, 16, 32, 64, 128};
   [[nodiscard]] Counts counts() const;
   // Calls that wait for a pass now.
   [[nodiscard]] int64_t waiting() const { return passes_.counts().waiting; }

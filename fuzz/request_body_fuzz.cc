@@ -1,0 +1,93 @@
+// Bodies of requests in every format that the server takes, answered by its own handlers over the starter
+// checkpoint and a collection of six rows. The input's first line is the request's path, all behind it the body; a
+// form's boundary is "b".
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/rows.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/core/temporary_folder.h"
+#include "saccade/serve/service.h"
+
+#include "fuzz.h"
+
+namespace saccade::serve {
+namespace {
+
+// What the handlers answer from, made once a process.
+class Serving {
+ public:
+  Serving() : folder_(TemporaryFolder::make().value()) {
+    const std::filesystem::path starter = std::filesystem::path(test::kSourceDir) / "models/starter";
+    const LoadedEncoder loaded = load_checkpoint(starter.string()).value();
+    auto writer = CollectionWriter::create(folder_.path() / "pictures", loaded.id).value();
+    CollectionChange change;
+    for (int row = 0; row < 6; ++row) {
+      CollectionChange::Put put;
+      put.item.path = fmt::format("/nowhere/{}.jpg", row);
+      put.item.hash = fmt::format("{:064x}", row);
+      put.item.format = "jpeg";
+      put.item.width = put.item.height = 640;
+      put.item.caption = row % 2 == 0 ? "a red bell" : "two cats";
+      put.values.assign(static_cast<size_t>(loaded.id.dim), 0);
+      put.values[static_cast<size_t>(row)] = 1;
+      change.puts.push_back(std::move(put));
+    }
+    FUZZ_CHECK(writer.commit(change).has_value());
+    ServedOptions options;
+    options.collections = {folder_.path() / "pictures"};
+    options.follow_seconds = 3600;
+    served_ = Served::open(options).value();
+    ServiceOptions limits;
+    limits.most_inputs = 4;
+    limits.most_text_bytes = 1024;
+    limits.limits.max_pixels = 100'000;
+    service_ = std::make_unique<Service>(limits, *served_, keys_, pool_, metrics_);
+  }
+  [[nodiscard]] HttpResponse answer(const HttpRequest& request) const { return service_->handle(request); }
+
+ private:
+  TemporaryFolder folder_;
+  Keys keys_;
+  ThreadPool pool_{1};
+  Metrics metrics_;
+  std::unique_ptr<Served> served_;
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace
+}  // namespace saccade::serve
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace saccade::serve;
+  static const Serving serving;
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const size_t line = std::min(input.find('\n'), input.size());
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/" + std::string(input.substr(0, line));
+  request.body = input.substr(std::min(line + 1, input.size()));
+  request.headers = {{"host", "localhost"}};
+  if (request.body.starts_with("--b\r\n")) {
+    request.headers.emplace_back("content-type", "multipart/form-data; boundary=b");
+  }
+  const HttpResponse response = serving.answer(request);
+  // Whatever is sent is answered, and is no failure of ours.
+  constexpr std::array<int, 8> kKnown = {200, 400, 404, 405, 409, 413, 415, 422};
+  if (std::ranges::find(kKnown, response.status) == kKnown.end()) {
+    std::fprintf(stderr, "status %d: %s\n", response.status, response.body.c_str());
+  }
+  FUZZ_CHECK(std::ranges::find(kKnown, response.status) != kKnown.end());
+  const auto json = saccade::parse_json(response.body);
+  FUZZ_CHECK(response.content_type != "application/json" || json.has_value());
+  // In the shape of one of the formats, and in words.
+  if (response.status != 200) {
+    FUZZ_CHECK(json && (json->contains("error") || json->contains("message") || json->contains("detail")));
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+// Ranges of IP addresses, and which of them the world can reach: what a server asks for in a client's place must
+// not lead into the network that the server stands in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "saccade/core/error.h"
+
+namespace saccade::serve {
+
+// Sixteen bytes, most significant first; one of IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
+using IpAddress = std::array<uint8_t, 16>;
+
+// "192.0.2.1" or "2001:db8::1"; nothing for what is none. No zones.
+std::optional<IpAddress> ip_address(std::string_view text);
+
+// The first so many bits are those of an address.
+class AddressRange {
+ public:
+  // "10.0.0.0/8", "fd00::/8", or an address alone. kUsage for what is none.
+  static Result<AddressRange> parse(std::string_view text);
+  [[nodiscard]] bool contains(const IpAddress& address) const;
+  // Of IPv4's addresses 96 more than were written.
+  [[nodiscard]] int bits() const { return bits_; }
+  [[nodiscard]] bool is_v4() const;
+
+ private:
+  IpAddress first_ = {};
+  int bits_ = 128;
+};
+
+// Whether it is one of the internet's: none that IANA's registries of special-purpose addresses (RFC 6890) name
+// private, loopback, link-local, shared (RFC 6598), for documentation, for tests, for tunnels or reserved, and no
+// multicast. One that stands for an address of IPv4 (mapped, or translated as RFC 6052 says) is what that one is.
+bool is_public(const IpAddress& address);
+
+}  // namespace saccade::serve
