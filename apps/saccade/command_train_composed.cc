@@ -87,7 +87,7 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
   static_cast<TrainingLoopOptions&>(options) = arguments.options;
   options.texts = arguments.texts;
   options.batch = arguments.options.batch;
-  options.dropout = arguments.options.dropout;
+  options.dropout = arguments.options.dropout.value_or(options.dropout);
   options.held_out = arguments.options.held_out;
   options.test = arguments.options.test;
   options.model = arguments.options.model;
@@ -186,10 +186,10 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
                   "combiner: width of its two networks (default: eight times the rows')")
       ->transform(whole_number(1, 1 << 20));
   command
-      .add_option("--dropout", options.dropout,
-                  "combiner, inversion: share of hidden values that a step leaves out, 0 to 0.95")
-      ->transform(real_number(0, 0.95))
-      ->capture_default_str();
+      .add_option_function<double>(
+          "--dropout", [&options](double share) { options.dropout = share; },
+          "share of hidden values that a step leaves out, 0 to 0.95 (default: 0.5; of atf without a combiner 0)")
+      ->transform(real_number(0, 0.95));
   command.add_option("--texts", arguments.texts, "inversion: file of texts to learn from, one a line");
   command
       .add_option("--sentence", arguments.inversion.sentence,
@@ -250,7 +250,8 @@ void add_atf_options(CLI::App& command, AtfOptions& options) {
   add_choice(command, "--projection", options.projection, "atf: what projects the pooled row");
   command
       .add_option("--fusion-width", options.hidden_width,
-                  "atf: width of the projection's hidden layer (default: four times the rows')")
+                  "atf: width of the projection's hidden layer (default: four times the rows'; of its "
+                  "combiner eight times)")
       ->transform(whole_number(1, 1 << 20));
   add_choice(command, "--residual", options.residual, "atf: what the projection is added to");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "saccade/model/composers/atf.h"
+#include "saccade/train/composer_peers.h"  // of projection by the Combiner
 #include "saccade/train/variable.h"
 
 namespace saccade {

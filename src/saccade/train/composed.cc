@@ -64,8 +64,11 @@ Status check_options(const ComposedTrainingOptions& options) {
   }
   if (!std::isfinite(options.atf.merge.tau))
     return fail(ErrorCode::kUsage, "tau is {}", options.atf.merge.tau);
-  if (!(options.dropout >= 0 && options.dropout < 1)) {
-    return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", options.dropout);
+  if (const double dropout = dropout_of(options); !(dropout >= 0 && dropout < 1)) {
+    return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", dropout);
+  }
+  if (const Status fits = check_atf_options(options.atf); !fits) {
+    return fail(ErrorCode::kUsage, "{}", fits.error().message);
   }
   if (options.atf.heads < 1 || options.atf.heads > 1024) {
     return fail(ErrorCode::kUsage, "{} heads of pooling, expected 1 to 1024", options.atf.heads);
@@ -102,10 +105,8 @@ Json described(const ComposedTrainingOptions& options, const ComposedData& data,
   description["encoder"] = {{"name", loaded.id.name}, {"fingerprint", loaded.id.fingerprint}};
   description["method"] = options.method;
   if (options.method == "atf") description["atf"] = atf_options_json(options.atf);
-  if (options.method == "combiner") {
-    description["combiner"] = combiner_options(options.combiner);
-    description["dropout"] = options.dropout;
-  }
+  if (options.method == "combiner") description["combiner"] = combiner_options(options.combiner);
+  if (dropout_of(options) > 0) description["dropout"] = dropout_of(options);
   description["align"] = word_of(options.align);
   if (options.align != AlignTargets::kNone) {
     description["align_towers"] = word_of(options.align_towers);
@@ -295,6 +296,12 @@ class Recipe {
 };
 
 }  // namespace
+
+double dropout_of(const ComposedTrainingOptions& options) {
+  const bool combines = options.method == "combiner" ||
+                        (options.method == "atf" && options.atf.projection == AtfProjection::kCombiner);
+  return options.dropout.value_or(combines ? 0.5 : 0);
+}
 
 Json composed_training_json(const ComposedTrainingReport& report) {
   Json stages = Json::array();

@@ -65,8 +65,9 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::string method = "atf";  // a composer's kind; "none": stage one alone
   AtfOptions atf;              // the encoder's token counts are filled in
   CombinerShape
-      combiner;          // of the Combiner: its `dim` is filled in, and the published widths where they are 0
-  double dropout = 0.5;  // of the Combiner, in training
+      combiner;  // of the Combiner: its `dim` is filled in, and the published widths where they are 0
+  // Share of hidden values that a training's step leaves out; nothing: dropout_of().
+  std::optional<double> dropout;
 
   AlignTargets align = AlignTargets::kNone;
   std::filesystem::path pseudo_targets;  // the folder that `generate edits` wrote
@@ -109,6 +110,8 @@ struct ComposedTrainingReport {
   std::vector<std::string> left_out;  // pictures that could not be read
   bool finished = false;
 };
+// As published, 0.5, of the Combiner and of fusion that projects by it; of other fusion 0.
+double dropout_of(const ComposedTrainingOptions& options);
 // As `train composed --json` prints it.
 Json composed_training_json(const ComposedTrainingReport& report);
 

@@ -260,6 +260,40 @@ TEST(TrainedAtf, OnePassIsThePlainOperationsUnderEveryOption) {
   EXPECT_EQ(checked, 54);
 }
 
+TEST(TrainedAtf, LeavesOutHiddenValuesInTrainingAlone) {
+  const AtfInput input;
+  for (const AtfProjection projection : {AtfProjection::kMlp, AtfProjection::kCombiner}) {
+    AtfOptions options;
+    options.projection = projection;
+    options.picture_tokens = kPictureTokens;
+    options.text_places = kTextPlaces;
+    InitializedParameters source(5);
+    const ComposerConfig config{
+        .kind = "atf", .dim = kDim, .options = atf_options_json(options), .encoder = {}};
+    const auto atf = make_trained_composer(config, source);
+    ASSERT_TRUE(atf) << atf.error().message;
+    {
+      const torch::NoGradGuard no_grad;
+      torch::manual_seed(4);
+      for (const auto& [name, tensor] : source.parameters())
+        Tensor(tensor).add_(0.2 * torch::randn(tensor.sizes()));
+    }
+    const ComposerPartsOf<Variable> parts{Variable(input.pictures.to(at::kFloat)),
+                                          Variable(input.texts.to(at::kFloat)),
+                                          Variable(input.picture_tokens.to(at::kFloat)),
+                                          Variable(input.text_tokens.to(at::kFloat)), input.lengths};
+    const auto rows = [&](double dropout, int64_t step) {
+      const StepDraw draw{.seed = 1, .step = step, .dropout = dropout};
+      return (*atf)->compose(parts, nullptr, &draw);
+    };
+    const Tensor whole = (*atf)->compose(parts, nullptr, nullptr);
+    EXPECT_TRUE(torch::equal(rows(0, 3), whole));
+    EXPECT_TRUE(torch::equal(rows(0.5, 3), rows(0.5, 3)));
+    EXPECT_FALSE(torch::allclose(rows(0.5, 3), rows(0.5, 4)));
+    EXPECT_FALSE(torch::allclose(rows(0.5, 3), whole));
+  }
+}
+
 // --- training -------------------------------------------------------------------------------------------
 
 // Coloured shapes and "in green": three shapes to learn from, the fourth to be measured on.

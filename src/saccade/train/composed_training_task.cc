@@ -325,7 +325,7 @@ Tensor ComposedTrainingTask::compose(const ComposedBatch& batch, const Encoded& 
   for (int64_t i = 0; i < batch.wordings.size(0); ++i) {
     parts.text_lengths.push_back(batch.lengths[static_cast<size_t>(batch.wordings.data_ptr<int64_t>()[i])]);
   }
-  const StepDraw draw{.seed = options_.seed, .step = batch.step, .dropout = options_.dropout};
+  const StepDraw draw{.seed = options_.seed, .step = batch.step, .dropout = dropout_of(options_)};
   return normalize_rows(composer_->compose(parts, matched, batch.step < 0 ? nullptr : &draw));
 }
 

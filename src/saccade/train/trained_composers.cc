@@ -1,6 +1,7 @@
 #include "saccade/train/trained_composers.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "saccade/model/composers/combiner.h"
@@ -32,9 +33,13 @@ class TrainedAtf : public TrainedComposer {
     return std::unique_ptr<TrainedComposer>(std::make_unique<TrainedAtf>(std::move(atf)));
   }
   [[nodiscard]] torch::Tensor compose(const ComposerPartsOf<Variable>& parts, MatchedTokens* matched,
-                                      const StepDraw* /*draw*/) const override {
+                                      const StepDraw* draw) const override {
     TokenMerge merge;
-    torch::Tensor rows = atf_.forward(parts, &merge).tensor();
+    std::optional<StepDropout> dropout;
+    if (draw != nullptr) dropout.emplace(draw->dropout, draw->seed, draw->step);
+    AtfOf<Variable>::Dropout dropped;
+    if (dropout) dropped = [&](const Variable& x) { return (*dropout)(x); };
+    torch::Tensor rows = atf_.forward(parts, &merge, dropped).tensor();
     if (matched == nullptr) return rows;
     // Every token stands in the fused sequence: alone, or in an average.
     const auto alone =

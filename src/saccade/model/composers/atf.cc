@@ -30,10 +30,11 @@ std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling) {
 }
 
 std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection) {
-  static constexpr std::array<EnumWord<AtfProjection>, 3> kWords{
+  static constexpr std::array<EnumWord<AtfProjection>, 4> kWords{
       {{AtfProjection::kLinear, "linear", "one layer"},
        {AtfProjection::kMlp, "mlp", "two layers with GELU, which see the sum of both rows too"},
-       {AtfProjection::kBoth, "both", "two layers with GELU, which see each of both rows too"}}};
+       {AtfProjection::kBoth, "both", "two layers with GELU, which see each of both rows too"},
+       {AtfProjection::kCombiner, "combiner", "CLIP4Cir's Combiner, with what was pooled as a third row"}}};
   return kWords;
 }
 
@@ -102,9 +103,19 @@ Result<AtfOptions> atf_options_from_json(const Json& json) {
   SACCADE_ASSIGN(options.projection, word_field<AtfProjection>(json, "projection"));
   SACCADE_ASSIGN(options.hidden_width, count_field(json, "hidden_width", 0, 1 << 20));
   SACCADE_ASSIGN(options.residual, word_field<AtfResidual>(json, "residual"));
+  SACCADE_TRY(check_atf_options(options));
   SACCADE_ASSIGN(options.picture_tokens, count_field(json, "picture_tokens", 1, 1 << 20));
   SACCADE_ASSIGN(options.text_places, count_field(json, "text_places", 1, 1 << 20));
   return options;
+}
+
+Status check_atf_options(const AtfOptions& options) {
+  if (options.projection == AtfProjection::kCombiner && options.residual != AtfResidual::kSum) {
+    return fail(ErrorCode::kBadData,
+                "residual {} with projection combiner: its weighted mean of both rows stands for their sum",
+                word_of(options.residual));
+  }
+  return {};
 }
 
 Json atf_options_json(const AtfOptions& options) {

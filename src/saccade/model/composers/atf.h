@@ -5,8 +5,9 @@
 //            token that has no partner has the encoding of "none" for the side it lacks (the
 //            study's "positional residuals")
 //   pool     the mean, or attention that a learned query or the sum of both rows asks
-//   project  to the shared space, by one layer or an MLP that sees the sum of both rows too
-//   row      that, or the sum of both rows plus that; brought to length 1
+//   project  to the shared space, by one layer, an MLP that sees the sum of both rows too, or CLIP4Cir's Combiner
+//            (combiner.h), which sees what was pooled as its third row
+//   row      that, or the sum of both rows (of the Combiner: their weighted mean) plus that; brought to length 1
 //
 // Every choice that the study leaves open is an option; docs/studies.md says what each is worth.
 #pragma once
@@ -23,6 +24,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/words.h"
+#include "saccade/model/composers/combiner.h"
 #include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_merge.h"
 #include "saccade/nn/layers.h"
@@ -45,8 +47,9 @@ enum class AtfPooling {
 std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling);
 enum class AtfProjection {
   kLinear,
-  kMlp,   // two layers with GELU, over what was pooled and the sum of both rows side by side
-  kBoth,  // the same, but of both rows by themselves: what was pooled, the picture's row, the text's
+  kMlp,       // two layers with GELU, over what was pooled and the sum of both rows side by side
+  kBoth,      // the same, but of both rows by themselves: what was pooled, the picture's row, the text's
+  kCombiner,  // the Combiner's networks and its weighted mean of both rows, what was pooled beside them
 };
 std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection);
 enum class AtfResidual {
@@ -61,11 +64,13 @@ struct AtfOptions {
   AtfPooling pooling = AtfPooling::kAsked;
   int64_t heads = 4;  // of pooling by attention
   AtfProjection projection = AtfProjection::kMlp;
-  int64_t hidden_width = 0;  // of an MLP; 0: four times the shared space's
+  int64_t hidden_width = 0;  // 0: four times the shared space's, of the Combiner's networks eight times
   AtfResidual residual = AtfResidual::kSum;
   int64_t picture_tokens = 0;  // that the encoder gives
   int64_t text_places = 0;     // the encoder's context
 };
+// kBadData for options that do not go together.
+Status check_atf_options(const AtfOptions& options);
 // kBadData names the field.
 Result<AtfOptions> atf_options_from_json(const Json& json);
 Json atf_options_json(const AtfOptions& options);
@@ -137,6 +142,13 @@ class AtfOf {
       SACCADE_ASSIGN(atf.answer_, nn::LinearOf<T>::make(source, "answer", asked, dim,
                                                         1 / std::sqrt(static_cast<double>(asked))));
     }
+    if (options.projection == AtfProjection::kCombiner) {
+      const int64_t wide = options.hidden_width > 0 ? options.hidden_width : combiner_shape(dim).hidden;
+      // Rows are projected to half the networks' width, as published.
+      const CombinerShape shape{.dim = dim, .projection = (wide + 1) / 2, .hidden = wide};
+      SACCADE_ASSIGN(atf.combiner_, CombinerOf<T>::make(shape, source, true));
+      return atf;
+    }
     const bool mlp = options.projection != AtfProjection::kLinear;
     const int64_t hidden = !mlp ? dim : options.hidden_width > 0 ? options.hidden_width : 4 * dim;
     if (mlp) {
@@ -151,26 +163,36 @@ class AtfOf {
     return atf;
   }
 
+  // What becomes of hidden values in training; nothing: they stay.
+  using Dropout = typename CombinerOf<T>::Dropout;
+
   // [n, dim], not normalized. merge: what became of the tokens, where it is asked for.
-  [[nodiscard]] T forward(const ComposerPartsOf<T>& parts, TokenMerge* merge = nullptr) const {
+  [[nodiscard]] T forward(const ComposerPartsOf<T>& parts, TokenMerge* merge = nullptr,
+                          const Dropout& dropout = {}) const {
     const TokenMerge plan =
         plan_token_merge(plain_values(parts.picture_tokens), plain_values(parts.text_tokens),
                          parts.text_lengths, options_.merge);
     const T sum = parts.pictures + parts.texts;
     const T pooled = pool(parts, sum, plan);
+    if (merge != nullptr) *merge = plan;
+    if (options_.projection == AtfProjection::kCombiner) {
+      return combiner_.forward(parts.pictures, parts.texts, dropout, &pooled);
+    }
     std::vector<T> seen = {pooled};
     if (options_.projection == AtfProjection::kMlp) seen.push_back(sum);
     if (options_.projection == AtfProjection::kBoth) seen.insert(seen.end(), {parts.pictures, parts.texts});
-    T row = options_.projection == AtfProjection::kLinear
-                ? out_.forward(pooled)
-                : out_.forward(in_.forward(cat(seen, 1), nn::Activation::kGelu));
-    if (options_.residual == AtfResidual::kSum) row = sum + row;
-    if (merge != nullptr) *merge = plan;
-    return row;
+    T hidden = pooled;
+    if (options_.projection != AtfProjection::kLinear) {
+      hidden = in_.forward(cat(seen, 1), nn::Activation::kGelu);
+      if (dropout) hidden = dropout(hidden);
+    }
+    const T row = out_.forward(hidden);
+    return options_.residual == AtfResidual::kSum ? sum + row : row;
   }
 
   void pack(DType dtype) {
     for (nn::LinearOf<T>* layer : {&query_, &answer_, &in_, &out_}) layer->pack(dtype);
+    if (options_.projection == AtfProjection::kCombiner) combiner_.pack(dtype);
   }
 
  private:
@@ -207,6 +229,7 @@ class AtfOf {
   T share_, picture_places_, text_places_, gain_, bias_, learned_query_;
   nn::Tensor fixed_;
   nn::LinearOf<T> query_, answer_, in_, out_;
+  CombinerOf<T> combiner_;  // of AtfProjection::kCombiner
 };
 
 }  // namespace saccade

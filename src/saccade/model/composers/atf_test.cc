@@ -135,6 +135,22 @@ Row oracle(const nn::TensorMap& weights, const AtfOptions& options, const std::v
     pooled = linear(weights, "answer", answers);
     if (options.pooling == AtfPooling::kAsked) pooled = added(sum, pooled);
   }
+  if (options.projection == AtfProjection::kCombiner) {
+    const auto relu = [](Row x) {
+      for (double& value : x) value = std::max(value, 0.0);
+      return x;
+    };
+    Row seen;
+    for (const Row& part : {relu(linear(weights, "text_projection", text)),
+                            relu(linear(weights, "picture_projection", picture)),
+                            relu(linear(weights, "third_projection", pooled))}) {
+      seen.insert(seen.end(), part.begin(), part.end());
+    }
+    const double logit = linear(weights, "share", relu(linear(weights, "weigh", seen))).front();
+    const double of_text = 1 / (1 + std::exp(-logit));
+    const Row drawn = linear(weights, "out", relu(linear(weights, "combine", seen)));
+    return added(added(drawn, text, of_text), picture, 1 - of_text);
+  }
   Row hidden = pooled;
   if (options.projection != AtfProjection::kLinear) {
     if (options.projection == AtfProjection::kMlp) {
@@ -201,9 +217,10 @@ TEST(Atf, IsItsOracleUnderEveryOption) {
             options.pooling = pooling;
             options.heads = 3;
             constexpr AtfProjection kProjections[] = {AtfProjection::kMlp, AtfProjection::kLinear,
-                                                      AtfProjection::kBoth, AtfProjection::kMlp};
+                                                      AtfProjection::kBoth, AtfProjection::kCombiner};
             options.projection = kProjections[checked % 4];
-            options.residual = checked % 5 == 0 ? AtfResidual::kNone : AtfResidual::kSum;
+            const bool may_be_alone = options.projection != AtfProjection::kCombiner;
+            options.residual = checked % 5 == 0 && may_be_alone ? AtfResidual::kNone : AtfResidual::kSum;
             options.picture_tokens = kPictureTokens;
             options.text_places = kTextPlaces;
             RandomParameters source(static_cast<uint32_t>(100 + checked++));
@@ -273,6 +290,11 @@ TEST(Atf, OptionsComeBack) {
     broken[key] = "nothing of the sort";
     EXPECT_FALSE(atf_options_from_json(broken)) << key;
   }
+  Json alone = json;
+  alone["projection"] = "combiner";
+  const auto refused = atf_options_from_json(alone);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("residual none with projection combiner"));
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 //   t' = relu(P_t t), p' = relu(P_p p), c = [t', p']
 //   row = W_o relu(W_c c) + s t + (1 - s) p,   s = sigmoid(w relu(W_s c))
 //
-// Published with rows as the towers give them; here they have length 1, as everywhere.
+// Published with rows as the towers give them; here they have length 1, as everywhere. Adaptive token fusion
+// lets it see a third row, which stands in c behind the two (atf.h).
 #pragma once
 
 #include <cmath>
@@ -43,7 +44,9 @@ class CombinerOf {
   // What becomes of hidden values in training; nothing: they stay.
   using Dropout = std::function<T(const T&)>;
 
-  static Result<CombinerOf> make(const CombinerShape& shape, nn::ParameterSourceOf<T>& source) {
+  // third: it sees a third row.
+  static Result<CombinerOf> make(const CombinerShape& shape, nn::ParameterSourceOf<T>& source,
+                                 bool third = false) {
     // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a
     // standard deviation of 1 / sqrt(3 in).
     const auto layer = [&](const char* name, int64_t in, int64_t out) {
@@ -52,30 +55,40 @@ class CombinerOf {
     CombinerOf made;
     SACCADE_ASSIGN(made.text_, layer("text_projection", shape.dim, shape.projection));
     SACCADE_ASSIGN(made.picture_, layer("picture_projection", shape.dim, shape.projection));
-    SACCADE_ASSIGN(made.combine_, layer("combine", 2 * shape.projection, shape.hidden));
+    if (third) {
+      SACCADE_ASSIGN(made.third_, layer("third_projection", shape.dim, shape.projection));
+    }
+    const int64_t seen = (third ? 3 : 2) * shape.projection;
+    SACCADE_ASSIGN(made.combine_, layer("combine", seen, shape.hidden));
     SACCADE_ASSIGN(made.out_, layer("out", shape.hidden, shape.dim));
-    SACCADE_ASSIGN(made.weigh_, layer("weigh", 2 * shape.projection, shape.hidden));
+    SACCADE_ASSIGN(made.weigh_, layer("weigh", seen, shape.hidden));
     SACCADE_ASSIGN(made.share_, layer("share", shape.hidden, 1));
     return made;
   }
 
-  // pictures, texts: [n, dim], rows of length 1 -> [n, dim], of any length.
-  [[nodiscard]] T forward(const T& pictures, const T& texts, const Dropout& dropout = {}) const {
+  // pictures, texts: [n, dim], rows of length 1 -> [n, dim], of any length. third: likewise, of any length,
+  // where it was made to see one.
+  [[nodiscard]] T forward(const T& pictures, const T& texts, const Dropout& dropout = {},
+                          const T* third = nullptr) const {
     const auto dropped = [&](const T& x) { return dropout ? dropout(x) : x; };
     const T text = dropped(text_.forward(texts, nn::Activation::kRelu));
     const T picture = dropped(picture_.forward(pictures, nn::Activation::kRelu));
-    const T both = cat(std::vector<T>{text, picture}, 1);
+    std::vector<T> seen = {text, picture};
+    if (third != nullptr) seen.push_back(dropped(third_.forward(*third, nn::Activation::kRelu)));
+    const T both = cat(seen, 1);
     const T combined = dropped(combine_.forward(both, nn::Activation::kRelu));
     const T logits = share_.forward(dropped(weigh_.forward(both, nn::Activation::kRelu)));
     return out_.forward(combined) + gated_mean(logits, texts, pictures);
   }
 
   void pack(DType dtype) {
-    for (nn::LinearOf<T>* layer : {&text_, &picture_, &combine_, &out_, &weigh_, &share_}) layer->pack(dtype);
+    for (nn::LinearOf<T>* layer : {&text_, &picture_, &third_, &combine_, &out_, &weigh_, &share_}) {
+      layer->pack(dtype);
+    }
   }
 
  private:
-  nn::LinearOf<T> text_, picture_, combine_, out_, weigh_, share_;
+  nn::LinearOf<T> text_, picture_, third_, combine_, out_, weigh_, share_;
 };
 
 }  // namespace saccade
