@@ -133,6 +133,7 @@ class ClipModelOf {
   // text
   T token_embedding_, text_positions_;
   std::vector<nn::TransformerBlockOf<T>> text_blocks_;
+  std::vector<T> vision_readers_, text_readers_;  // until pack(): see make_blocks
   nn::LayerNormOf<T> final_norm_;
   nn::LinearOf<T> text_projection_;
   T logit_scale_;
@@ -178,7 +179,8 @@ Status ClipModelOf<T>::make_vision(nn::ParameterSourceOf<T>& source) {
   // "pre_layrnorm" is how the published checkpoints spell it.
   SACCADE_ASSIGN(pre_norm_, nn::LayerNormOf<T>::make(source, vision + ".pre_layrnorm", config_.vision.width,
                                                      config_.vision.eps));
-  SACCADE_ASSIGN(vision_blocks_, make_blocks(source, vision, config_.vision));
+  SACCADE_ASSIGN(vision_blocks_,
+                 make_blocks(source, vision, config_.vision, kTrains ? nullptr : &vision_readers_));
   SACCADE_ASSIGN(post_norm_, nn::LayerNormOf<T>::make(source, vision + ".post_layernorm",
                                                       config_.vision.width, config_.vision.eps));
   SACCADE_ASSIGN(visual_projection_, nn::LinearOf<T>::make(source, "visual_projection", config_.vision.width,
@@ -194,7 +196,7 @@ Status ClipModelOf<T>::make_text(nn::ParameterSourceOf<T>& source) {
                                                {config_.vocabulary, config_.text.width}, {0, 0.02}));
   SACCADE_ASSIGN(text_positions_, source.take(text + ".embeddings.position_embedding.weight",
                                               {config_.positions, config_.text.width}, {0, 0.01}));
-  SACCADE_ASSIGN(text_blocks_, make_blocks(source, text, config_.text));
+  SACCADE_ASSIGN(text_blocks_, make_blocks(source, text, config_.text, kTrains ? nullptr : &text_readers_));
   SACCADE_ASSIGN(final_norm_, nn::LayerNormOf<T>::make(source, text + ".final_layer_norm", config_.text.width,
                                                        config_.text.eps));
   SACCADE_ASSIGN(text_projection_,
@@ -294,13 +296,14 @@ T ClipModelOf<T>::text_states_with(const nn::Tensor& ids, const nn::Tensor& plac
 
 template <typename T>
 void ClipModelOf<T>::pack(DType dtype) {
-  for (auto* blocks : {&vision_blocks_, &text_blocks_}) {
-    for (nn::TransformerBlockOf<T>& block : *blocks) block.pack(dtype);
+  if constexpr (!kTrains) {
+    const DType first = pack_blocks(vision_blocks_, vision_readers_, dtype);
+    (void)pack_blocks(text_blocks_, text_readers_, dtype);
+    if (!resnet_) patch_embedding_.pack(first);
   }
   if (resnet_) {
     resnet_->pack(dtype);
   } else {
-    patch_embedding_.pack(dtype);
     visual_projection_.pack(DType::kF32);  // one row a picture: no time to win, and the last step stays exact
   }
   text_projection_.pack(DType::kF32);

@@ -21,7 +21,7 @@ Result<SiglipVision> SiglipVision::make(const SiglipVisionConfig& config, nn::Pa
   SACCADE_ASSIGN(vision.positions_,
                  source.take(prefix + ".embeddings.position_embedding.weight", {vision.patches(), width},
                              {0, 1 / std::sqrt(static_cast<double>(width))}));
-  SACCADE_ASSIGN(vision.blocks_, make_blocks(source, prefix, config.shape));
+  SACCADE_ASSIGN(vision.blocks_, make_blocks(source, prefix, config.shape, &vision.readers_));
   SACCADE_ASSIGN(vision.post_norm_,
                  nn::LayerNorm::make(source, prefix + ".post_layernorm", width, config.shape.eps));
   return vision;
@@ -41,8 +41,7 @@ Tensor SiglipVision::forward(const Tensor& pixels, DType dtype, TowerTrace* trac
 }
 
 void SiglipVision::pack(DType dtype) {
-  patch_embedding_.pack(dtype);
-  for (nn::TransformerBlock& block : blocks_) block.pack(dtype);
+  patch_embedding_.pack(pack_blocks(blocks_, readers_, dtype));
 }
 
 Result<SiglipModel> SiglipModel::make(const SiglipConfig& config, nn::ParameterSource& source) {
@@ -57,7 +56,7 @@ Result<SiglipModel> SiglipModel::make(const SiglipConfig& config, nn::ParameterS
                                                      {config.vocabulary, width}, {0, std}));
   SACCADE_ASSIGN(model.text_positions_, source.take(text + ".embeddings.position_embedding.weight",
                                                     {config.positions, width}, {0, std}));
-  SACCADE_ASSIGN(model.text_blocks_, make_blocks(source, text, config.text));
+  SACCADE_ASSIGN(model.text_blocks_, make_blocks(source, text, config.text, &model.text_readers_));
   SACCADE_ASSIGN(model.final_norm_,
                  nn::LayerNorm::make(source, text + ".final_layer_norm", width, config.text.eps));
   SACCADE_ASSIGN(model.text_head_, Linear::make(source, text + ".head", width, config.projection, std));
@@ -124,7 +123,7 @@ PictureTower SiglipModel::picture_tower(DType dtype) const {
 void SiglipModel::pack(DType dtype) {
   vision_.pack(dtype);
   pool_.pack(dtype);
-  for (nn::TransformerBlock& block : text_blocks_) block.pack(dtype);
+  (void)pack_blocks(text_blocks_, text_readers_, dtype);
   text_head_.pack(DType::kF32);  // one row a text: no time to win, and the last step stays exact
 }
 

@@ -69,6 +69,7 @@ class SiglipVision {
   nn::Linear patch_embedding_;
   nn::Tensor positions_;
   std::vector<nn::TransformerBlock> blocks_;
+  std::vector<nn::Tensor> readers_;  // until pack(): see make_blocks
   nn::LayerNorm post_norm_;
 };
 
@@ -103,6 +104,7 @@ class SiglipModel {
   nn::AttentionPool pool_;
   nn::Tensor token_embedding_, text_positions_;
   std::vector<nn::TransformerBlock> text_blocks_;
+  std::vector<nn::Tensor> text_readers_;  // until pack()
   nn::LayerNorm final_norm_;
   nn::Linear text_head_;
   nn::Tensor logit_scale_, logit_bias_;

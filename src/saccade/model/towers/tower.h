@@ -6,6 +6,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/nn/layers.h"
+#include "saccade/nn/outlier_inputs.h"
 
 namespace saccade {
 
@@ -20,18 +21,58 @@ using TowerTrace = TowerTraceOf<nn::Tensor>;
 // A block's parts as the Hugging Face layout names them.
 const nn::BlockNames& hugging_face_block_names();
 
-// Blocks "<tower>.encoder.layers.0" and on.
+// Another source's parameters; weights of queries, keys and values are kept too.
+template <typename T>
+class KeepsReaders : public nn::ParameterSourceOf<T> {
+ public:
+  KeepsReaders(nn::ParameterSourceOf<T>& source, std::vector<T>& kept) : source_(source), kept_(kept) {}
+  Result<T> take(const std::string& name, const std::vector<int64_t>& shape, nn::Init init) override {
+    return source_.take(name, shape, init);
+  }
+  Result<T> take_stored(const std::string& name, const std::vector<int64_t>& shape, nn::Init init) override {
+    SACCADE_ASSIGN(T tensor, source_.take_stored(name, shape, init));
+    const nn::BlockNames& names = hugging_face_block_names();
+    for (const std::string& reader : {names.query, names.key, names.value}) {
+      if (name.ends_with(reader + ".weight")) kept_.push_back(tensor);
+    }
+    return tensor;
+  }
+
+ private:
+  nn::ParameterSourceOf<T>& source_;
+  std::vector<T>& kept_;
+};
+
+// Blocks "<tower>.encoder.layers.0" and on. `readers`: the first block's weights that read its input, for
+// pack_blocks(); nullptr: not asked for.
 template <typename T>
 Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf<T>& source,
                                                            const std::string& tower,
-                                                           const nn::TransformerShape& shape) {
+                                                           const nn::TransformerShape& shape,
+                                                           std::vector<T>* readers = nullptr) {
+  std::vector<T> kept;
+  KeepsReaders<T> first(source, kept);
   std::vector<nn::TransformerBlockOf<T>> blocks;
   for (int64_t i = 0; i < shape.layers; ++i) {
     const std::string prefix = fmt::format("{}.encoder.layers.{}.", tower, i);
+    nn::ParameterSourceOf<T>& from = i == 0 ? first : source;
     SACCADE_ASSIGN(blocks.emplace_back(),
-                   nn::TransformerBlockOf<T>::make(source, prefix, hugging_face_block_names(), shape));
+                   nn::TransformerBlockOf<T>::make(from, prefix, hugging_face_block_names(), shape));
   }
+  if (readers != nullptr) *readers = std::move(kept);
   return blocks;
+}
+
+// Packs the blocks, for inference, and returns what the layers before them are to be packed in. In 8-bit
+// integers, of a tower whose residual stream has outliers, these and the first two blocks are of more bits
+// (nn/outlier_inputs.h): what they round, all later layers magnify.
+inline DType pack_blocks(std::vector<nn::TransformerBlock>& blocks, std::vector<nn::Tensor>& readers,
+                         DType dtype) {
+  constexpr size_t kFirst = 2;
+  const DType first = nn::packing_of_first(readers, dtype);
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i].pack(i < kFirst ? first : dtype);
+  readers.clear();
+  return first;
 }
 
 // The first `count` blocks over x: [batch, tokens, width] float32 (consumed).

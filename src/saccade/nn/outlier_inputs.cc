@@ -1,0 +1,37 @@
+#include "saccade/nn/outlier_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "saccade/nn/product_speed.h"
+
+namespace saccade::nn {
+
+int64_t outlier_inputs(const std::vector<Tensor>& weights) {
+  if (weights.empty()) return 0;
+  const int64_t in = weights.front().size(1);
+  std::vector<double> lengths(static_cast<size_t>(in));
+  for (const Tensor& weight : weights) {
+    for (int64_t output = 0; output < weight.size(0); ++output) {
+      const Tensor row = weight[output].to(DType::kF32).contiguous();
+      const float* values = row.data<float>();
+      for (int64_t i = 0; i < in; ++i) {
+        lengths[static_cast<size_t>(i)] += static_cast<double>(values[i]) * values[i];
+      }
+    }
+  }
+  // Damaged weights are said when rows come of them: here they count as none.
+  for (double& length : lengths) length = std::isfinite(length) ? std::sqrt(length) : 0;
+  std::vector<double> sorted = lengths;
+  const auto middle = sorted.begin() + in / 2;
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return std::count_if(lengths.begin(), lengths.end(),
+                       [&](double length) { return length < *middle / 24 && length > *middle / 1000; });
+}
+
+DType packing_of_first(const std::vector<Tensor>& weights, DType dtype) {
+  if (dtype != DType::kI8 || outlier_inputs(weights) == 0) return dtype;
+  return multiplies(DType::kBF16) ? DType::kBF16 : DType::kF32;
+}
+
+}  // namespace saccade::nn
