@@ -14,6 +14,7 @@
 #include "saccade/collection/filter.h"
 #include "saccade/collection/verify.h"
 #include "saccade/core/files.h"
+#include "saccade/model/locate.h"
 #include "saccade/model/precision.h"
 #include "saccade/report/duplicates_page.h"
 #include "saccade/search/collection_composer.h"
@@ -199,7 +200,10 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
 Result<int> run_composer(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   if (arguments.none) SACCADE_TRY(forget_composer(collection.folder()));
-  if (!arguments.composer.empty()) SACCADE_TRY(name_composer(collection, arguments.composer));
+  if (!arguments.composer.empty()) {
+    SACCADE_ASSIGN(const std::filesystem::path composer, find_composer(arguments.composer));
+    SACCADE_TRY(name_composer(collection, composer));
+  }
   SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, open_collection_composer(collection));
   if (arguments.json) {
     Json json = {{"collection", arguments.collection}, {"composer", nullptr}};
@@ -417,8 +421,10 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   CLI::App* composer =
       add_part(group, "composer", "Name the composer that a picture and words are asked with", arguments,
                chosen, run_composer);
-  CLI::Option* folder = composer->add_option("COMPOSER", arguments->composer,
-                                             "folder of a trained composer (default: show the one named)");
+  CLI::Option* folder =
+      composer->add_option("COMPOSER", arguments->composer,
+                           "folder of a trained composer, or starter for the one that comes with "
+                           "Saccade (default: show the one named)");
   composer->add_flag("--none", arguments->none, "name none: their sum is asked again")->excludes(folder);
   add_part(group, "compact", "Free the space of removed pictures", arguments, chosen, run_compact);
 }

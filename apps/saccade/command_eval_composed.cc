@@ -8,6 +8,7 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/eval/composed/composed_study.h"
+#include "saccade/model/locate.h"
 
 #include "choice.h"
 #include "command_eval.h"
@@ -115,7 +116,9 @@ Result<Evaluation> measure(ComposedArguments& arguments, Session& session, Progr
     return evaluate_given_composed(files, arguments.similarity, arguments.composed,
                                    evaluation_options(arguments.eval, session, progress), pool);
   }
-  arguments.composed.composers = {arguments.composers.begin(), arguments.composers.end()};
+  for (const std::string& named : arguments.composers) {
+    SACCADE_ASSIGN(arguments.composed.composers.emplace_back(), find_composer(named).in("--composer"));
+  }
   arguments.composed.generated = arguments.generated;
   const bool own = arguments.eval.evaluation.checkpoints.empty() && !arguments.composers.empty();
   SACCADE_ASSIGN(EvaluationOptions options, encoding_options(arguments.eval, session, progress));
@@ -177,7 +180,7 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   choose->excludes(weight);
   command->add_option(
       "--composer", arguments->composers,
-      "trained composers to measure beside the methods, each on the checkpoint it was trained for");
+      "trained composers to measure beside the methods, each on the checkpoint it was trained for: folders, or starter");
   command
       ->add_option(
           "--tau", arguments->composed.taus,

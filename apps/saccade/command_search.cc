@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/model/locate.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
@@ -66,11 +67,11 @@ Status choose_composer(SearchArguments& arguments) {
   SearchOptions& options = arguments.options;
   if (!arguments.compose.empty() && !from_word<Compose>(arguments.compose)) {
     std::error_code ignored;
-    if (!std::filesystem::is_directory(arguments.compose, ignored)) {
-      return fail(ErrorCode::kUsage, "--compose {}: expected {}, or the folder of a composer",
+    SACCADE_ASSIGN(options.composer, find_composer(arguments.compose).in("--compose"));
+    if (!std::filesystem::is_directory(options.composer, ignored)) {
+      return fail(ErrorCode::kUsage, "--compose {}: expected {}, starter, or the folder of a composer",
                   arguments.compose, list_of_words<Compose>());
     }
-    options.composer = arguments.compose;
   }
   options.collections_composer = arguments.compose.empty() && !arguments.weight && arguments.was.empty();
   return {};
@@ -247,7 +248,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->add_option(
           "--compose", arguments->compose,
           "way to make one query of a picture and TEXT: " + list_of_words<Compose>() +
-              ", or the folder of a trained composer (default: the composer that the collection names, or sum)")
+              ", the folder of a trained composer, or starter for the one that comes with Saccade, for the starter "
+              "(default: the composer that the collection names, or sum)")
       ->needs(image);
   command
       ->add_option_function<double>(

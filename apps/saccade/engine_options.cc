@@ -43,8 +43,10 @@ Status parse_field(std::string_view text, std::map<std::string, Json>& set) {
 // Of the editor of our own.
 void add_editor_options(CLI::App& command, EngineArguments& arguments) {
   EngineOptions& options = arguments.options;
-  command.add_option("--editor", arguments.editor,
-                     "folder of the editor to draw with, as `saccade train editor` makes it (--engine own)");
+  command.add_option(
+      "--editor", arguments.editor,
+      "folder of the editor to draw with, as `saccade train editor` makes it (--engine own; default: the "
+      "one that comes with Saccade)");
   command
       .add_option_function<int64_t>(
           "--draw-steps", [&options](const int64_t& steps) { options.edit.steps = steps; },

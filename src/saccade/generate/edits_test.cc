@@ -13,6 +13,7 @@
 
 #include "saccade/core/base64.h"
 #include "saccade/core/files.h"
+#include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/data/generated.h"
 #include "saccade/hub/test_server.h"
@@ -309,6 +310,19 @@ TEST_F(GenerateEdits, ByAnEditorOfOurOwn) {
   }
   const PictureRequest alone{.text = "a bell", .reference = nullptr, .seed = 1};
   EXPECT_EQ((*engine)->make({&alone, 1}, {}).front().error().code, ErrorCode::kUnsupported);
+
+  // Where none is named, the one that comes with Saccade.
+  own.editor.clear();
+  {
+    const test::TestVariable shipped("SACCADE_EDITOR", editor.string());
+    const auto found = open_engine(own);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ((*found)->settings(), (*engine)->settings());
+  }
+  const test::TestVariable shipped("SACCADE_EDITOR", (folder / "nowhere").string());
+  const auto none = open_engine(own);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("nowhere"));
 }
 
 }  // namespace

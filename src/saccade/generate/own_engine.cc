@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "saccade/generate/http_engine.h"
+#include "saccade/model/locate.h"
 
 namespace saccade {
 namespace {
@@ -58,16 +59,16 @@ class OwnEngine : public PictureEngine {
 }  // namespace
 
 Result<std::unique_ptr<PictureEngine>> open_own_engine(const EngineOptions& options) {
-  if (options.editor.empty()) {
-    return fail(ErrorCode::kUsage,
-                "no editor given: --editor FOLDER names one, as `saccade train editor` makes it");
-  }
   if (!options.set.empty() || options.width > 0 || !options.endpoint.empty() || !options.model.empty() ||
       !options.workflow.empty()) {
     return fail(ErrorCode::kUsage,
                 "--endpoint, --size, --set, --engine-model and --workflow are for engines elsewhere");
   }
-  SACCADE_ASSIGN(std::unique_ptr<Editor> editor, Editor::open(options.editor, options.encoder));
+  std::filesystem::path folder = options.editor;
+  if (folder.empty()) {
+    SACCADE_ASSIGN(folder, editor_checkpoint());
+  }
+  SACCADE_ASSIGN(std::unique_ptr<Editor> editor, Editor::open(folder, options.encoder));
   return std::unique_ptr<PictureEngine>(std::make_unique<OwnEngine>(std::move(editor), options));
 }
 

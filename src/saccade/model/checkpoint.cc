@@ -174,6 +174,12 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
     checkpoint.layout = Layout::kOpenAi;
     SACCADE_ASSIGN(const auto names, find_weights(folder, Layout::kOpenAi));
     if (names.empty()) {
+      // A training's folder, named in place of the checkpoint that it has written.
+      for (const char* below : {"model", "fuse/model", "align/model"}) {
+        if (!is_there(folder / below / "config.json")) continue;
+        return fail(ErrorCode::kNotFound, "checkpoint {}: a training's folder; its checkpoint is {}",
+                    folder.string(), (folder / below).string());
+      }
       return fail(
           ErrorCode::kNotFound,
           "checkpoint {}: no config.json (Hugging Face), open_clip_config.json (OpenCLIP) or weights under "

@@ -255,6 +255,16 @@ TEST(Composer, RefusesDamagedFolders) {
   }
 }
 
+TEST(Composer, ATrainingsFolderSaysWhereItsCheckpointIs) {
+  const test::TestFolder run;
+  fs::create_directories(run.path() / "fuse/model");
+  write_text(run.path() / "fuse/model/config.json", "{}");
+  const auto composer = Composer::open(run.path());
+  ASSERT_FALSE(composer);
+  EXPECT_EQ(composer.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(composer.error().message, HasSubstr((run.path() / "fuse/model").string()));
+}
+
 TEST(Composer, SaysThatARowIsNoNumber) {
   const ComposerFolder folder;
   edit_weights(folder.path(), [](nn::TensorMap& t) {

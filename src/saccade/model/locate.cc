@@ -14,19 +14,39 @@ namespace saccade {
 
 namespace fs = std::filesystem;
 
-Result<fs::path> starter_checkpoint() {
-  const char* named = std::getenv("SACCADE_STARTER");
+namespace {
+
+// A checkpoint that comes with Saccade, wherever that is. `otherwise`: what to do where it is nowhere.
+Result<fs::path> shipped_checkpoint(const char* name, const char* variable, const char* otherwise) {
+  const char* named = std::getenv(variable);
   if (named != nullptr && *named != '\0') return fs::path(named);
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) {
-    const fs::path beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / "starter";
+    const fs::path beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / name;
     if (looks_like_checkpoint(beside)) return beside;
   }
-  const fs::path source = SACCADE_SOURCE_STARTER;
+  const fs::path source = fs::path(SACCADE_SOURCE_MODELS) / name;
   if (looks_like_checkpoint(source)) return source;
-  return fail(ErrorCode::kNotFound, "no starter checkpoint in {}: name a checkpoint's folder with -m",
-              source.string());
+  return fail(ErrorCode::kNotFound, "no {} in {}: {}", name, source.string(), otherwise);
+}
+
+}  // namespace
+
+Result<fs::path> starter_checkpoint() {
+  return shipped_checkpoint("starter", "SACCADE_STARTER", "name a checkpoint's folder with -m");
+}
+
+Result<fs::path> editor_checkpoint() {
+  return shipped_checkpoint("editor", "SACCADE_EDITOR",
+                            "name one with --editor, as `saccade train editor` makes it");
+}
+
+Result<fs::path> find_composer(const std::string& named) {
+  std::error_code ignored;
+  if (named != kStarterName || fs::exists(named, ignored)) return fs::path(named);
+  return shipped_checkpoint("composer", "SACCADE_COMPOSER",
+                            "name one's folder, as `saccade train composed` makes it");
 }
 
 Result<fs::path> find_checkpoint(const std::string& named) {

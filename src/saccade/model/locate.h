@@ -1,7 +1,7 @@
 // From what people call a checkpoint to a loaded one: folders, models of the hub's cache, the starter.
 //
-// The environment says where these are: HF_HUB_CACHE and its like (hub/settings.h), SACCADE_STARTER. Nothing
-// is printed: what a person should be told comes back as a text.
+// The environment says where these are: HF_HUB_CACHE and its like (hub/settings.h), SACCADE_STARTER,
+// SACCADE_EDITOR, SACCADE_COMPOSER. Nothing is printed: what a person should be told comes back as a text.
 #pragma once
 
 #include <filesystem>
@@ -20,6 +20,12 @@ namespace saccade {
 // program, or models/starter of the source tree it was built from; the first that there is. kNotFound names
 // the option to use.
 Result<std::filesystem::path> starter_checkpoint();
+// The editor that comes with it, over the starter (editor.h): likewise, by $SACCADE_EDITOR and models/editor.
+Result<std::filesystem::path> editor_checkpoint();
+// The folder of a composer by its name: a folder, which goes first, or "starter" for the one that comes with
+// Saccade for the starter: likewise, by $SACCADE_COMPOSER and models/composer. What is neither comes back as
+// it is, for whoever opens it to complain about.
+Result<std::filesystem::path> find_composer(const std::string& named);
 
 // The folder of a checkpoint by its name: a folder, or OWNER/NAME[@REVISION] of a model in the hub's cache; a
 // folder of that name goes first. kNotFound says how to get what is not there. What is neither a folder nor a

@@ -67,6 +67,12 @@ TEST(Locate, TheCheckpointACollectionWasMadeWith) {
   EXPECT_EQ(checkpoint_of({"a", there.string(), "", 0}, {}).value(), there);
   EXPECT_EQ(checkpoint_of({"owner/tiny", nowhere, "", 0}, {}).value(), cache.snapshot());
   const TestVariable starter("SACCADE_STARTER", there.string());
+  const TestVariable editor("SACCADE_EDITOR", (gone.path() / "an editor").string());
+  EXPECT_EQ(editor_checkpoint().value(), gone.path() / "an editor");
+  const TestVariable composer("SACCADE_COMPOSER", (gone.path() / "a composer").string());
+  EXPECT_EQ(find_composer("starter").value(), gone.path() / "a composer");
+  EXPECT_EQ(find_composer(there.string()).value(), there);
+  EXPECT_EQ(find_composer("nowhere").value(), "nowhere");
   EXPECT_EQ(checkpoint_of({"starter", nowhere, "", 0}, {}).value(), there);
   const auto lost = checkpoint_of({"mine", nowhere, "", 0}, {});
   ASSERT_FALSE(lost);
