@@ -279,6 +279,14 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(text));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
+  if (!arguments.captions.empty() && report->given_captions == 0 && report->seen > 0 && !report->cancelled) {
+    session.messages.warning(fmt::format(
+        "--captions {}: none of the {} it has captions for is among the {} looked at; pictures are "
+        "told by their paths",
+        one_line(arguments.captions),
+        counted(static_cast<int64_t>(arguments.ingest.captions.size()), "picture"),
+        counted(report->seen, "file")));
+  }
   if (const auto opened = Collection::open(arguments.collection)) warn_of_starter(*opened, session.messages);
   if (!report->cancelled) measure_likelihoods(arguments.collection, EncoderSource(load), pool, session);
   if (report->cancelled) {

@@ -131,6 +131,11 @@ TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
   expect_failure({"index", "pictures", "-c", "new", "--pool-rows", "65"}, 2, {"--pool-rows"});
   make_collection();
+  write("away.jsonl", R"({"image": "away/x.png", "caption": "of a picture that is not in this folder"})");
+  const Outcome away = run({"index", "pictures", "-c", "c", "--captions", "away.jsonl"});
+  EXPECT_EQ(away.code, 0) << away.err;
+  EXPECT_THAT(away.err,
+              HasSubstr("--captions away.jsonl: none of the 1 picture it has captions for is among the"));
   const std::string before = snapshot("c");
   expect_failure({"index", "pictures", "-c", "c", "--rows-precision", "fp16"}, 2,
                  {"--rows-precision", "the collection has one row a picture"});

@@ -76,6 +76,7 @@ class Run {
  private:
   Status get_encoder();
   Status check_inputs(const WalkResult& found);
+  void count(const std::string& path);
   std::string caption_of(const std::string& path);
   Result<std::vector<FileTask>> next_block(std::span<const std::string> files);
   Status take_all(const WalkResult& found);
@@ -100,6 +101,11 @@ class Run {
   std::vector<std::string> again_;  // to be offered anew, before the others
   int64_t undecided_ = 0;           // offered, and not taken yet
 };
+
+void Run::count(const std::string& path) {
+  ++report_.seen;
+  if (captions_.contains(path)) ++report_.given_captions;
+}
 
 std::string Run::caption_of(const std::string& path) {
   if (const auto found = captions_.find(path); found != captions_.end()) return found->second;
@@ -129,7 +135,7 @@ Result<std::vector<FileTask>> Run::next_block(std::span<const std::string> files
   };
   for (const std::string& path : again) SACCADE_TRY(offer(path));
   while (tasks.size() < block_ && offered_ < files.size() && !stop_.stop_requested()) {
-    ++report_.seen;
+    count(files[offered_]);
     SACCADE_TRY(offer(files[offered_++]));
     if (report_.seen % 64 == 0) tell();
   }
@@ -197,7 +203,7 @@ Status Run::take_videos(const WalkResult& found) {
     if (stop_.stop_requested()) return {};
     const auto start = Clock::now();
     SACCADE_TRY(taker.take(path, caption_of(path)));
-    ++report_.seen;
+    count(path);
     report_.seconds.waiting += seconds_since(start);
     tell();
   }

@@ -82,16 +82,17 @@ struct NotLookedAt {
 };
 
 struct IngestReport {
-  int64_t seen = 0;        // files looked at
-  int64_t added = 0;       // new items, duplicates included
-  int64_t updated = 0;     // items whose file had changed
-  int64_t moved = 0;       // items whose file was found under another path; encoded row and id kept
-  int64_t unchanged = 0;   // with those whose time alone, or caption alone, had changed
-  int64_t removed = 0;     // with `prune`
-  int64_t missing = 0;     // files gone, items kept for want of `prune`
-  int64_t duplicates = 0;  // among `added`: the same bytes as another item; not encoded again
-  int64_t stayed_out = 0;  // taken out of the collection before, to stay out
-  int64_t videos = 0;      // that were looked into; their frames are counted as the items that they are
+  int64_t seen = 0;            // files looked at
+  int64_t added = 0;           // new items, duplicates included
+  int64_t updated = 0;         // items whose file had changed
+  int64_t moved = 0;           // items whose file was found under another path; encoded row and id kept
+  int64_t unchanged = 0;       // with those whose time alone, or caption alone, had changed
+  int64_t removed = 0;         // with `prune`
+  int64_t missing = 0;         // files gone, items kept for want of `prune`
+  int64_t duplicates = 0;      // among `added`: the same bytes as another item; not encoded again
+  int64_t stayed_out = 0;      // taken out of the collection before, to stay out
+  int64_t videos = 0;          // that were looked into; their frames are counted as the items that they are
+  int64_t given_captions = 0;  // files that IngestOptions::captions has one for, unchanged ones included
   int64_t facts_read = 0;  // unchanged items, looked into for what their files say, which was not kept before
   NotLookedAt not_looked_at;
   bool encoder_used = false;    // it was asked for: something was to be read

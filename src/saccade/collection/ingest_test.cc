@@ -484,7 +484,12 @@ TEST_F(IngestTest, CaptionsComeFromSidecarsAndTheCaller) {
   test::write_text(pictures_ / "b.png.txt", "from the sidecar");
   IngestOptions options;
   options.captions[b] = "from the manifest";
-  ASSERT_OK(run(options));
+  options.captions[(pictures_ / "elsewhere.png").string()] = "of a picture that is not there";
+  for (int again = 0; again < 2; ++again) {
+    const auto captioned = run(options);
+    ASSERT_OK(captioned);
+    EXPECT_EQ(captioned->given_captions, 1);
+  }
   EXPECT_EQ(open().item_of_path(a)->caption, "two birds");
   EXPECT_EQ(open().item_of_path(b)->caption, "from the manifest");
   EXPECT_EQ(open().item_of_path(c)->caption, "");

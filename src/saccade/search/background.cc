@@ -29,8 +29,9 @@ int64_t text_count(int64_t items) {
 
 std::string too_few(const Collection& collection) {
   if (collection.item_count() >= kFewestRows) return {};
-  return fmt::format("{} are too few to learn from how scores fall, {} are needed",
-                     counted(collection.item_count(), "picture"), kFewestRows);
+  return fmt::format("{} {} too few to learn from how scores fall, {} are needed",
+                     counted(collection.item_count(), "picture"), collection.item_count() == 1 ? "is" : "are",
+                     kFewestRows);
 }
 
 // Without a shared space, or the words to reach it, texts find nothing.
