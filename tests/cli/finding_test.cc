@@ -219,7 +219,7 @@ TEST_F(Finding, HitsForScripts) {
     paths.push_back(path);
   }
   EXPECT_EQ(paths.size(), json["hits"].size());
-  EXPECT_EQ(paths.front(), json["hits"][0]["path"]);
+  EXPECT_EQ(paths.front(), json["hits"][0]["path"].get<std::string>());
   EXPECT_THAT(with({"--paths"}).out, StartsWith(paths.front() + "\n"));
   EXPECT_THAT(with({"--format", "{rank}\\t{name}\\t{width}x{height} {{{caption}}}", "-k", "1"}).out,
               "1\tred.png\t80x70 {a red card}\n");
