@@ -1,6 +1,6 @@
 // Bodies of requests in every format that the server takes, answered by its own handlers over the starter
-// checkpoint and a collection of six rows. The input's first line is the request's path, all behind it the body; a
-// form's boundary is "b".
+// checkpoint and a collection of six rows. The input's first line is the request's path, all behind it the
+// body; a form's boundary is "b".
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t line = std::min(input.find('\n'), input.size());
   HttpRequest request;
   request.method = "POST";
-  request.path = "/" + std::string(input.substr(0, line));
+  request.path = fmt::format("/{}", input.substr(0, line));
   request.body = input.substr(std::min(line + 1, input.size()));
   request.headers = {{"host", "localhost"}};
   if (request.body.starts_with("--b\r\n")) {

@@ -132,8 +132,8 @@ size_t take_body(char* data, size_t /*one*/, size_t size, void* user) {
   return size;
 }
 
-// The socket for a connection, where it goes to one of the request's addresses: whatever has led there, no other
-// is reached.
+// The socket for a connection, where it goes to one of the request's addresses: no other is reached, whatever
+// has led there.
 curl_socket_t open_socket(void* user, curlsocktype /*purpose*/, curl_sockaddr* to) {
   const auto& addresses = *static_cast<const std::vector<std::string>*>(user);
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -279,7 +279,8 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   if (!transfer.status) return tl::unexpected(HttpFailure{transfer.status.error()});
   if (code != CURLE_OK) {
     const bool reached = !is_unreachable(code);
-    return tl::unexpected(HttpFailure{Error{ErrorCode::kIo, curl_easy_strerror(code)}, reached, reached});
+    return tl::unexpected(HttpFailure{Error{ErrorCode::kIo, curl_easy_strerror(code)}, reached, reached,
+                                      code == CURLE_OPERATION_TIMEDOUT});
   }
   if (goes_to_sink(transfer) && !transfer.begun) {
     if (const Status begun = sink->begin(transfer.reply); !begun)
@@ -341,7 +342,7 @@ Result<UrlParts> url_parts(const std::string& text) {
 
 Result<std::string> origin_of(const std::string& text) {
   SACCADE_ASSIGN(const UrlParts url, url_parts(text));
-  const bool is_v6 = url.host.find(':') != std::string::npos;
+  const bool is_v6 = std::ranges::count(url.host, ':') > 0;
   const std::string host = is_v6 ? fmt::format("[{}]", url.host) : url.host;
   return fmt::format("{}://{}:{}", url.scheme, host, url.port);
 }

@@ -68,6 +68,7 @@ struct HttpFailure {
   Error error;
   bool passing = false;   // may go well the next time: time-outs, connections that broke
   bool connected = true;  // false: nobody was reached at all
+  bool late = false;      // a limit of time ended it
 };
 using HttpResult = tl::expected<HttpReply, HttpFailure>;
 

@@ -1,5 +1,5 @@
-// Ranges of IP addresses, and which of them the world can reach: what a server asks for in a client's place must
-// not lead into the network that the server stands in.
+// Ranges of IP addresses, and which of them the world can reach: what a server asks for in a client's place
+// must not lead into the network that the server stands in.
 #pragma once
 
 #include <array>
@@ -32,9 +32,10 @@ class AddressRange {
   int bits_ = 128;
 };
 
-// Whether it is one of the internet's: none that IANA's registries of special-purpose addresses (RFC 6890) name
-// private, loopback, link-local, shared (RFC 6598), for documentation, for tests, for tunnels or reserved, and no
-// multicast. One that stands for an address of IPv4 (mapped, or translated as RFC 6052 says) is what that one is.
+// Whether it is one of the internet's: none that IANA's registries of special-purpose addresses (RFC 6890)
+// name private, loopback, link-local, shared (RFC 6598), for documentation, tests or tunnels, or reserved,
+// and no multicast. One that stands for an address of IPv4 (mapped, or translated as RFC 6052 says) is what
+// that one is.
 bool is_public(const IpAddress& address);
 
 }  // namespace saccade::serve

@@ -42,7 +42,7 @@ inline constexpr size_t kPicturesAtATime = 32;
 Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
                                 std::span<const Input* const> pictures, int64_t first);
 
-// What a client sends as text, which may be a picture: "data:image/..." is one. An address elsewhere is a text.
+// What a client sends as text, which may be a picture: "data:image/..." is one. An address elsewhere is none.
 Result<Input> input_of(const std::string& text);
 // What a client sends as a picture: a data address, base64 alone, or an address elsewhere. kBadData.
 Result<Input> picture_of(const std::string& text);

@@ -183,8 +183,8 @@ Result<hub::HttpReply> RemotePictures::State::ask(const hub::UrlParts& url, Cloc
   hub::HttpResult reply = session.send(request, nullptr, stop);
   if (reply) return *std::move(reply);
   const Error& error = reply.error().error;
+  if (reply.error().late) return slow();
   if (error.code != ErrorCode::kIo) return fail(error.in(url.host));
-  if (Clock::now() >= end) return slow();
   return fail(ErrorCode::kBadData, "{}: {}", url.host, error.message);
 }
 
@@ -202,7 +202,9 @@ Result<std::string> RemotePictures::State::fetch(std::string address, const std:
       return fail(ErrorCode::kUnsupported, "a redirect from https to {} is not followed", url.scheme);
     }
     secure = url.scheme == "https";
-    SACCADE_ASSIGN(hub::HttpReply reply, ask(url, end, stop).in(redirects > 0 ? "redirected" : "fetch"));
+    Result<hub::HttpReply> asked = ask(url, end, stop);
+    if (redirects > 0) asked = std::move(asked).in("redirected");
+    SACCADE_ASSIGN(hub::HttpReply reply, std::move(asked));
     if (!is_redirect(reply.status)) {
       if (reply.status != 200)
         return fail(ErrorCode::kBadData, "{} answers with status {}", url.host, reply.status);
@@ -212,6 +214,8 @@ Result<std::string> RemotePictures::State::fetch(std::string address, const std:
     if (redirects == options.redirects) {
       return fail(ErrorCode::kUnsupported, "more than {} redirects", options.redirects);
     }
+    if (reply.header("location").empty())
+      return fail(ErrorCode::kBadData, "{} redirects to nowhere", url.host);
     SACCADE_ASSIGN(address,
                    hub::resolve_url(url.url, std::string(reply.header("location"))).in("redirected"));
   }

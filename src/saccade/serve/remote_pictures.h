@@ -1,7 +1,7 @@
 // Pictures that clients give by address: fetched from hosts that the operator has named, and from no others.
 //
 // A host's name is resolved once, every address that it stands for has to be one that may be asked, and it is
-// one of these that is connected to. Redirects are followed one by one, each looked at as the first address was.
+// one of these that is connected to. Redirects are followed one by one, each looked at as the first address.
 // Nothing of the client's or of the environment goes along: no credentials, no cookies, no proxy.
 #pragma once
 
@@ -18,8 +18,8 @@
 namespace saccade::serve {
 
 struct RemoteOptions {
-  // "HOST", "*.HOST" (the names below it), "HOST:PORT", "[::1]:PORT"; without a port http's and https's own. Behind
-  // "=" the range of its addresses ("pictures.lan:9000=10.0.0.0/8"), else these have to be public.
+  // "HOST", "*.HOST" (the names below it), "HOST:PORT", "[::1]:PORT"; without a port http's and https's own.
+  // Behind "=" the range of its addresses ("pictures.lan:9000=10.0.0.0/8"), else these have to be public.
   std::vector<std::string> hosts;
   int64_t most_bytes = int64_t{64} << 20;  // of all pictures of a request together
   double seconds = 10;                     // for one picture, redirects included
@@ -56,10 +56,10 @@ class RemoteRequest {
   RemoteRequest& operator=(const RemoteRequest&) = delete;
   ~RemoteRequest();
 
-  // The bytes of each, in their order, up to the first that failed, whose error is the last. Several are fetched
-  // at a time, on threads of their own. kBadData for an address that is none and where the host does not send a
-  // picture's bytes; kUnsupported for one that may not be asked; kLimit for what is too large or too slow;
-  // kCancelled where gone() says so.
+  // The bytes of each, in their order, up to the first that failed, whose error is the last. Several are
+  // fetched at a time, on threads of their own. kBadData for an address that is none and where the host does
+  // not send a picture's bytes; kUnsupported for one that may not be asked; kLimit for what is too large or
+  // too slow; kCancelled where gone() says so.
   std::vector<Result<std::string>> fetch(std::span<const std::string> addresses);
 
  private:

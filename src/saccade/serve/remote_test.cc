@@ -316,7 +316,7 @@ TEST_F(Remote, RedirectsAreFollowedWhereTheFirstAddressMightHaveLed) {
   refused(at("/file"), 415, "by http and https alone");
   refused(at("/user"), 415, "user or password");
   EXPECT_EQ(server_->requests().size(), asked + 4);  // each asked once, and none led anywhere
-  refused(at("/nowhere"), 422, "redirected");
+  refused(at("/nowhere"), 422, "redirects to nowhere");
 }
 
 TEST_F(Remote, WhatIsNoPictureOrTooMuchOrTooSlowIsRefused) {

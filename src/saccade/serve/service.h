@@ -129,14 +129,14 @@ Result<Json> json_body(const Context& context, const HttpRequest& request,
 Status check_text(const Context& context, std::string_view text);
 // An error of the own API that no ErrorCode stands for: 503, with Retry-After.
 HttpResponse unavailable(std::string_view message);
-// Whether a client's text for a picture is an address elsewhere, "https://...", and no data: address or base64.
+// Whether a client's text for a picture is an address elsewhere, "https://...": no data: address, no base64.
 bool is_remote(std::string_view text);
-// What clients sent as pictures: addresses elsewhere, fetched. Errors of RemoteRequest::fetch, the last of them
-// where there is one; kUnsupported where nothing is fetched.
+// What clients sent as pictures: addresses elsewhere, fetched. Errors of RemoteRequest::fetch, one at most
+// and the last; kUnsupported where nothing is fetched.
 std::vector<Result<std::string>> fetch_pictures(const Context& context,
                                                 std::span<const std::string> addresses);
-// What a client sent as a picture: "data:image/png;base64,...", base64 alone, or an address elsewhere, which is
-// fetched. kBadData; errors of fetch_pictures.
+// What a client sent as a picture: "data:image/png;base64,...", base64 alone, or an address elsewhere, which
+// is fetched. kBadData; errors of fetch_pictures.
 Result<std::string> picture_bytes(const Context& context, const std::string& text);
 
 }  // namespace saccade::serve
