@@ -286,7 +286,13 @@ Result<std::string> read_frame(const VideoTools& tools, const fs::path& path, in
   SACCADE_ASSIGN(ProcessOutcome outcome,
                  run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
   if (!outcome.out.empty()) return std::move(outcome.out);
-  if (outcome.code != 0) return refused("ffmpeg", outcome, path);
+  if (outcome.code != 0) {
+    // Since version 7 it is an error to ffmpeg too that no frame comes: is it that the video ends before?
+    const Result<Video> video = probe(tools, path, options);
+    const bool ends =
+        video && video->seconds > 0 && static_cast<double>(milliseconds) >= 1000 * video->seconds;
+    if (!ends) return refused("ffmpeg", outcome, path);
+  }
   return fail(ErrorCode::kNotFound, "{}: no frame at {}", path.string(),
               time_text(static_cast<double>(milliseconds) / 1000));
 }
