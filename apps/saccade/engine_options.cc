@@ -45,8 +45,8 @@ void add_editor_options(CLI::App& command, EngineArguments& arguments) {
   EngineOptions& options = arguments.options;
   command.add_option(
       "--editor", arguments.editor,
-      "folder of the editor to draw with, as `saccade train editor` makes it (--engine own; default: the "
-      "one that comes with Saccade)");
+      "folder of the editor to draw with, as `saccade train editor` makes it (--engine own; default: "
+      "$SACCADE_EDITOR, or models/editor beside the starter)");
   command
       .add_option_function<int64_t>(
           "--draw-steps", [&options](const int64_t& steps) { options.edit.steps = steps; },

@@ -256,6 +256,18 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
                  {"--was", "direction"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "learned"}, 2,
                  {"--compose"});
+
+  // The composer that comes with Saccade is the starter's; a collection of another checkpoint refuses it.
+  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "starter"}, 1,
+                 {"starter-composer", "it was trained on starter"});
+  ASSERT_EQ(run({"-q", "index", "pictures", "-c", "icons", "-m", "starter"}).code, 0);
+  const std::vector<std::string> asked = {"search", "-c", "icons", "--image", "pictures/red.png", "green"};
+  std::vector<std::string> by_name = asked;
+  by_name.insert(by_name.end(), {"--compose", "starter"});
+  const std::string shipped = "the query was made by the composer starter-composer (combiner)";
+  EXPECT_THAT(run(by_name).out, HasSubstr(shipped));
+  ASSERT_EQ(run({"collection", "composer", "-c", "icons", "starter"}).code, 0);
+  EXPECT_THAT(run(asked).out, HasSubstr(shipped));
 }
 
 #ifdef SACCADE_TRAINS

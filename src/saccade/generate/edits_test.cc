@@ -311,7 +311,7 @@ TEST_F(GenerateEdits, ByAnEditorOfOurOwn) {
   const PictureRequest alone{.text = "a bell", .reference = nullptr, .seed = 1};
   EXPECT_EQ((*engine)->make({&alone, 1}, {}).front().error().code, ErrorCode::kUnsupported);
 
-  // Where none is named, the one that comes with Saccade.
+  // Where none is named, the one beside the starter.
   own.editor.clear();
   {
     const test::TestVariable shipped("SACCADE_EDITOR", editor.string());

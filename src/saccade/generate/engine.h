@@ -83,7 +83,7 @@ struct EngineOptions {
   int64_t max_bytes = 0;     // there and back; 0: no bound
   int64_t max_answer = int64_t{96} << 20;
   std::filesystem::path certificates;  // empty: the system's
-  std::filesystem::path editor;        // of kOwn: its checkpoint; empty: the one that comes with Saccade
+  std::filesystem::path editor;        // of kOwn: its checkpoint; empty: editor_checkpoint()
   EditSettings edit;
   EncoderOptions encoder;
 };

@@ -45,7 +45,7 @@ Result<fs::path> editor_checkpoint() {
 Result<fs::path> find_composer(const std::string& named) {
   std::error_code ignored;
   if (named != kStarterName || fs::exists(named, ignored)) return fs::path(named);
-  return shipped_checkpoint("composer", "SACCADE_COMPOSER",
+  return shipped_checkpoint("starter-composer", "SACCADE_COMPOSER",
                             "name one's folder, as `saccade train composed` makes it");
 }
 

@@ -20,10 +20,10 @@ namespace saccade {
 // program, or models/starter of the source tree it was built from; the first that there is. kNotFound names
 // the option to use.
 Result<std::filesystem::path> starter_checkpoint();
-// The editor that comes with it, over the starter (editor.h): likewise, by $SACCADE_EDITOR and models/editor.
+// The editor beside it (editor.h): likewise, by $SACCADE_EDITOR and models/editor.
 Result<std::filesystem::path> editor_checkpoint();
 // The folder of a composer by its name: a folder, which goes first, or "starter" for the one that comes with
-// Saccade for the starter: likewise, by $SACCADE_COMPOSER and models/composer. What is neither comes back as
+// Saccade for the starter: likewise, by $SACCADE_COMPOSER and models/starter-composer. What is neither comes back as
 // it is, for whoever opens it to complain about.
 Result<std::filesystem::path> find_composer(const std::string& named);
 
