@@ -175,10 +175,16 @@ TEST(ExactSearch, FilterLeavesOutAndNeverReturnsFewerThanThereAre) {
     Answers expected(3);
     for (size_t q = 0; q < 3; ++q) {
       for (const RowScore& row : all[q]) {
-        if (allowed[static_cast<size_t>(row.row)] != 0 && expected[q].size() < 25) expected[q].push_back(row);
+        if (allowed[static_cast<size_t>(row.row)] != 0) expected[q].push_back(row);
       }
     }
-    expect_same(best_rows(rows.view(), queries.view(), 25, 2, allowed), expected);
+    const size_t there = expected.front().size();
+    // As many as there are, and one less and more, are found in different ways.
+    for (const size_t k : {there + 1, there, there - 1, std::min<size_t>(there - 1, 25)}) {
+      for (std::vector<RowScore>& best : expected) best.resize(std::min(best.size(), k));
+      expect_same(best_rows(rows.view(), queries.view(), static_cast<int64_t>(k), 2, allowed), expected);
+      expect_same(best_rows(rows.view(), queries.view(), static_cast<int64_t>(k), 1, allowed), expected);
+    }
   }
   const std::vector<uint8_t> none(9'000, 0);
   EXPECT_THAT(best_rows(rows.view(), queries.view(), 25, 2, none), testing::Each(testing::IsEmpty()));
@@ -191,6 +197,8 @@ TEST(ExactSearch, RowsOfNaNAreNeverReturned) {
   const auto answer = best_rows(rows.view(), query.view(), 5'000).front();
   EXPECT_EQ(answer.size(), 2'500U);
   for (const RowScore& row : answer) EXPECT_EQ(row.row % 2, 1);
+  const std::vector<uint8_t> all(5'000, 1);
+  expect_same({best_rows(rows.view(), query.view(), 5'000, 2, all).front()}, {answer});
   rows(1, 0) = std::copysign(std::numeric_limits<float>::infinity(), query(0, 0));
   EXPECT_EQ(best_rows(rows.view(), query.view(), 1).front().front().row, 1);
   rows(1, 0) = -rows(1, 0);
