@@ -5,9 +5,9 @@
 //            token that has no partner has the encoding of "none" for the side it lacks (the
 //            study's "positional residuals")
 //   pool     the mean, or attention that a learned query or the sum of both rows asks
-//   project  to the shared space, by one layer, an MLP that sees the sum of both rows too, or CLIP4Cir's Combiner
-//            (combiner.h), which sees what was pooled as its third row
-//   row      that, or the sum of both rows (of the Combiner: their weighted mean) plus that; brought to length 1
+//   project  to the shared space, by one layer, an MLP that sees the sum of both rows too, or CLIP4Cir's
+//            Combiner (combiner.h), which sees what was pooled as its third row
+//   row      that, or that and the sum of both rows (of the Combiner: their weighted mean); of length 1
 //
 // Every choice that the study leaves open is an option; docs/studies.md says what each is worth.
 #pragma once
