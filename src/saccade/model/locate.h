@@ -22,9 +22,9 @@ namespace saccade {
 Result<std::filesystem::path> starter_checkpoint();
 // The editor beside it (editor.h): likewise, by $SACCADE_EDITOR and models/editor.
 Result<std::filesystem::path> editor_checkpoint();
-// The folder of a composer by its name: a folder, which goes first, or "starter" for the starter's, which comes
-// with Saccade: likewise, by $SACCADE_COMPOSER and models/starter-composer. What is neither comes back as it is,
-// for whoever opens it to complain about.
+// The folder of a composer by its name: a folder, which goes first, or "starter" for the starter's, likewise
+// found, by $SACCADE_COMPOSER and models/starter-composer. What is neither comes back as it is, for whoever
+// opens it to complain about.
 Result<std::filesystem::path> find_composer(const std::string& named);
 
 // The folder of a checkpoint by its name: a folder, or OWNER/NAME[@REVISION] of a model in the hub's cache; a
