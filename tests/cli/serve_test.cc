@@ -2,11 +2,14 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/collection/test_support.h"
 #include "saccade/core/files.h"
+#include "saccade/hub/test_server.h"
 #include "saccade/serve/test_client.h"
 
 #include "run_program.h"
@@ -51,6 +54,33 @@ TEST_F(ServeCommand, AnswersUntilItIsStopped) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("abc")));  // nobody's words are logged
 }
 
+TEST_F(ServeCommand, FetchesPicturesFromTheHostsItIsToldOfAlone) {
+  make_collection();
+  const TestServer pictures([](const ServerRequest&) { return ServerReply{.body = png(1)}; });
+  const std::string host = pictures.endpoint().substr(std::string("http://").size());
+  std::vector<serve::test::Reply> replies;
+  RunOptions options;
+  options.output_file = write("out", "").string();
+  options.stop_signal = SIGTERM;
+  options.stop_when = [&](std::string_view) {
+    if (port() == 0) return false;
+    serve::test::Client client(port());
+    for (const std::string& address :
+         {pictures.endpoint() + "/a.png", std::string("http://127.0.0.1:1/a.png")}) {
+      const std::string body = R"({"input": [{"image": ")" + address + R"("}]})";
+      replies.push_back(client.exchange(serve::test::request("POST", "/v1/embeddings", body)));
+    }
+    return true;
+  };
+  const Outcome outcome =
+      run({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--fetch-from", host + "=127.0.0.1"}, options);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  ASSERT_EQ(replies.size(), 2U);
+  EXPECT_EQ(replies[0].status, 200) << replies[0].body;
+  EXPECT_EQ(replies[1].status, 415) << replies[1].body;
+  EXPECT_EQ(pictures.requests().size(), 1U);
+}
+
 TEST_F(ServeCommand, WhatItRefusesToStartWith) {
   expect_failure({"serve", "--listen", "127.0.0.1:0"}, 2, {"no collection yet", "-c"});
   make_collection();
@@ -64,6 +94,8 @@ TEST_F(ServeCommand, WhatItRefusesToStartWith) {
                  {"--index-folder none: no folder"});
   expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--allow-write", "none"}, 1,
                  {"--allow-write none: no folder"});
+  expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--fetch-from", "https://a.example"}, 2,
+                 {"--fetch-from", "\"https://a.example\" names no host"});
   expect_failure({"serve", "-c", "c", "--tls-certificate", "x"}, 2, {"--tls-key"});
   expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--tls-certificate", "x", "--tls-key", "y"},
                  1, {"x: No such file"});
