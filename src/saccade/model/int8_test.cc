@@ -131,8 +131,8 @@ MatrixView<const float> view(const nn::Tensor& rows) {
   return {rows.data<float>(), rows.size(0), rows.size(1), rows.size(1)};
 }
 
-// At 20 times, and at 35, where the first layers are of more bits. At 50 and more these random weights magnify
-// any rounding: bf16's mean cosine is 0.99 and less.
+// At 20 times, and at 35, where the first layers are of more bits. At 50 and more these random weights
+// magnify any rounding: bf16's mean cosine is 0.99 and less.
 TEST(Int8, OutlierChannelsKeepTheRows) {
   for (const float factor : {1.F, 20.F, 35.F}) {
     const ClipRows exact = rows_of(factor, DType::kF32);

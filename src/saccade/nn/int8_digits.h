@@ -15,8 +15,8 @@
 
 namespace saccade::nn {
 
-// How many steps a row reaches to either side. The middle is a whole number of steps, half a step from where it
-// should be at most, so that the farthest value is 127 of them away.
+// How many steps a row reaches to either side. The middle is a whole number of steps, half a step from where
+// it should be at most, so that the farthest value is 127 of them away.
 inline constexpr float kMostDigit = 126.5F;
 // low is at most 64 where there is a second digit, which is at most 127; the middle is 127 from 0 at most.
 inline constexpr float kMostTwoDigits = 127 * 128 + 63 - 128;
@@ -207,8 +207,8 @@ SACCADE_INLINE bool any_of(const typename Lanes<W>::Ints& flags) {
   return any != 0;
 }
 
-// The digits of all values, as if one were enough for each. kLooks: fills `far`, a bit for each block that has
-// one that is not: [width / kBlock / 64 + 1].
+// The digits of all values, as if one were enough for each. kLooks: fills `far`, a bit for each block that
+// has one that is not: [width / kBlock / 64 + 1].
 template <int W, bool kLooks, typename In>
 SACCADE_INLINE int32_t write_low_digits(const In* x, const float* factors, int64_t whole,
                                         const Rounding& rounding, int8_t* low, uint64_t* far) {

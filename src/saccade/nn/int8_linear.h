@@ -23,7 +23,8 @@ class Int8Linear {
   Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* workspace = nullptr);
 
   // result = activation(x * weight^T + bias), or is added to. x: [..., in] float32 or bfloat16, contiguous;
-  // result: [..., out] float32, or bfloat16 where it is not added to, contiguous. A row's results do not depend on the rows beside it, nor on the threads.
+  // result: [..., out] float32, or bfloat16 where it is not added to, contiguous. A row's results do not
+  // depend on the rows beside it, nor on the threads.
   void run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) const;
 
  private:

@@ -13,9 +13,9 @@ namespace {
 using test::random_tensor;
 
 std::vector<Tensor> with_inputs_of(const std::vector<float>& factors) {
-  std::vector<Tensor> weights = {random_tensor({64, 96}, 1, 0.1F), random_tensor({64, 96}, 2, 0.1F)};
+  std::vector<Tensor> weights = {random_tensor({200, 96}, 1, 0.1F), random_tensor({40, 96}, 2, 0.1F)};
   for (const Tensor& weight : weights) {
-    for (int64_t output = 0; output < 64; ++output) {
+    for (int64_t output = 0; output < weight.size(0); ++output) {
       for (size_t i = 0; i < factors.size(); ++i) {
         weight.data<float>()[output * 96 + 7 * static_cast<int64_t>(i)] *= factors[i];
       }
