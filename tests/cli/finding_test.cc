@@ -75,7 +75,7 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
   const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   if (child == 0) {
     if (chdir(folder_.path().c_str()) != 0) _exit(98);
-    alarm(60 * kSlower);
+    alarm(kProgramSeconds);
     execve(argv[0], argv.data(), envp.data());
     _exit(97);
   }

@@ -88,7 +88,7 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   if (chdir(folder) != 0) _exit(98);
-  alarm(60 * kSlower);
+  alarm(kProgramSeconds);
   execve(arguments[0], arguments.data(), environment.data());
   _exit(97);
 }
