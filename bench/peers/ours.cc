@@ -151,8 +151,7 @@ class Runner {
 
   std::unique_ptr<Encoder> encoder_;
   Matrix<float> rows_;
-  // The thread that calls works along, so that a pool of n - 1 makes n.
-  ThreadPool pool_{available_processors() > 1 ? available_processors() - 1 : 1};
+  ThreadPool pool_;  // as many threads as the processors that the comparison leaves us, the caller's included
 };
 
 int serve() {
