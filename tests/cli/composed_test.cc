@@ -298,7 +298,8 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
                  {"--texts"});
   const Outcome help = run({"help", "train", "composed"});
   EXPECT_EQ(help.code, 0) << help.err;
-  EXPECT_THAT(help.out, testing::HasSubstr("--align-towers TEXT:{text,both}=both"));
+  // CLI11 writes defaults as "=both", and as "[both]" since version 2.4.
+  EXPECT_THAT(help.out, testing::ContainsRegex(R"(--align-towers TEXT:\{text,both\}(=| \[)both)"));
   EXPECT_THAT(run({"completion", "bash"}).out, testing::HasSubstr("--align-towers"));
   EXPECT_THAT(run({"man"}).out, testing::HasSubstr("saccade train composed"));
   expect_failure({"-q", "train", "composed", "--method", "atf", "-m", "model", "-o", "other"}, 2,
