@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "saccade/nn/parameters.h"
 #include "saccade/nn/product_speed.h"
 
 namespace saccade::nn {
@@ -32,7 +33,10 @@ int64_t outlier_inputs(const std::vector<Tensor>& weights) {
 }
 
 DType packing_of_first(const std::vector<Tensor>& weights, DType dtype) {
-  if (dtype != DType::kI8 || outlier_inputs(weights) == 0) return dtype;
+  if (dtype != DType::kI8) return dtype;
+  const int64_t outliers = outlier_inputs(weights);
+  for (const Tensor& weight : weights) release_borrowed(weight);  // of a tower that may not be asked
+  if (outliers == 0) return dtype;
   return multiplies(DType::kBF16) ? DType::kBF16 : DType::kF32;
 }
 

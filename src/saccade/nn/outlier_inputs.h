@@ -14,7 +14,8 @@ namespace saccade::nn {
 int64_t outlier_inputs(const std::vector<Tensor>& weights);
 
 // What the first layers of a tower are packed in where the others are in `dtype`: 8-bit integers give way to
-// bfloat16, or to float32 where products in it are not fast, if these layers read outliers.
+// bfloat16, or to float32 where products in it are not fast, if these layers read outliers. Memory of a
+// mapped checkpoint that was read on the way is given back.
 DType packing_of_first(const std::vector<Tensor>& weights, DType dtype);
 
 }  // namespace saccade::nn
