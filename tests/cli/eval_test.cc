@@ -102,7 +102,7 @@ TEST_F(EvalCommand, RetrievalTakesPoliciesAndSeveralModels) {
               HasSubstr("model - other, text to image, R@1: +0.000 [+0.000, +0.000], p 1.000: cannot be "
                         "told apart"));
   EXPECT_THAT(outcome.out, HasSubstr("descending order of ids"));
-  EXPECT_FALSE(fs::exists(folder_ / "home/.cache/saccade"));
+  EXPECT_FALSE(fs::exists(folder_ / "home/.cache/saccade/embeddings"));
 }
 
 TEST_F(EvalCommand, RetrievalComparesPrecisions) {
