@@ -22,8 +22,8 @@ inline constexpr int kSlower = 4;
 inline constexpr int kSlower = 1;
 #endif
 
-// A program that runs so long hangs, and is ended: before the test would be, and late enough for a machine that
-// has much else to do.
+// A program that runs so long hangs, and is ended: before the test would be, and late enough for a machine
+// that has much else to do.
 inline constexpr unsigned kProgramSeconds = 400;
 
 struct Outcome {

@@ -1,10 +1,10 @@
 // What a program and its decoder processes say to each other, over a socket that keeps messages apart.
 //
 // Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map, one
-// that the program writes and one that the decoder writes. Nor does what is said of a picture, which lies before
-// its pixels: the socket has one message each way, the request and its number, so that each side is woken once
-// a picture. Both sides are of one build (kDecoderProtocol, in the hello), so messages are structures as they
-// are in memory. Still nothing that comes from a decoder is
+// that the program writes and one that the decoder writes. Nor does what is said of a picture, which lies
+// before its pixels: the socket has one message each way, the request and its number, so that each side is
+// woken once a picture. Both sides are of one build (kDecoderProtocol, in the hello), so messages are
+// structures as they are in memory. Still nothing that comes from a decoder is
 // believed: a picture may have taken it over.
 #pragma once
 
