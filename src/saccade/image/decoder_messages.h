@@ -4,8 +4,8 @@
 // that the program writes and one that the decoder writes. Nor does what is said of a picture, which lies
 // before its pixels: the socket has one message each way, the request and its number, so that each side is
 // woken once a picture. Both sides are of one build (kDecoderProtocol, in the hello), so messages are
-// structures as they are in memory. Still nothing that comes from a decoder is
-// believed: a picture may have taken it over.
+// structures as they are in memory. Still nothing that comes from a decoder is believed: a picture may have
+// taken it over.
 #pragma once
 
 #include <array>

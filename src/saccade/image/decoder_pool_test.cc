@@ -297,8 +297,7 @@ TEST(DecoderPool, AProcessThatHasGoneIsReplaced) {
   EXPECT_NE(children().front(), first);
 }
 
-// What a file says of itself is read after its pixels: a process that does not survive that loses nothing
-// else.
+// What a file says of itself is read after its pixels: a process that does not survive it loses no more.
 TEST(DecoderPool, APictureOutlivesItsFacts) {
   auto pool = DecoderPool::start({SACCADE_DECODER_OF_BAD_FACTS});
   ASSERT_TRUE(pool) << pool.error().message;

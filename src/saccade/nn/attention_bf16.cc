@@ -8,7 +8,14 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns of its own header (GCC bug 105593)
+#endif
 #include <immintrin.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 namespace saccade::nn {
@@ -158,28 +165,30 @@ void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b
 SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, int64_t keys,
                                 uint16_t* weights) {
   const int64_t columns = whole_vectors(keys);
-  __m512 most = _mm512_set1_ps(-kInfinity);
+  using Floats = Lanes<16>::Floats;
+  Floats most = Floats{} - kInfinity;
   for (int64_t t = 0; t < columns; t += kWidth) {
     const __mmask16 some = first_lanes(keys - t);
     __m512 v = _mm512_mul_ps(_mm512_loadu_ps(scores + t), _mm512_set1_ps(scale));
     if (mask != nullptr) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(some, mask + t));
     v = _mm512_mask_blend_ps(some, _mm512_set1_ps(-kInfinity), v);
     _mm512_storeu_ps(scores + t, v);
-    most = _mm512_max_ps(v, most);
+    most = (Floats)v > most ? (Floats)v : most;
   }
-  const float largest = _mm512_reduce_max_ps(most);
+  float largest = most[0];
+  for (int i = 1; i < 16; ++i) largest = std::max(largest, most[i]);
   if (largest == -kInfinity) return std::numeric_limits<float>::quiet_NaN();
-  __m512 sums = _mm512_setzero_ps();
+  Floats sums = {};
   for (int64_t t = 0; t < columns; t += kWidth) {
-    Lanes<16>::Floats v;
+    Floats v;
     load(v, scores + t);
     v -= largest;
     exp_of<16>(v);
-    sums = _mm512_add_ps(sums, (__m512)v);
+    sums += v;
     const auto halves = (__m256i)_mm512_cvtneps_pbh((__m512)v);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights + t), halves);
   }
-  return 1 / _mm512_reduce_add_ps(sums);
+  return 1 / sum_of<16>(sums);
 }
 
 // How many keys, from the first on, any of `count` queries may look at (kernels.cc). At least 1.
