@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sys/stat.h>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -10,20 +9,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/core/file_stamp.h"
+
 namespace saccade::serve {
 namespace {
 
-// What shows that a collection has changed: size, time and inode of the files that every change touches.
+// What shows that a collection has changed: the stamps of the files that every change touches. Empty while a
+// further change might leave them as they are: then it has to be looked into at the next time too.
 std::string state_of(const std::filesystem::path& folder) {
   std::string state;
   for (const std::string_view name :
        {std::string_view("collection.json"), std::string_view("catalog.sqlite"),
         std::string_view("catalog.sqlite-wal"), kBackgroundName, kCollectionComposerFile}) {
-    struct stat file = {};
-    const bool there = ::stat((folder / name).c_str(), &file) == 0;
-    state += there ? fmt::format("{}:{}:{}.{:09};", file.st_ino, file.st_size, file.st_mtim.tv_sec,
-                                 file.st_mtim.tv_nsec)
-                   : ";";
+    const auto stamp = file_stamp(folder / name);
+    if (stamp && !is_settled(*stamp)) return {};
+    state += (stamp ? stamp->text() : "") + ";";
   }
   return state;
 }
@@ -95,7 +95,7 @@ std::shared_ptr<const Snapshot> ServedCollection::now() const {
 Status ServedCollection::follow() {
   const std::lock_guard one_at_a_time(following_);
   const std::string state = state_of(folder_);
-  if (state == state_) return {};
+  if (!state.empty() && state == state_) return {};
   SACCADE_ASSIGN(std::shared_ptr<const Snapshot> snapshot, read());
   SACCADE_TRY(check_same_checkpoint(snapshot->collection.info(), model->id));
   {

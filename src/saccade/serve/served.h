@@ -57,8 +57,8 @@ class ServedCollection {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   // As it was when it was last looked at. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
-  // Opens it anew where its files have changed since; where that fails, the error, and the
-  // old snapshot stays. Thread-safe.
+  // Opens it anew where its files have changed since, or have in the last two seconds; where that fails, the
+  // error, and the old snapshot stays. Thread-safe.
   Status follow();
 
   ServedModel* model = nullptr;  // of its checkpoint
@@ -73,7 +73,7 @@ class ServedCollection {
   const std::string name_;
   const std::filesystem::path folder_;
   std::mutex following_;
-  std::string state_;  // of its files, when it was opened; guarded by following_
+  std::string state_;  // of its files when it was opened, if they had settled; guarded by following_
   mutable std::mutex mutex_;
   std::shared_ptr<const Snapshot> snapshot_;
 };
