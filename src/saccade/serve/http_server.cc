@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <ctime>
 #include <exception>
+#include <malloc.h>
 #include <mutex>
 #include <sys/stat.h>
 #include <thread>
@@ -53,6 +54,8 @@ constexpr int64_t kTurnedAway = 256;
 // Of a stream of events: how often it is looked for more, and for how many looks nothing may be sent.
 constexpr auto kEventsPause = std::chrono::milliseconds(200);
 constexpr int kQuietLooks = 50;
+// How often a server looks whether it is idle; it is where a whole pause brought no request.
+constexpr auto kIdlePause = std::chrono::seconds(1);
 
 // A share of a budget, given back when it goes.
 class Held {
@@ -176,6 +179,7 @@ struct HttpServer::State {
         workers(static_cast<size_t>(std::max(options.workers, 1))) {}
 
   awaitable<void> accept();
+  awaitable<void> give_memory_back();
   void renew_tls();
   void receive(tcp::socket socket);
   awaitable<void> turn_away(std::shared_ptr<Connection> connection);
@@ -243,6 +247,25 @@ awaitable<void> HttpServer::State::accept() {
       timer.expires_after(std::chrono::milliseconds(100));
       (void)co_await timer.async_wait(kAwait);
     }
+  }
+}
+
+// What requests took lies in the allocator's arenas, one for a few workers, between blocks that are still in
+// use: free, but the process's, and more with each load. An idle server gives it back to the system, once.
+awaitable<void> HttpServer::State::give_memory_back() {
+  asio::steady_timer timer(io.get_executor());
+  uint64_t seen = 0;
+  uint64_t given_back = 0;
+  for (;;) {
+    timer.expires_after(kIdlePause);
+    (void)co_await timer.async_wait(kAwait);
+    const uint64_t now = ids;
+    const bool idle = now == seen && requests == 0;
+    seen = now;
+    if (!idle || now == given_back) continue;
+    given_back = now;
+    // Not here: threads that read and write do not wait for it.
+    asio::post(workers, [] { (void)::malloc_trim(0); });
   }
 }
 
@@ -696,6 +719,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
     }
     state->port = state->acceptor.local_endpoint().port();
     asio::co_spawn(state->acceptor.get_executor(), state->accept(), asio::detached);
+    asio::co_spawn(state->io, state->give_memory_back(), asio::detached);
     for (int i = 0; i < kReadingThreads; ++i) {
       state->threads.emplace_back([raw = state.get()] { raw->io.run(); });
     }

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
+#include <malloc.h>
 #include <memory>
 #include <mutex>
 #include <netinet/in.h>
@@ -171,6 +173,12 @@ class Server : public testing::Test {
       let_go_.wait_for(lock, 30s, [this] { return open_; });
     }
     if (asked.path == "/large") response.body.assign(size_t{32} << 20, 'x');
+    if (asked.path == "/scattered") {  // 32 MB, of which a sixty-fourth stays, here and there
+      std::vector<std::string> blocks(8192);
+      for (std::string& block : blocks) block.assign(4000, 'x');
+      const std::lock_guard lock(mutex_);
+      for (size_t i = 63; i < blocks.size(); i += 64) kept_.push_back(std::move(blocks[i]));
+    }
     if (asked.path == "/gone") {
       for (int i = 0; i < 3000 && !asked.gone(); ++i) std::this_thread::sleep_for(10ms);
       saw_gone_ = asked.gone();
@@ -208,6 +216,7 @@ class Server : public testing::Test {
   std::atomic<int> handled_ = 0;
   std::atomic<int> troubles_ = 0;
   std::atomic<bool> saw_gone_ = false;
+  std::vector<std::string> kept_;
   std::vector<std::pair<int, bool>> observed_;  // status, and whether the server itself refused
   std::unique_ptr<HttpServer> server_;
 };
@@ -291,6 +300,29 @@ TEST_F(Server, AHandlerThatThrowsIsOneAnswerAndNoEnd) {
   Client client(port());
   EXPECT_EQ(client.exchange(request("GET", "/throw")).status, 500);
   EXPECT_EQ(client.exchange(request("GET", "/on")).status, 200);
+}
+
+// Resident bytes of this process.
+int64_t memory_now() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0;
+  file >> pages >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(Server, GivesMemoryBackOnceItIsIdle) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers' allocators keep what is freed";
+#endif
+  start();
+  constexpr int64_t kRoom = int64_t{8} << 20;
+  EXPECT_EQ(Client(port()).exchange(request("GET", "/before")).status, 200);
+  (void)::malloc_trim(0);  // what other tests left
+  const int64_t before = memory_now();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Client(port()).exchange(request("GET", "/scattered")).status, 200);
+  EXPECT_GT(memory_now(), before + 2 * kRoom);
+  for (int i = 0; i < 1000 && memory_now() > before + kRoom; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_LT(memory_now(), before + kRoom);
 }
 
 TEST_F(Server, SlowClientsAreEndedAndHoldNothingUp) {
