@@ -463,9 +463,10 @@ TEST(Engines, OptionsThatDoNotFit) {
   options.workflow = "w.json";
   EXPECT_THAT(error(options), HasSubstr("--workflow is for ComfyUI"));
   options.kind = EngineKind::kOwn;
-  EXPECT_THAT(error(options), HasSubstr("--editor"));
-  options.editor = "somewhere";
+  options.editor = "nowhere";
   EXPECT_THAT(error(options), HasSubstr("for engines elsewhere"));
+  options.workflow.clear();
+  EXPECT_THAT(error(options), HasSubstr("nowhere"));
 }
 
 TEST(Engines, KeysComeFromTheEnvironment) {
