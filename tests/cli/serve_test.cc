@@ -1,7 +1,9 @@
 // saccade serve, as a person starts and stops it.
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -28,22 +30,29 @@ class ServeCommand : public ProgramTest {
     if (!said || said->find('\n') == std::string::npos) return 0;
     return static_cast<uint16_t>(std::stoi(said->substr(said->rfind(':') + 1)));
   }
+  // Once the server listens, `ask` asks it, and then it is stopped.
+  RunOptions until_asked(std::function<void(serve::test::Client&)> ask) const {
+    RunOptions options;
+    options.output_file = write("out", "").string();
+    options.stop_signal = SIGTERM;
+    options.stop_when = [this, ask = std::move(ask)](std::string_view) {
+      if (port() == 0) return false;
+      serve::test::Client client(port());
+      ask(client);
+      return true;
+    };
+    return options;
+  }
 };
 
 TEST_F(ServeCommand, AnswersUntilItIsStopped) {
   make_collection();
   serve::test::Reply found;
   serve::test::Reply embedded;
-  RunOptions options;
-  options.output_file = write("out", "").string();
-  options.stop_signal = SIGTERM;
-  options.stop_when = [&](std::string_view) {
-    if (port() == 0) return false;
-    serve::test::Client client(port());
+  const RunOptions options = until_asked([&](serve::test::Client& client) {
     found = client.exchange(serve::test::request("GET", "/api/search?q=abc&k=2"));
     embedded = client.exchange(serve::test::request("POST", "/v1/embeddings", R"({"input": "abc"})"));
-    return true;
-  };
+  });
   const Outcome outcome = run({"serve", "--listen", "127.0.0.1:0"}, options);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("the only one there is"));
@@ -59,19 +68,13 @@ TEST_F(ServeCommand, FetchesPicturesFromTheHostsItIsToldOfAlone) {
   const TestServer pictures([](const ServerRequest&) { return ServerReply{.body = png(1)}; });
   const std::string host = pictures.endpoint().substr(std::string("http://").size());
   std::vector<serve::test::Reply> replies;
-  RunOptions options;
-  options.output_file = write("out", "").string();
-  options.stop_signal = SIGTERM;
-  options.stop_when = [&](std::string_view) {
-    if (port() == 0) return false;
-    serve::test::Client client(port());
+  const RunOptions options = until_asked([&](serve::test::Client& client) {
     for (const std::string& address :
          {pictures.endpoint() + "/a.png", std::string("http://127.0.0.1:1/a.png")}) {
       const std::string body = R"({"input": [{"image": ")" + address + R"("}]})";
       replies.push_back(client.exchange(serve::test::request("POST", "/v1/embeddings", body)));
     }
-    return true;
-  };
+  });
   const Outcome outcome =
       run({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--fetch-from", host + "=127.0.0.1"}, options);
   EXPECT_EQ(outcome.code, 0) << outcome.err;

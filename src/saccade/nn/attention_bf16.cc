@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "saccade/nn/attention_head.h"
 #include "saccade/nn/lanes.h"
 
 #if defined(__x86_64__)
@@ -191,26 +192,11 @@ SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, i
   return 1 / sum_of<16>(sums);
 }
 
-// How many keys, from the first on, any of `count` queries may look at (kernels.cc). At least 1.
-int64_t visible_keys(const float* mask, int64_t stride, int64_t count, int64_t keys) {
-  int64_t visible = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t last = keys;
-    while (last > visible && mask[i * stride + last - 1] == -kInfinity) --last;
-    visible = std::max(visible, last);
-  }
-  return visible;
-}
-
 SACCADE_AVX512_BF16 void write_row(const float* mixed, float factor, int64_t depth, uint16_t* out) {
   for (int64_t c = 0; c < depth; c += kWidth) {
     const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(mixed + c), _mm512_set1_ps(factor));
     _mm256_mask_storeu_epi16(out + c, first_lanes(depth - c), (__m256i)_mm512_cvtneps_pbh(v));
   }
-}
-
-SACCADE_INLINE void fetch(const uint16_t* row, int64_t depth) {
-  for (int64_t c = 0; c < depth; c += 32) __builtin_prefetch(row + c);
 }
 
 }  // namespace
@@ -232,7 +218,6 @@ void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* 
   const int64_t depth = task.head_width;
   const int64_t columns = whole_vectors(tokens);
   const int64_t depth_columns = whole_vectors(depth);
-  const int64_t group = task.heads / task.key_heads;
   auto* keys = reinterpret_cast<uint32_t*>(scratch);  // [depth / 2, columns]
   uint32_t* values = keys + depth / 2 * columns;      // [(tokens + 1) / 2, depth_columns]
   auto* scores = reinterpret_cast<float*>(values + (tokens + 1) / 2 * depth_columns);  // [6, columns]
@@ -240,44 +225,31 @@ void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* 
   auto* weights = reinterpret_cast<uint16_t*>(mixed + kTileQueries * depth_columns);   // [6, columns]
 
   for (int64_t pair = first; pair < last; ++pair) {
-    const int64_t entry = pair / task.heads;
-    const int64_t head = pair % task.heads;
-    const HeadStrides& q = task.query_strides;
-    const HeadStrides& k = task.key_strides;
-    const HeadStrides& v = task.value_strides;
-    const auto* query = static_cast<const uint16_t*>(task.query) + entry * q.batch + head * q.head;
-    const auto* key = static_cast<const uint16_t*>(task.key) + entry * k.batch + head / group * k.head;
-    const auto* value = static_cast<const uint16_t*>(task.value) + entry * v.batch + head / group * v.head;
-    const bool fetches = pair + 1 < last && head + 1 < task.heads;
-    pack_keys(key, k.token, tokens, depth, columns, keys);
-    pack_values(value, v.token, tokens, depth, depth_columns, values);
-    const float* mask = nullptr;
-    if (task.mask != nullptr) mask = task.mask + entry * task.mask_strides[0] + head * task.mask_strides[1];
+    const AttentionHead<uint16_t> at = head_of<uint16_t>(task, pair);
+    const bool fetches = pair + 1 < last && at.head + 1 < task.heads;
+    const int64_t query_stride = task.query_strides.token;
+    pack_keys(at.key, task.key_strides.token, tokens, depth, columns, keys);
+    pack_values(at.value, task.value_strides.token, tokens, depth, depth_columns, values);
 
     const int64_t blocks = (task.queries + kTileQueries - 1) / kTileQueries;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = task.queries * block / blocks;
       const int64_t count = task.queries * (block + 1) / blocks - begin;
-      const float* row_masks = mask == nullptr ? nullptr : mask + begin * task.mask_strides[2];
-      const int64_t visible =
-          mask == nullptr ? tokens : visible_keys(row_masks, task.mask_strides[2], count, tokens);
-      multiply(count, query + begin * q.token, q.token, keys, columns, whole_vectors(visible), depth / 2,
-               scores, columns);
+      const float* masks = at.mask == nullptr ? nullptr : at.mask + begin * task.mask_strides[2];
+      const int64_t visible = visible_keys(task, masks, count);
+      multiply(count, at.query + begin * query_stride, query_stride, keys, columns, whole_vectors(visible),
+               depth / 2, scores, columns);
       float factors[kTileQueries];
       for (int64_t i = 0; i < count; ++i) {
-        const float* row_mask = mask == nullptr ? nullptr : row_masks + i * task.mask_strides[2];
+        const float* row_mask = masks == nullptr ? nullptr : masks + i * task.mask_strides[2];
         factors[i] = weigh(scores + i * columns, task.scale, row_mask, visible, weights + i * columns);
-        if (!fetches) continue;
-        fetch(query + (begin + i) * q.token + q.head, depth);
-        if (begin + i >= tokens) continue;
-        fetch(key + (begin + i) * k.token + k.head, depth);
-        fetch(value + (begin + i) * v.token + v.head, depth);
+        if (fetches) fetch_next(task, at, begin + i);
       }
       multiply(count, weights, columns, values, depth_columns, depth_columns, (visible + 1) / 2, mixed,
                depth_columns);
       for (int64_t i = 0; i < count; ++i) {
         uint16_t* out = static_cast<uint16_t*>(task.out) +
-                        ((entry * task.queries + begin + i) * task.heads + head) * depth;
+                        ((at.entry * task.queries + begin + i) * task.heads + at.head) * depth;
         write_row(mixed + i * depth_columns, factors[i], depth, out);
       }
     }

@@ -10,6 +10,7 @@
 
 #include "saccade/core/half.h"
 #include "saccade/nn/attention_bf16.h"
+#include "saccade/nn/attention_head.h"
 #include "saccade/nn/lanes.h"
 
 namespace saccade::nn {
@@ -122,18 +123,6 @@ SACCADE_INLINE void multiply(const float* a, int64_t a_stride, const float* b, i
   if (c < columns) multiply_tile<W, 1>(a, a_stride, b + c, b_stride, depth, out + c, out_stride);
 }
 
-// How many keys, from the first on, any of `count` queries may look at: what lies behind is -infinity in all
-// of their masks. Causal attention is half the work for it. At least 1.
-SACCADE_INLINE int64_t visible_keys(const float* mask, int64_t stride, int64_t count, int64_t tokens) {
-  int64_t keys = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t last = tokens;
-    while (last > keys && mask[i * stride + last - 1] == -kInfinity) --last;
-    keys = std::max(keys, last);
-  }
-  return keys;
-}
-
 // scores: [keys, padded to W], in place to e^(score - largest), 0 in the padding. Returns 1 / their sum.
 template <int W>
 SACCADE_INLINE float exponents(float* scores, const float* mask, int64_t keys) {
@@ -165,21 +154,12 @@ SACCADE_INLINE float exponents(float* scores, const float* mask, int64_t keys) {
   return 1 / sum_of<W>(sums);
 }
 
-// Asks for a token's numbers of the next head: its rows are short and far apart, which no processor foresees
-// (a fifth of the time of attention over 77 tokens went into waiting for them).
-template <typename T>
-SACCADE_INLINE void fetch(const T* row, int64_t depth) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t c = 0; c < depth; c += kLine) __builtin_prefetch(row + c);
-}
-
 template <int W, typename T>
 SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
   const int64_t tokens = task.keys;
   const int64_t depth = task.head_width;
   const int64_t columns = padded(tokens);
   const int64_t depth_columns = padded(depth);
-  const int64_t group = task.heads / task.key_heads;
   const float scale = task.scale;
 
   float* keys = scratch;                             // [depth, columns]: transposed
@@ -190,52 +170,40 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
   std::fill(keys, scores, 0.F);  // the padding must be finite; what is not padding is written below
 
   for (int64_t pair = first; pair < last; ++pair) {
-    const int64_t entry = pair / task.heads;
-    const int64_t head = pair % task.heads;
-    const HeadStrides& q = task.query_strides;
-    const HeadStrides& k = task.key_strides;
-    const HeadStrides& v = task.value_strides;
-    const T* query = static_cast<const T*>(task.query) + entry * q.batch + head * q.head;
-    const T* key = static_cast<const T*>(task.key) + entry * k.batch + head / group * k.head;
-    const T* value = static_cast<const T*>(task.value) + entry * v.batch + head / group * v.head;
-    const bool fetches = pair + 1 < last && head + 1 < task.heads;
+    const AttentionHead<T> at = head_of<T>(task, pair);
+    const bool fetches = pair + 1 < last && at.head + 1 < task.heads;
     // By blocks of tokens: their rows lie so far apart that
     // more of them would push each other out of the cache.
     for (int64_t block = 0; block < tokens; block += kPadding) {
       const int64_t end = std::min(block + kPadding, tokens);
       for (int64_t c = 0; c < depth; ++c) {
-        for (int64_t t = block; t < end; ++t) keys[c * columns + t] = read(key + t * k.token + c);
+        for (int64_t t = block; t < end; ++t)
+          keys[c * columns + t] = read(at.key + t * task.key_strides.token + c);
       }
     }
     for (int64_t t = 0; t < tokens; ++t) {
-      for (int64_t c = 0; c < depth; ++c) values[t * depth_columns + c] = read(value + t * v.token + c);
+      const T* row = at.value + t * task.value_strides.token;
+      for (int64_t c = 0; c < depth; ++c) values[t * depth_columns + c] = read(row + c);
     }
-    const float* mask = nullptr;
-    if (task.mask != nullptr) mask = task.mask + entry * task.mask_strides[0] + head * task.mask_strides[1];
-
     for (int64_t begin = 0; begin < task.queries; begin += kQueries) {
       const int64_t count = std::min(kQueries, task.queries - begin);
       for (int64_t i = 0; i < count; ++i) {
-        const T* row = query + (begin + i) * q.token;
+        const T* row = at.query + (begin + i) * task.query_strides.token;
         for (int64_t c = 0; c < depth; ++c) queries[i * depth + c] = scale * read(row + c);
-        if (!fetches) continue;
-        fetch(row + q.head, depth);
-        if (begin + i >= tokens) continue;
-        fetch(key + (begin + i) * k.token + k.head, depth);
-        fetch(value + (begin + i) * v.token + v.head, depth);
+        if (fetches) fetch_next(task, at, begin + i);
       }
-      const float* row_masks = mask == nullptr ? nullptr : mask + begin * task.mask_strides[2];
-      const int64_t visible =
-          mask == nullptr ? tokens : visible_keys(row_masks, task.mask_strides[2], count, tokens);
+      const float* masks = at.mask == nullptr ? nullptr : at.mask + begin * task.mask_strides[2];
+      const int64_t visible = visible_keys(task, masks, count);
       multiply<W>(queries, depth, keys, columns, padded(visible, W), depth, scores, columns);
       float factors[kQueries];
       for (int64_t i = 0; i < count; ++i) {
-        const float* row_mask = mask == nullptr ? nullptr : row_masks + i * task.mask_strides[2];
+        const float* row_mask = masks == nullptr ? nullptr : masks + i * task.mask_strides[2];
         factors[i] = exponents<W>(scores + i * columns, row_mask, visible);
       }
       multiply<W>(scores, columns, values, depth_columns, depth_columns, visible, mixed, depth_columns);
       for (int64_t i = 0; i < count; ++i) {
-        T* out = static_cast<T*>(task.out) + ((entry * task.queries + begin + i) * task.heads + head) * depth;
+        T* out = static_cast<T*>(task.out) +
+                 ((at.entry * task.queries + begin + i) * task.heads + at.head) * depth;
         for (int64_t c = 0; c < depth; ++c) write(out + c, factors[i] * mixed[i * depth_columns + c]);
       }
     }
