@@ -40,7 +40,8 @@ SACCADE_INLINE AttentionHead<T> head_of(const AttentionTask& task, int64_t pair)
 }
 
 // How many keys, from the first on, any of `count` queries may look at: what lies behind is -infinity in all
-// of their masks, which begin at `mask` (nullptr: none). Causal attention is half the work for it. At least 1.
+// of their masks, which begin at `mask` (nullptr: none). So causal attention is half the
+// work. At least 1, if all is masked.
 SACCADE_INLINE int64_t visible_keys(const AttentionTask& task, const float* mask, int64_t count) {
   if (mask == nullptr) return task.keys;
   int64_t visible = 1;
