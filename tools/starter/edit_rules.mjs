@@ -1,5 +1,5 @@
 // The changes that edit queries name: one table. A rule's `say` are phrasings of the change, `back` of its reverse; the
-// last phrasing of each list is never trained on (edits.mjs).
+// last phrasing of each list is never trained on (edits.mjs). Training has further ones: edit_wordings.mjs.
 
 // Changes that a library's own names tell: the name with the words `from` becomes the name with `to`. An empty `from` means
 // that `to` is added at the end.
@@ -80,12 +80,12 @@ export const kNameRules = [
 // that is not there.
 const kTones = {'1f3fb': 'light', '1f3fc': 'medium-light', '1f3fd': 'medium', '1f3fe': 'medium-dark', '1f3ff': 'dark'};
 const tone_rule = (code, tone) => ({
-  kind: 'skin tone', from: '', to: code,
+  kind: 'skin tone', tone, old: 'yellow', from: '', to: code,
   say: [`with ${tone} skin`, `with a ${tone} skin tone`, `skin tone ${tone}`, `whose skin is ${tone}`],
   back: ['with yellow skin', 'without a skin tone', 'in plain yellow', 'whose skin is yellow']
 });
 const other_tone_rule = ([from, old], [to, tone]) => ({
-  kind: 'skin tone', from, to,
+  kind: 'skin tone', tone, old, from, to,
   say: [`with ${tone} skin`, `with a ${tone} skin tone`, `skin tone ${tone}`, `whose skin is ${tone}`],
   back: [`with ${old} skin`, `with a ${old} skin tone`, `skin tone ${old}`, `whose skin is ${old}`]
 });

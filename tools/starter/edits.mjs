@@ -4,9 +4,10 @@
 //   drawn by others   two pictures of one set whose names or code points differ by a rule of edit_rules.mjs, both ways
 //   drawn by us       a set's SVG recoloured, turned, mirrored, shrunk, framed or put on a ground, or two of these at once
 //
-// Splits: train; val (objects that train lacks, to choose weights on); and three tests, each with its own gallery:
-// test-library (Bootstrap's icons), test-combination (object and change are each trained on, never together), and
-// test-phrasing (wordings that are never trained on). Everything is chosen by hashes of names.
+// Splits: train; val (objects that train lacks, to choose weights on) and val-phrasing (val's queries in wordings that train
+// lacks); and three tests, each with its own gallery: test-library (Bootstrap's icons), test-combination (object and change
+// are each trained on, never together), and test-phrasing (wordings that are never trained on). Everything is chosen by
+// hashes of names.
 //
 //   node edits.mjs --manifests DIR --out DIR [--drawn 12000]
 import {createHash} from 'node:crypto';
@@ -16,6 +17,7 @@ import {parseArgs} from 'node:util';
 
 import {read_manifest} from './check.mjs';
 import {kBlackRule, kColours, kDrawnRules, kFacingRule, kNameRules, kPeopleRules, kToneRules} from './edit_rules.mjs';
+import {kTrainWordings} from './edit_wordings.mjs';
 import {by_text, run_as_program} from './files.mjs';
 import {write_manifest} from './manifests.mjs';
 
@@ -24,6 +26,7 @@ const kEmojiSets = ['openmoji', 'fluent-emoji-3d', 'fluent-emoji-flat'];
 const kHeldOutSet = 'bootstrap-icons';
 const kTestSize = 2500;  // of test-combination, test-phrasing and val
 const kNegatives = 5;    // explicit ones a query
+export const kKept = 2;  // further wordings of each change that only val-phrasing has
 const kOthers = 2000;    // pictures of a gallery that no query of it names
 
 // A number in [0, 1) that a text decides.
@@ -33,7 +36,12 @@ export function share(text) {
 const choose = (list, text) => list[Math.floor(share(text) * list.length)];
 
 // Two pictures and the words for what the second has and the first lacks.
-const pair = (from, to, object, rule) => ({from, to, object, kind: rule.kind, say: rule.say, back: rule.back});
+const pair = (from, to, object, rule) =>
+    ({from, to, object, kind: rule.kind, say: rule.say, back: rule.back, more: {say: wordings(rule, 'say'), back: wordings(rule, 'back')}});
+
+// A rule's further wordings, for training alone.
+const wordings = ({kind, tone, old}, way) =>
+    (kTrainWordings[kind][way] ?? []).map((text) => text.replace('{tone}', tone).replace('{old}', old));
 
 // "outline/bell-off" -> ["outline/", ["bell", "off"]]: the folder is the drawing style.
 function split_name(name) {
@@ -144,7 +152,10 @@ function drawn_pairs(records, wanted, folder) {
         // The last phrasing of each stays the last.
         say.push(rules.map((rule, i) => rule.say.at(p - phrasings).replace('{c}', colours[i])).join(' and '));
       }
-      pairs.push({from: record, to: {...record, id: `${record.id} ${look}`, image}, object: record.captions[0], kind, say, back: null});
+      const further = Math.min(...rules.map((rule) => wordings(rule, 'say').length));
+      const more = Array.from({length: further}, (_, p) =>
+          rules.map((rule, i) => wordings(rule, 'say')[p].replace('{c}', colours[i])).join(' and '));
+      pairs.push({from: record, to: {...record, id: `${record.id} ${look}`, image}, object: record.captions[0], kind, say, back: null, more: {say: more}});
     }
   }
   return pairs;
@@ -153,11 +164,13 @@ function drawn_pairs(records, wanted, folder) {
 // Both ways of a pair as triplets, without a split yet.
 function triplets_of(pairs, set) {
   const triplets = [];
-  for (const {from, to, object, kind, say, back} of pairs) {
-    const way = (a, b, texts, name) =>
-        ({set, object, kind: name, reference: a, target: b, trained: texts.slice(0, -1), held: texts.at(-1), key: `${a.id} ${name} ${b.id}`});
-    triplets.push(way(from, to, say, kind));
-    if (back) triplets.push(way(to, from, back, `${kind}, undone`));
+  for (const {from, to, object, kind, say, back, more} of pairs) {
+    const way = (a, b, texts, further, name) => ({
+      set, object, kind: name, reference: a, target: b, trained: texts.slice(0, -1), held: texts.at(-1), further,
+      key: `${a.id} ${name} ${b.id}`
+    });
+    triplets.push(way(from, to, say, more.say, kind));
+    if (back) triplets.push(way(to, from, back, more.back, `${kind}, undone`));
   }
   return triplets;
 }
@@ -190,27 +203,35 @@ function assign_splits(triplets) {
 const thinned = (list, most, seed) =>
     list.map((each) => [share(`${seed} ${each.key}`), each]).sort((a, b) => a[0] - b[0]).slice(0, most).map(([, each]) => each);
 
+// What a triplet says in a split, and its other wordings there.
+function wordings_in(split, {trained, held, further, key}) {
+  const text = choose(trained, `text ${key}`);
+  if (split === 'train') return [text, [...trained, ...further.slice(0, -kKept)]];
+  if (split === 'val-phrasing') return [choose(further.slice(-kKept), `text ${key}`), further.slice(-kKept)];
+  return split === 'test-phrasing' ? [held, trained] : [text, [...trained, held]];
+}
+
 // A split's queries and its gallery: every picture that a query names, every other change of their objects, and others.
-function lines_of(split, triplets, changes, others) {
+function lines_of(split, gallery, triplets, changes, others) {
   const pictures = new Map();
   const add = (record) => pictures.set(record.id, record.image);
   const queries = triplets.map((triplet, number) => {
-    const {set, object, kind, reference, target, trained, held} = triplet;
+    const {set, object, kind, reference, target} = triplet;
     const siblings = [...(changes.get(`${set} ${object}`)?.values() ?? [])]
                          .filter((record) => record.id !== reference.id && record.id !== target.id && record.image !== target.image);
     for (const record of [reference, target, ...siblings]) add(record);
-    const texts = split === 'test-phrasing' ? [held] : [choose(trained, `text ${triplet.key}`)];
-    const others = split === 'test-phrasing' ? trained : [...trained, ...(split === 'train' ? [] : [held])];
+    const [text, others] = wordings_in(split, triplet);
     return {
-      id: `${split}/${number}`, reference: reference.id, texts,
-      paraphrases: others.filter((text) => text !== texts[0]), targets: [target.id],
+      id: `${split}/${number}`, reference: reference.id, texts: [text],
+      paraphrases: [...new Set(others)].filter((other) => other !== text), targets: [target.id],
       ...(split === 'train' ? {} : {negatives: siblings.slice(0, kNegatives).map(({id}) => id)}),
-      shared_concept: object, kind, gallery: split, group: `${set}/${object}`, split
+      shared_concept: object, kind, gallery, group: `${set}/${object}`, split
     };
   });
   for (const record of others) add(record);
-  const gallery = [...pictures].sort((a, b) => by_text(a[0], b[0])).map(([id, image]) => ({picture: image, id, gallery: split}));
-  return [...gallery, ...queries];
+  // A gallery stands with the split of its name.
+  const shown = gallery === split ? [...pictures].sort((a, b) => by_text(a[0], b[0])).map(([id, image]) => ({picture: image, id, gallery})) : [];
+  return [...shown, ...queries];
 }
 
 function main() {
@@ -245,6 +266,7 @@ function main() {
   const splits = {
     'train': train,
     'val': thinned(of('val'), kTestSize, 'val'),
+    'val-phrasing': thinned(of('val'), kTestSize, 'val'),
     'test-library': thinned(of('test-library'), 2 * kTestSize, 'library'),
     'test-combination': thinned(of('test-combination'), kTestSize, 'combination'),
     // Of what is trained on, in words that are not.
@@ -256,7 +278,7 @@ function main() {
   for (const [split, list] of Object.entries(splits)) {
     const others = split === 'train' ? [] : split === 'test-library' ? all.get(kHeldOutSet) :
                    thinned(rest.map((record) => ({...record, key: record.id})), kOthers, `others ${split}`);
-    const made = lines_of(split, list, changes, others);
+    const made = lines_of(split, split === 'val-phrasing' ? 'val' : split, list, changes, others);
     counts[split] = {queries: list.length, pictures: made.length - list.length};
     lines.push(...made);
   }

@@ -7,8 +7,9 @@ import {dirname, join} from 'node:path';
 import {test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 
-import {kDrawnRules, kNameRules, kPeopleRules, kToneRules} from '../edit_rules.mjs';
-import {emoji_pairs, icon_pairs, redraw} from '../edits.mjs';
+import {kBlackRule, kDrawnRules, kFacingRule, kNameRules, kPeopleRules, kToneRules} from '../edit_rules.mjs';
+import {kTrainWordings} from '../edit_wordings.mjs';
+import {emoji_pairs, icon_pairs, kKept, redraw} from '../edits.mjs';
 
 const record = (id, caption = id) => ({id, image: `/${id}.svg`, captions: [caption], source_length: id.indexOf('/') + 1});
 const shown = (pairs) => pairs.map(({from, to, object, kind}) => `${from.id} > ${to.id} (${object}, ${kind})`);
@@ -39,13 +40,39 @@ test('emoji pair by their code points', () => {
   ]);
 });
 
+const kAllRules = [...kNameRules, ...kToneRules, ...kPeopleRules, kFacingRule, kBlackRule, ...kDrawnRules];
+
 test('every rule has phrasings to train on and one to hold out, each once', () => {
-  for (const rule of [...kNameRules, ...kToneRules, ...kPeopleRules, ...kDrawnRules]) {
+  for (const rule of kAllRules) {
     for (const list of [rule.say, rule.back ?? rule.say]) {
       assert.ok(list.length >= 4, rule.kind);
       assert.equal(new Set(list).size, list.length, rule.kind);
     }
   }
+});
+
+test('further wordings have no word that of all phrasings of their change only the held-out one has', () => {
+  const words = (text) => (text.match(/[a-z0-9{}-]+/g) ?? []).filter((word) => !['a', 'an', 'the'].includes(word));
+  assert.deepEqual(new Set(Object.keys(kTrainWordings)), new Set(kAllRules.map(({kind}) => kind)));
+  for (const rule of kAllRules) {
+    for (const way of ['say', 'back']) {
+      const list = kTrainWordings[rule.kind][way];
+      assert.equal(Boolean(list), Boolean(rule[way]), rule.kind);
+      if (!list) continue;
+      assert.equal(new Set(list).size, list.length, rule.kind);
+      const trained = new Set(rule[way].slice(0, -1).flatMap(words));
+      const kept = words(rule[way].at(-1)).filter((word) => !trained.has(word));
+      for (const text of list) {
+        assert.ok(!kept.some((word) => words(text).includes(word)), `${rule.kind}: "${text}" says a word of "${rule[way].at(-1)}"`);
+      }
+    }
+  }
+});
+
+test('wordings that validation keeps for itself stand nowhere else', () => {
+  const lists = Object.values(kTrainWordings).flatMap(({say, back}) => back ? [say, back] : [say]);
+  const trained = new Set([...lists.flatMap((list) => list.slice(0, -kKept)), ...kAllRules.flatMap(({say, back}) => [...say, ...back ?? []])]);
+  for (const text of lists.flatMap((list) => list.slice(-kKept))) assert.ok(!trained.has(text), text);
 });
 
 const rule_of = (kind) => kDrawnRules.find((rule) => rule.kind === kind);
@@ -88,7 +115,7 @@ test('the splits hold apart what they say, and the same sets give the same file'
     }
     const queries = lines.filter((line) => line.reference);
     const of = (split) => queries.filter((query) => query.split === split);
-    for (const split of ['train', 'val', 'test-library', 'test-combination', 'test-phrasing']) assert.ok(of(split).length > 0, split);
+    for (const split of ['train', 'val', 'val-phrasing', 'test-library', 'test-combination', 'test-phrasing']) assert.ok(of(split).length > 0, split);
     for (const query of queries) {
       for (const id of [query.reference, ...query.targets, ...(query.negatives ?? [])]) {
         assert.ok(galleries.has(`${query.gallery} ${id}`), id);
@@ -109,7 +136,8 @@ test('the splits hold apart what they say, and the same sets give the same file'
       assert.ok(!trained.has(targets[0]));
     }
     const said = new Set(train.flatMap(({texts, paraphrases}) => [...texts, ...paraphrases]));
-    for (const {texts} of of('test-phrasing')) assert.ok(!said.has(texts[0]), texts[0]);
+    for (const {texts} of [...of('test-phrasing'), ...of('val-phrasing')]) assert.ok(!said.has(texts[0]), texts[0]);
+    assert.deepEqual(of('val-phrasing').map(({reference, targets}) => [reference, targets]), of('val').map(({reference, targets}) => [reference, targets]));
   } finally {
     rmSync(folder, {recursive: true});
   }
