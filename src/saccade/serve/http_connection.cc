@@ -10,10 +10,12 @@
 #include <vector>
 
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/error.hpp>
 
 namespace saccade::serve {
 
 namespace asio = boost::asio;
+namespace beast = boost::beast;
 using asio::awaitable;
 using boost::system::error_code;
 
@@ -49,7 +51,10 @@ Result<std::shared_ptr<asio::ssl::context>> tls_context(const std::string& certi
 }
 
 Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> tls)
-    : context_(std::move(tls)), stream_(std::move(socket)), socket_(stream_.socket().native_handle()) {
+    : context_(std::move(tls)),
+      stream_(std::move(socket)),
+      reading_ends_(stream_.get_executor()),
+      socket_(stream_.socket().native_handle()) {
   if (context_) tls_.emplace(stream_, *context_);
 }
 
@@ -59,9 +64,40 @@ std::string Connection::peer() {
   return gone ? "" : endpoint.address().to_string();
 }
 
-void Connection::limit(double seconds) {
+namespace {
+
+std::chrono::steady_clock::duration duration_of(double seconds) {
   using Duration = std::chrono::steady_clock::duration;
-  stream_.expires_after(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+void Connection::limit(double seconds) {
+  no_limit();
+  stream_.expires_after(duration_of(seconds));
+}
+
+// The stream's own limit closes it: nothing could be said any more.
+void Connection::limit_reading(double seconds) {
+  no_limit();
+  reading_limited_ = true;
+  reading_ends_.expires_after(duration_of(seconds));
+  reading_ends_.async_wait([weak = weak_from_this()](error_code stopped) {
+    const auto connection = weak.lock();
+    if (stopped || !connection || !connection->reading_limited_) return;
+    // Of a limit that has been moved since this was called for.
+    if (connection->reading_ends_.expiry() > std::chrono::steady_clock::now()) return;
+    connection->late_ = true;
+    connection->stream_.cancel();
+  });
+}
+
+void Connection::no_limit() {
+  stream_.expires_never();
+  if (reading_limited_) reading_ends_.cancel();
+  reading_limited_ = false;
+  late_ = false;
 }
 
 awaitable<bool> Connection::greet() {
@@ -72,14 +108,20 @@ awaitable<bool> Connection::greet() {
 }
 
 awaitable<size_t> Connection::read_some(asio::mutable_buffer into, error_code& error) {
-  if (tls_) {
+  size_t bytes = 0;
+  if (late_) {
+    error = beast::error::timeout;
+  } else if (tls_) {
     const auto [failed, got] = co_await tls_->async_read_some(into, kAwait);
     error = failed;
-    co_return got;
+    bytes = got;
+  } else {
+    const auto [failed, got] = co_await stream_.async_read_some(into, kAwait);
+    error = failed;
+    bytes = got;
   }
-  const auto [failed, got] = co_await stream_.async_read_some(into, kAwait);
-  error = failed;
-  co_return got;
+  if (error && late_) error = beast::error::timeout;
+  co_return bytes;
 }
 
 awaitable<bool> Connection::write(std::string_view first, asio::const_buffer second) {

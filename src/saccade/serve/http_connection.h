@@ -15,6 +15,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 
@@ -29,8 +30,8 @@ inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable)
 Result<std::shared_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
                                                                const std::string& key);
 
-// All but gone() on the connection's own strand, one call at a time.
-class Connection {
+// All but gone() on the connection's own strand, one call at a time; in a shared_ptr.
+class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // tls: nullptr: in the clear.
   Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls);
@@ -43,7 +44,10 @@ class Connection {
   // For what follows, all of it together, until the next call: a step that has not ended by then ends with an
   // error, and the connection with it.
   void limit(double seconds);
-  void no_limit() { stream_.expires_never(); }
+  // As limit(), for reading alone: a read that has not ended by then ends with beast::error::timeout, and the
+  // connection can still be written to.
+  void limit_reading(double seconds);
+  void no_limit();
 
   // The handshake of TLS; nothing to do in the clear.
   boost::asio::awaitable<bool> greet();
@@ -67,6 +71,9 @@ class Connection {
   const std::shared_ptr<boost::asio::ssl::context> context_;
   boost::beast::tcp_stream stream_;
   std::optional<boost::asio::ssl::stream<boost::beast::tcp_stream&>> tls_;
+  boost::asio::steady_timer reading_ends_;
+  bool reading_limited_ = false;
+  bool late_ = false;  // reading has come to its end
   bool greeted_ = false;
   int socket_ = -1;
 };

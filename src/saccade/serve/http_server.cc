@@ -120,8 +120,7 @@ std::string head_of(const HttpResponse& response, std::optional<int64_t> bytes, 
   return head;
 }
 
-// What a request that cannot be read is answered with; 408, which is not said, where the client was too slow
-// and is closed; 0: it has gone.
+// What a request that cannot be read is answered with; 0: it has gone.
 int status_of(const error_code& error) {
   if (error == beast::error::timeout) return 408;
   if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
@@ -387,7 +386,7 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   Parser parser;
   parser.header_limit(static_cast<uint32_t>(options.header_bytes));
   parser.body_limit(boost::none);  // looked at once it is known who asks for what
-  connection.limit(options.header_seconds);
+  connection.limit_reading(options.header_seconds);
   const error_code broken = co_await read_head_of(connection, buffer, parser);
   if (broken) {
     co_await give_up(connection, request, broken, "request");
@@ -461,16 +460,13 @@ awaitable<void> HttpServer::State::give_up(Connection& connection, const HttpReq
                                            const error_code& error, std::string_view what) {
   const int status = status_of(error);
   if (status == 0) co_return;
-  if (status == 408) {
-    HttpExchange slow;
-    slow.status = status;
-    slow.refused = true;
-    observe(request, slow);
-    co_return;
-  }
   std::string message = fmt::format("no HTTP {}: {}", what, error.message());
   if (status == 431) message = fmt::format("a header of more than {} bytes", options.header_bytes);
   if (status == 413) message = fmt::format("a body of more than {} bytes", options.body_bytes);
+  if (status == 408)
+    message = what == "body" ? fmt::format("a body that took more than {} s, or {} s without a byte",
+                                           options.body_seconds, options.stall_seconds)
+                             : fmt::format("a header that took more than {} s", options.header_seconds);
   co_await refuse_and_close(connection, request, status, message);
 }
 
@@ -503,7 +499,7 @@ awaitable<bool> HttpServer::State::read_body(Connection& connection, beast::flat
       if (parser.is_done()) co_return true;
       if (!error && buffer.size() > 0) continue;
     }
-    connection.limit(std::min(options.stall_seconds, options.body_seconds - seconds_since(started)));
+    connection.limit_reading(std::min(options.stall_seconds, options.body_seconds - seconds_since(started)));
     const asio::mutable_buffer room = buffer.prepare(kSlice);
     const size_t got = co_await connection.read_some(room, error);
     if (error) break;

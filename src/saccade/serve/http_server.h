@@ -45,7 +45,7 @@ struct HttpExchange {
   std::string_view method, path, id, peer;
   std::string_view about;  // HttpResponse::about
   int status = 0;
-  // The server itself refused it, no handler. 408: the client was too slow, and was told nothing.
+  // The server itself refused it, no handler.
   bool refused = false;
   int64_t bytes = 0;         // of the answer's body
   double seconds = 0;        // from the end of the header to the end of the answer

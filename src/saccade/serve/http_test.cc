@@ -341,6 +341,8 @@ TEST_F(Server, SlowClientsAreEndedAndHoldNothingUp) {
   reader.send(request("GET", "/large"));
   Client good(port());
   EXPECT_EQ(good.exchange(request("GET", "/good")).status, 200);
+  EXPECT_EQ(header.read().status, 408);
+  EXPECT_EQ(body.read().status, 408);
   EXPECT_TRUE(header.closed(5000));
   EXPECT_TRUE(body.closed(5000));
   EXPECT_TRUE(idle.closed(5000));
@@ -506,6 +508,7 @@ TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
   EXPECT_GT(large.size(), size_t{32} << 20);
   const std::string body(200'000, 'b');
   EXPECT_THAT(exchange(request("POST", "/p", body, "Connection: close\r\n")), HasSubstr("POST /p bbb"));
+  EXPECT_THAT(exchange("GET /half HTTP/1.1\r\nHo"), HasSubstr("HTTP/1.1 408 Request Timeout"));
   // What speaks no TLS, or nothing at all, is closed, and holds nothing up.
   Client plain(port());
   plain.send(request("GET", "/"));

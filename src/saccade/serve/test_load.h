@@ -272,23 +272,23 @@ inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, d
   kinds.push_back({.name = "slow header",
                    .share = 3,
                    .request = load_request("GET", "/api/search?q=bell"),
-                   .right = {200},
+                   .right = {200, 408},
                    .cut = 20,
                    .pause = pause,
                    .pieces = 4});
   kinds.push_back({.name = "slow body",
                    .share = 3,
                    .request = post("/api/search", search),
-                   .right = {200},
+                   .right = {200, 408},
                    .cut = 80,
                    .pause = 2 * pause,
                    .pieces = 3});
-  kinds.push_back({.name = "stalled header", .share = 1, .request = "GET /api/se", .right = {0}});
+  kinds.push_back({.name = "stalled header", .share = 1, .request = "GET /api/se", .right = {408}});
   kinds.push_back(
       {.name = "stalled body",
        .share = 1,
        .request = "POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{\"te",
-       .right = {0}});
+       .right = {408}});
   kinds.push_back({.name = "slow reader",
                    .share = 2,
                    .request = load_request("GET", "/page.js"),
