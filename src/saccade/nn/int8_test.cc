@@ -355,6 +355,36 @@ TEST(Int8Linear, TakesAndGivesHalves) {
   EXPECT_EQ(max_difference(halves, expected.to(DType::kBF16)), 0);
 }
 
+// Whatever bits it has, and on whatever processor: damaged weights are full of those that are all set.
+TEST(Int8Kernels, NaNIsOneInHalvesToo) {
+  for (const Int8Kernels& kernel : int8_kernels()) {
+    const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
+    const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
+    const std::vector<float> scales(kPanelOutputs, 1);
+    const std::vector<int32_t> sums(kPanelOutputs, 4);
+    std::vector<float> bias(kPanelOutputs, 1);
+    const uint32_t bits[] = {0xffffffff, 0x7fffffff, 0xffffe000, 0x7fc00000, 0x7f800001};
+    for (size_t i = 0; i < std::size(bits); ++i) std::memcpy(&bias[i], &bits[i], sizeof bits[i]);
+    const Tensor out = Tensor::zeros({1, kPanelOutputs}, DType::kBF16);
+    Int8PanelTask task;
+    task.groups = 1;
+    task.weights = panel.data();
+    task.sums = sums.data();
+    task.scales = scales.data();
+    task.bias = bias.data();
+    task.low = nothing.low.data();
+    task.high = nothing.high.data();
+    task.rows = nothing.rows.data();
+    task.halves = true;
+    task.out = out.raw();
+    task.out_stride = kPanelOutputs;
+    kernel.multiply(task, 0, 1);
+    for (int64_t c = 0; c < kPanelOutputs; ++c) {
+      EXPECT_EQ(std::isnan(out.at({0, c})), c < std::ssize(bits)) << kernel.name << ", output " << c;
+    }
+  }
+}
+
 // Inputs a hundred times as large as the rest, which the weights weigh as little: all count alike.
 TEST(Int8Linear, LargeInputsOfSmallWeightsAreAsExact) {
   Tensor x = random_tensor({50, 256}, 31);

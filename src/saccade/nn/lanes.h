@@ -50,12 +50,14 @@ SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const uint16_
   std::memcpy(&vector, &words, sizeof vector);
 }
 
-// In bfloat16, to nearest even. A NaN stays one where its upper half says so, as those of arithmetic do.
+// In bfloat16, to nearest even. NaN stays NaN: one whose lower half is set would be carried over to 0.
 template <int W>
 SACCADE_INLINE void store_halves(uint16_t* to, const typename Lanes<W>::Floats& vector) {
-  typename Lanes<W>::Words words;
+  using Words = typename Lanes<W>::Words;
+  Words words;
   std::memcpy(&words, &vector, sizeof words);
   words += 0x7fffU + ((words >> 16) & 1U);
+  words = vector == vector ? words : Words{} + 0x7fc00000U;
   const typename Lanes<W>::Halves halves = __builtin_convertvector(words >> 16, typename Lanes<W>::Halves);
   store(to, halves);
 }
