@@ -72,6 +72,8 @@ std::string receipt_text(const PrecisionReceipt& receipt) {
   };
   add(receipt.pictures, "picture");
   add(receipt.texts, "text");
+  if (const std::string wide = wide_layers_text(receipt.wide_layers); !wide.empty())
+    text += fmt::format("{:<14} {}\n", word_of(receipt.precision), one_line(wide));
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include "saccade/model/checkpoint.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/outline.h"
+#include "saccade/model/wide_layers.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade {
@@ -26,6 +27,8 @@ class Architecture : public Encoder {
   virtual Result<nn::TensorMap> answers(const nn::TensorMap& inputs) = 0;
   // What maps of heads on it are made by; nullptr where its states have none.
   virtual StateMapper* state_mapper() { return nullptr; }
+  // What is of more bits than was asked for.
+  [[nodiscard]] virtual WideLayers wide_layers() const { return {}; }
 };
 
 // A family of models: one value, in the family's own file, and one line in registry.cc.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "saccade/model/architecture.h"
 #include "saccade/model/picture_map.h"
 #include "saccade/model/token_states.h"
 
@@ -63,6 +64,8 @@ class CheckedEncoder : public Encoder,
         mapper_(encoder_->picture_mapper()),
         tokens_(encoder_->token_states()),
         inserter_(encoder_->word_inserter()) {}
+
+  [[nodiscard]] const Encoder& unchecked() const { return *encoder_; }
 
   const EncoderInfo& info() const override { return encoder_->info(); }
   const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
@@ -173,6 +176,13 @@ class CheckedEncoder : public Encoder,
 };
 
 }  // namespace
+
+WideLayers wide_layers_of(const Encoder& encoder) {
+  const auto* checked = dynamic_cast<const CheckedEncoder*>(&encoder);
+  const auto* architecture =
+      dynamic_cast<const Architecture*>(checked != nullptr ? &checked->unchecked() : &encoder);
+  return architecture != nullptr ? architecture->wide_layers() : WideLayers();
+}
 
 std::unique_ptr<Encoder> with_checked_answers(std::unique_ptr<Encoder> encoder) {
   return std::make_unique<CheckedEncoder>(std::move(encoder));

@@ -67,6 +67,7 @@ std::string precision_choice_text(const PrecisionChoice& choice) {
     if (receipt.texts) {
       text += fmt::format("{} {}", receipt.pictures ? "," : "", agreement_text(*receipt.texts, "text"));
     }
+    if (const std::string wide = wide_layers_text(receipt.wide_layers); !wide.empty()) text += "; " + wide;
   }
   return text;
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "saccade/core/counts.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/model/precision.h"
@@ -101,6 +103,16 @@ Image drawing(int number) {
   return image;
 }
 
+Precision precision_of(DType dtype) {
+  return dtype == DType::kBF16 ? Precision::kBf16 : Precision::kFp32;
+}
+
+Json wide_layers_json(const WideLayers& layers) {
+  return {{"count", layers.names.size()},
+          {"precision", layers.names.empty() ? Json() : Json(word_of(precision_of(layers.dtype)))},
+          {"names", layers.names}};
+}
+
 Result<Matrix<float>> drawings_for(const Encoder& encoder) {
   const EncoderInfo& info = encoder.info();
   Matrix<float> pixels(kDrawings, int64_t{3} * info.image_height * info.image_width);
@@ -157,6 +169,7 @@ Result<RowAgreement> picture_agreement(Encoder& encoder, Encoder& reference, Mat
 Result<PrecisionReceipt> bundled_receipt(Encoder& encoder, Encoder& reference) {
   PrecisionReceipt receipt;
   receipt.precision = encoder.info().precision;
+  receipt.wide_layers = wide_layers_of(encoder);
   if (encoder.info().image_width > 0) {
     SACCADE_ASSIGN(const Matrix<float> pixels, drawings_for(encoder));
     SACCADE_ASSIGN(receipt.pictures, picture_agreement(encoder, reference, pixels.view()));
@@ -178,6 +191,13 @@ std::string agreement_text(const RowAgreement& agreement, std::string_view what)
                      agreement.first_percentile, agreement.worst, counted(agreement.rows, what));
 }
 
+std::string wide_layers_text(const WideLayers& layers) {
+  if (layers.names.empty()) return {};
+  return fmt::format("{} in {}, as their inputs have outliers: {}",
+                     counted(std::ssize(layers.names), "layer"), word_of(precision_of(layers.dtype)),
+                     fmt::join(layers.names, ", "));
+}
+
 Json agreement_json(const RowAgreement& agreement) {
   return {{"rows", agreement.rows},
           {"mean", agreement.mean},
@@ -189,6 +209,7 @@ Json receipt_json(const PrecisionReceipt& receipt) {
   return {{"precision", word_of(receipt.precision)},
           {"pictures", receipt.pictures ? agreement_json(*receipt.pictures) : Json()},
           {"texts", receipt.texts ? agreement_json(*receipt.texts) : Json()},
+          {"wide_layers", wide_layers_json(receipt.wide_layers)},
           {"kept", keeps_rows(receipt)}};
 }
 

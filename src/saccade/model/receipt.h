@@ -9,6 +9,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/matrix.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/wide_layers.h"
 
 namespace saccade {
 
@@ -26,6 +27,7 @@ struct PrecisionReceipt {
   Precision precision = Precision::kFp32;
   std::optional<RowAgreement> pictures;  // nothing: the encoder takes none
   std::optional<RowAgreement> texts;
+  WideLayers wide_layers = {};
 };
 // The mean cosine that an encoder in fewer bits has to keep.
 inline constexpr double kLeastMeanCosine = 0.995;
@@ -40,9 +42,13 @@ Result<RowAgreement> picture_agreement(Encoder& encoder, Encoder& reference, Mat
 
 // "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
 std::string agreement_text(const RowAgreement& agreement, std::string_view what);
+// "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ..."; empty where
+// there are none.
+std::string wide_layers_text(const WideLayers& layers);
 // {"rows", "mean", "first_percentile", "worst"}.
 Json agreement_json(const RowAgreement& agreement);
-// {"precision", "pictures", "texts", "kept"}; null for what there is not.
+// {"precision", "pictures", "texts", "wide_layers" {"count", "precision", "names"}, "kept"}; null for what
+// there is not.
 Json receipt_json(const PrecisionReceipt& receipt);
 
 }  // namespace saccade

@@ -113,6 +113,8 @@ class ClipModelOf {
 
   // Repacks the linear layers for inference in `dtype` (kF32, kBF16 or kI8).
   void pack(DType dtype);
+  // What pack() has left in more bits.
+  [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:
   static constexpr bool kTrains = !std::is_same_v<T, nn::Tensor>;
@@ -133,7 +135,8 @@ class ClipModelOf {
   // text
   T token_embedding_, text_positions_;
   std::vector<nn::TransformerBlockOf<T>> text_blocks_;
-  std::vector<T> vision_readers_, text_readers_;  // until pack(): see make_blocks
+  FirstReadersOf<T> vision_readers_, text_readers_;
+  WideLayers wide_layers_;
   nn::LayerNormOf<T> final_norm_;
   nn::LinearOf<T> text_projection_;
   T logit_scale_;
@@ -297,9 +300,8 @@ T ClipModelOf<T>::text_states_with(const nn::Tensor& ids, const nn::Tensor& plac
 template <typename T>
 void ClipModelOf<T>::pack(DType dtype) {
   if constexpr (!kTrains) {
-    const DType first = pack_blocks(vision_blocks_, vision_readers_, dtype);
-    (void)pack_blocks(text_blocks_, text_readers_, dtype);
-    if (!resnet_) patch_embedding_.pack(first);
+    if (!resnet_) pack_tower(vision_blocks_, &patch_embedding_, vision_readers_, dtype, wide_layers_);
+    pack_tower(text_blocks_, nullptr, text_readers_, dtype, wide_layers_);
   }
   if (resnet_) {
     resnet_->pack(dtype);

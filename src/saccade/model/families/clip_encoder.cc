@@ -28,6 +28,8 @@ class ClipEncoder : public DualEncoder {
   ClipEncoder(EncoderParts parts, ClipModel model)
       : DualEncoder(std::move(parts), shape_of(model.config())), model_(std::move(model)) {}
 
+  WideLayers wide_layers() const override { return model_.wide_layers(); }
+
  private:
   static DualShape shape_of(const ClipConfig& config) {
     // A convolutional tower's first stages hold many more numbers than its last.

@@ -201,7 +201,7 @@ Tensor ColPaliModel::text_rows(const Tensor& ids, const Tensor& mask, DType dtyp
 }
 
 void ColPaliModel::pack(DType dtype) {
-  vision_.pack(dtype);
+  vision_.pack(dtype, wide_layers_);
   projector_.pack(dtype);
   language_.pack(dtype);
   projection_.pack(DType::kF32);  // a thousandth of the work, and the last step stays exact

@@ -71,12 +71,15 @@ class ColPaliModel {
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype) const;
   [[nodiscard]] const ColPaliConfig& config() const { return config_; }
   void pack(DType dtype);
+  // What pack() has left in more bits.
+  [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:
   [[nodiscard]] nn::Tensor rows(const nn::Tensor& states) const;
 
   ColPaliConfig config_;
   SiglipVision vision_;
+  WideLayers wide_layers_;
   nn::Linear projector_;
   Gemma language_;
   nn::Linear projection_;

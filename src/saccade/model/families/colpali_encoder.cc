@@ -33,6 +33,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   const EncoderInfo& info() const override { return parts_.info; }
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
+  WideLayers wide_layers() const override { return model_.wide_layers(); }
   LateInteraction* late_interaction() override { return this; }
   int patch_rows() const override { return static_cast<int>(config().patch_side()); }
   int patch_columns() const override { return static_cast<int>(config().patch_side()); }

@@ -27,6 +27,7 @@ class HeadEncoder : public Architecture, public PictureMapper {
   const EncoderInfo& info() const override { return info_; }
   const Preprocessing& preprocessing() const override { return frozen_->preprocessing(); }
   const Tokenizer* tokenizer() const override { return frozen_->tokenizer(); }
+  WideLayers wide_layers() const override { return frozen_->wide_layers(); }
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     SACCADE_ASSIGN(const Matrix<float> features, image_head_input(*frozen_, input(), pixels));

@@ -40,8 +40,8 @@ Tensor SiglipVision::forward(const Tensor& pixels, DType dtype, TowerTrace* trac
   return x;
 }
 
-void SiglipVision::pack(DType dtype) {
-  patch_embedding_.pack(pack_blocks(blocks_, readers_, dtype));
+void SiglipVision::pack(DType dtype, WideLayers& wide) {
+  pack_tower(blocks_, &patch_embedding_, readers_, dtype, wide);
 }
 
 Result<SiglipModel> SiglipModel::make(const SiglipConfig& config, nn::ParameterSource& source) {
@@ -121,9 +121,9 @@ PictureTower SiglipModel::picture_tower(DType dtype) const {
 }
 
 void SiglipModel::pack(DType dtype) {
-  vision_.pack(dtype);
+  vision_.pack(dtype, wide_layers_);
   pool_.pack(dtype);
-  (void)pack_blocks(text_blocks_, text_readers_, dtype);
+  pack_tower(text_blocks_, nullptr, text_readers_, dtype, wide_layers_);
   text_head_.pack(DType::kF32);  // one row a text: no time to win, and the last step stays exact
 }
 

@@ -62,14 +62,15 @@ class SiglipVision {
     const int64_t side = config_.image_size / config_.patch_size;
     return side * side;
   }
-  void pack(DType dtype);
+  // wide: what is left in more bits is added to it.
+  void pack(DType dtype, WideLayers& wide);
 
  private:
   SiglipVisionConfig config_;
   nn::Linear patch_embedding_;
   nn::Tensor positions_;
   std::vector<nn::TransformerBlock> blocks_;
-  std::vector<nn::Tensor> readers_;  // until pack(): see make_blocks
+  FirstReaders readers_;
   nn::LayerNorm post_norm_;
 };
 
@@ -94,6 +95,8 @@ class SiglipModel {
   [[nodiscard]] const nn::Tensor& logit_bias() const { return logit_bias_; }
   [[nodiscard]] const SiglipConfig& config() const { return config_; }
   void pack(DType dtype);
+  // What pack() has left in more bits.
+  [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:
   [[nodiscard]] Pooled explain_pooling(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish,
@@ -104,7 +107,8 @@ class SiglipModel {
   nn::AttentionPool pool_;
   nn::Tensor token_embedding_, text_positions_;
   std::vector<nn::TransformerBlock> text_blocks_;
-  std::vector<nn::Tensor> text_readers_;  // until pack()
+  FirstReaders text_readers_;
+  WideLayers wide_layers_;
   nn::LayerNorm final_norm_;
   nn::Linear text_head_;
   nn::Tensor logit_scale_, logit_bias_;

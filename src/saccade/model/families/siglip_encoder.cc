@@ -19,6 +19,8 @@ class SiglipEncoder : public DualEncoder {
   SiglipEncoder(EncoderParts parts, SiglipModel model, int32_t pad_id)
       : DualEncoder(std::move(parts), shape_of(model.config(), pad_id)), model_(std::move(model)) {}
 
+  WideLayers wide_layers() const override { return model_.wide_layers(); }
+
  private:
   static DualShape shape_of(const SiglipConfig& config, int32_t pad_id) {
     const int64_t side = config.vision.image_size / config.vision.patch_size;

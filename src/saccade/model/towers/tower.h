@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/model/wide_layers.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/outlier_inputs.h"
 
@@ -43,13 +45,20 @@ class KeepsReaders : public nn::ParameterSourceOf<T> {
   std::vector<T>& kept_;
 };
 
-// Blocks "<tower>.encoder.layers.0" and on. `readers`: the first block's weights that read its input, for
-// pack_blocks(); nullptr: not asked for.
+// The weights that read a tower's residual stream first, from make_blocks() to pack_tower().
+template <typename T>
+struct FirstReadersOf {
+  std::string tower;
+  std::vector<T> weights;
+};
+using FirstReaders = FirstReadersOf<nn::Tensor>;
+
+// Blocks "<tower>.encoder.layers.0" and on. `readers`: those of the first block; nullptr: not asked for.
 template <typename T>
 Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf<T>& source,
                                                            const std::string& tower,
                                                            const nn::TransformerShape& shape,
-                                                           std::vector<T>* readers = nullptr) {
+                                                           FirstReadersOf<T>* readers = nullptr) {
   std::vector<T> kept;
   KeepsReaders<T> first(source, kept);
   std::vector<nn::TransformerBlockOf<T>> blocks;
@@ -59,20 +68,31 @@ Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf
     SACCADE_ASSIGN(blocks.emplace_back(),
                    nn::TransformerBlockOf<T>::make(from, prefix, hugging_face_block_names(), shape));
   }
-  if (readers != nullptr) *readers = std::move(kept);
+  if (readers != nullptr) *readers = {tower, std::move(kept)};
   return blocks;
 }
 
-// Packs the blocks, for inference, and returns what the layers before them are to be packed in. In 8-bit
-// integers, of a tower whose residual stream has outliers, these and the first two blocks are of more bits
-// (nn/outlier_inputs.h): what they round, all later layers magnify.
-inline DType pack_blocks(std::vector<nn::TransformerBlock>& blocks, std::vector<nn::Tensor>& readers,
-                         DType dtype) {
+// Packs the blocks, for inference, and the layer that embeds patches (nullptr: the tower has none). In 8-bit
+// integers, of a tower whose residual stream has outliers, that one and the first two blocks are of more bits
+// (nn/outlier_inputs.h): what they round, all later layers magnify. These are added to `wide`.
+inline void pack_tower(std::vector<nn::TransformerBlock>& blocks, nn::Linear* patches, FirstReaders& readers,
+                       DType dtype, WideLayers& wide) {
   constexpr size_t kFirst = 2;
-  const DType first = nn::packing_of_first(readers, dtype);
-  for (size_t i = 0; i < blocks.size(); ++i) blocks[i].pack(i < kFirst ? first : dtype);
-  readers.clear();
-  return first;
+  const DType first = nn::packing_of_first(readers.weights, dtype);
+  const auto widened = [&](std::string name) {
+    if (first == dtype) return;
+    wide.dtype = first;
+    wide.names.push_back(std::move(name));
+  };
+  if (patches != nullptr) {
+    patches->pack(first);
+    widened(readers.tower + ".embeddings.patch_embedding");
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].pack(i < kFirst ? first : dtype);
+    if (i < kFirst) widened(fmt::format("{}.encoder.layers.{}", readers.tower, i));
+  }
+  readers.weights.clear();
 }
 
 // The first `count` blocks over x: [batch, tokens, width] float32 (consumed).
