@@ -149,12 +149,113 @@ TEST_F(Formats, ImmichsServerEncodesPicturesAndTexts) {
   refused(post("/predict", "{}"), 400, "expected multipart/form-data");
 }
 
+// As infinity_client 0.0.78 writes and reads them: no /v1, 0 for the model's own dimensions, a model's name for none.
+TEST_F(Formats, InfinitysClientEmbedsAndAsksWhatThereIs) {
+  const std::vector<float> text = row_of_text("a bell");
+  const auto row_for = [&](const Json& body) {
+    const HttpResponse response = post("/embeddings", body.dump());
+    EXPECT_EQ(response.status, 200) << response.body;
+    return floats(json_of(response)["data"][0]["embedding"]);
+  };
+  EXPECT_EQ(
+      row_for(
+          {{"input", "a bell"}, {"model", "default/not-specified"}, {"dimensions", 0}, {"modality", "text"}}),
+      text);
+  const std::vector<float> picture =
+      row_for({{"input", {data_address(2)}}, {"model", "starter"}, {"dimensions", 0}, {"modality", "image"}});
+  EXPECT_THAT(picture, SizeIs(text.size()));
+  EXPECT_NE(picture, text);
+
+  const Json models = json_of(get("/models"));
+  EXPECT_EQ(models["object"], "list");
+  ASSERT_THAT(models["data"], SizeIs(1));
+  const Json& model = models["data"][0];
+  EXPECT_EQ(model["id"], "starter");
+  EXPECT_EQ(model["stats"], Json::object());
+  EXPECT_EQ(model["capabilities"], Json({"embed", "image_embed"}));
+  EXPECT_FALSE(model.contains("owned_by"));  // its client knows no other owner than infinity
+  EXPECT_GT(json_of(get("/health"))["unix"].get<double>(), 1.6e9);
+}
+
+// As LlamaIndex, LangChain and Haystack ask Jina.
+TEST_F(Formats, JinasClientsSayWhatRowsAreFor) {
+  const std::vector<float> text = row_of_text("a bell");
+  const auto row_for = [&](const Json& body) {
+    const HttpResponse response = post("/v1/embeddings", body.dump());
+    EXPECT_EQ(response.status, 200) << response.body;
+    return floats(json_of(response)["data"][0]["embedding"]);
+  };
+  EXPECT_EQ(row_for({{"input", {"a bell"}}, {"model", "starter"}, {"encoding_type", "float"}}), text);
+  EXPECT_EQ(row_for({{"input", {{{"text", "a bell"}}}},
+                     {"task", "retrieval.query"},
+                     {"late_chunking", false},
+                     {"truncate", true},
+                     {"normalized", true},
+                     {"embedding_type", {"float"}}}),
+            text);
+  const std::string picture = encode_base64(test::png(2));
+  EXPECT_EQ(row_for({{"input", {{{"bytes", picture}}}}}), row_for({{"input", {{{"image", picture}}}}}));
+  EXPECT_EQ(row_for({{"input", {{{"url", data_address(2)}}}}}), row_for({{"input", {{{"image", picture}}}}}));
+
+  const auto refused = [&](const Json& body, int status, const char* words) {
+    const HttpResponse response = post("/v1/embeddings", body.dump());
+    EXPECT_EQ(response.status, status) << response.body;
+    EXPECT_THAT(json_of(response)["detail"].get<std::string>(), HasSubstr(words));
+  };
+  refused({{"input", "a"}, {"late_chunking", true}}, 400, "each input has its own row");
+  refused({{"input", "a"}, {"encoding_type", "ubinary"}}, 400, "\"encoding_type\": \"ubinary\"");
+  refused({{"input", "a"}, {"embedding_type", {"float", "binary"}}}, 422, "\"embedding_type\"");
+  refused({{"input", "a"}, {"task", 3}}, 422, "\"task\"");
+  std::string long_text;
+  for (int i = 0; i < 100; ++i) long_text += "bell ";
+  refused({{"input", long_text}, {"truncate", false}}, 400, "\"truncate\" is false");
+}
+
+// As vLLM's examples ask for a row: a conversation of one message.
+TEST_F(Formats, AConversationOfOnePartIsAnInput) {
+  const auto ask_with = [&](const Json& messages) {
+    return post("/v1/embeddings",
+                Json{{"model", "starter"}, {"messages", messages}, {"encoding_format", "float"}}.dump());
+  };
+  const auto user = [](const Json& content) {
+    return Json::array({{{"role", "user"}, {"content", content}}});
+  };
+  const Json text_part = {{"type", "text"}, {"text", "a bell"}};
+  const Json picture_part = {{"type", "image_url"}, {"image_url", {{"url", data_address(2)}}}};
+  const auto row_for = [&](const Json& content) {
+    const HttpResponse response = ask_with(user(content));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return floats(json_of(response)["data"][0]["embedding"]);
+  };
+  EXPECT_EQ(row_for("a bell"), row_of_text("a bell"));
+  EXPECT_EQ(row_for(Json::array({text_part})), row_of_text("a bell"));
+  EXPECT_EQ(row_for(Json::array({picture_part})),
+            floats(json_of(
+                post("/v1/embeddings", Json{{"input", {data_address(2)}}}.dump()))["data"][0]["embedding"]));
+  EXPECT_EQ(ask_with(user(Json::array({picture_part, text_part}))).status, 400);
+  EXPECT_EQ(ask_with(Json::array()).status, 400);
+  EXPECT_EQ(ask_with(Json::array({1})).status, 422);
+  EXPECT_EQ(ask_with(user(Json::array({"a"}))).status, 400);
+  EXPECT_EQ(ask_with(user(Json::array({{{"type", "input_audio"}}}))).status, 422);
+  EXPECT_EQ(post("/v1/embeddings", R"({"input": "a", "messages": []})").status, 400);
+}
+
+TEST_F(Formats, AModelIsFoundByItsName) {
+  EXPECT_EQ(json_of(get("/v1/models/starter"))["id"], "starter");
+  const HttpResponse none = get("/v1/models/gpt");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_THAT(json_of(none)["error"]["message"].get<std::string>(), HasSubstr("no model \"gpt\""));
+}
+
 TEST_F(Formats, TextEmbeddingsInferencesClientsEmbedAndRank) {
   const Json rows =
       json_of(post("/embed", R"({"inputs":["a bell","a red bell"],"truncate":true,"normalize":true})"));
   ASSERT_THAT(rows, SizeIs(2));
   EXPECT_EQ(floats(rows[0]), row_of_text("a bell"));
   EXPECT_EQ(json_of(post("/embed", R"({"inputs":"a bell"})")), Json::array({rows[0]}));
+  // huggingface_hub's InferenceClient(model=address), and LangChain with it.
+  EXPECT_EQ(json_of(post("/", R"({"inputs":"a bell"})")), Json::array({rows[0]}));
+  EXPECT_EQ(json_of(post("/", R"({"inputs":[]})"))["error_type"], "Validation");
   std::string long_text;
   for (int i = 0; i < 100; ++i) long_text += "bell ";
   const HttpResponse cut = post("/embed", Json{{"inputs", long_text}}.dump());

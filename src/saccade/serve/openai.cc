@@ -1,11 +1,13 @@
 // Embeddings over HTTP, as OpenAI's clients ask for them, with what others have added for pictures:
 //
 //   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions"
-//   vLLM         "input" items as content parts: [{"type": "text", "text"} | {"type":
-//                "image_url", "image_url": {"url"}}]
-//   Jina         "input": [{"text"} | {"image": base64 or address}]
+//   vLLM         "messages": one, whose "content" is a text or one content part: [{"type": "text", "text"} |
+//                {"type": "image_url", "image_url": {"url"}}]; content parts are taken as "input" too
+//   Jina         "input": [{"text"} | {"image": base64 or address}], older clients {"bytes"} and {"url"}; with
+//                "task", "late_chunking", "truncate": true or false, "embedding_type" or "encoding_type"
 //   NVIDIA NIM   "input": texts and data addresses, with "modality", "input_type" and "truncate"
-//   infinity     "modality": "image", "input": addresses
+//   infinity     "modality": "image", "input": addresses; its client asks without /v1, for 0 "dimensions" and
+//                for the model "default/not-specified" where its user names none
 //
 // Addresses are data addresses, or https:// ones where the server fetches pictures.
 #include <array>
@@ -21,9 +23,12 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::array<std::string_view, 10> kFields = {
-    "model",    "input",      "encoding_format", "dimensions", "user",
-    "modality", "input_type", "truncate",        "normalized", "embedding_type"};
+constexpr std::array<std::string_view, 14> kFields = {
+    "model",      "input",    "messages",   "encoding_format", "dimensions",    "user", "modality",
+    "input_type", "truncate", "normalized", "embedding_type",  "encoding_type", "task", "late_chunking"};
+
+// What infinity's client says where its user names no model.
+constexpr std::string_view kNoModelNamed = "default/not-specified";
 
 // One of a list: a text, Jina's object, or a content part.
 Result<Input> item_of(const Json& item, bool picture) {
@@ -32,7 +37,7 @@ Result<Input> item_of(const Json& item, bool picture) {
     return picture ? picture_of(text) : input_of(text);
   }
   if (item.is_number() || item.is_array()) {
-    return fail(ErrorCode::kUnsupported,
+    return fail(ErrorCode::kUsage,
                 "tokens in place of a text: another tokenizer's mean nothing to this model");
   }
   if (!item.is_object())
@@ -43,8 +48,9 @@ Result<Input> item_of(const Json& item, bool picture) {
     SACCADE_ASSIGN(const std::string url, json_field<std::string>(address, "url"));
     return picture_of(url);
   }
-  if (item.contains("image")) {
-    SACCADE_ASSIGN(const std::string image, json_field<std::string>(item, "image"));
+  for (const char* field : {"image", "bytes", "url"}) {
+    if (!item.contains(field)) continue;
+    SACCADE_ASSIGN(const std::string image, json_field<std::string>(item, field));
     return picture_of(image);
   }
   SACCADE_ASSIGN(std::string text, json_field<std::string>(item, "text"));
@@ -59,10 +65,36 @@ Result<bool> is_picture(const Json& json, size_t i) {
   if (!own.is_string()) return false;  // nothing is said of it
   const auto word = own.get<std::string>();
   if (word == "image" || word == "text") return word == "image";
-  return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", expected \"text\" or \"image\"", word);
+  return fail(ErrorCode::kUsage, "\"modality\": \"{}\", expected \"text\" or \"image\"", word);
+}
+
+// A conversation is one input. A dual encoder has one row for a text and one for a picture, and none for both.
+Result<Input> input_of_messages(const Json& messages) {
+  if (!messages.is_array() || messages.size() != 1) {
+    return fail(ErrorCode::kUsage, "\"messages\": one message is expected, with a text or a picture");
+  }
+  const Json& message = messages[0];
+  if (!message.is_object() || !message.contains("content")) {
+    return fail(ErrorCode::kBadData, "\"messages\": message 0 has no \"content\"");
+  }
+  const Json& content = message["content"];
+  if (content.is_string()) return Input{.text = content.get<std::string>(), .picture = {}};
+  if (!content.is_array() || content.size() != 1 || !content[0].is_object()) {
+    return fail(ErrorCode::kUsage,
+                "\"messages\": a text or one content part is expected: a text and a picture have a row each");
+  }
+  return item_of(content[0], false).in("\"messages\"");
 }
 
 Result<std::vector<Input>> inputs_of(const Json& json) {
+  if (json.contains("messages")) {
+    if (json.contains("input"))
+      return fail(ErrorCode::kUsage, "\"input\" and \"messages\": one of them is enough");
+    SACCADE_ASSIGN(Input only, input_of_messages(json["messages"]));
+    std::vector<Input> inputs;
+    inputs.push_back(std::move(only));
+    return inputs;
+  }
   if (!json.contains("input")) return fail(ErrorCode::kBadData, "\"input\" is missing");
   const Json& input = json["input"];
   std::vector<Input> inputs;
@@ -80,33 +112,63 @@ Result<std::vector<Input>> inputs_of(const Json& json) {
   return inputs;
 }
 
+// "float" or "base64", by whichever name it is asked for; Jina also takes a list of formats.
+Result<std::string> format_of(const Json& json) {
+  std::string format = "float";
+  for (const char* field : {"encoding_format", "encoding_type", "embedding_type"}) {
+    if (!json.contains(field)) continue;
+    const Json& given = json[field];
+    const Json one = {{field, given.is_array() && given.size() == 1 ? given[0] : given}};
+    SACCADE_ASSIGN(format, json_field_or<std::string>(one, field, format));
+    if (format != "float" && format != "base64") {
+      return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected \"float\" or \"base64\"", field, format);
+    }
+  }
+  return format;
+}
+
+// Whether a text that is too long may be cut: NIM's word, or Jina's true or false.
+Result<bool> may_be_cut(const Json& json) {
+  if (json.contains("truncate") && json["truncate"].is_boolean()) return json["truncate"].get<bool>();
+  SACCADE_ASSIGN(const std::string truncate, json_field_or<std::string>(json, "truncate", "END"));
+  if (truncate != "END" && truncate != "NONE") {
+    return fail(ErrorCode::kUsage, "\"truncate\": \"{}\", expected \"END\" or \"NONE\"", truncate);
+  }
+  return truncate == "END";
+}
+
+// What these rows are for, and how long they are, is the same for each of a dual encoder's: such fields may be
+// given, and have to be what they are elsewhere.
+Status check_other_fields(const Json& json) {
+  for (const char* field : {"user", "input_type", "task"}) {
+    SACCADE_TRY(json_field_or<std::string>(json, field, ""));
+  }
+  SACCADE_TRY(json_field_or<bool>(json, "normalized", true));
+  SACCADE_ASSIGN(const bool late, json_field_or<bool>(json, "late_chunking", false));
+  if (late) return fail(ErrorCode::kUsage, "\"late_chunking\": true, each input has its own row here");
+  return {};
+}
+
 Result<HttpResponse> embeddings(const Context& context, const HttpRequest& request,
                                 const std::vector<std::string>&) {
   SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "model", ""));
-  SACCADE_ASSIGN(ServedModel * model, context.served.model(name));
-  SACCADE_ASSIGN(std::string format, json_field_or<std::string>(json, "encoding_format", "float"));
-  SACCADE_ASSIGN(format, json_field_or<std::string>(json, "embedding_type", format));
-  if (format != "float" && format != "base64") {
-    return fail(ErrorCode::kUnsupported, "\"encoding_format\": \"{}\", expected \"float\" or \"base64\"",
-                format);
-  }
+  SACCADE_ASSIGN(ServedModel * model, context.served.model(name == kNoModelNamed ? "" : name));
+  SACCADE_ASSIGN(const std::string format, format_of(json));
   const int64_t dim = model->info.dim;
   SACCADE_ASSIGN(const auto dimensions, json_field_or<int64_t>(json, "dimensions", dim));
-  if (dimensions != dim) {
-    return fail(ErrorCode::kUnsupported,
+  if (dimensions != dim && dimensions != 0) {
+    return fail(ErrorCode::kUsage,
                 "\"dimensions\": {}: rows of {} have {}, and nothing is known of shorter ones", dimensions,
                 model->name, dim);
   }
-  SACCADE_ASSIGN(const std::string truncate, json_field_or<std::string>(json, "truncate", "END"));
-  if (truncate != "END" && truncate != "NONE") {
-    return fail(ErrorCode::kUnsupported, "\"truncate\": \"{}\", expected \"END\" or \"NONE\"", truncate);
-  }
+  SACCADE_ASSIGN(const bool cut, may_be_cut(json));
+  SACCADE_TRY(check_other_fields(json));
   SACCADE_ASSIGN(const std::vector<Input> inputs, inputs_of(json));
   SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, *model, inputs));
-  if (truncate == "NONE" && encoded.dropped_tokens > 0) {
-    return fail(ErrorCode::kUsage, "{} tokens more than {} reads, and \"truncate\" is \"NONE\"",
-                encoded.dropped_tokens, model->name);
+  if (!cut && encoded.dropped_tokens > 0) {
+    return fail(ErrorCode::kUsage, "{} tokens more than {} reads, and \"truncate\" is {}",
+                encoded.dropped_tokens, model->name, dump_json(json["truncate"]));
   }
   Json data = Json::array();
   for (int64_t i = 0; i < encoded.rows.rows(); ++i) {
@@ -129,10 +191,35 @@ Result<HttpResponse> embeddings(const Context& context, const HttpRequest& reque
   return response;
 }
 
+Json entry_of(const ServedModel& model) {
+  return {{"id", model.name}, {"object", "model"}, {"created", 0}, {"owned_by", "saccade"}};
+}
+
 Result<HttpResponse> models(const Context& context, const HttpRequest&, const std::vector<std::string>&) {
   Json data = Json::array();
+  for (const auto& model : context.served.models()) data.push_back(entry_of(*model));
+  return json_response({{"object", "list"}, {"data", std::move(data)}});
+}
+
+Result<HttpResponse> model(const Context& context, const HttpRequest&,
+                           const std::vector<std::string>& parts) {
+  SACCADE_ASSIGN(const ServedModel* found, context.served.model(parts[0]));
+  return json_response(entry_of(*found));
+}
+
+// As infinity's client reads it: "stats" and "capabilities" have to be there, an owner has to be infinity.
+Result<HttpResponse> infinity_models(const Context& context, const HttpRequest&,
+                                     const std::vector<std::string>&) {
+  Json data = Json::array();
   for (const auto& model : context.served.models()) {
-    data.push_back({{"id", model->name}, {"object", "model"}, {"created", 0}, {"owned_by", "saccade"}});
+    Json entry = entry_of(*model);
+    entry.erase("owned_by");
+    entry["backend"] = "saccade";
+    entry["capabilities"] = Json::array();
+    if (model->reads_texts) entry["capabilities"].push_back("embed");
+    if (model->info.image_width > 0) entry["capabilities"].push_back("image_embed");
+    entry["stats"] = Json::object();
+    data.push_back(std::move(entry));
   }
   return json_response({{"object", "list"}, {"data", std::move(data)}});
 }
@@ -140,13 +227,18 @@ Result<HttpResponse> models(const Context& context, const HttpRequest&, const st
 }  // namespace
 
 Format openai_format() {
-  return {{{"POST", "/v1/embeddings", embeddings}, {"GET", "/v1/models", models}},
+  return {{{"POST", "/v1/embeddings", embeddings},
+           {"GET", "/v1/models", models},
+           {"GET", "/v1/models/{name}", model},
+           {"POST", "/embeddings", embeddings},
+           {"GET", "/models", infinity_models}},
           [](int status, std::string_view code, std::string_view message) -> Json {
             return {{"error",
                      {{"message", message},
                       {"type", status >= 500 ? "server_error" : "invalid_request_error"},
                       {"param", nullptr},
-                      {"code", code}}}};
+                      {"code", code}}},
+                    {"detail", message}};  // what Jina's clients read
           }};
 }
 

@@ -580,10 +580,10 @@ TEST_F(Serving, RefusesEmbeddingsInTheShapeThatClientsRead) {
   refused(R"({"model": "starter"})", 422, "\"input\" is missing");
   refused(R"({"input": []})", 400, "no input");
   refused(R"({"input": [""]})", 400, "input 0: an empty text");
-  refused(R"({"input": [[1, 2]]})", 415, "another tokenizer's");
-  refused(R"({"input": "a", "dimensions": 3})", 415, "\"dimensions\": 3");
+  refused(R"({"input": [[1, 2]]})", 400, "another tokenizer's");
+  refused(R"({"input": "a", "dimensions": 3})", 400, "\"dimensions\": 3");
   refused(R"({"input": "a", "dimension": 3})", 400, "\"dimension\" is not known here");
-  refused(R"({"input": "a", "encoding_format": "hex"})", 415, "\"float\" or \"base64\"");
+  refused(R"({"input": "a", "encoding_format": "hex"})", 400, "\"float\" or \"base64\"");
   refused(R"({"input": ["a", "data:image/png;base64,AAAA"]})", 415, "input 1");
   refused(Json{{"input", std::vector<std::string>(257, "a")}}.dump(), 400, "257 inputs, at most 256");
   std::string long_text;

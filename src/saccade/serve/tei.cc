@@ -1,4 +1,5 @@
-// Text Embeddings Inference's own routes: /embed, /rerank, /info and /health.
+// Text Embeddings Inference's own routes: /embed, /rerank, /info and /health. huggingface_hub's client, and what
+// is built on it, asks at / for what /embed gives.
 //
 //   /embed    {"inputs": a text or a list, "truncate": false, "normalize": true}      -> [[0.1, ...], ...]
 //   /rerank   {"query", "texts": [...], "raw_scores", "return_text", "truncate"}      -> [{"index",
@@ -7,6 +8,7 @@
 // Where a text is a picture's data address ("data:image/..."), it is the picture that is meant.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -142,14 +144,17 @@ Result<HttpResponse> info(const Context& context, const HttpRequest&, const std:
                         {"auto_truncate", false}});
 }
 
+// TEI's clients look at the status alone, infinity's reads what is in it.
 Result<HttpResponse> health(const Context&, const HttpRequest&, const std::vector<std::string>&) {
-  return HttpResponse{};
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  return json_response({{"unix", now.count()}});
 }
 
 }  // namespace
 
 Format tei_format() {
   return {{{"POST", "/embed", embed},
+           {"POST", "/", embed},
            {"POST", "/rerank", rerank},
            {"GET", "/info", info},
            {"GET", "/health", health, Right::kNone}},
