@@ -126,8 +126,9 @@ void rows(benchmark::State& state) {
 
 void tokens(benchmark::State& state) {
   run(state, 2, [](const Queries& queries) -> Status {
-    SACCADE_ASSIGN(const ComposerInput input, composer_input(*queries.encoder, queries.composer->kind().needs,
-                                                             queries.pixels.view(), queries.words));
+    SACCADE_ASSIGN(const ComposerInput input,
+                   composer_input(*queries.encoder, *queries.encoder, queries.composer->kind().needs,
+                                  queries.pixels.view(), queries.words));
     benchmark::DoNotOptimize(input.picture_rows.data());
     return {};
   });
@@ -137,8 +138,9 @@ void compose(benchmark::State& state, double tau) {
   std::unique_ptr<ComposerInput> input;
   run(state, tau, [&input](const Queries& queries) -> Status {
     if (!input) {
-      SACCADE_ASSIGN(ComposerInput made, composer_input(*queries.encoder, queries.composer->kind().needs,
-                                                        queries.pixels.view(), queries.words));
+      SACCADE_ASSIGN(ComposerInput made,
+                     composer_input(*queries.encoder, *queries.encoder, queries.composer->kind().needs,
+                                    queries.pixels.view(), queries.words));
       input = std::make_unique<ComposerInput>(std::move(made));
     }
     SACCADE_ASSIGN(const Composed composed, queries.composer->compose(*queries.encoder, *input));

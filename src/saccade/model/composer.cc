@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kOwnEncoder = "encoder";  // its folder in the composer's
 constexpr std::array<const ComposerKind*, 4> kKinds = {&atf_kind, &combiner_kind, &inversion_kind, &sum_kind};
 
 // Row `at` of each item, brought to length 1.
@@ -80,15 +81,20 @@ Result<ComposerConfig> composer_config_from_json(const Json& json) {
   const auto encoder = json.find("encoder");
   if (encoder == json.end()) return fail(ErrorCode::kBadData, "no \"encoder\"");
   SACCADE_ASSIGN(config.encoder, encoder_id_from_json(*encoder).in("\"encoder\""));
+  if (const auto texts = json.find("texts"); texts != json.end()) {
+    SACCADE_ASSIGN(config.texts, encoder_id_from_json(*texts).in("\"texts\""));
+  }
   return config;
 }
 
 Json composer_config_json(const ComposerConfig& config) {
-  return {{"model_type", "composer"},
-          {"kind", config.kind},
-          {"dim", config.dim},
-          {"options", config.options},
-          {"encoder", encoder_id_json(config.encoder)}};
+  Json json = {{"model_type", "composer"},
+               {"kind", config.kind},
+               {"dim", config.dim},
+               {"options", config.options},
+               {"encoder", encoder_id_json(config.encoder)}};
+  if (config.texts) json["texts"] = encoder_id_json(*config.texts);
+  return json;
 }
 
 Status check_composer_needs(Encoder& encoder, const ComposerKind& kind) {
@@ -114,7 +120,7 @@ Status check_composer_needs(Encoder& encoder, const ComposerKind& kind) {
   return {};
 }
 
-Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& needs,
+Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words) {
   if (pixels.rows() != std::ssize(words) && pixels.rows() != 1) {
     return fail(ErrorCode::kUsage,
@@ -122,39 +128,40 @@ Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& need
                 pixels.rows(), words.size());
   }
   const bool shared = pixels.rows() != std::ssize(words);
-  const Tokenizer* tokenizer = encoder.tokenizer();
+  const Tokenizer* tokenizer = texts.tokenizer();
   if (tokenizer == nullptr) {
     return fail(ErrorCode::kUnsupported, "{}: its checkpoint has no tokenizer, so it reads no words",
-                encoder.info().family);
+                texts.info().family);
   }
-  std::vector<TokenizedText> texts;
-  for (const std::string& text : words) texts.push_back(tokenizer->encode(text, encoder.info().context));
+  std::vector<TokenizedText> tokenized;
+  for (const std::string& text : words) tokenized.push_back(tokenizer->encode(text, texts.info().context));
   ComposerInput input;
   if (needs.words) input.words.assign(words.begin(), words.end());
   if (needs.tokens) {
-    TokenStates* states = encoder.token_states();
-    if (states == nullptr) {
+    for (Encoder* encoder : {&pictures, &texts}) {
+      if (encoder->token_states() != nullptr) continue;
       return fail(ErrorCode::kUnsupported, "{}: it gives no token states in the shared space",
-                  encoder.info().family);
+                  encoder->info().family);
     }
-    SACCADE_ASSIGN(input.picture_tokens, states->image_tokens(pixels));
+    SACCADE_ASSIGN(input.picture_tokens, pictures.token_states()->image_tokens(pixels));
     if (shared) input.picture_tokens = repeated(input.picture_tokens, std::ssize(words));
-    SACCADE_ASSIGN(input.text_tokens, states->text_tokens(texts));
+    TokenStates& states = *texts.token_states();
+    SACCADE_ASSIGN(input.text_tokens, states.text_tokens(tokenized));
     std::vector<int64_t> ends;
-    for (const TokenizedText& text : texts) ends.push_back(states->end_token(text));
+    for (const TokenizedText& text : tokenized) ends.push_back(states.end_token(text));
     if (needs.picture_rows) {
-      input.picture_rows = rows_at(input.picture_tokens, std::vector<int64_t>(texts.size(), 0));
+      input.picture_rows = rows_at(input.picture_tokens, std::vector<int64_t>(tokenized.size(), 0));
     }
     if (needs.text_rows) input.text_rows = rows_at(input.text_tokens, ends);
     return input;
   }
   if (needs.picture_rows) {
-    SACCADE_ASSIGN(RowSets rows, one_row_sets(encoder.encode_images(pixels)));
+    SACCADE_ASSIGN(RowSets rows, one_row_sets(pictures.encode_images(pixels)));
     if (shared) rows = repeated(rows, std::ssize(words));
     input.picture_rows = std::move(rows.rows);
   }
   if (needs.text_rows) {
-    SACCADE_ASSIGN(input.text_rows, encoder.encode_texts(texts));
+    SACCADE_ASSIGN(input.text_rows, texts.encode_texts(tokenized));
   }
   return input;
 }
@@ -179,6 +186,17 @@ Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const E
     SACCADE_ASSIGN(result->model_, result->kind_->load(result->config_, source).in(where));
     SACCADE_TRY(source.take("logit_scale", {}, {}).in(where));
     SACCADE_TRY(source.all_used({}).in(where));
+    if (const auto& texts = result->config_.texts) {
+      SACCADE_ASSIGN(result->texts_, load_encoder(folder / kOwnEncoder, options).in(where));
+      const EncoderInfo& info = result->texts_->info();
+      if (info.fingerprint != texts->fingerprint || info.dim != result->config_.dim) {
+        return fail(
+            ErrorCode::kMismatch,
+            "{}: {} has the fingerprint {} and rows of {}, its config names {} and {}: it is another one",
+            where, kOwnEncoder, info.fingerprint.substr(0, 16), info.dim, texts->fingerprint.substr(0, 16),
+            result->config_.dim);
+      }
+    }
     result->folder_ = folder;
     result->memory_ = options.fingerprints;
     result->fingerprint_ = parts.info.fingerprint;
@@ -221,7 +239,7 @@ Result<Composed> Composer::compose(Encoder& encoder, const ComposerInput& input)
   SACCADE_ASSIGN(Composed composed, [&]() -> Result<Composed> {
     const std::lock_guard lock(mutex_);
     return nn::without_exceptions("compose",
-                                  [&] { return model_->compose(encoder, input, workspace_.get()); });
+                                  [&] { return model_->compose(texts(encoder), input, workspace_.get()); });
   }());
   for (int64_t i = 0; i < composed.rows.rows(); ++i) {
     const double length = normalize_row(composed.rows.row(i), 0);
@@ -238,7 +256,8 @@ Result<Composed> Composer::compose(Encoder& encoder, const ComposerInput& input)
 Result<Composed> Composer::compose(Encoder& encoder, MatrixView<const float> pixels,
                                    std::span<const std::string> words) {
   SACCADE_TRY(check_encoder(encoder));
-  SACCADE_ASSIGN(const ComposerInput input, composer_input(encoder, kind_->needs, pixels, words));
+  SACCADE_ASSIGN(const ComposerInput input,
+                 composer_input(encoder, texts(encoder), kind_->needs, pixels, words));
   return compose(encoder, input);
 }
 

@@ -2,21 +2,24 @@
 //
 // Its folder:
 //   config.json        {"model_type": "composer", "kind", "dim", "options": the kind's own,
-//                       "encoder": {"name", "family", "fingerprint"}}
+//                       "encoder": {"name", "family", "fingerprint"},
+//                       "texts": the same of encoder/, where that reads the words}
 //   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder;
 //                      "encoder" where the encoder was trained with the composer and lies in it. Not
 //                      covered by the fingerprint
 //   model.safetensors  the kind's parameters, and logit_scale
-//   encoder/           that encoder, where it was trained with the composer
+//   encoder/           that encoder, where it was trained with the composer; or, with "texts", one whose text
+//                      tower was, and which pictures are not encoded with
 //
-// Rows that are searched must come from the very encoder the composer names: a collection for a composer with
-// an encoder of its own is indexed with its encoder/.
+// Rows that are searched must come from the very encoder the composer names: a collection for a composer whose
+// encoder/ encodes pictures is indexed with that.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +41,7 @@ struct ComposerConfig {
   int64_t dim = 0;   // width of the shared space
   Json options = Json::object();
   EncoderId encoder;
+  std::optional<EncoderId> texts = std::nullopt;  // what reads the words; absent: the encoder
 };
 // kBadData names the field.
 Result<ComposerConfig> composer_config_from_json(const Json& json);
@@ -95,17 +99,17 @@ Result<const ComposerKind*> find_composer_kind(std::string_view name);
 
 // kUnsupported where the encoder cannot give what a kind needs.
 Status check_composer_needs(Encoder& encoder, const ComposerKind& kind);
-// What a kind needs of pictures [n, 3 * height * width], or of one for all, and words [n], which are cut
-// at the encoder's context. Rows come from token rows where both are needed, so that everything is
-// encoded once. Errors: the encoder's.
-Result<ComposerInput> composer_input(Encoder& encoder, const ComposerNeeds& needs,
+// What a kind needs of pictures [n, 3 * height * width], or of one for all, which `pictures` encodes, and words
+// [n], which are cut at the context of `texts`. Rows come from token rows where both are needed, so that
+// everything is encoded once. Errors: the encoders'.
+Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words);
 
 // Thread-safe: calls from several threads are run one after the other.
 class Composer {
  public:
   // kUnsupported for a checkpoint that is no composer or of an unknown kind; kBadData, kMismatch for damaged
-  // ones. The encoder is not opened. `changed`: options of the kind in place of the checkpoint's own, such as
+  // ones. The encoder is not opened, but one of its own for the words is. `changed`: options of the kind in place of the checkpoint's own, such as
   // {"tau": 0.5}; the fingerprint stays the checkpoint's.
   static Result<std::unique_ptr<Composer>> open(const std::filesystem::path& folder,
                                                 const EncoderOptions& options = {},
@@ -122,6 +126,9 @@ class Composer {
   // kMismatch for an encoder other than the one it was trained on, naming both.
   [[nodiscard]] Status check_encoder(const Encoder& encoder) const;
 
+  // What reads its words: its own encoder, or the given one. Its own goes with the composer.
+  [[nodiscard]] Encoder& texts(Encoder& encoder) const { return texts_ ? *texts_ : encoder; }
+
   // Rows [n, dim] of length 1. kBadData for a row that is no number or has no length. Cost, of ATF on CLIP:
   // at most a few percent of encoding the pictures and the words.
   [[nodiscard]] Result<Composed> compose(Encoder& encoder, const ComposerInput& input);
@@ -134,6 +141,7 @@ class Composer {
   const ComposerKind* kind_ = nullptr;
   std::filesystem::path folder_;
   FingerprintMemory memory_;
+  std::unique_ptr<Encoder> texts_;
   std::string fingerprint_;
   int64_t parameters_ = 0;
   std::unique_ptr<nn::Workspace> workspace_;

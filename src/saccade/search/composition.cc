@@ -75,9 +75,10 @@ Result<std::vector<EncodedQuery>> compose_query(Encoder& encoder, const Query& q
   SACCADE_TRY(composer.check_encoder(encoder));
   SACCADE_TRY(check_composer_needs(encoder, composer.kind()));
   SACCADE_ASSIGN(const Composed composed, composer.compose(encoder, pixels, texts));
+  const Encoder& reader = composer.texts(encoder);
   std::vector<EncodedQuery> encoded(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
-    const TokenizedText tokens = encoder.tokenizer()->encode(texts[i], encoder.info().context);
+    const TokenizedText tokens = reader.tokenizer()->encode(texts[i], reader.info().context);
     const auto row = composed.rows.row(static_cast<int64_t>(i));
     encoded[i].row.assign(row.begin(), row.end());
     encoded[i].tokens =

@@ -141,6 +141,7 @@ class Recipe {
                    TrainingFolder::open(options_.run, kKind, cache(), options_.dry_run));
     at::set_num_threads(pool_.size());
     SACCADE_ASSIGN(loaded_, load_checkpoint(options_.model, options_.encoder));
+    begins_with_ = {loaded_.id.name, loaded_.encoder->info().family, loaded_.id.fingerprint, loaded_.id.path};
     SACCADE_TRY(check_encoder());
     SACCADE_ASSIGN(data_, read_composed_data(options_));
     options_.atf.picture_tokens = states_ ? states_->picture_tokens() : 0;
@@ -195,7 +196,6 @@ class Recipe {
     // What comes now begins with what this has left.
     SACCADE_ASSIGN(loaded_, load_checkpoint(report_.stages.back().model.string(), options_.encoder));
     states_ = loaded_.encoder->token_states();
-    aligned_ = true;
     return {};
   }
 
@@ -211,9 +211,14 @@ class Recipe {
       if (shape.hidden == 0) shape.hidden = usual.hidden;
       stage.composer.options = combiner_options(shape);
     }
-    stage.composer.encoder = {loaded_.id.name, loaded_.encoder->info().family, loaded_.id.fingerprint,
-                              loaded_.id.path};
-    stage.owns_encoder = aligned_ || options_.towers != TrainedTowers::kNone;
+    stage.composer.encoder = begins_with_;
+    const bool aligns = options_.align != AlignTargets::kNone;
+    const auto trains = [&](TrainedTowers towers) {
+      return options_.towers == towers || (aligns && options_.align_towers == towers);
+    };
+    stage.own = trains(TrainedTowers::kBoth)   ? OwnEncoder::kWhole
+                : trains(TrainedTowers::kText) ? OwnEncoder::kTexts
+                                               : OwnEncoder::kNone;
     SACCADE_TRY(store(stage));
     return train("fuse", options_, stage);
   }
@@ -284,10 +289,10 @@ class Recipe {
   ThreadPool pool_;
   EmbedOptions embed_;
   LoadedEncoder loaded_;
+  EncoderId begins_with_;
   TokenStates* states_ = nullptr;
   bool needs_tokens_ = false;
   bool all_tokens_ = false;
-  bool aligned_ = false;
   ComposedData data_;
   std::vector<TokenizedText> texts_;
   StoredPixels pixels_;

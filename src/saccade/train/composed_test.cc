@@ -357,6 +357,41 @@ class TrainComposed : public testing::Test {
   static double r1(const ComposedStageReport& stage) {
     return stage.held_out.at(0)["figures"]["r1"]["value"].get<double>();
   }
+  // What was measured while training is what the composer gives: through its folder, from the pictures
+  // themselves, encoded by the encoder it names.
+  void expect_as_measured(const ComposedStageReport& stage) const {
+    const auto composer = Composer::open(stage.model);
+    ASSERT_TRUE(composer) << composer.error().message;
+    const auto encoder = load_encoder((*composer)->encoder_folder().value()).value();
+    const Dataset dataset = read_dataset(DatasetSource(data_.folder() / "held.jsonl")).value();
+    Dataset plain = dataset;
+    for (EditQuery& query : plain.edits) query.paraphrases.clear();
+    const ComposedTask task = composed_task(plain, {}, {}).value();
+    ThreadPool pool(1);
+    EmbedOptions embed;
+    std::vector<ImageRef> refs;
+    for (const GalleryPicture& each : task.pictures) refs.push_back(each.image);
+    const PixelOptions reading =
+        pixel_options(with_transparency(encoder->preprocessing(), embed.transparency));
+    const PixelBatch pixels = read_pixels(
+        std::ssize(refs), [&](int64_t i) { return read_image_bytes(refs[static_cast<size_t>(i)]); }, reading,
+        pool);
+    ASSERT_TRUE(pixels.failed.empty());
+    const Matrix<float> gallery = encoder->encode_images(pixels.rows()).value();
+    Matrix<float> references(std::ssize(task.asked), pixels.pixels.columns());
+    std::vector<std::string> words;
+    for (size_t a = 0; a < task.asked.size(); ++a) {
+      const auto row = pixels.rows().row(task.queries[static_cast<size_t>(task.asked[a].query)].reference);
+      std::ranges::copy(row, references.row(static_cast<int64_t>(a)).begin());
+      words.push_back(task.asked[a].texts.front());
+    }
+    const auto composed = (*composer)->compose(*encoder, references.view(), words);
+    ASSERT_TRUE(composed) << composed.error().message;
+    const auto answers =
+        rank_composed(task, composed->rows.view(), gallery.view(), TiePolicy::kPessimistic, 0, pool).value();
+    // Half precision of the cached states may turn a query around.
+    EXPECT_NEAR(recall_at(task, answers, 1), r1(stage), 1.01 / static_cast<double>(task.queries.size()));
+  }
   static std::string refusal(const ComposedTrainingOptions& options, ErrorCode code) {
     const auto report = train_composed(options, {}, {});
     EXPECT_FALSE(report);
@@ -390,39 +425,7 @@ TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {
   EXPECT_EQ(after.triplets, 72);
   EXPECT_GT(r1(after.stages[0]), r1(before.stages[0]) + 0.2);
 
-  // What was measured while training is what the composer gives: through its
-  // folder, from the pictures themselves.
-  const auto composer = Composer::open(after.stages[0].model);
-  ASSERT_TRUE(composer) << composer.error().message;
-  const auto encoder = load_encoder((*composer)->encoder_folder().value()).value();
-  const Dataset dataset = read_dataset(DatasetSource(data_.folder() / "held.jsonl")).value();
-  Dataset plain = dataset;
-  for (EditQuery& query : plain.edits) query.paraphrases.clear();
-  const ComposedTask task = composed_task(plain, {}, {}).value();
-  ThreadPool pool(1);
-  EmbedOptions embed;
-  std::vector<ImageRef> refs;
-  for (const GalleryPicture& each : task.pictures) refs.push_back(each.image);
-  const PixelOptions reading = pixel_options(with_transparency(encoder->preprocessing(), embed.transparency));
-  const PixelBatch pixels = read_pixels(
-      std::ssize(refs), [&](int64_t i) { return read_image_bytes(refs[static_cast<size_t>(i)]); }, reading,
-      pool);
-  ASSERT_TRUE(pixels.failed.empty());
-  const Matrix<float> gallery = encoder->encode_images(pixels.rows()).value();
-  Matrix<float> references(std::ssize(task.asked), pixels.pixels.columns());
-  std::vector<std::string> words;
-  for (size_t a = 0; a < task.asked.size(); ++a) {
-    const auto row = pixels.rows().row(task.queries[static_cast<size_t>(task.asked[a].query)].reference);
-    std::ranges::copy(row, references.row(static_cast<int64_t>(a)).begin());
-    words.push_back(task.asked[a].texts.front());
-  }
-  const auto composed = (*composer)->compose(*encoder, references.view(), words);
-  ASSERT_TRUE(composed) << composed.error().message;
-  const auto answers =
-      rank_composed(task, composed->rows.view(), gallery.view(), TiePolicy::kPessimistic, 0, pool).value();
-  // Half precision of the cached states may turn a query around.
-  EXPECT_NEAR(recall_at(task, answers, 1), r1(after.stages[0]),
-              1.01 / static_cast<double>(task.queries.size()));
+  expect_as_measured(after.stages[0]);
 }
 
 TEST_F(TrainComposed, TowersTrainWithAComposerOfTheirOwn) {
@@ -462,6 +465,53 @@ TEST_F(TrainComposed, TowersTrainWithAComposerOfTheirOwn) {
   };
   EXPECT_TRUE(same("visual_projection.weight"));
   EXPECT_FALSE(same("text_projection.weight"));
+}
+
+// Pictures are encoded as before, so that such a composer asks the collections that there are.
+TEST_F(TrainComposed, ATextTowerTrainedWithAComposerReadsTheWordsAlone) {
+  ComposedTrainingOptions training = options("text-tower");
+  training.method = "combiner";
+  training.towers = TrainedTowers::kText;
+  training.steps = 20;
+  training.tower_rate = 1e-3;
+  const ComposedTrainingReport report = train(training);
+  ASSERT_EQ(report.stages.size(), 1U);
+  const fs::path& folder = report.stages[0].model;
+  const auto composer = Composer::open(folder);
+  ASSERT_TRUE(composer) << composer.error().message;
+  const auto base = load_encoder(training.model).value();
+  EXPECT_EQ((*composer)->encoder_folder().value(), fs::canonical(training.model));
+  EXPECT_TRUE((*composer)->check_encoder(*base));
+  EXPECT_EQ((*composer)->texts(*base).info().fingerprint, checkpoint_fingerprint(folder / "encoder").value());
+  EXPECT_NE((*composer)->texts(*base).info().fingerprint, base->info().fingerprint);
+  expect_as_measured(report.stages[0]);
+  const auto own = load_encoder(folder / "encoder").value();
+  const std::vector<std::string> words = {"make it red"};
+  const EncoderInfo& info = base->info();
+  const Matrix<float> pixels(1, int64_t{3} * info.image_height * info.image_width);
+  const auto rows_by = [&](Encoder& texts) -> std::vector<float> {
+    const ComposerNeeds& needs = (*composer)->kind().needs;
+    const ComposerInput input = composer_input(*base, texts, needs, pixels.view(), words).value();
+    const Matrix<float> rows = (*composer)->compose(*base, input).value().rows;
+    return std::vector<float>(rows.row(0).begin(), rows.row(0).end());
+  };
+  const Matrix<float> rows = (*composer)->compose(*base, pixels.view(), words).value().rows;
+  const std::vector<float> composed(rows.row(0).begin(), rows.row(0).end());
+  EXPECT_EQ(composed, rows_by(*own));
+  EXPECT_NE(composed, rows_by(*base));
+
+  // Another text tower than the one that it was trained with is refused, and so is none.
+  const fs::path weights = folder / "encoder" / "model.safetensors";
+  fs::copy_file(fs::path(training.model) / "model.safetensors", weights,
+                fs::copy_options::overwrite_existing);
+  const auto swapped = Composer::open(folder);
+  ASSERT_FALSE(swapped);
+  EXPECT_EQ(swapped.error().code, ErrorCode::kMismatch);
+  EXPECT_THAT(swapped.error().message, HasSubstr("it is another one"));
+  fs::remove_all(folder / "encoder");
+  const auto gone = Composer::open(folder);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kNotFound) << gone.error().message;
 }
 
 TEST_F(TrainComposed, GoesOnExactlyWhereItStopped) {

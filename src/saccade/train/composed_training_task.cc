@@ -420,11 +420,14 @@ Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
 Status ComposedTrainingTask::write_model(const fs::path& folder) const {
   if (stage_.align) return write_encoder(folder);
   ComposerConfig config = stage_.composer;
-  if (stage_.owns_encoder) {
+  if (stage_.own != OwnEncoder::kNone) {
     SACCADE_TRY(write_encoder(folder / "encoder"));
-    SACCADE_ASSIGN(config.encoder.fingerprint, checkpoint_fingerprint(folder / "encoder"));
-    config.encoder.name = "encoder";
-    config.encoder.path = "encoder";
+    EncoderId own{.name = "encoder", .family = config.encoder.family, .fingerprint = {}, .path = "encoder"};
+    SACCADE_ASSIGN(own.fingerprint, checkpoint_fingerprint(folder / "encoder"));
+    if (stage_.own == OwnEncoder::kWhole)
+      config.encoder = own;
+    else
+      config.texts = own;
   }
   return write_composer(folder, config, composer_parameters_);
 }

@@ -18,13 +18,17 @@
 
 namespace saccade {
 
+// What a composer's checkpoint holds in its encoder/: nothing, as all that was trained is the composer; what
+// reads the words, as the text tower alone was trained; or what encodes the pictures too.
+enum class OwnEncoder { kNone, kTexts, kWhole };
+
 // What a stage trains, and on what. Everything that is a pointer is borrowed, and
 // may be missing where it says so.
 struct ComposedStage {
   bool align = false;  // stage one: texts towards targets; else stage two
   TrainedTowers towers = TrainedTowers::kNone;
-  ComposerConfig composer;    // stage two's; its encoder is the one that the stage begins with
-  bool owns_encoder = false;  // the composer's checkpoint holds its encoder
+  ComposerConfig composer;  // stage two's; its encoder is the one that the training begins with
+  OwnEncoder own = OwnEncoder::kNone;
   const LoadedEncoder* loaded = nullptr;
   const ComposedData* data = nullptr;
   const StoredPixels* pixels = nullptr;          // where the picture tower is trained

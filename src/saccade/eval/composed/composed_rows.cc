@@ -104,8 +104,10 @@ Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& state
   return gather(embedded.rows.sets, which);
 }
 
-Result<ComposerInput> input_of(const EncodedContext& context, const ComposerNeeds& needs,
+Result<ComposerInput> input_of(const EncodedContext& context, const Composer& composer,
                                const ComposedTask& task, std::span<const Said> said) {
+  const ComposerNeeds& needs = composer.kind().needs;
+  Encoder& reader = composer.texts(context.encoder);
   ComposerInput input;
   const int64_t dim = context.encoder.info().dim;
   input.picture_rows = Matrix<float>(std::ssize(said), dim);
@@ -115,17 +117,17 @@ Result<ComposerInput> input_of(const EncodedContext& context, const ComposerNeed
   }
   std::vector<TokenizedText> texts;
   for (const Said& one : said) {
-    texts.push_back(context.encoder.tokenizer()->encode(one.text, context.encoder.info().context));
+    texts.push_back(reader.tokenizer()->encode(one.text, reader.info().context));
     if (needs.words) input.words.emplace_back(one.text);
   }
   if (needs.text_rows) {
-    SACCADE_ASSIGN(const EmbeddedRows rows, embed_texts(context.encoder, texts, context.embed));
+    SACCADE_ASSIGN(const EmbeddedRows rows, embed_texts(reader, texts, context.embed));
     input.text_rows = rows.sets.rows.copy();
   }
   if (needs.tokens) {
     TokenStates& states = *context.encoder.token_states();
     SACCADE_ASSIGN(input.picture_tokens, picture_tokens(context, states, task, said));
-    SACCADE_ASSIGN(input.text_tokens, states.text_tokens(texts));
+    SACCADE_ASSIGN(input.text_tokens, reader.token_states()->text_tokens(texts));
   }
   return input;
 }
@@ -154,7 +156,7 @@ Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& cont
   for (size_t first = 0; first < said.size(); first += kAtOnce) {
     if (context.embed.stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while composing");
     const auto some = std::span(said).subspan(first, std::min<size_t>(kAtOnce, said.size() - first));
-    SACCADE_ASSIGN(const ComposerInput input, input_of(context, composer.kind().needs, task, some));
+    SACCADE_ASSIGN(const ComposerInput input, input_of(context, composer, task, some));
     SACCADE_ASSIGN(const Composed composed, composer.compose(context.encoder, input));
     if (composer.kind().needs.tokens) add_matches(input, composed, result);
     for (size_t i = 0; i < some.size(); ++i) {
