@@ -1,11 +1,9 @@
 #include "saccade/collection/ingest_prepare.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <fcntl.h>
 #include <mutex>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -31,19 +29,8 @@ DecodeOptions with_stop(const IngestOptions& options, const std::stop_token& sto
 
 }  // namespace
 
-Result<FileState> file_state(const std::string& path) {
-  struct stat info {};
-  if (::stat(file_of(path).c_str(), &info) != 0) return fail_errno(errno, "open");
-  return FileState{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
-}
-
 FactsRead facts_of(const DecodeOptions& limits) {
   return limits.processes != nullptr ? FactsRead::kEverything : FactsRead::kPixels;
-}
-
-bool is_gone(const std::string& path) {
-  struct stat info {};
-  return ::lstat(file_of(path).c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 // What the threads of one call have done.

@@ -14,6 +14,7 @@
 
 #include "saccade/collection/catalog.h"
 #include "saccade/collection/collection.h"
+#include "saccade/collection/file_state.h"
 #include "saccade/collection/ingest.h"
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
@@ -23,16 +24,8 @@
 
 namespace saccade {
 
-struct FileState {
-  int64_t size = 0;
-  int64_t mtime_ns = 0;
-};
-// Of the video, where that is a frame's name; so is_gone().
-Result<FileState> file_state(const std::string& path);
 // How far pictures are looked into with such options.
 FactsRead facts_of(const DecodeOptions& limits);
-// Certain that nothing has this name any more; a folder we may not look into is no proof.
-bool is_gone(const std::string& path);
 
 // A frame of a video, in the place of a file's bytes.
 struct FrameSource {

@@ -1,10 +1,9 @@
 #include "saccade/search/hit_pictures.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <sys/stat.h>
 #include <utility>
 
+#include "saccade/collection/file_state.h"
 #include "saccade/collection/picture.h"
 #include "saccade/core/files.h"
 #include "saccade/core/hash.h"
@@ -21,15 +20,14 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
                                            std::span<float> pixels) {
   PictureProblem::Kind kind = PictureProblem::Kind::kUnreadable;
   const auto bytes = [&]() -> Result<std::optional<std::string>> {
-    if (const auto frame = read_frame_name(item.path)) {
+    if (read_frame_name(item.path)) {
       // A look at the file: hashing a whole video takes longer than a search may.
-      struct stat state = {};
-      if (::stat(frame->file.c_str(), &state) != 0) {
+      const auto state = file_state(item.path).in(file_of(item.path));
+      if (!state) {
         kind = PictureProblem::Kind::kMissing;
-        return fail_errno(errno, frame->file);
+        return fail(state.error());
       }
-      const int64_t changed = int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec;
-      if (state.st_size != item.size || changed != item.mtime_ns) {
+      if (state->size != item.size || state->mtime_ns != item.mtime_ns) {
         kind = PictureProblem::Kind::kChanged;
         return fail(ErrorCode::kMismatch, "the video has changed since it was taken in");
       }
