@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "saccade/eval/figures/figure_json.h"
+
 namespace saccade {
 namespace {
 
@@ -394,26 +396,21 @@ class Adviser {
   std::vector<size_t> best_of_tier_;  // by value, tier by tier
 };
 
-Json figure_json(const std::optional<Figure>& figure) {
-  const auto real = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  if (!figure) return {};
-  return {{"value", real(figure->value)}, {"low", real(figure->low)}, {"high", real(figure->high)}};
-}
-
 Json model_json(const AdvisedModel& model) {
   const MeasuredModel& measured = model.measured;
   const auto spread = [](const std::optional<Spread>& one) -> Json {
     if (!one) return {};
     return {{"value", one->value}, {"low", one->low}, {"high", one->high}};
   };
+  const auto figure = [](const std::optional<Figure>& one) { return one ? figure_json(*one) : Json(); };
   const auto maybe = [](const auto& value) { return value ? Json(*value) : Json(); };
   const MeasuredSpeed speed = measured.speed.value_or(MeasuredSpeed());
   const std::string& precision = measured.checkpoint.precision;
   Json json = {{"model", measured.name},
                {"fingerprint", measured.checkpoint.fingerprint},
                {"precision", precision.empty() ? Json() : Json(precision)},
-               {"accuracy", figure_json(measured.accuracy)},
-               {"composition", figure_json(measured.composition)},
+               {"accuracy", figure(measured.accuracy)},
+               {"composition", figure(measured.composition)},
                {"images_per_s", spread(speed.images_per_s)},
                {"text_p95_ms", maybe(speed.text_p95_ms)},
                {"peak_bytes", maybe(speed.peak_bytes)},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
+#include "saccade/eval/figures/figure_json.h"
 #include "saccade/eval/figures/sample.h"
 #include "saccade/image/image.h"
 #include "saccade/index/exact_search.h"
@@ -396,11 +396,10 @@ double percentile(std::span<const double> sorted, double share) {
   return quantile(sorted, share);
 }
 
-Json real(double value) {
-  return std::isfinite(value) ? Json(value) : Json();
-}
 Json spread_json(const Spread& spread) {
-  return {{"value", real(spread.value)}, {"low", real(spread.low)}, {"high", real(spread.high)}};
+  return {{"value", number_or_null(spread.value)},
+          {"low", number_or_null(spread.low)},
+          {"high", number_or_null(spread.high)}};
 }
 Json per_second_json(const Throughput& throughput) {
   return throughput.items == 0 ? Json() : spread_json(throughput.per_second);
@@ -409,15 +408,16 @@ Json per_second_json(const Throughput& throughput) {
 Json stages_json(const Throughput& throughput) {
   if (throughput.items == 0) return {};
   Json json = Json::object();
-  for (const StageTime& stage : throughput.stages) json[stage.name] = real(stage.seconds.value);
+  for (const StageTime& stage : throughput.stages) json[stage.name] = number_or_null(stage.seconds.value);
   return json;
 }
 Json latency_json(const Latency& latency) {
   if (latency.samples == 0) return {};
   Json stages = Json::object();
   for (const auto& [name, milliseconds] : latency.stages) stages[name] = milliseconds;
-  return {{"p50", real(latency.p50)}, {"p95", real(latency.p95)},   {"p99", real(latency.p99)},
-          {"max", real(latency.max)}, {"samples", latency.samples}, {"stages", std::move(stages)}};
+  return {{"p50", number_or_null(latency.p50)}, {"p95", number_or_null(latency.p95)},
+          {"p99", number_or_null(latency.p99)}, {"max", number_or_null(latency.max)},
+          {"samples", latency.samples},         {"stages", std::move(stages)}};
 }
 
 }  // namespace
@@ -551,7 +551,7 @@ Json speed_json(const SpeedResult& result) {
           {"query_stages", stages_json(result.queries)},
           {"latency_ms",
            {{"text", latency_json(result.text_latency)}, {"image", latency_json(result.image_latency)}}},
-          {"mean_tokens", real(result.mean_tokens)},
+          {"mean_tokens", number_or_null(result.mean_tokens)},
           {"texts_cut", result.texts_cut},
           {"scored_by", result.late ? "maxsim" : "cosine"},
           {"rows_per_image", result.rows_per_image},

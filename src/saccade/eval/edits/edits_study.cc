@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/core/rows.h"
+#include "saccade/eval/figures/figure_json.h"
 #include "saccade/eval/rows/embed.h"
 #include "saccade/eval/run/run_folder.h"
 #include "saccade/eval/visualness/word_attention.h"
@@ -41,11 +41,6 @@ std::vector<double> ranks_of(std::span<const double> values) {
     begin = end;
   }
   return ranks;
-}
-
-Json figure_json(const Figure& figure) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  return {{"value", number(figure.value)}, {"low", number(figure.low)}, {"high", number(figure.high)}};
 }
 
 }  // namespace

@@ -3,14 +3,11 @@
 #include <numeric>
 #include <string>
 
+#include "saccade/eval/figures/figure_json.h"
 #include "saccade/eval/length/length.h"
 
 namespace saccade {
 namespace {
-
-Json figure_json(const Figure& figure) {
-  return {{"value", figure.value}, {"low", figure.low}, {"high", figure.high}};
-}
 
 Json length_json(const std::optional<int64_t>& length) {
   return length ? Json(*length) : Json();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "saccade/core/random.h"
+#include "saccade/eval/figures/figure_json.h"
 #include "saccade/eval/run/run.h"
 #include "saccade/text/caption_queries.h"
 
@@ -363,20 +364,6 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
   return figures;
 }
 
-namespace {
-
-Json number_json(double value) {
-  return std::isfinite(value) ? Json(value) : Json();
-}
-
-Json figure_json(const Figure& figure) {
-  return {{"value", number_json(figure.value)},
-          {"low", number_json(figure.low)},
-          {"high", number_json(figure.high)}};
-}
-
-}  // namespace
-
 Json match_figures_json(const MatchFigures& figures) {
   Json json = {{"tells", figures.tells},
                {"reason", figures.reason.empty() ? Json() : Json(figures.reason)},
@@ -396,13 +383,13 @@ Json match_figures_json(const MatchFigures& figures) {
     json["calibration"].push_back({{"from", bin.from},
                                    {"to", bin.to},
                                    {"hits", bin.hits},
-                                   {"promised", number_json(bin.promised)},
+                                   {"promised", number_or_null(bin.promised)},
                                    {"came", figure_json(bin.came)}});
   }
   for (const MatchFigures::Cut& cut : figures.cuts) {
     json["cuts"].push_back({{"cut", cut.cut},
                             {"hits", cut.hits},
-                            {"promised", number_json(cut.promised)},
+                            {"promised", number_or_null(cut.promised)},
                             {"precision", figure_json(cut.precision)},
                             {"found", figure_json(cut.found)},
                             {"false_found", figure_json(cut.false_found)}});

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "saccade/data/dataset_json.h"
+#include "saccade/eval/figures/figure_json.h"
 #include "saccade/eval/run/run.h"
 
 namespace saccade {
@@ -16,20 +17,16 @@ Json number(double value) {
   return value;
 }
 
-Json real(double value) {
-  return std::isfinite(value) ? Json(value) : Json();
-}
-
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
 Json interval(const Figure& figure, const char* value_name) {
-  Json json = {{value_name, real(figure.value)},
-               {"low", real(figure.low)},
-               {"high", real(figure.high)},
-               {"bca_low", real(figure.bca_low)},
-               {"bca_high", real(figure.bca_high)}};
+  Json json = {{value_name, number_or_null(figure.value)},
+               {"low", number_or_null(figure.low)},
+               {"high", number_or_null(figure.high)},
+               {"bca_low", number_or_null(figure.bca_low)},
+               {"bca_high", number_or_null(figure.bca_high)}};
   if (std::isfinite(figure.wilson_high)) json["wilson_high"] = figure.wilson_high;
   return json;
 }
@@ -143,7 +140,7 @@ Json differences_json(std::span<const Difference> differences) {
   Json object = Json::object();
   for (const Difference& difference : differences) {
     Json json = interval(difference.figure, "difference");
-    json["p_value"] = real(difference.p_value);
+    json["p_value"] = number_or_null(difference.p_value);
     json["told_apart"] = difference.told_apart;
     object[difference.figure.name] = std::move(json);
   }
@@ -260,7 +257,8 @@ Json run_query_json(const RunQuery& query) {
   for (const double rank : query.ranks) ranks.push_back(number(rank));
   Json top = Json::array();
   for (const RunAnswer& answer : query.top) {
-    top.push_back({{"answer", answer.answer}, {"score", real(answer.score)}, {"right", answer.right}});
+    top.push_back(
+        {{"answer", answer.answer}, {"score", number_or_null(answer.score)}, {"right", answer.right}});
   }
   return {
       {"dataset", query.dataset}, {"model", query.model},      {"direction", direction_name(query.direction)},

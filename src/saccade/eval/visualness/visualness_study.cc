@@ -10,6 +10,7 @@
 
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
+#include "saccade/eval/figures/figure_json.h"
 #include "saccade/eval/figures/projection.h"
 #include "saccade/eval/visualness/picture_rank.h"
 
@@ -84,10 +85,12 @@ Json spread_json(std::vector<double> scores, double threshold) {
 }
 
 Json correlation_json(const Correlation& correlation, const WordAttention& attention) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  return {{"r", number(correlation.r)},       {"low", number(correlation.low)},
-          {"high", number(correlation.high)}, {"p", number(correlation.p)},
-          {"words", correlation.n},           {"texts", attention.texts},
+  return {{"r", number_or_null(correlation.r)},
+          {"low", number_or_null(correlation.low)},
+          {"high", number_or_null(correlation.high)},
+          {"p", number_or_null(correlation.p)},
+          {"words", correlation.n},
+          {"texts", attention.texts},
           {"unaligned", attention.unaligned}};
 }
 
