@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/image/frame_name.h"
 #include "saccade/image/raw.h"
@@ -12,7 +13,8 @@
 
 namespace saccade::app {
 
-// "2,113 .cr2, 40 .mov, 12 other files, 40 folder links (--follow-links), 3 hidden (--hidden)"
+// "2,113 .cr2, 40 .mov, 12 other files, 40 folder links (--follow-links), 3 hidden (--hidden), the files of 1
+// other collection (/home/me/photos/old)"
 std::string not_looked_at_text(const NotLookedAt& passed) {
   constexpr size_t kShown = 8;
   std::vector<std::pair<int64_t, std::string>> endings;
@@ -43,6 +45,16 @@ std::string not_looked_at_text(const NotLookedAt& passed) {
   if (passed.broken_links > 0) add(counted(passed.broken_links, "broken link"));
   if (passed.hidden > 0) add(count_text(passed.hidden) + " hidden (--hidden)");
   if (passed.excluded > 0) add(count_text(passed.excluded) + " excluded");
+  if (!passed.collections.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& folder : passed.collections) {
+      if (names.size() < kShown) names.push_back(one_line(folder));
+    }
+    const auto more = static_cast<int64_t>(passed.collections.size() - names.size());
+    add(fmt::format("the files of {} ({}{})",
+                    counted(static_cast<int64_t>(passed.collections.size()), "other collection"),
+                    fmt::join(names, ", "), more > 0 ? fmt::format(", and {} more", count_text(more)) : ""));
+  }
   return text;
 }
 

@@ -246,6 +246,26 @@ TEST_F(Life, IndexSaysWhatItDidNotLookAtAndLoadsNothingWithoutNews) {
   EXPECT_EQ(remembered.code, 0) << remembered.err;
 }
 
+// A folder above other collections: these are named, not counted file by file; pictures beside them come in.
+TEST_F(Life, IndexNamesTheCollectionsThatItMeets) {
+  make_collection();
+  fs::create_directory(folder_ / "all");
+  fs::rename(folder_ / "c", folder_ / "all/c");
+  fs::rename(folder_ / "pictures", folder_ / "all/pictures");
+  picture("all/c/beside.png", 200, 200, 20);
+  write("all/theirs/collection.json", "{}");  // somebody else's
+  write("all/theirs/song.ogg", "sound");
+  const Outcome first = run({"index", "all", "-c", "all/d", "-m", "model"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("5  added"));
+  const std::string found = fs::canonical(folder_.path() / "all/c").string();
+  EXPECT_THAT(first.out, HasSubstr("  not looked at: 1 .json, 1 .ogg, the files of 1 other collection (" +
+                                   found + ")\n"));
+  const Json again = json_of(run({"index", "all", "-c", "all/d", "--json"}));
+  EXPECT_EQ(again["not_looked_at"]["collections"], Json({found}));
+  EXPECT_EQ(again["not_looked_at"]["endings"], Json({{".json", 1}, {".ogg", 1}}));
+}
+
 TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   make_collection();
   const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png"});

@@ -18,11 +18,9 @@ Json failures_json(const std::vector<Failure>& failures) {
 Json not_looked_at_json(const NotLookedAt& passed) {
   Json endings = Json::object();
   for (const auto& [ending, count] : passed.endings) endings[ending] = count;
-  return {{"endings", std::move(endings)},
-          {"hidden", passed.hidden},
-          {"folder_links", passed.folder_links},
-          {"broken_links", passed.broken_links},
-          {"excluded", passed.excluded}};
+  return {{"endings", std::move(endings)},       {"hidden", passed.hidden},
+          {"folder_links", passed.folder_links}, {"broken_links", passed.broken_links},
+          {"excluded", passed.excluded},         {"collections", passed.collections}};
 }
 
 Json settings_json(const IngestSettings& settings) {

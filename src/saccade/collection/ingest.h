@@ -79,6 +79,9 @@ struct NotLookedAt {
   int64_t folder_links = 0;
   int64_t broken_links = 0;  // links with a picture's ending that lead nowhere
   int64_t excluded = 0;      // files and folders that ignore files or `exclude` keep out
+  // Folders that are collections of their own, in the order found: the files that these consist of are not
+  // counted, and pictures that lie beside them are taken.
+  std::vector<std::string> collections = {};
 };
 
 struct IngestReport {

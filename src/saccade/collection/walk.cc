@@ -41,7 +41,7 @@ class Walker {
   // As walk_would_take, for a path below the input `top`: the folders between are what decides.
   bool would_take(const std::string& top, const std::string& path) {
     top_ = top;
-    Folder folder{top, nullptr};
+    Folder folder{.path = top, .rules = nullptr};
     for (size_t begin = top.size() + (top.ends_with('/') ? 0 : 1);;) {
       const size_t slash = path.find('/', begin);
       const std::string next = path.substr(0, slash);
@@ -87,11 +87,12 @@ class Walker {
   struct Folder {
     std::string path;
     std::shared_ptr<const Rules> rules;
+    bool is_collection = false;
   };
 
   void take_folder(const std::string& top) {
     top_ = top;
-    std::vector<Folder> stack = {{top, nullptr}};
+    std::vector<Folder> stack = {{.path = top, .rules = nullptr}};
     while (!stack.empty() && !stop_.stop_requested()) {
       Folder folder = std::move(stack.back());
       stack.pop_back();
@@ -109,6 +110,8 @@ class Walker {
       }
       // Where the folder cannot be listed that has been said, and nothing in it is looked at.
       if (!error) read_rules(folder);
+      folder.is_collection = is_saccades(folder.path);
+      if (folder.is_collection) result_.not_looked_at.collections.push_back(folder.path);
       std::sort(entries.begin(), entries.end(),
                 [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
       note_captioned(entries);
@@ -116,6 +119,13 @@ class Walker {
       for (const fs::directory_entry& entry : entries) take_entry(entry, folder, below);
       stack.insert(stack.end(), below.rbegin(), below.rend());
     }
+  }
+
+  // Whether it is a collection, of this version or a newer one; a collection.json may be somebody else's.
+  static bool is_saccades(const std::string& folder) {
+    if (!is_collection(folder)) return false;
+    const auto info = read_collection_info(folder);
+    return info || info.error().code == ErrorCode::kUnsupported;
   }
 
   void read_rules(Folder& folder) {
@@ -179,10 +189,10 @@ class Walker {
       if (link && !options_.follow_links) {
         ++passed.folder_links;
       } else {
-        below.push_back({std::move(path), folder.rules});
+        below.push_back({.path = std::move(path), .rules = folder.rules});
       }
     } else if (!has_image_extension(entry.path()) && !is_video(entry.path())) {
-      if (!is_caption(entry.path())) ++passed.endings[ending_of(entry.path())];
+      if (!folder.is_collection && !is_caption(entry.path())) ++passed.endings[ending_of(entry.path())];
     } else if (entry.is_regular_file(error)) {
       add(path);
     } else if (link) {
