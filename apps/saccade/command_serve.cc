@@ -250,7 +250,8 @@ void add_serve_command(CLI::App& app, Command& chosen) {
   command->add_option("-c,--collection", arguments->collections, "folders of the collections to serve");
   command->add_option(
       "-m,--model", arguments->checkpoints,
-      "checkpoints to serve beside those of the collections: folders, or OWNER/NAME[@REVISION] of the hub's cache");
+      "checkpoints to serve beside those of the collections, and where a collection's is now if it has moved: "
+      "folders, or OWNER/NAME[@REVISION] of the hub's cache");
   command
       ->add_option("--listen", arguments->listen,
                    "address and port to listen at, where systemd has passed no socket; port 0: any that is "

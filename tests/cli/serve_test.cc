@@ -84,6 +84,27 @@ TEST_F(ServeCommand, FetchesPicturesFromTheHostsItIsToldOfAlone) {
   EXPECT_EQ(pictures.requests().size(), 1U);
 }
 
+TEST_F(ServeCommand, ACheckpointThatHasMovedIsFoundByM) {
+  make_collection();
+  const std::filesystem::path model = folder_.path() / "model";
+  std::filesystem::rename(model, folder_.path() / "moved");
+  const std::vector<std::string> serve = {"serve", "-c", "c", "--listen", "127.0.0.1:0"};
+  const std::string said =
+      "c: the collection's checkpoint model is no longer in " + model.string() + ": name its folder with -m";
+  expect_failure(serve, 1, {said});
+  std::vector<std::string> another = serve;
+  another.insert(another.end(), {"-m", golden("siglip").string()});
+  expect_failure(another, 1, {said, "none of those named is it"});
+  std::vector<std::string> moved = serve;
+  moved.insert(moved.end(), {"-m", golden("siglip").string(), "-m", "moved"});
+  serve::test::Reply found;
+  const Outcome outcome = run(moved, until_asked([&](serve::test::Client& client) {
+                                found = client.exchange(serve::test::request("GET", "/api/search?q=abc&k=2"));
+                              }));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(found.status, 200) << found.body;
+}
+
 TEST_F(ServeCommand, WhatItRefusesToStartWith) {
   expect_failure({"serve", "--listen", "127.0.0.1:0"}, 2, {"no collection yet", "-c"});
   make_collection();

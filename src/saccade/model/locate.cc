@@ -22,13 +22,12 @@ Result<fs::path> shipped_checkpoint(const char* name, const char* variable, cons
   if (named != nullptr && *named != '\0') return fs::path(named);
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const fs::path beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / name;
-    if (looks_like_checkpoint(beside)) return beside;
-  }
+  const fs::path beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / name;
+  if (!error && looks_like_checkpoint(beside)) return beside;
   const fs::path source = fs::path(SACCADE_SOURCE_MODELS) / name;
   if (looks_like_checkpoint(source)) return source;
-  return fail(ErrorCode::kNotFound, "no {} in {}: {}", name, source.string(), otherwise);
+  return fail(ErrorCode::kNotFound, "no {}, neither in {} nor in {}: {}", name, beside.string(),
+              source.string(), otherwise);
 }
 
 }  // namespace
@@ -80,10 +79,14 @@ Result<fs::path> checkpoint_of(const CheckpointId& made_with, const fs::path& gi
     auto starter = starter_checkpoint();
     if (starter) return starter;
   }
-  if (hub::parse_model_name(made_with.name)) return find_checkpoint(made_with.name);
-  return fail(ErrorCode::kNotFound,
-              "the collection's checkpoint {} is no longer in {}: name its folder with -m", made_with.name,
-              made_with.path);
+  const auto gone = [&](const std::string& beside) {
+    return fail(ErrorCode::kNotFound,
+                "the collection's checkpoint {} is no longer in {}{}: name its folder with -m",
+                made_with.name, made_with.path, beside);
+  };
+  if (!hub::parse_model_name(made_with.name)) return gone("");
+  auto cached = find_checkpoint(made_with.name);
+  return cached ? cached : gone(fmt::format(" ({})", cached.error().message));
 }
 
 Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {

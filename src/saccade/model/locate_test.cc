@@ -78,6 +78,10 @@ TEST(Locate, TheCheckpointACollectionWasMadeWith) {
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code, ErrorCode::kNotFound);
   EXPECT_NE(lost.error().message.find(nowhere), std::string::npos);
+  const auto lost_of_hub = checkpoint_of({"owner/other", nowhere, "", 0}, {});
+  ASSERT_FALSE(lost_of_hub);
+  for (const std::string& part : {nowhere, std::string("saccade model pull owner/other"), std::string("-m")})
+    EXPECT_NE(lost_of_hub.error().message.find(part), std::string::npos) << lost_of_hub.error().message;
 }
 
 TEST(Locate, ALoadedCheckpointKnowsWhatItIs) {

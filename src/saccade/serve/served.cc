@@ -37,6 +37,21 @@ std::string names_of(const std::vector<std::unique_ptr<T>>& all, const std::stri
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Where a collection's checkpoint is: where it was, or the one of `options.checkpoints` that is the same.
+Result<std::filesystem::path> find_checkpoint_of(const CheckpointId& made_with,
+                                                 const ServedOptions& options) {
+  auto found = checkpoint_of(made_with, {});
+  if (found) return found;
+  for (const std::string& named : options.checkpoints) {
+    SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
+    SACCADE_ASSIGN(const std::string fingerprint,
+                   checkpoint_fingerprint(folder, options.encoder.fingerprints));
+    if (fingerprint == made_with.fingerprint) return folder;
+  }
+  if (options.checkpoints.empty()) return found;
+  return fail(found.error().code, "{} (none of those named is it)", found.error().message);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const std::vector<NewestFirst::Place>>> NewestFirst::of(const Collection& collection) {
@@ -121,7 +136,7 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
     const auto opened = [&]() -> Result<std::unique_ptr<ServedCollection>> {
       SACCADE_ASSIGN(auto collection, ServedCollection::open(name, whole));
       const CollectionInfo& info = collection->now()->collection.info();
-      SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(info.checkpoint, {}));
+      SACCADE_ASSIGN(const auto checkpoint, find_checkpoint_of(info.checkpoint, options));
       EncoderOptions encoder = options.encoder;
       encoder.precision = info.settings.precision;
       SACCADE_ASSIGN(collection->model, served->models_.add(checkpoint, encoder));

@@ -80,7 +80,9 @@ class ServedCollection {
 
 struct ServedOptions {
   std::vector<std::filesystem::path> collections;
-  std::vector<std::string> checkpoints;  // served beside those of the collections (find_checkpoint)
+  // Served beside those of the collections (find_checkpoint); one may be that of a collection, where that is no
+  // longer where it was.
+  std::vector<std::string> checkpoints;
   EncoderOptions encoder;
   ModelLimits models;
   double follow_seconds = 1;  // how often collections are looked at
