@@ -1,6 +1,7 @@
 #include "saccade/serve/remote_pictures.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <chrono>
@@ -65,8 +66,10 @@ Result<Host> host_of(std::string_view entry) {
   std::string_view text = entry;
   if (const size_t equals = text.find('='); equals != std::string_view::npos) {
     SACCADE_ASSIGN(host.range, AddressRange::parse(text.substr(equals + 1)).in(entry));
-    // Whole families of addresses are no network of anybody's.
-    if (host.range->bits() < (host.range->is_v4() ? 96 + 8 : 7)) {
+    // Whole families of addresses are no network of anybody's, and one of them lies within the other.
+    const bool all_v4 =
+        host.range->contains(*ip_address("0.0.0.0")) && host.range->contains(*ip_address("255.255.255.255"));
+    if (all_v4 || host.range->bits() < (host.range->is_v4() ? 96 + 8 : 7)) {
       return fail(ErrorCode::kUsage, "{}: a range so wide that it checks nothing", entry);
     }
     text = text.substr(0, equals);
@@ -125,8 +128,10 @@ struct RemotePictures::State {
   [[nodiscard]] Result<hub::HttpReply> ask(const hub::UrlParts& url, Clock::time_point end,
                                            const std::stop_token& stop) const;
   [[nodiscard]] Result<std::string> fetch(std::string address, const std::stop_token& stop) const;
-  // The same, counted.
-  [[nodiscard]] Result<std::string> fetch_one(const std::string& address, const std::stop_token& stop) const;
+  // The same, counted. room: bytes that the request's pictures may still have together; below 0 once one
+  // had more, and none is fetched from then on.
+  [[nodiscard]] Result<std::string> fetch_one(const std::string& address, std::atomic<int64_t>& room,
+                                              const std::stop_token& stop) const;
 
   const RemoteOptions options;
   const std::vector<Host> hosts;
@@ -221,12 +226,15 @@ Result<std::string> RemotePictures::State::fetch(std::string address, const std:
   }
 }
 
-Result<std::string> RemotePictures::State::fetch_one(const std::string& address,
+Result<std::string> RemotePictures::State::fetch_one(const std::string& address, std::atomic<int64_t>& room,
                                                      const std::stop_token& stop) const {
   const auto start = Clock::now();
   Result<std::string> bytes = fail(ErrorCode::kCancelled, "nobody waits for it");
   try {
-    if (!stop.stop_requested()) bytes = fetch(address, stop);
+    if (!stop.stop_requested() && room >= 0) bytes = fetch(address, stop);
+    if (bytes) room -= std::ssize(*bytes);
+    if (room < 0)
+      bytes = fail(ErrorCode::kLimit, "pictures of more than {} bytes together", options.most_bytes);
   } catch (const std::exception& error) {  // no memory
     bytes = fail(ErrorCode::kInternal, "fetch: {}", error.what());
   }
@@ -260,7 +268,9 @@ Result<std::unique_ptr<RemotePictures>> RemotePictures::open(RemoteOptions optio
 }
 
 RemoteRequest::RemoteRequest(RemotePictures& pictures, std::function<bool()> gone)
-    : state_(*pictures.state_), gone_(std::move(gone)) {}
+    : state_(*pictures.state_),
+      gone_(std::move(gone)),
+      room_(std::make_shared<std::atomic<int64_t>>(state_.options.most_bytes)) {}
 
 RemoteRequest::~RemoteRequest() {
   if (has_turn_) state_.turns.release();
@@ -285,8 +295,10 @@ std::vector<Result<std::string>> RemoteRequest::fetch(std::span<const std::strin
   using Task = std::packaged_task<Result<std::string>()>;
   std::vector<std::future<Result<std::string>>> coming;
   for (const std::string& address : addresses) {
-    const auto task = std::make_shared<Task>(
-        [state = &state_, address, token = stop.get_token()] { return state->fetch_one(address, token); });
+    const auto task =
+        std::make_shared<Task>([state = &state_, address, room = room_, token = stop.get_token()] {
+          return state->fetch_one(address, *room, token);
+        });
     coming.push_back(task->get_future());
     asio::post(state_.threads, [task] { (*task)(); });
   }
@@ -298,11 +310,6 @@ std::vector<Result<std::string>> RemoteRequest::fetch(std::span<const std::strin
       break;
     }
     fetched.push_back(one.get());
-    if (fetched.back()) bytes_ += std::ssize(*fetched.back());
-    if (bytes_ > state_.options.most_bytes) {
-      fetched.back() =
-          fail(ErrorCode::kLimit, "pictures of more than {} bytes together", state_.options.most_bytes);
-    }
     if (!fetched.back()) break;
   }
   stop.request_stop();

@@ -5,6 +5,7 @@
 // Nothing of the client's or of the environment goes along: no credentials, no cookies, no proxy.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -66,7 +67,7 @@ class RemoteRequest {
   RemotePictures::State& state_;
   const std::function<bool()> gone_;
   bool has_turn_ = false;
-  int64_t bytes_ = 0;
+  const std::shared_ptr<std::atomic<int64_t>> room_;  // bytes that its pictures may still have
 };
 
 }  // namespace saccade::serve

@@ -364,6 +364,22 @@ TEST_F(Remote, WhatIsNoPictureOrTooMuchOrTooSlowIsRefused) {
   EXPECT_THAT(json_of(knn)["message"].get<std::string>(), HasSubstr("\"image_url\""));
 }
 
+// However many come while the first is waited for: no more of them is held than a request may have.
+TEST_F(Remote, NoMoreIsTakenThanARequestMayHave) {
+  options_.most_bytes = 100'000;
+  options_.at_a_time = 2;
+  fetch_from([](const ServerRequest& request) -> ServerReply {
+    if (request.path == "/slow") return {.body = saccade::test::png(1), .wait_ms = 300};
+    return {.body = std::string(60'000, 'a')};
+  });
+  Json inputs = Json::array({{{"image", at("/slow")}}});
+  for (int i = 0; i < 12; ++i) inputs.push_back({{"image", at("/60000")}});
+  const HttpResponse response = embed(inputs);
+  EXPECT_EQ(response.status, 413) << response.body;
+  EXPECT_THAT(response.body, HasSubstr("more than 100000 bytes together"));
+  EXPECT_LE(server_->requests().size(), 4) << "the slow one, one that fits, and those on the way with it";
+}
+
 TEST_F(Remote, WhoHasGoneWaitsNoLongerAndOthersAreAnswered) {
   options_.at_a_time = 1;
   fetch_from([](const ServerRequest& request) -> ServerReply {
@@ -421,6 +437,7 @@ TEST_F(Remote, HostsThatAreNoneAreToldOf) {
                            "a.test=0.0.0.0/0",
                            "a.test=::/0",
                            "a.test=::ffff:0:0/96",
+                           "a.test=::/64",
                            "a.test=b",
                            "a*.test"}) {
     options_.hosts = {host};
