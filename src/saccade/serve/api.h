@@ -36,7 +36,7 @@ Result<HttpResponse> add_picture(const Context& context, const HttpRequest& requ
 Result<HttpResponse> remove_picture(const Context& context, const HttpRequest& request, const Parts& parts);
 
 // What is said of a picture, beside what a hit has.
-Json picture_facts(const ServedCollection& collection, const Item& item);
+Result<Json> picture_facts(const ServedCollection& collection, const Item& item);
 
 // Where a picture's own pages are: "/api/collections/NAME/pictures/ID".
 std::string picture_path(const ServedCollection& collection, int64_t id);

@@ -119,7 +119,8 @@ Result<HttpResponse> add_picture(const Context& context, const HttpRequest& requ
   SACCADE_TRY(check_text(context, caption).in("\"caption\""));
   SACCADE_ASSIGN(const int64_t id, context.jobs->add_picture(*collection, bytes, caption));
   SACCADE_ASSIGN(const Item item, collection->now()->collection.item(id));
-  HttpResponse response = json_response(picture_facts(*collection, item), 201);
+  SACCADE_ASSIGN(const Json facts, picture_facts(*collection, item));
+  HttpResponse response = json_response(facts, 201);
   response.headers.emplace_back("Location", picture_path(*collection, id));
   return response;
 }

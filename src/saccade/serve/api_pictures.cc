@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/collection/facets.h"
+#include "saccade/collection/facts_json.h"
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
@@ -174,19 +175,23 @@ Result<HttpResponse> facets(const Context& context, const HttpRequest& request, 
   return json_response({{"collection", served->name()}, {"facets", std::move(list)}});
 }
 
-Json picture_facts(const ServedCollection& collection, const Item& item) {
+Result<Json> picture_facts(const ServedCollection& collection, const Item& item) {
+  SACCADE_ASSIGN(const ItemFacts facts, collection.now()->collection.facts(item.id));
   Json json = picture_json(collection, item);
   json["bytes"] = item.size;
   json["modified"] = item.mtime_ns / kSecond;
   json["added"] = item.added;
   json["hash"] = item.hash;
+  json["dated_by"] = dated_by(facts);
+  json["facts"] = facts_json(facts);
   return json;
 }
 
 Result<HttpResponse> picture(const Context& context, const HttpRequest&, const Parts& parts) {
   SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
   SACCADE_ASSIGN(const Item item, item_of(context, parts));
-  return json_response(picture_facts(*served, item));
+  SACCADE_ASSIGN(const Json facts, picture_facts(*served, item));
+  return json_response(facts);
 }
 
 Result<HttpResponse> picture_file(const Context& context, const HttpRequest& request, const Parts& parts) {

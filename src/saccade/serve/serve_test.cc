@@ -274,6 +274,15 @@ TEST_F(Serving, ListsByWhenPicturesWereTaken) {
   EXPECT_THAT(all["pictures"][0]["path"].get<std::string>(), HasSubstr("p4.png"));
   EXPECT_THAT(all["pictures"][1]["path"].get<std::string>(), HasSubstr("p6.png"));
   EXPECT_EQ(all["pictures"][1]["second"], Json());
+  // Each says which date it goes by.
+  const auto facts_of = [&](size_t place) {
+    return json_of(get(fmt::format("/api/collections/my pictures/pictures/{}",
+                                   all["pictures"][place]["id"].get<int64_t>())));
+  };
+  EXPECT_EQ(facts_of(0)["dated_by"], "taken");
+  EXPECT_EQ(facts_of(0)["facts"], Json({{"taken", "2096-10-02T07:06:40"}}));
+  EXPECT_EQ(facts_of(1)["dated_by"], "file");
+  EXPECT_EQ(facts_of(1)["facts"], Json::object());
 }
 
 TEST_F(Serving, FramesAreShownAndTheirVideosSent) {

@@ -89,6 +89,8 @@ export interface PictureFacts extends Picture {
   modified: number;
   added: number;
   hash: string;
+  dated_by: "taken" | "file"; // which date filters and orders go by
+  facts: { taken?: string }; // "2024-05-31T23:30:59", by the clock on the wall there
 }
 
 export interface Facet {

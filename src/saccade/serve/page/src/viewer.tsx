@@ -12,6 +12,9 @@ const shown = new Set(["jpeg", "png", "webp", "gif", "svg", "avif", "bmp"]);
 function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) {
   if (!facts) return null;
   const right = hit?.likelihood?.right;
+  // The date that filters and orders go by. A clock on a wall has no zone: it is read as if it stood here.
+  const taken = facts.dated_by === "taken" ? facts.facts.taken : undefined;
+  const date = taken ? Date.parse(taken) / 1000 : facts.modified;
   return (
     <dl class="facts">
       <div>
@@ -23,7 +26,10 @@ function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) 
       </div>
       <div>
         <dt>Date</dt>
-        <dd>{day(facts.modified)}</dd>
+        <dd>
+          {day(date)}
+          <span class="dim"> · {taken ? "when it was taken" : "of the file"}</span>
+        </dd>
       </div>
       <div>
         <dt>Folder</dt>

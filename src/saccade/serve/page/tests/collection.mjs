@@ -11,6 +11,7 @@ const shapes = [
   [480, 480, "jpeg"],
   [900, 300, "png"],
 ];
+export const takenCard = 4; // its file says when it was taken
 const colours = ["#c0392b", "#27ae60", "#2471a3", "#f1c40f", "#8e44ad", "#e67e22"];
 
 export async function makeCollections({ folder, program, icons, browser, environment }) {
@@ -35,6 +36,7 @@ export async function makeCollections({ folder, program, icons, browser, environ
     );
     const path = join(pictures, "cards", `card-${i}.${type}`);
     await page.screenshot({ path, type });
+    if (i === takenCard) execFileSync("exiftool", ["-q", "-overwrite_original", "-DateTimeOriginal=2019:07:14 23:30:00", path]);
     utimesSync(path, 1, Date.UTC(2024, i, 1) / 1000);
     writeFileSync(`${path}.txt`, `card number ${i}`);
     if (i < 2) copyFileSync(path, join(pictures, "cards", `copy-${i}.${type}`));

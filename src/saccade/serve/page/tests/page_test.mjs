@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { makeCollections } from "./collection.mjs";
+import { makeCollections, takenCard } from "./collection.mjs";
 
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(here, "node_modules");
@@ -280,6 +280,19 @@ describe("the page", { skip: missing }, () => {
     await page.waitForFunction(() => document.querySelector(".status").textContent.includes("newest first"));
     const answer = await api("/api/collections/icons/search", { text: "arrow", k: 240, sort: "date" });
     assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
+  });
+
+  test("a picture, large, says which date it goes by", async () => {
+    const { pictures } = await api("/api/collections/cards/pictures?k=60");
+    for (const { id, path } of pictures) {
+      const facts = await api(`/api/collections/cards/pictures/${id}`);
+      const taken = path.includes(`card-${takenCard}.`);
+      assert.equal(facts.dated_by, taken ? "taken" : "file");
+      await open(`/?c=cards&open=${id}`);
+      await page.waitForSelector(".viewer[open] .facts");
+      const shown = await page.textContent(".facts");
+      assert.ok(shown.includes(taken ? "July 14, 2019 · when it was taken" : " · of the file"), shown);
+    }
   });
 
   test("one picture, large: facts, keys, and why it is a hit", async () => {
