@@ -452,6 +452,7 @@ TEST_F(Cli, ModelShowHasAReceiptInFewerBits) {
   EXPECT_EQ(receipt["pictures"]["rows"], 32);
   EXPECT_GT(receipt["pictures"]["mean"], 0.99);
   EXPECT_TRUE(receipt["kept"].is_boolean());
+  EXPECT_EQ(receipt["wide_layers"]["count"], 0);
   EXPECT_THAT(run({"model", "show", "model", "--precision", "int8"}).out,
               HasSubstr("cosines to fp32's rows: mean 0.99"));
 }
