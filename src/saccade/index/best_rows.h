@@ -4,18 +4,27 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "saccade/index/exact_search.h"
 
 namespace saccade {
 
+// ranks_before, for sorting: a function that is called by its address is called for each comparison.
+struct RanksBefore {
+  bool operator()(const RowScore& a, const RowScore& b) const {
+    return a.score > b.score || (a.score == b.score && a.row < b.row);
+  }
+};
+
 // The best k of the rows offered so far, in whatever order they come. Those that may be among them are
 // kept, up to twice as many, and then halved: a row costs a comparison or, where it is kept, a few
 // nanoseconds, however large k is.
 class BestRows {
  public:
-  // floor: of k other rows, all are known to score no less.
+  // floor: of k other rows, all are known to score no less; or what rows are held against on trial, to see
+  // afterwards whether k reach it.
   explicit BestRows(int64_t k, float floor = -std::numeric_limits<float>::infinity())
       : k_(static_cast<size_t>(k)), floor_(floor) {}
 
@@ -23,6 +32,18 @@ class BestRows {
     if (!(score >= floor_)) return;  // NaN ends here too
     kept_.push_back({row, score});
     if (kept_.size() >= 2 * k_ + kSlack) halve();
+  }
+  // Many at a time, as most are below the floor, which takes one look at several. scores: [rows].
+  void offer(std::span<const int64_t> rows, const float* scores) {
+    constexpr size_t kTogether = 16;
+    size_t i = 0;
+    for (; i + kTogether <= rows.size(); i += kTogether) {
+      int reach = 0;
+      for (size_t j = 0; j < kTogether; ++j) reach |= scores[i + j] >= floor_ ? 1 : 0;
+      if (reach == 0) continue;
+      for (size_t j = 0; j < kTogether; ++j) offer(rows[i + j], scores[i + j]);
+    }
+    for (; i < rows.size(); ++i) offer(rows[i], scores[i]);
   }
 
   // No row of a score below this one is among the best.
@@ -42,7 +63,7 @@ class BestRows {
     if (k_ == 0) kept_.clear();
     if (kept_.empty() || kept_.size() < k_) return;
     const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(kept_.begin(), last, kept_.end(), ranks_before);
+    std::nth_element(kept_.begin(), last, kept_.end(), RanksBefore());
     floor_ = last->score;
     kept_.resize(k_);
   }

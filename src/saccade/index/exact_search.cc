@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
+#include <functional>
+#include <limits>
 #include <utility>
 
 #include "saccade/index/best_rows.h"
 #include "saccade/index/bounded_search.h"
 #include "saccade/index/dot_kernels.h"
+#include "saccade/index/row_sample.h"
 
 namespace saccade {
 namespace {
@@ -21,21 +25,60 @@ constexpr int64_t kBlockQueries = 64;
 // would spend their time filling their lists of the best.
 constexpr int64_t kMinPartRows = 4096;
 
-// Scores rows [begin, end) against a block of queries and offers them to `best`, one list a query.
-void search_part(MatrixView<const float> rows, int64_t begin, int64_t end, std::span<const uint8_t> allowed,
-                 const Matrix<float>& queries, int64_t first_query, std::span<BestRows> best, DotKernel dot) {
+// For how many of the best, at least, it is worth to guess what they score.
+constexpr int64_t kFewestGuessed = 128;
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+bool is_allowed(const SearchedRows& searched, int64_t row) {
+  return searched.allowed.empty() || searched.allowed[static_cast<size_t>(row)] != 0;
+}
+
+// Of one query, the rows whose scores are wanted and not known yet, ascending, and where these go.
+struct Wanted {
+  std::span<const int64_t> rows;
+  float* scores = nullptr;
+
+  void skip(size_t count) {
+    rows = rows.subspan(count);
+    scores += count;
+  }
+  // Leaves only those from `row` on.
+  void begin_at(int64_t row) {
+    skip(static_cast<size_t>(std::ranges::lower_bound(rows, row) - rows.begin()));
+  }
+  // What these rows, ascending, score.
+  void take(std::span<const int64_t> scored, const float* of_scored) {
+    for (; !rows.empty() && rows.front() <= scored.back(); skip(1)) {
+      const auto at = std::ranges::lower_bound(scored, rows.front());
+      if (*at == rows.front()) *scores = of_scored[at - scored.begin()];
+    }
+  }
+};
+
+// A block of queries and what is looked for.
+struct Block {
+  const SearchedRows& searched;
+  int64_t from = 0;                 // the first row
+  MatrixView<const float> queries;  // padded
+  std::span<const Wanted> wanted;   // of each query; or empty
+  int64_t k = 0;
+
+  [[nodiscard]] bool allows(int64_t row) const { return is_allowed(searched, row); }
+};
+
+// Scores rows [begin, end) against the block's queries and offers them to `best`, one list a query.
+void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestRows> best, DotKernel dot) {
+  const MatrixView<const float> rows = block.searched.rows;
   std::array<const float*, kTileRows + kDotRowGroup> tile{};
   std::array<int64_t, kTileRows> tile_rows{};
   std::vector<float> scores(static_cast<size_t>(kTileRows) * best.size());
-
-  const auto is_allowed = [&](int64_t row) {
-    return allowed.empty() || allowed[static_cast<size_t>(row)] != 0;
-  };
+  std::vector<Wanted> wanted(block.wanted.begin(), block.wanted.end());
+  for (Wanted& of_query : wanted) of_query.begin_at(begin);
   int64_t next = begin;
   while (next < end) {
     int64_t count = 0;
     for (; next < end && count < kTileRows; ++next) {
-      if (!is_allowed(next)) continue;
+      if (!block.allows(next)) continue;
       tile_rows[static_cast<size_t>(count)] = next;
       tile[static_cast<size_t>(count++)] = rows.data() + next * rows.stride();
     }
@@ -45,18 +88,40 @@ void search_part(MatrixView<const float> rows, int64_t begin, int64_t end, std::
       const int64_t row = std::min(next + ahead, end - 1);
       tile[static_cast<size_t>(count + ahead)] = rows.data() + row * rows.stride();
     }
-    dot(tile.data(), count, queries.row(first_query).data(), static_cast<int64_t>(best.size()),
-        rows.columns(), scores.data());
+    dot(tile.data(), count, block.queries.data(), block.queries.rows(), rows.columns(), scores.data());
+    const auto scored = std::span<const int64_t>(tile_rows).first(static_cast<size_t>(count));
     for (size_t q = 0; q < best.size(); ++q) {
-      const float* query_scores = scores.data() + q * static_cast<size_t>(count);
-      for (int64_t r = 0; r < count; ++r) best[q].offer(tile_rows[static_cast<size_t>(r)], query_scores[r]);
+      const float* of_query = scores.data() + q * scored.size();
+      best[q].offer(scored, of_query);
+      if (!wanted.empty()) wanted[q].take(scored, of_query);
     }
   }
 }
 
-int64_t count_allowed(const SearchedRows& searched) {
-  if (searched.allowed.empty()) return searched.rows.rows();
-  return std::ranges::count_if(searched.allowed, [](uint8_t flag) { return flag != 0; });
+// The scores of a list of rows: to(i, q, score) for entry i of the list, in [begin, end), and query q.
+template <typename To>
+void score_listed(MatrixView<const float> rows, std::span<const int64_t> list, int64_t begin, int64_t end,
+                  MatrixView<const float> queries, const To& to) {
+  std::array<const float*, kTileRows + kDotRowGroup> tile{};
+  std::vector<float> scores(static_cast<size_t>(kTileRows * queries.rows()));
+  for (int64_t first = begin; first < end; first += kTileRows) {
+    const int64_t count = std::min(kTileRows, end - first);
+    for (int64_t i = 0; i < count + kDotRowGroup; ++i) {
+      tile[static_cast<size_t>(i)] =
+          rows.data() + list[static_cast<size_t>(std::min(first + i, end - 1))] * rows.stride();
+    }
+    dot_kernels().front().run(tile.data(), count, queries.data(), queries.rows(), rows.columns(),
+                              scores.data());
+    for (int64_t q = 0; q < queries.rows(); ++q) {
+      for (int64_t i = 0; i < count; ++i) to(first + i, q, scores[static_cast<size_t>(q * count + i)]);
+    }
+  }
+}
+
+int64_t count_allowed(const SearchedRows& searched, int64_t from = 0) {
+  if (searched.allowed.empty()) return searched.rows.rows() - from;
+  return std::ranges::count_if(searched.allowed.subspan(static_cast<size_t>(from)),
+                               [](uint8_t flag) { return flag != 0; });
 }
 
 // The queries as rows in eight bits are held against; none where these are not to be used. More than
@@ -93,56 +158,143 @@ Status check_search(const SearchedRows& searched, MatrixView<const float> querie
   return {};
 }
 
-// Offers rows from `from` on to the lists of the best, one a query. padded: the queries.
-void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<float>& padded, int64_t k,
-                    ThreadPool& pool, std::span<BestRows> best) {
-  const int64_t rows = searched.rows.rows() - from;
-  if (rows == 0) return;
+Status check_wanted(const SearchedRows& searched, MatrixView<const float> queries,
+                    std::span<const std::span<const int64_t>> wanted) {
+  if (!wanted.empty() && static_cast<int64_t>(wanted.size()) != queries.rows()) {
+    return fail(ErrorCode::kMismatch, "rows are wanted for {} queries, there are {}", wanted.size(),
+                queries.rows());
+  }
+  for (const std::span<const int64_t> rows : wanted) {
+    if (rows.empty()) continue;
+    if (!std::ranges::is_sorted(rows) || rows.front() < 0 || rows.back() >= searched.rows.rows()) {
+      return fail(ErrorCode::kMismatch, "rows {} to {} are wanted, expected ascending ones of {}",
+                  rows.front(), rows.back(), searched.rows.rows());
+    }
+  }
+  return {};
+}
+
+// Of each query a score that somewhat more than k rows reach, most likely, by a sample of them: with it a pass
+// keeps little more than the k best, where it would else keep most of the first rows that it meets. kNothing
+// where that is not worth it.
+std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
+  const MatrixView<const float> rows = block.searched.rows;
+  std::vector<float> floors(static_cast<size_t>(block.queries.rows()), kNothing);
+  const int64_t count = rows.rows() - block.from;
+  if (block.k < kFewestGuessed || count < 16 * kSampleRows) return floors;
+  std::vector<int64_t> sample = row_sample(block.from, rows.rows());
+  std::erase_if(sample, [&](int64_t row) { return !block.allows(row); });
+  // So many of the sample are expected among the best k, give or take the root of it. Four times that more
+  // are taken, so that one guess in some ten thousand is too high.
+  const auto sampled = static_cast<double>(sample.size());
+  const double expected =
+      sampled * static_cast<double>(block.k) /
+      static_cast<double>(std::max<int64_t>(1, count_allowed(block.searched, block.from)));
+  const double rank = std::ceil(expected + 4 * std::sqrt(expected) + 4);
+  if (!(rank <= sampled / 4)) return floors;
+  Matrix<float> scores(block.queries.rows(), std::ssize(sample));
+  pool.parallel_for(std::ssize(sample), kTileRows, [&](int64_t begin, int64_t end) {
+    score_listed(rows, sample, begin, end, block.queries, [&](int64_t i, int64_t q, float score) {
+      scores(q, i) = std::isnan(score) ? kNothing : score;
+    });
+  });
+  for (int64_t q = 0; q < block.queries.rows(); ++q) {
+    const auto last = scores.row(q).begin() + static_cast<std::ptrdiff_t>(rank) - 1;
+    std::ranges::nth_element(scores.row(q), last, std::greater<>());
+    floors[static_cast<size_t>(q)] = *last;
+  }
+  return floors;
+}
+
+// Scores the block's rows in parts and offers them to `best`, one list a query, held against `trial` from the
+// start. Returns the queries, by number, of which fewer than k rows reach it: nothing was offered for these.
+std::vector<int64_t> search_block(const Block& block, std::span<const float> trial, std::span<BestRows> best,
+                                  ThreadPool& pool) {
+  const int64_t rows = block.searched.rows.rows() - block.from;
   // What the best k are does not depend on how rows are cut into parts: ranks_before orders them totally.
   const int64_t part_rows = std::max(kMinPartRows, rows / (int64_t{4} * pool.size()) + 1);
   const int64_t parts = (rows + part_rows - 1) / part_rows;
   const DotKernel dot = dot_kernels().front().run;
-  for (int64_t first = 0; first < padded.rows(); first += kBlockQueries) {
-    const int64_t block = std::min(kBlockQueries, padded.rows() - first);
-    std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts));
-    // Of each query, what k rows are known to reach: later parts keep nothing below it.
-    std::vector<std::atomic<float>> floors(static_cast<size_t>(block));
-    for (size_t q = 0; q < floors.size(); ++q) floors[q] = best[static_cast<size_t>(first) + q].least();
-    pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part) {
-        std::vector<BestRows>& own = lists[static_cast<size_t>(part)];
-        for (const std::atomic<float>& floor : floors) own.emplace_back(k, floor.load());
-        search_part(searched.rows, from + part * part_rows, from + std::min(rows, (part + 1) * part_rows),
-                    searched.allowed, padded, first, own, dot);
-        for (size_t q = 0; q < own.size(); ++q) {
-          const float least = own[q].least();
-          for (float known = floors[q].load();
-               known < least && !floors[q].compare_exchange_weak(known, least);) {
-          }
+  std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts));
+  // Of each query, what k rows are known to reach: later parts keep nothing below it.
+  std::vector<std::atomic<float>> floors(best.size());
+  for (size_t q = 0; q < floors.size(); ++q) floors[q] = std::max(best[q].least(), trial[q]);
+  pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      std::vector<BestRows>& own = lists[static_cast<size_t>(part)];
+      own.reserve(floors.size());
+      for (const std::atomic<float>& floor : floors) own.emplace_back(block.k, floor.load());
+      search_part(block, block.from + part * part_rows, block.from + std::min(rows, (part + 1) * part_rows),
+                  own, dot);
+      for (size_t q = 0; q < own.size(); ++q) {
+        const float least = own[q].least();
+        for (float known = floors[q].load();
+             known < least && !floors[q].compare_exchange_weak(known, least);) {
         }
       }
-    });
-    for (std::vector<BestRows>& part : lists) {
-      for (size_t q = 0; q < part.size(); ++q) {
-        BestRows& all = best[static_cast<size_t>(first) + q];
-        for (const RowScore& row : part[q].rows()) all.offer(row.row, row.score);
-      }
     }
+  });
+  std::vector<int64_t> failed;
+  for (size_t q = 0; q < best.size(); ++q) {
+    int64_t kept = 0;
+    for (std::vector<BestRows>& part : lists) kept += std::ssize(part[q].rows());
+    if (trial[q] > best[q].least() && kept < block.k) {
+      failed.push_back(static_cast<int64_t>(q));
+      continue;
+    }
+    for (std::vector<BestRows>& part : lists) {
+      for (const RowScore& row : part[q].rows()) best[q].offer(row.row, row.score);
+    }
+  }
+  return failed;
+}
+
+// Offers rows from `from` on to the lists of the best, one a query. padded: the queries. wanted: of each
+// query, or empty.
+void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<float>& padded, int64_t k,
+                    ThreadPool& pool, std::span<BestRows> best, std::span<const Wanted> wanted) {
+  if (searched.rows.rows() == from) return;
+  for (int64_t first = 0; first < padded.rows(); first += kBlockQueries) {
+    const int64_t count = std::min(kBlockQueries, padded.rows() - first);
+    const auto at = static_cast<size_t>(first);
+    const auto of_block = best.subspan(at, static_cast<size_t>(count));
+    const Block block{searched, from, padded.view().slice(first, count),
+                      wanted.empty() ? wanted : wanted.subspan(at, static_cast<size_t>(count)), k};
+    const std::vector<int64_t> failed = search_block(block, guess_floors(block, pool), of_block, pool);
+    if (failed.empty()) continue;
+    // Where the rows are not what their sample says.
+    Matrix<float> queries(std::ssize(failed), padded.columns());
+    std::vector<BestRows> lists;
+    for (int64_t i = 0; i < queries.rows(); ++i) {
+      const int64_t q = failed[static_cast<size_t>(i)];
+      std::ranges::copy(block.queries.row(q), queries.row(i).begin());
+      lists.push_back(std::move(of_block[static_cast<size_t>(q)]));
+    }
+    const std::vector<float> nothing(failed.size(), kNothing);
+    search_block({searched, from, std::as_const(queries).view(), {}, k}, nothing, lists, pool);
+    for (size_t i = 0; i < failed.size(); ++i) of_block[static_cast<size_t>(failed[i])] = std::move(lists[i]);
   }
 }
 
 }  // namespace
 
 bool ranks_before(const RowScore& a, const RowScore& b) {
-  return a.score > b.score || (a.score == b.score && a.row < b.row);
+  return RanksBefore()(a, b);
 }
 
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
-                            ThreadPool& pool) {
+                            ThreadPool& pool, std::span<const std::span<const int64_t>> wanted) {
   SACCADE_TRY(check_search(searched, queries, k));
+  SACCADE_TRY(check_wanted(searched, queries, wanted));
   const MatrixView<const float> rows = searched.rows;
   FoundRows found;
   found.best.resize(static_cast<size_t>(queries.rows()));
+  std::vector<Wanted> looked_for;
+  found.wanted.reserve(wanted.size());
+  for (const std::span<const int64_t> of_query : wanted) {
+    auto& scores = found.wanted.emplace_back(of_query.size(), std::numeric_limits<float>::quiet_NaN());
+    looked_for.push_back({of_query, scores.data()});
+  }
   if (k == 0 || rows.rows() == 0 || queries.rows() == 0) return found;
 
   Matrix<float> padded(queries.rows(), padded_dim(rows.columns()));
@@ -154,11 +306,20 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
                                          searched.allowed, pool);
     best = std::move(bounded.best);
     found.rescored = std::move(bounded.rescored);
+    // No pass over all rows will meet them.
+    for (size_t q = 0; q < looked_for.size(); ++q) {
+      const auto query = std::as_const(padded).view().slice(static_cast<int64_t>(q), 1);
+      score_listed(rows, wanted[q], 0, std::ssize(wanted[q]), query, [&](int64_t i, int64_t, float score) {
+        if (is_allowed(searched, wanted[q][static_cast<size_t>(i)]))
+          found.wanted[q][static_cast<size_t>(i)] = score;
+      });
+    }
+    looked_for.clear();
   }
-  search_in_full(searched, by_codes.empty() ? 0 : searched.int8.count, padded, k, pool, best);
+  search_in_full(searched, by_codes.empty() ? 0 : searched.int8.count, padded, k, pool, best, looked_for);
   for (size_t q = 0; q < best.size(); ++q) {
     found.best[q] = best[q].rows();
-    std::ranges::sort(found.best[q], ranks_before);
+    std::ranges::sort(found.best[q], RanksBefore());
   }
   return found;
 }

@@ -6,11 +6,13 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/index/dot_kernels.h"
+#include "saccade/index/row_sample.h"
 
 namespace saccade {
 namespace {
@@ -203,6 +205,93 @@ TEST(ExactSearch, RowsOfNaNAreNeverReturned) {
   EXPECT_EQ(best_rows(rows.view(), query.view(), 1).front().front().row, 1);
   rows(1, 0) = -rows(1, 0);
   EXPECT_EQ(best_rows(rows.view(), query.view(), 5'000).front().back().row, 1);
+}
+
+// The best of many rows are found by a guess of what they score, which may be wrong: the oracle is all rows,
+// for which nothing is guessed, in order.
+TEST(ExactSearch, WhatIsGuessedOfTheBestChangesNoAnswer) {
+  constexpr int64_t kRows = 50'000;
+  const Matrix<float> random = random_rows(kRows, 24, 20);
+  const Matrix<float> queries = random_rows(3, 24, 21);
+  const auto in_order = [&](bool ascending) {
+    auto order = sorted_in_double(random.view(), queries.row(0));
+    if (ascending) std::reverse(order.begin(), order.end());
+    Matrix<float> rows(kRows, 24);
+    for (int64_t r = 0; r < kRows; ++r) {
+      std::ranges::copy(random.row(order[static_cast<size_t>(r)].second), rows.row(r).begin());
+    }
+    return rows;
+  };
+  // Those that the guess is made by are nearer to the first query than all others: too few reach it.
+  Matrix<float> lying = random_rows(kRows, 24, 20);
+  for (const int64_t row : row_sample(0, kRows)) {
+    for (int64_t c = 0; c < 24; ++c) lying(row, c) += 3 * queries(0, c);
+  }
+  Matrix<float> equal(kRows, 24);
+  for (int64_t r = 0; r < kRows; ++r) std::ranges::copy(random.row(r % 5), equal.row(r).begin());
+  Matrix<float> broken = random_rows(kRows, 24, 20);
+  for (int64_t r = 0; r < kRows; r += 3) broken(r, 7) = std::numeric_limits<float>::quiet_NaN();
+  const Matrix<float> up = in_order(true);
+  const Matrix<float> down = in_order(false);
+  std::vector<uint8_t> some(kRows);
+  std::mt19937 generator(22);
+  for (uint8_t& flag : some) flag = generator() % 4 != 0 ? 1 : 0;
+  for (const auto& [name, rows] : {std::pair<std::string, const Matrix<float>*>{"random", &random},
+                                   {"up", &up},
+                                   {"down", &down},
+                                   {"lying", &lying},
+                                   {"equal", &equal},
+                                   {"broken", &broken}}) {
+    SCOPED_TRACE(name);
+    for (const std::span<const uint8_t> allowed :
+         {std::span<const uint8_t>(), std::span<const uint8_t>(some)}) {
+      Answers all = best_rows(rows->view(), queries.view(), kRows, 2, allowed);
+      for (const int64_t k : {4000, 1032, 128}) {
+        for (std::vector<RowScore>& best : all) best.resize(static_cast<size_t>(k));
+        expect_same(best_rows(rows->view(), queries.view(), k, 2, allowed), all);
+        expect_same(best_rows(rows->view(), queries.view(), k, 3, allowed), all);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(ExactSearch, RowsWantedAreScoredWhereverTheyRank) {
+  constexpr int64_t kRows = 20'003;
+  const Matrix<float> rows = random_rows(kRows, 33, 23);
+  const Matrix<float> queries = random_rows(70, 33, 24);  // more than a block
+  std::vector<uint8_t> allowed(kRows, 1);
+  for (int64_t r = 0; r < kRows; r += 3) allowed[static_cast<size_t>(r)] = 0;
+  const std::vector<int64_t> some = {0, 1, 63, 64, 64, 65, 4095, 4096, 5000, 12'345, kRows - 2, kRows - 1};
+  std::vector<std::span<const int64_t>> wanted;
+  for (size_t q = 0; q < 70; ++q) wanted.push_back(std::span<const int64_t>(some).subspan(q % some.size()));
+  wanted[3] = {};
+  ThreadPool pool(2);
+  const auto found = find_rows({rows.view(), allowed, {}}, queries.view(), 5, pool, wanted);
+  ASSERT_TRUE(found) << found.error().message;
+  const Answers all = best_rows(rows.view(), queries.view(), kRows);
+  ASSERT_EQ(found->wanted.size(), 70U);
+  for (size_t q = 0; q < 70; ++q) {
+    EXPECT_EQ(found->best[q].size(), 5U);
+    ASSERT_EQ(found->wanted[q].size(), wanted[q].size());
+    for (size_t i = 0; i < wanted[q].size(); ++i) {
+      const int64_t row = wanted[q][i];
+      const float score = found->wanted[q][i];
+      if (row % 3 == 0) {
+        EXPECT_TRUE(std::isnan(score)) << "not allowed: row " << row;
+        continue;
+      }
+      const auto known = std::ranges::find(all[q], row, &RowScore::row);
+      EXPECT_EQ(std::bit_cast<uint32_t>(score), std::bit_cast<uint32_t>(known->score)) << "row " << row;
+    }
+  }
+  EXPECT_EQ(find_rows({rows.view()}, queries.view(), 5, pool, std::span(wanted).first(2)).error().message,
+            "rows are wanted for 2 queries, there are 70");
+  for (const std::vector<int64_t>& bad : {std::vector<int64_t>{5, 4}, {-1}, {kRows}}) {
+    const std::span<const int64_t> one = bad;
+    EXPECT_EQ(find_rows({rows.view()}, queries.view().slice(0, 1), 5, pool, {&one, 1}).error().code,
+              ErrorCode::kMismatch);
+  }
 }
 
 TEST(ExactSearch, RowsMayLieApart) {

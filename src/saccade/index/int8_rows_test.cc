@@ -394,6 +394,31 @@ TEST_P(Int8Search, AnswersBitForBitWhatAFullReadAnswers) {
   }
 }
 
+TEST(Int8Search, RowsWantedAreScoredInFull) {
+  const Matrix<float> rows = random_rows(kManyRows, 40, 32);
+  const Stored int8 = stored(rows.view().slice(0, kManyRows - 1000));
+  const Matrix<float> queries = random_rows(3, 40, 33);
+  std::vector<uint8_t> allowed(kManyRows, 1);
+  allowed[100] = 0;
+  const std::vector<int64_t> some = {0, 100, 101, kManyRows - 1001, kManyRows - 1000, kManyRows - 1};
+  const std::vector<std::span<const int64_t>> wanted = {some, {}, some};
+  ThreadPool pool(2);
+  const auto found = find_rows({rows.view(), allowed, int8.view()}, queries.view(), 5, pool, wanted);
+  const auto expected = find_rows({rows.view(), allowed}, queries.view(), 5, pool, wanted);
+  ASSERT_TRUE(found && expected);
+  EXPECT_EQ(found->rescored.size(), 3U);
+  for (size_t q = 0; q < 3; ++q) {
+    ASSERT_EQ(found->wanted[q].size(), wanted[q].size());
+    for (size_t i = 0; i < wanted[q].size(); ++i) {
+      if (i == 1) {
+        EXPECT_TRUE(std::isnan(found->wanted[q][i]));
+      } else {
+        EXPECT_EQ(found->wanted[q][i], expected->wanted[q][i]) << "row " << wanted[q][i];
+      }
+    }
+  }
+}
+
 TEST(Int8Search, RowsOfRandomDirectionsAreHardlyEverReadInFull) {
   const Matrix<float> rows = random_rows(100'000, 256, 30);
   const Stored int8 = stored(rows.view());

@@ -2,59 +2,86 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "saccade/index/max_sim.h"
 
 namespace saccade {
 namespace {
 
-void sort(std::vector<Candidate>& candidates) {
-  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+struct ByScore {
+  bool operator()(const Candidate& a, const Candidate& b) const {
     return a.score > b.score || (a.score == b.score && a.id < b.id);
-  });
-}
+  }
+};
 
+// whole_ties: of the rows that score as the last, which may go on, none.
 Result<Candidates> by_one_row(const Collection& collection, std::span<const float> query, int64_t count,
-                              std::span<const uint8_t> allowed, ThreadPool& pool, RowFinder& finder) {
-  SACCADE_ASSIGN(const FoundRows answers,
-                 finder.find({collection.rows(), allowed, collection.int8_rows()}, query, count, pool));
+                              bool whole_ties, const CandidateRows& rows, ThreadPool& pool,
+                              RowFinder& finder) {
+  SACCADE_ASSIGN(FoundRows answers, finder.find({collection.rows(), rows.allowed, collection.int8_rows()},
+                                                query, count, rows.wanted, pool));
+  const auto candidate = [&](const RowScore& row) {
+    return Candidate{row.row, collection.ids()[static_cast<size_t>(row.row)], row.score, row.score};
+  };
+  std::vector<RowScore>& best = answers.best.front();
   Candidates found;
-  for (const RowScore& best : answers.best.front()) {
-    found.best.push_back({best.row, collection.ids()[static_cast<size_t>(best.row)], best.score, best.score});
+  found.complete = static_cast<int64_t>(best.size()) < count;
+  if (!found.complete && whole_ties) {
+    const float last = best.back().score;
+    while (!best.empty() && best.back().score == last) best.pop_back();
+  }
+  found.best.reserve(best.size());
+  for (const RowScore& row : best) found.best.push_back(candidate(row));
+  for (size_t i = 0; i < rows.wanted.size(); ++i) {
+    const RowScore row = {rows.wanted[i], answers.wanted.front()[i]};
+    // All that rank before the last of the best are among them.
+    const bool there = found.complete || (!best.empty() && !ranks_before(best.back(), row));
+    if (!there && !std::isnan(row.score)) found.brought.push_back(candidate(row));
   }
   if (!answers.rescored.empty()) found.rescored = answers.rescored.front();
+  std::ranges::sort(found.best, ByScore());
+  std::ranges::sort(found.brought, ByScore());
   return found;
+}
+
+// Of late interaction: scores anew.
+Status score_late(const Collection& collection, const PackedQuery& late, ThreadPool& pool,
+                  std::vector<Candidate>& candidates) {
+  if (candidates.empty()) return {};
+  std::vector<StoredRows> items;
+  for (const Candidate& candidate : candidates) items.push_back(collection.late_rows(candidate.row));
+  SACCADE_ASSIGN(const std::vector<float> scores, max_sim(items, late, pool));
+  for (size_t i = 0; i < scores.size(); ++i) candidates[i].score = scores[i];
+  // Only damaged rows have none: they are no hits, as in the first stage.
+  std::erase_if(candidates, [](const Candidate& candidate) { return !std::isfinite(candidate.score); });
+  std::ranges::sort(candidates, ByScore());
+  return {};
 }
 
 }  // namespace
 
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
-                                   std::span<const uint8_t> allowed, ThreadPool& pool, RowFinder& finder) {
-  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool, finder));
-  found.complete = static_cast<int64_t>(found.best.size()) < count;
-  if (!found.complete) {
-    const float last = found.best.back().score;
-    while (!found.best.empty() && found.best.back().score == last) found.best.pop_back();
-  }
-  sort(found.best);
-  return found;
+                                   const CandidateRows& rows, ThreadPool& pool, RowFinder& finder) {
+  return by_one_row(collection, query, count, true, rows, pool, finder);
 }
 
 Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
-                                        const PackedQuery& late, int64_t count,
-                                        std::span<const uint8_t> allowed, ThreadPool& pool,
-                                        RowFinder& finder) {
-  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, allowed, pool, finder));
-  found.scored = static_cast<int64_t>(found.best.size());
-  found.complete = found.scored < count;
-  std::vector<StoredRows> items;
-  for (const Candidate& candidate : found.best) items.push_back(collection.late_rows(candidate.row));
-  SACCADE_ASSIGN(const std::vector<float> scores, max_sim(items, late, pool));
-  for (size_t i = 0; i < scores.size(); ++i) found.best[i].score = scores[i];
-  // Only damaged rows have none: they are no hits, as in the first stage.
-  std::erase_if(found.best, [](const Candidate& candidate) { return !std::isfinite(candidate.score); });
-  sort(found.best);
+                                        const PackedQuery& late, int64_t count, const CandidateRows& rows,
+                                        ThreadPool& pool, RowFinder& finder) {
+  SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, false, rows, pool, finder));
+  found.scored = std::ssize(found.best) + std::ssize(found.brought);
+  SACCADE_TRY(score_late(collection, late, pool, found.best));
+  SACCADE_TRY(score_late(collection, late, pool, found.brought));
   return found;
+}
+
+void join_brought(Candidates& candidates) {
+  if (candidates.brought.empty()) return;
+  std::vector<Candidate> all(candidates.best.size() + candidates.brought.size());
+  std::ranges::merge(candidates.best, candidates.brought, all.begin(), ByScore());
+  candidates.best = std::move(all);
+  candidates.brought.clear();
 }
 
 }  // namespace saccade

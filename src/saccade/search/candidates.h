@@ -24,20 +24,29 @@ struct Candidate {
 
 struct Candidates {
   std::vector<Candidate> best;      // by score, then id
+  std::vector<Candidate> brought;   // the rows wanted that are not among these; likewise
   int64_t scored = 0;               // late interaction: by all their rows
   std::optional<int64_t> rescored;  // FoundRows::rescored, where rows in eight bits were looked at
   bool complete = false;            // nothing ranks behind them
 };
 
+// Of which rows candidates are made.
+struct CandidateRows {
+  std::span<const uint8_t> allowed;
+  std::span<const int64_t> wanted = {};  // ascending: whatever they score
+};
+
 // By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are
 // there together or not at all, since find_rows orders them by row number, which may not be id order.
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
-                                   std::span<const uint8_t> allowed, ThreadPool& pool, RowFinder& finder);
+                                   const CandidateRows& rows, ThreadPool& pool, RowFinder& finder);
 
-// The `count` best by the one row an item, scored anew by all rows (MaxSim).
+// The `count` best by the one row an item, scored anew by all rows (MaxSim), as are those wanted.
 Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
-                                        const PackedQuery& late, int64_t count,
-                                        std::span<const uint8_t> allowed, ThreadPool& pool,
-                                        RowFinder& finder);
+                                        const PackedQuery& late, int64_t count, const CandidateRows& rows,
+                                        ThreadPool& pool, RowFinder& finder);
+
+// Puts those that were brought among the best.
+void join_brought(Candidates& candidates);
 
 }  // namespace saccade

@@ -15,9 +15,10 @@ namespace saccade {
 class RowFinder {
  public:
   virtual ~RowFinder() = default;
-  // What find_rows says of this query alone. Thread-safe.
+  // What find_rows says of this query alone, the scores of the rows wanted among it. Thread-safe.
   [[nodiscard]] virtual Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query,
-                                               int64_t k, ThreadPool& pool) = 0;
+                                               int64_t k, std::span<const int64_t> wanted,
+                                               ThreadPool& pool) = 0;
 };
 
 // As search_encoded in search.h, with the same answer; `finder` scores the rows.

@@ -31,8 +31,8 @@ namespace {
 class OwnPass final : public RowFinder {
  public:
   Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
-                         ThreadPool& pool) override {
-    return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool);
+                         std::span<const int64_t> wanted, ThreadPool& pool) override {
+    return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool, {&wanted, 1});
   }
 };
 
@@ -203,27 +203,6 @@ struct Words {
   [[nodiscard]] bool change() const { return !ranking.places.empty(); }
 };
 
-// Adds to the candidates those that words alone brought, so that all are there, by score.
-Status add_found_by_words(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                          const Words& words, ThreadPool& pool, RowFinder& finder, Candidates& candidates) {
-  std::vector<uint8_t> missing(collection.alive().size());
-  int64_t count = 1;
-  for (const auto& [place, ignored] : words.ranking.places) missing[static_cast<size_t>(place)] = 1;
-  for (const Candidate& candidate : candidates.best) missing[static_cast<size_t>(candidate.row)] = 0;
-  count += std::ranges::count(missing, 1);
-  if (count == 1) return {};
-  SACCADE_ASSIGN(const Candidates found,
-                 late != nullptr ? find_late_candidates(collection, row, *late, count, missing, pool, finder)
-                                 : find_candidates(collection, row, count, missing, pool, finder));
-  candidates.scored += found.scored;
-  candidates.best.insert(candidates.best.end(), found.best.begin(), found.best.end());
-  // Of late interaction they may score above candidates that their rows' mean brought.
-  std::ranges::sort(candidates.best, [](const Candidate& a, const Candidate& b) {
-    return a.score > b.score || (a.score == b.score && a.id < b.id);
-  });
-  return {};
-}
-
 Result<std::vector<Hit>> hits_of(const Collection& collection, const std::vector<Group>& groups, bool late) {
   std::vector<Hit> hits;
   for (const Group& group : groups) {
@@ -330,7 +309,9 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
 
   Answer answer;
   answer.query = query;
-  answer.searched = std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
+  answer.searched = query.filter.empty()
+                        ? collection.item_count()
+                        : std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
   if (late != nullptr) answer.late_scored = 0;
   if (answer.searched == 0) return answer;
 
@@ -340,6 +321,11 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
     answer.words = words.ranking.report;
   }
+  // Those that words bring are candidates wherever their rows rank.
+  std::vector<int64_t> brought;
+  brought.reserve(words.ranking.places.size());
+  for (const auto& [place, ignored] : words.ranking.places) brought.push_back(place);
+  const CandidateRows rows{allowed, brought};
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
@@ -347,13 +333,11 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     // One more than are looked at, so that `complete` can be seen; further where that many score alike.
     for (int64_t count = std::max(query.k, kCutDepth) + 1; candidates.best.empty() && !candidates.complete;
          count *= 4) {
-      SACCADE_ASSIGN(candidates, find_candidates(collection, row, std::min(count, answer.searched + 1),
-                                                 allowed, pool, finder));
+      SACCADE_ASSIGN(candidates, find_candidates(collection, row, std::min(count, answer.searched + 1), rows,
+                                                 pool, finder));
     }
     answer.rescored = candidates.rescored;
-    if (words.change()) {
-      SACCADE_TRY(add_found_by_words(collection, row, nullptr, words, pool, finder, candidates));
-    }
+    join_brought(candidates);
     likelihoods = judge(collection, row, *by, candidates, answer);
     folding = cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer);
     folding.settled = true;
@@ -362,10 +346,10 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
        !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
     if (late != nullptr) {
-      SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, allowed, pool, finder));
+      SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, rows, pool, finder));
       answer.late_scored = candidates.scored;
     } else {
-      SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, allowed, pool, finder));
+      SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, rows, pool, finder));
     }
     answer.rescored = candidates.rescored;
     if (!words.change()) {
@@ -375,8 +359,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     // Ranks by vectors are counted down to kWordDepth: so many must be there, and where
     // many score alike they may not be.
     if (!candidates.complete && std::ssize(candidates.best) < kWordDepth) continue;
-    SACCADE_TRY(add_found_by_words(collection, row, late, words, pool, finder, candidates));
-    if (late != nullptr) answer.late_scored = candidates.scored;
+    join_brought(candidates);
     Candidates fused = candidates;
     words.ranks = fuse_ranks(words.ranking, query.word_share, fused.best);
     folding = fold(fused, collection, query, query.k);

@@ -108,39 +108,44 @@ Result<WordRanking> rank_by_words(const Collection& collection, const Query& que
 
 std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share,
                                   std::vector<Candidate>& candidates) {
-  struct Fused {
-    double sum = 0;
-    Candidate candidate;
-    FusedRank rank;
-  };
-  std::vector<Fused> fused;
+  std::vector<FusedRank> fused;
   fused.reserve(candidates.size());
+  // Sums, largest first, and the candidates whose they are; equal ones in the order of scores, then ids. Those
+  // of vectors alone come so.
+  std::vector<std::pair<double, size_t>> by_vectors;
+  std::vector<std::pair<double, size_t>> by_both;
+  by_vectors.reserve(candidates.size());
   int64_t rank = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     if (i == 0 || candidate.score < candidates[i - 1].score) rank = static_cast<int64_t>(i) + 1;
-    Fused& one = fused.emplace_back();
-    one.candidate = candidate;
-    one.rank.row = candidate.row;
+    FusedRank& one = fused.emplace_back();
+    double sum = 0;
+    one.row = candidate.row;
     if (rank <= kWordDepth) {
-      one.rank.by_vectors = rank;
-      one.sum += (1 - share) / (kRankOffset + static_cast<double>(rank));
+      one.by_vectors = rank;
+      sum += (1 - share) / (kRankOffset + static_cast<double>(rank));
     }
     const auto place = std::ranges::lower_bound(words.places, candidate.row, {},
                                                 &std::pair<int64_t, WordRanking::Place>::first);
     if (place != words.places.end() && place->first == candidate.row) {
-      one.rank.by_words = &place->second;
-      one.sum += share / (kRankOffset + static_cast<double>(place->second.rank));
+      one.by_words = &place->second;
+      sum += share / (kRankOffset + static_cast<double>(place->second.rank));
     }
+    (one.by_words == nullptr ? by_vectors : by_both).emplace_back(-sum, i);
   }
-  // Stable: equal sums stay in the order of scores, then ids.
-  std::ranges::stable_sort(fused, std::greater<>(), &Fused::sum);
+  std::ranges::sort(by_both);
+  std::vector<std::pair<double, size_t>> order(fused.size());
+  std::ranges::merge(by_vectors, by_both, order.begin());
   std::vector<FusedRank> ranks;
-  ranks.reserve(fused.size());
-  for (size_t i = 0; i < fused.size(); ++i) {
-    candidates[i] = fused[i].candidate;
-    ranks.push_back(fused[i].rank);
+  std::vector<Candidate> ordered;
+  ranks.reserve(order.size());
+  ordered.reserve(order.size());
+  for (const auto& [ignored, i] : order) {
+    ordered.push_back(candidates[i]);
+    ranks.push_back(fused[i]);
   }
+  candidates = std::move(ordered);
   return ranks;
 }
 

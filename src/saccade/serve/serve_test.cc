@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -670,6 +671,8 @@ TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
         ++right;
       }
     });
+    // The first alone; those that come before it has begun would go with it.
+    while (inner.passes < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   while (shared.waiting() < 19) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   inner.held = false;
@@ -744,13 +747,18 @@ TEST(SharedRows, SearchesOfAMomentShareAPassAndGetTheirOwnRows) {
         const int64_t k = t % 4 == 0 ? 500 : 5 + t;
         SearchedRows mine = searched;
         if (t % 5 == 0) mine.allowed = others;
-        const auto found = shared.find(mine, query, k, pool);
-        const auto alone = find_rows(mine, {query.data(), 1, kDim}, k, pool);
-        const bool same = found && alone &&
-                          std::ranges::equal(found->best.front(), alone->best.front(),
-                                             [](const RowScore& a, const RowScore& b) {
-                                               return a.row == b.row && a.score == b.score;
-                                             });
+        // Some of them allowed, some not.
+        const std::vector<int64_t> wanted = {t * 7, 5'000 + i, 19'999};
+        const std::span<const int64_t> of_query = t % 3 == 0 ? std::span<const int64_t>() : wanted;
+        const auto found = shared.find(mine, query, k, of_query, pool);
+        const auto alone = find_rows(mine, {query.data(), 1, kDim}, k, pool, {&of_query, 1});
+        const bool same =
+            found && alone &&
+            std::ranges::equal(
+                found->best.front(), alone->best.front(),
+                [](const RowScore& a, const RowScore& b) { return a.row == b.row && a.score == b.score; }) &&
+            std::ranges::equal(found->wanted.front(), alone->wanted.front(),
+                               [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); });
         if (same) ++right;
       }
     });
@@ -760,7 +768,7 @@ TEST(SharedRows, SearchesOfAMomentShareAPassAndGetTheirOwnRows) {
   EXPECT_EQ(shared.counts().queries, 120);
   EXPECT_LE(shared.counts().passes, 120);
   const std::vector<float> narrow(3);
-  EXPECT_EQ(shared.find(searched, narrow, 5, pool).error().code, ErrorCode::kMismatch);
+  EXPECT_EQ(shared.find(searched, narrow, 5, {}, pool).error().code, ErrorCode::kMismatch);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ constexpr size_t kInt8Queries = 16;
 struct SharedRows::Call : SharedCall {
   std::span<const float> query;
   int64_t k = 0;
+  std::span<const int64_t> wanted;
   Result<FoundRows> found = FoundRows();
 };
 
@@ -24,12 +25,14 @@ void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched,
   const auto found_for = [&](std::span<Call* const> some) -> Result<FoundRows> {
     const auto dim = static_cast<int64_t>(some.front()->query.size());
     Matrix<float> queries(std::ssize(some), dim);
+    std::vector<std::span<const int64_t>> wanted;
     int64_t k = 0;
     for (size_t i = 0; i < some.size(); ++i) {
       std::ranges::copy(some[i]->query, queries.row(static_cast<int64_t>(i)).begin());
       k = std::max(k, some[i]->k);
+      wanted.push_back(some[i]->wanted);
     }
-    return find_rows(searched, queries.view(), k, pool);
+    return find_rows(searched, queries.view(), k, pool, wanted);
   };
   Result<FoundRows> found = found_for(calls);
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -43,19 +46,23 @@ void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched,
     own.best.push_back(std::move(found->best[i]));
     // The best k are the first of any more.
     if (std::ssize(own.best.front()) > call.k) own.best.front().resize(static_cast<size_t>(call.k));
+    own.wanted.push_back(std::move(found->wanted[i]));
     if (!found->rescored.empty()) own.rescored.push_back(found->rescored[i]);
     call.found = std::move(own);
   }
 }
 
 Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const float> query, int64_t k,
-                                   ThreadPool& pool) {
+                                   std::span<const int64_t> wanted, ThreadPool& pool) {
   const bool alone = searched.allowed.data() != alive_.data() || k < 0 ||
                      static_cast<int64_t>(query.size()) != searched.rows.columns();
-  if (alone) return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool);
+  if (alone) {
+    return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool, {&wanted, 1});
+  }
   Call own;
   own.query = query;
   own.k = k;
+  own.wanted = wanted;
   // What is wanted the most decides how deep a pass goes: who wants much more than others makes an own one.
   const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
   const auto takes = [most](const Call& other, std::span<Call* const> taken) {

@@ -18,7 +18,7 @@ class SharedRows final : public RowFinder {
   explicit SharedRows(std::span<const uint8_t> alive) : alive_(alive), passes_(kQueries) {}
 
   [[nodiscard]] Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
-                                       ThreadPool& pool) override;
+                                       std::span<const int64_t> wanted, ThreadPool& pool) override;
 
   struct Counts {
     int64_t passes = 0;
