@@ -1,6 +1,7 @@
 // One pass for all calls of a moment: whoever comes while nobody is at work makes a pass at once, on its own
-// thread; those that come meanwhile wait, and one of them makes the next pass for as many as go with it. So
-// batches grow with the load, nobody waits for a clock, and an idle server hands nothing to another thread.
+// thread, with those that other threads, given the processor before it, bring along; those that come meanwhile
+// wait, and one of them makes the next pass for as many as go with it. So batches grow with the load, nobody
+// waits for a clock, and an idle server hands nothing to another thread.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -58,6 +60,14 @@ class SharedPasses {
       own.woken_.wait(lock, [&] { return own.done_ || own.leads_; });
     }
     if (own.done_) return true;
+    // Those whom a pass has just woken, here or at the stage before this one, are on their way, and the first
+    // to arrive would leave without them.
+    for (size_t there = 0; there < calls_.size() && calls_.size() < most_;) {
+      there = calls_.size();
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
     taken.push_back(&own);
     std::erase(calls_, &own);
     for (auto call = calls_.begin(); call != calls_.end() && taken.size() < most_;) {
