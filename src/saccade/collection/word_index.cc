@@ -1,7 +1,10 @@
 #include "saccade/collection/word_index.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "saccade/image/frame_name.h"
@@ -218,21 +221,42 @@ WordMatches weigh_words(std::span<const std::string> terms,
                         std::span<const std::shared_ptr<const TermRows>> found,
                         std::span<const int64_t> ids) {
   WordMatches matches;
-  std::vector<double> weights(ids.size());
   for (size_t i = 0; i < found.size(); ++i) {
     WordTerm& term = matches.terms.emplace_back();
     term.text = terms[i];
     term.pictures = found[i]->pictures;
     term.common = found[i]->common;
     term.weight = found[i]->weight;
-    if (found[i]->rows.empty()) continue;
-    matches.weight += term.weight;
-    for (const int64_t row : found[i]->rows) weights[static_cast<size_t>(row)] += term.weight;
+    if (!found[i]->rows.empty()) matches.weight += term.weight;
   }
-  for (size_t row = 0; row < weights.size(); ++row) {
-    if (weights[row] > 0) matches.found.push_back({static_cast<int64_t>(row), ids[row], weights[row]});
+  // A stretch of rows after the other, so that a query costs as much as there are pictures with its words, and
+  // not a number for each row.
+  constexpr int64_t kStretch = 512;
+  std::array<double, kStretch> weights;
+  std::vector<std::span<const int64_t>> left;  // of each term
+  for (const auto& having : found) left.emplace_back(having->rows);
+  for (;;) {
+    int64_t first = std::numeric_limits<int64_t>::max();
+    for (const auto& rows : left) first = rows.empty() ? first : std::min(first, rows.front());
+    if (first == std::numeric_limits<int64_t>::max()) return matches;
+    std::array<uint64_t, kStretch / 64> had{};  // a bit a row
+    for (size_t i = 0; i < left.size(); ++i) {
+      for (; !left[i].empty() && left[i].front() < first + kStretch; left[i] = left[i].subspan(1)) {
+        const auto at = static_cast<size_t>(left[i].front() - first);
+        uint64_t& bits = had[at / 64];
+        const uint64_t bit = uint64_t{1} << (at % 64);
+        weights[at] = ((bits & bit) != 0 ? weights[at] : 0) + found[i]->weight;
+        bits |= bit;
+      }
+    }
+    for (size_t word = 0; word < had.size(); ++word) {
+      for (uint64_t bits = had[word]; bits != 0; bits &= bits - 1) {
+        const size_t at = 64 * word + static_cast<size_t>(std::countr_zero(bits));
+        const int64_t row = first + static_cast<int64_t>(at);
+        if (weights[at] > 0) matches.found.push_back({row, ids[static_cast<size_t>(row)], weights[at]});
+      }
+    }
   }
-  return matches;
 }
 
 Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
