@@ -151,6 +151,14 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_EQ(value("window.broken === undefined && document.querySelector('img[src=x]') === null"), true);
   EXPECT_EQ(value("document.body.innerText.includes('</script><img src=x onerror')"), true);
 
+  // On a phone names stand in lines of several letters, however wide their table is.
+  ASSERT_TRUE(browser->show(360, 740, "light").has_value());
+  EXPECT_EQ(
+      value("[...document.querySelectorAll('.scroll td:first-child')].filter((each) => each.clientWidth < "
+            "80).map((each) => each.innerText + ' ' + each.clientWidth)"),
+      Json::array());
+  ASSERT_TRUE(browser->show(1200, 900, "light").has_value());
+
   // Light, dark by the button, and dark because the reader's system is.
   const std::string_view colours =
       "getComputedStyle(document.body).backgroundColor + "

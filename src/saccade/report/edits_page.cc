@@ -21,7 +21,7 @@ namespace {
 // Behind page_style().
 constexpr std::string_view kStyle = R"css(
 .edits { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(420px, 100%), 1fr)); gap: 20px;
-  list-style: none; margin: 0; padding: 0; }
+  list-style: none; margin: 16px 0 0; padding: 0; }
 .edits li { border: 1px solid var(--line); border-radius: 12px; background: var(--card); padding: 12px; }
 .edits p { margin: 0 0 8px; overflow-wrap: anywhere; }
 .three { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px; }

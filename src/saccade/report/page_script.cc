@@ -159,7 +159,7 @@ td { white-space: nowrap; }
 td.wrap, th.wrap { white-space: normal; }
 tr:last-child td { border-bottom: 0; }
 .scroll th:first-child, .scroll td:first-child { position: sticky; left: 0; background: var(--card);
-  max-width: 42vw; white-space: normal; overflow-wrap: anywhere; }
+  min-width: 6.5em; max-width: 42vw; white-space: normal; overflow-wrap: anywhere; }
 .scroll th:first-child { z-index: 1; }
 .n { text-align: right; }
 small { color: var(--soft); font-size: 12px; }
