@@ -13,6 +13,7 @@
 #include "saccade/core/safetensors.h"
 #include "saccade/image/image.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -21,12 +22,6 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-Json json_of(const Outcome& outcome) {
-  auto json = parse_json(outcome.out);
-  EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
-  return json.value_or(Json());
-}
 
 class Cli : public ProgramTest {};
 

@@ -16,6 +16,7 @@
 #include "saccade/image/image.h"
 #include "saccade/image/raw.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -25,12 +26,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 namespace fs = std::filesystem;
-
-Json json_of(const Outcome& outcome) {
-  auto json = parse_json(outcome.out);
-  EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
-  return json.value_or(Json());
-}
 
 class Life : public ProgramTest {
  protected:

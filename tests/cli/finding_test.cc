@@ -14,6 +14,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -31,11 +32,6 @@ namespace fs = std::filesystem;
 
 class Finding : public ProgramTest {
  protected:
-  static Json json_of(const Outcome& outcome) {
-    auto json = parse_json(outcome.out);
-    EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
-    return json.value_or(Json());
-  }
   static std::vector<std::string> lines_of(const std::string& text, char end = '\n') {
     std::vector<std::string> lines;
     for (size_t at = 0; at < text.size();) {

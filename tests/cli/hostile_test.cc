@@ -14,6 +14,7 @@
 #include "saccade/image/hostile_pictures.h"
 #include "saccade/image/image.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -24,11 +25,6 @@ using ::testing::Not;
 
 class HostilePictures : public ProgramTest {
  protected:
-  static Json json_of(const Outcome& outcome) {
-    auto json = parse_json(outcome.out);
-    EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
-    return json ? *std::move(json) : Json::object();
-  }
   // A copy of the program below the test's folder, with its decoder at `decoder` where that is not empty.
   RunOptions installed(const std::string& decoder) const {
     const std::filesystem::path program = SACCADE_PROGRAM;

@@ -8,6 +8,7 @@
 #include "saccade/core/files.h"
 #include "saccade/core/json.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -16,14 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Installed : public ProgramTest {
- protected:
-  static Json json_of(const Outcome& outcome) {
-    const auto json = parse_json(outcome.out);
-    EXPECT_TRUE(json) << outcome.out << outcome.err;
-    return json.value_or(Json());
-  }
-};
+class Installed : public ProgramTest {};
 
 TEST_F(Installed, TheProgramFindsWhatComesWithIt) {
   // The program's part, which is all there is to install: the whole build's would also leave its list of

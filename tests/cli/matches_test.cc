@@ -15,6 +15,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -23,12 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
-
-Json json_of(const Outcome& outcome) {
-  auto json = parse_json(outcome.out);
-  EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
-  return json.value_or(Json());
-}
 
 class MatchesCli : public ProgramTest {
  protected:

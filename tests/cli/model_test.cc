@@ -11,6 +11,7 @@
 #include "saccade/core/json.h"
 #include "saccade/hub/test_hub.h"
 
+#include "outcome_json.h"
 #include "run_program.h"
 
 namespace saccade::test {
@@ -53,11 +54,6 @@ class Model : public ProgramTest {
         most = std::max(most, static_cast<int64_t>(entry->file_size(ignored)));
     }
     return most;
-  }
-  static Json json_of(const Outcome& outcome) {
-    auto json = parse_json(outcome.out);
-    EXPECT_TRUE(json.has_value()) << outcome.out << outcome.err;
-    return json.value_or(Json());
   }
   // The entries of `list`, by their checkpoints' names.
   [[nodiscard]] Json list(const std::vector<std::string>& folders = {}) const {
