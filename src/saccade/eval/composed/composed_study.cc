@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <system_error>
 #include <unordered_map>
 
@@ -10,7 +9,6 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/core/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
 #include "saccade/data/generated.h"
@@ -580,154 +578,6 @@ Status ComposedStudy::write_server_files(const StudyContext& context, const Comp
     SACCADE_TRY(write_file_atomic(path, file.text));
   }
   return {};
-}
-
-Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const {
-  Json results = Json::array();
-  Json comparisons = Json::array();
-  Json chosen = Json::array();
-  for (const Chosen& one : chosen_) {
-    chosen.push_back({{"dataset", chosen_on_},
-                      {"model", one.model},
-                      {"method", one.method},
-                      {"weight", one.weight},
-                      {"r10", one.r10}});
-  }
-  for (size_t d = 0; d < datasets_.size(); ++d) {
-    const std::vector<Outcome>& outcomes = datasets_[d].outcomes;
-    const std::string& name = datasets[d].name;
-    for (const Outcome& outcome : outcomes) {
-      for (const ComposedGroup& group : outcome.groups) {
-        if (group.queries == 0) continue;
-        Json json = {
-            {"dataset", name},
-            {"model", outcome.model},
-            {"method", outcome.method},
-            {"weight", outcome.weight ? Json(*outcome.weight) : Json()},
-            {"weight_from", outcome.weight_from.empty() ? Json() : Json(outcome.weight_from)},
-            {"composer",
-             outcome.composer != nullptr ? Json(outcome.composer->composer->config().kind) : Json()},
-            {"tau", outcome.tau ? Json(*outcome.tau) : Json()},
-            {"tokens_matched", outcome.matched ? Json(*outcome.matched) : Json()},
-            {"texts_cut", outcome.cut.texts},
-            {"tokens_dropped", outcome.cut.tokens},
-            {"reference_ranked", !datasets_[d].task->remove_reference},
-            {"recall", word_of(datasets_[d].task->recall_first ? RecallTarget::kFirst : RecallTarget::kAny)}};
-        json.update(composed_group_json(group));
-        results.push_back(std::move(json));
-      }
-    }
-    for (size_t a = 0; a < outcomes.size(); ++a) {
-      for (size_t b = a + 1; b < outcomes.size(); ++b) {
-        for (size_t g = 0; g < outcomes[a].groups.size(); ++g) {
-          const ComposedGroup& group = outcomes[a].groups[g];
-          if (group.queries == 0 || group.of == "kind") continue;
-          SACCADE_ASSIGN(Json figures, composed_difference_json(group, outcomes[b].groups[g],
-                                                                evaluation_.bootstrap.confidence));
-          const auto side = [](const Outcome& one) {
-            return Json{{"model", one.model}, {"method", one.method}};
-          };
-          comparisons.push_back({{"dataset", name},
-                                 {"of", group.of},
-                                 {"a", side(outcomes[a])},
-                                 {"b", side(outcomes[b])},
-                                 {"figures", std::move(figures)}});
-        }
-      }
-    }
-  }
-  Json curves = Json::array();
-  Json similarities = Json::array();
-  for (size_t d = 0; d < datasets_.size(); ++d) {
-    for (const auto& [from, to] :
-         {std::pair{&datasets_[d].curves, &curves}, std::pair{&datasets_[d].similarities, &similarities}}) {
-      for (Json each : *from) {
-        each["dataset"] = datasets[d].name;
-        to->push_back(std::move(each));
-      }
-    }
-  }
-  return Json{{"results", std::move(results)},
-              {"chosen", std::move(chosen)},
-              {"tau_curves", std::move(curves)},
-              {"token_similarities", std::move(similarities)},
-              {"comparisons", std::move(comparisons)}};
-}
-
-Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
-                                                     const EncoderOptions& options) {
-  std::vector<MeasuredComposer> composers;
-  std::vector<std::string> names;
-  for (const std::filesystem::path& folder : folders) {
-    MeasuredComposer& each = composers.emplace_back();
-    each.folder = folder;
-    each.options = options;
-    SACCADE_ASSIGN(each.composer, Composer::open(folder, options));
-    names.push_back(each.composer->name());
-  }
-  // Not the name of a method either.
-  for (const EnumWord<ComposeBy>& entry : enum_words(ComposeBy{})) {
-    for (std::string& name : names) {
-      if (name == entry.word) name = "composer " + name;
-    }
-  }
-  make_unique(names);
-  for (size_t i = 0; i < composers.size(); ++i) composers[i].name = std::move(names[i]);
-  return composers;
-}
-
-Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
-                                     const EncoderOptions& encoder, ThreadPool& pool) {
-  if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
-  const CheckpointSource checkpoints = located_checkpoints(encoder);
-  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed.composers, encoder));
-  std::vector<std::string> there;
-  for (const std::string& checkpoint : options.checkpoints) {
-    SACCADE_ASSIGN(there.emplace_back(), checkpoints.fingerprint(checkpoint));
-  }
-  for (const MeasuredComposer& each : composers) {
-    const std::string& wanted = each.composer->config().encoder.fingerprint;
-    if (std::ranges::find(there, wanted) != there.end()) continue;
-    SACCADE_ASSIGN(const std::filesystem::path folder, each.composer->encoder_folder());
-    there.push_back(wanted);
-    options.checkpoints.push_back(folder.string());
-  }
-  if (options.checkpoints.empty())
-    return fail(ErrorCode::kUsage, "neither a checkpoint nor a composer to measure");
-  ComposedStudy study(composed, options, composers);
-  return evaluate(study, options, checkpoints, pool);
-}
-
-Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path> files,
-                                           Similarity similarity, const ComposedOptions& composed,
-                                           const EvaluationOptions& options, ThreadPool& pool) {
-  if (options.datasets.size() != 1) {
-    return fail(ErrorCode::kUsage, "--embeddings files belong to one --dataset, {} are given",
-                options.datasets.size());
-  }
-  if (!composed.choose_on.empty() || composed.weight || !composed.methods.empty()) {
-    return fail(ErrorCode::kUsage,
-                "--embeddings have their queries composed already: no --method, --weight or --choose-on");
-  }
-  if (composed.protocol.join == JoinTexts::kEach || composed.protocol.join == JoinTexts::kBothOrders) {
-    return fail(ErrorCode::kUsage, "--embeddings have one row a query: --join {} asks several texts of it",
-                word_of(composed.protocol.join));
-  }
-  SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
-  ComposedStudy study(composed, options, {}, true);
-  SACCADE_TRY(study.add_dataset(datasets.front()));
-  std::vector<GivenModel> models;
-  for (const std::filesystem::path& path : files) {
-    GivenModel& model = models.emplace_back();
-    model.described.name = path.stem().string();
-    model.described.path = path.string();
-    SACCADE_ASSIGN(model.described.fingerprint, sha256_file(path));
-    model.measure = [&study, &path, similarity](const StudyContext& context) {
-      return study.measure_file(context, path, similarity);
-    };
-  }
-  const RunDataset described = describe_dataset(datasets.front());
-  return evaluate_given(study, std::span(&described, 1), std::move(models), options, pool);
 }
 
 }  // namespace saccade
