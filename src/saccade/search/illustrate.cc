@@ -5,10 +5,10 @@
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <sys/stat.h>
 #include <unordered_map>
 #include <utility>
 
+#include "saccade/collection/file_state.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/background.h"
@@ -193,11 +193,9 @@ class Chooser {
     SACCADE_ASSIGN(Item item, collection_.item(candidate.id));
     if (item.format == kVideoFormat) return false;  // a document shows files
     if (options_.check_files) {
-      struct stat state = {};
-      const bool there = ::stat(item.path.c_str(), &state) == 0;
-      const int64_t changed = int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec;
-      if (!there || state.st_size != item.size || changed != item.mtime_ns) {
-        if (passed_over_.insert(candidate.id).second) ++(there ? plan_.changed : plan_.gone);
+      const auto state = file_state(item.path);
+      if (!state || state->size != item.size || state->mtime_ns != item.mtime_ns) {
+        if (passed_over_.insert(candidate.id).second) ++(state ? plan_.changed : plan_.gone);
         return false;
       }
     }

@@ -7,7 +7,6 @@
 #include <exception>
 #include <malloc.h>
 #include <mutex>
-#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <unordered_set>
@@ -16,6 +15,7 @@
 
 #include <fmt/chrono.h>
 
+#include "saccade/core/file_stamp.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/http_connection.h"
 
@@ -140,11 +140,8 @@ std::string lower(std::string_view text) {
 std::string state_of(const HttpServerOptions& options) {
   std::string state;
   for (const std::string& name : {options.certificate, options.certificate_key}) {
-    struct stat file = {};
-    const bool there = ::stat(name.c_str(), &file) == 0;
-    state += there ? fmt::format("{}:{}:{}.{:09};", file.st_ino, file.st_size, file.st_mtim.tv_sec,
-                                 file.st_mtim.tv_nsec)
-                   : ";";
+    const auto stamp = file_stamp(name);
+    state += (stamp ? stamp->text() : "") + ";";
   }
   return state;
 }
