@@ -126,6 +126,12 @@ Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   const Dataset& dataset = datasets.front();
   const std::filesystem::path output = arguments.output;
+  SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(arguments.datasets[0], arguments.options));
+  std::error_code not_there;
+  if (std::filesystem::equivalent(output, source.path, not_there)) {
+    return fail(ErrorCode::kUsage, "--output {} is the dataset itself: name another file for the manifest",
+                arguments.output);
+  }
   SACCADE_ASSIGN(const std::string manifest,
                  format_manifest(dataset, output.parent_path()).in(arguments.datasets[0]));
   SACCADE_TRY(write_file_atomic(output, manifest));

@@ -1,4 +1,5 @@
 // saccade dataset, as a person runs it.
+#include "saccade/core/files.h"
 #include "saccade/core/json.h"
 
 #include "run_program.h"
@@ -109,6 +110,10 @@ TEST_F(DatasetCommand, WhatItRefuses) {
   expect_failure({"dataset", "info", "captions.csv#colour=red"}, 2, {"captions.csv#colour=red", "colour"});
   expect_failure({"dataset", "info", "nothing.csv"}, 1, {"nothing.csv"});
   expect_failure({"dataset", "convert", "captions.csv"}, 2, {"--output"});
+  const std::string before = read_file(folder_ / "captions.csv").value();
+  expect_failure({"dataset", "convert", "captions.csv#split=test", "-o", "./captions.csv"}, 2,
+                 {"the dataset itself"});
+  EXPECT_EQ(read_file(folder_ / "captions.csv").value(), before);
   expect_failure({"dataset", "convert", "nothing.csv", "-o", "all.jsonl"}, 1, {"nothing.csv"});
   expect_failure({"dataset", "audit", "captions.csv", "-m", "nowhere"}, 1, {"nowhere"});
   write("cut.parquet", "PAR1");

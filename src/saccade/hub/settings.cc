@@ -70,7 +70,7 @@ Result<std::string> clean_endpoint(const std::string& endpoint) {
   });
   if (rest.empty() || rest.starts_with('/') || odd) {
     return fail(ErrorCode::kUsage,
-                "the hub's endpoint is \"{}\", expected an address such as https://hub.example or "
+                "the endpoint is \"{}\", expected an address such as https://hub.example or "
                 "http://127.0.0.1:8080",
                 endpoint);
   }
