@@ -1,12 +1,8 @@
-#include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
@@ -32,7 +28,6 @@ namespace saccade::serve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
@@ -336,20 +331,6 @@ TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
   EXPECT_EQ(get(path + "/thumbnail?size=64").status, 404);
 }
 
-TEST_F(Serving, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
-  served_.reset();  // nothing follows meanwhile
-  ServedOptions options;
-  options.collections = {folder_};
-  options.follow_seconds = 3600;
-  served_ = Served::open(options).value();
-  make({});
-  fs::resize_file(folder_ / "rows-1.f32", 8);
-  const HttpResponse response = get("/api/search?q=red");
-  EXPECT_EQ(response.status, 503) << response.body;
-  EXPECT_EQ(header(response, "Retry-After"), "1");
-  EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr("rows-1.f32"));
-}
-
 TEST_F(Serving, ThePageIsServedUnderAPolicyThatRunsItsScriptAlone) {
   const HttpResponse page = get("/");
   ASSERT_EQ(page.status, 200);
@@ -367,67 +348,6 @@ TEST_F(Serving, ThePageIsServedUnderAPolicyThatRunsItsScriptAlone) {
     request.headers = {{"if-none-match", header(whole, "ETag")}};
     EXPECT_EQ(ask(request).status, 304);
   }
-}
-
-// File systems' clocks go in steps: a look between two changes of one step sees what the second leaves.
-TEST_F(Serving, MissesNoChangeThatComesAtOnceAfterAnother) {
-  for (int i = 100; i < 200; ++i) {
-    saccade::test::write_text(pictures_ / ("q" + std::to_string(i) + ".png"), saccade::test::png(i));
-  }
-  add(6);
-  ServedCollection& served = *served_->collections().front();
-  ASSERT_TRUE(served.follow());
-  std::vector<int64_t> ids;
-  ASSERT_TRUE(served.now()->collection.for_each_item([&](const Item& item) -> Status {
-    ids.push_back(item.id);
-    return {};
-  }));
-  const std::jthread looks([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) (void)served.follow();
-  });
-  while (ids.size() > 7) {
-    {
-      auto writer = CollectionWriter::open(folder_);
-      ASSERT_TRUE(writer) << writer.error().message;
-      ASSERT_EQ(writer->remove_ids({&ids.back(), 1}).value(), 1);
-    }
-    ids.pop_back();
-    ASSERT_TRUE(served.follow());
-    ASSERT_EQ(served.now()->collection.item_count(), static_cast<int64_t>(ids.size()));
-  }
-}
-
-// As root SQLite sets the owner of a collection's log whenever it is opened: no reason to open it again.
-TEST_F(Serving, LeavesACollectionOpenThatNobodyChanges) {
-  const ServedCollection& served = *served_->collections().front();
-  auto before = served.now();
-  int same = 0;  // looks, one after the other, that found it as it was; its files settle first
-  for (int i = 0; i < 200 && same < 6; ++i) {
-    ASSERT_EQ(::chown((folder_ / "catalog.sqlite-wal").c_str(), ::geteuid(), ::getegid()), 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    const auto now = served.now();
-    same = now == before ? same + 1 : 0;
-    before = now;
-  }
-  EXPECT_EQ(same, 6);
-}
-
-TEST_F(Serving, FollowsACollectionThatGrows) {
-  EXPECT_EQ(json_of(get("/api/collections"))["collections"][0]["items"], 6);
-  add(6);
-  for (int i = 0; i < 500 && served_->collections().front()->now()->collection.item_count() < 7; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  EXPECT_EQ(json_of(get("/api/collections/my pictures"))["items"], 7);
-}
-
-TEST_F(Serving, ACollectionOfAnotherCheckpointInItsPlaceIsNotTaken) {
-  fs::remove_all(folder_);
-  ASSERT_TRUE(CollectionWriter::create(folder_, test::fake_checkpoint()));
-  const Status followed = served_->collections().front()->follow();
-  ASSERT_FALSE(followed);
-  EXPECT_EQ(followed.error().code, ErrorCode::kMismatch);
-  EXPECT_EQ(served_->collections().front()->now()->collection.item_count(), 6);
 }
 
 TEST_F(Serving, BadRequestsAreOneSentence) {
@@ -628,147 +548,6 @@ TEST_F(Serving, APictureMayComeAsAFormsFile) {
   EXPECT_EQ(form(field("k", "three")).status, 400);
   EXPECT_EQ(form("--b\r\nContent-Disposition: form-data; name=\"image\"\r\n\r\nx\r\n").status, 400);
   EXPECT_EQ(get("/readyz").status, 200);
-}
-
-// Rows that say what a pass was given; it can be held up, and fails for texts of token 13.
-class CountingEncoder : public test::FakeEncoder {
- public:
-  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    ++passes;
-    largest = std::max(largest.load(), static_cast<int>(texts.size()));
-    while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    Matrix<float> rows(std::ssize(texts), 8);
-    for (int64_t i = 0; i < rows.rows(); ++i) {
-      const auto id = texts[static_cast<size_t>(i)].ids.front();
-      if (id == 13) return fail(ErrorCode::kBadData, "thirteen");
-      rows(i, 0) = static_cast<float>(id);
-    }
-    return rows;
-  }
-  std::atomic<int> passes = 0;
-  std::atomic<int> largest = 0;
-  std::atomic<bool> held = false;
-};
-
-TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
-  auto owned = std::make_unique<CountingEncoder>();
-  CountingEncoder& inner = *owned;
-  SharedEncoder shared(std::move(owned), {.texts = 8, .tokens = 4096, .pictures = 4});
-  inner.held = true;
-  std::vector<std::thread> threads;
-  std::atomic<int> right = 0;
-  std::atomic<int> failed = 0;
-  for (int i = 0; i < 20; ++i) {
-    threads.emplace_back([&, i] {
-      TokenizedText text;
-      text.ids = {i};
-      const auto rows = shared.encode_texts({&text, 1});
-      if (!rows) {
-        EXPECT_EQ(i, 13);
-        EXPECT_EQ(rows.error().message, "thirteen");
-        ++failed;
-      } else if (rows->rows() == 1 && (*rows)(0, 0) == static_cast<float>(i)) {
-        ++right;
-      }
-    });
-    // The first alone; those that come before it has begun would go with it.
-    while (inner.passes < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  while (shared.waiting() < 19) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  inner.held = false;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(right, 19);
-  EXPECT_EQ(failed, 1);
-  EXPECT_EQ(inner.largest, 8);
-  EXPECT_EQ(shared.counts().calls, 20);
-  EXPECT_EQ(shared.counts().passes, 4) << "one alone, and nineteen in batches of eight";
-  EXPECT_THAT(shared.counts().of_size, ElementsAre(1, 1, 2, 4, 4, 4, 4, 4));
-}
-
-TEST(SharedEncoder, WhoHasGoneWaitsNoLongerAndIsNotEncoded) {
-  auto owned = std::make_unique<CountingEncoder>();
-  CountingEncoder& inner = *owned;
-  SharedEncoder shared(std::move(owned), {.texts = 8, .tokens = 4096, .pictures = 4});
-  inner.held = true;
-  const auto text = [](int32_t id) {
-    TokenizedText made;
-    made.ids = {id};
-    return made;
-  };
-  std::thread at_work([&] {
-    const TokenizedText one = text(1);
-    EXPECT_TRUE(shared.encode_texts({&one, 1}));
-  });
-  while (inner.passes < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::atomic<bool> gone = false;
-  std::thread goes([&] {
-    const TokenizedText thirteen = text(13);
-    const auto rows = shared.encode_texts_for([&] { return gone.load(); }, {&thirteen, 1});
-    ASSERT_FALSE(rows);
-    EXPECT_EQ(rows.error().code, ErrorCode::kCancelled);
-  });
-  while (shared.waiting() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  gone = true;
-  goes.join();  // though the pass before it has not ended
-  EXPECT_EQ(shared.waiting(), 0);
-  inner.held = false;
-  at_work.join();
-  EXPECT_EQ(inner.passes, 1);
-  const TokenizedText last = text(2);
-  EXPECT_TRUE(LentEncoder(std::shared_ptr<SharedEncoder>(&shared, [](SharedEncoder*) {}), [] { return true; })
-                  .encode_texts({&last, 1}))
-      << "whose turn it is at once is answered";
-}
-
-// Many searches at once over rows that repeat: each gets what it would get alone.
-TEST(SharedRows, SearchesOfAMomentShareAPassAndGetTheirOwnRows) {
-  constexpr int64_t kRows = 20'000;
-  constexpr int64_t kDim = 64;
-  Matrix<float> rows(kRows, kDim);
-  uint32_t seed = 1;
-  for (int64_t r = 0; r < kRows; ++r) {
-    for (float& value : rows.row(r)) {
-      seed = seed * 1664525 + 1013904223;
-      value = static_cast<float>(seed >> 16) / 65536.0F - 0.5F;
-    }
-  }
-  std::vector<uint8_t> alive(kRows, 1);
-  for (int64_t r = 0; r < kRows; r += 7) alive[static_cast<size_t>(r)] = 0;
-  const std::vector<uint8_t> others(kRows, 1);
-  const SearchedRows searched{rows.view(), alive, {}};
-  ThreadPool pool(2);
-  SharedRows shared(alive);
-  std::atomic<int> right = 0;
-  std::vector<std::thread> threads;
-  for (int64_t t = 0; t < 16; ++t) {
-    threads.emplace_back([&, t] {
-      for (int64_t i = 0; i < 10; ++i) {
-        const auto query = rows.row(t * 100 + i);
-        const int64_t k = t % 4 == 0 ? 500 : 5 + t;
-        SearchedRows mine = searched;
-        if (t % 5 == 0) mine.allowed = others;
-        // Some of them allowed, some not.
-        const std::vector<int64_t> wanted = {t * 7, 5'000 + i, 19'999};
-        const std::span<const int64_t> of_query = t % 3 == 0 ? std::span<const int64_t>() : wanted;
-        const auto found = shared.find(mine, query, k, of_query, pool);
-        const auto alone = find_rows(mine, {query.data(), 1, kDim}, k, pool, {&of_query, 1});
-        const bool same =
-            found && alone &&
-            std::ranges::equal(
-                found->best.front(), alone->best.front(),
-                [](const RowScore& a, const RowScore& b) { return a.row == b.row && a.score == b.score; }) &&
-            std::ranges::equal(found->wanted.front(), alone->wanted.front(),
-                               [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); });
-        if (same) ++right;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(right, 160);
-  EXPECT_EQ(shared.counts().queries, 120);
-  EXPECT_LE(shared.counts().passes, 120);
-  const std::vector<float> narrow(3);
-  EXPECT_EQ(shared.find(searched, narrow, 5, {}, pool).error().code, ErrorCode::kMismatch);
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+// A server's collections, as they change beneath it.
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/collection/test_support.h"
+#include "saccade/serve/test_serving.h"
+
+namespace saccade::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+using Following = ServingTest;
+
+// File systems' clocks go in steps: a look between two changes of one step sees what the second leaves.
+TEST_F(Following, MissesNoChangeThatComesAtOnceAfterAnother) {
+  for (int i = 100; i < 200; ++i) {
+    saccade::test::write_text(pictures_ / ("q" + std::to_string(i) + ".png"), saccade::test::png(i));
+  }
+  add(6);
+  ServedCollection& served = *served_->collections().front();
+  ASSERT_TRUE(served.follow());
+  std::vector<int64_t> ids;
+  ASSERT_TRUE(served.now()->collection.for_each_item([&](const Item& item) -> Status {
+    ids.push_back(item.id);
+    return {};
+  }));
+  const std::jthread looks([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) (void)served.follow();
+  });
+  while (ids.size() > 7) {
+    {
+      auto writer = CollectionWriter::open(folder_);
+      ASSERT_TRUE(writer) << writer.error().message;
+      ASSERT_EQ(writer->remove_ids({&ids.back(), 1}).value(), 1);
+    }
+    ids.pop_back();
+    ASSERT_TRUE(served.follow());
+    ASSERT_EQ(served.now()->collection.item_count(), static_cast<int64_t>(ids.size()));
+  }
+}
+
+// As root SQLite sets the owner of a collection's log whenever it is opened: no reason to open it again.
+TEST_F(Following, LeavesACollectionOpenThatNobodyChanges) {
+  const ServedCollection& served = *served_->collections().front();
+  auto before = served.now();
+  int same = 0;  // looks, one after the other, that found it as it was; its files settle first
+  for (int i = 0; i < 200 && same < 6; ++i) {
+    ASSERT_EQ(::chown((folder_ / "catalog.sqlite-wal").c_str(), ::geteuid(), ::getegid()), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const auto now = served.now();
+    same = now == before ? same + 1 : 0;
+    before = now;
+  }
+  EXPECT_EQ(same, 6);
+}
+
+TEST_F(Following, FollowsACollectionThatGrows) {
+  EXPECT_EQ(json_of(get("/api/collections"))["collections"][0]["items"], 6);
+  add(6);
+  for (int i = 0; i < 500 && served_->collections().front()->now()->collection.item_count() < 7; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(json_of(get("/api/collections/my pictures"))["items"], 7);
+}
+
+TEST_F(Following, ACollectionOfAnotherCheckpointInItsPlaceIsNotTaken) {
+  fs::remove_all(folder_);
+  ASSERT_TRUE(CollectionWriter::create(folder_, test::fake_checkpoint()));
+  const Status followed = served_->collections().front()->follow();
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, ErrorCode::kMismatch);
+  EXPECT_EQ(served_->collections().front()->now()->collection.item_count(), 6);
+}
+
+TEST_F(Following, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
+  served_.reset();  // nothing follows meanwhile
+  ServedOptions options;
+  options.collections = {folder_};
+  options.follow_seconds = 3600;
+  served_ = Served::open(options).value();
+  make({});
+  fs::resize_file(folder_ / "rows-1.f32", 8);
+  const HttpResponse response = get("/api/search?q=red");
+  EXPECT_EQ(response.status, 503) << response.body;
+  EXPECT_EQ(header(response, "Retry-After"), "1");
+  EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr("rows-1.f32"));
+}
+
+}  // namespace
+}  // namespace saccade::serve
