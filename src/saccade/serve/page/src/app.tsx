@@ -9,7 +9,7 @@ import { imageOf, pictureIn, takeImage } from "./images";
 import { useResults } from "./results";
 import { SearchField } from "./search_field";
 import { type State, addressOf, datedHits, filterOf, initial, isSearch, stateOf, thereAt } from "./state";
-import { count, counted, duration, percent } from "./text";
+import { count, counted, duration, percent, sentence } from "./text";
 import { Viewer } from "./viewer";
 
 // Typing is one step of the history, however many letters it has.
@@ -316,6 +316,7 @@ export function App() {
   const composed = reference !== null && state.text.trim() !== "";
   const there = answer?.matching?.tells ? answer.matching.there : null;
   const nothing = there !== null && there < thereAt && pictures.length > 0;
+  const referenceGone = error instanceof ApiError && error.status === 404 && state.like !== 0;
   const place = shownIds.indexOf(state.open);
   const known = pictures.find((one) => one.id === state.open) ??
     pictures.flatMap((one) => ("folded" in one ? one.folded : [])).find((one) => one.id === state.open) ?? null;
@@ -383,7 +384,7 @@ export function App() {
           {!searching && <ChangeTools changes={changes} />}
         </Filters>
         <ChangeNews changes={changes} />
-        {composed && (
+        {composed && !referenceGone && (
           <label class="balance">
             <span>The picture</span>
             <input type="range" min="0.1" max="0.9" step="0.1" value={state.weight} aria-label="Balance of picture and words"
@@ -429,9 +430,9 @@ export function App() {
         {answer?.query.parts ? (
           <Parts parts={answer.query.parts} said={answer.notes.understood} />
         ) : (
-          answer?.notes.understood && <p class="banner quiet">{answer.notes.understood}</p>
+          answer?.notes.understood && <p class="banner quiet">{sentence(answer.notes.understood)}</p>
         )}
-        {answer?.notes.effective_length && <p class="banner quiet">{answer.notes.effective_length}</p>}
+        {answer?.notes.effective_length && <p class="banner quiet">{sentence(answer.notes.effective_length)}</p>}
         {nothing && !error && (
           <p class="banner nothing">
             <strong>Probably nothing here matches.</strong>
@@ -439,7 +440,15 @@ export function App() {
           </p>
         )}
         <section id="results" class={loading ? "waiting" : ""} aria-busy={loading} aria-label="Pictures" tabIndex={-1}>
-          {error && !filterError ? (
+          {error && referenceGone ? (
+            <div class="notice">
+              <h2>That picture is gone</h2>
+              <p role="alert">The collection no longer has the picture to search with.</p>
+              <button type="button" class="main" onClick={() => change({ like: 0, weight: initial.weight })}>
+                {state.text.trim() ? "Search by the words alone" : "Show all pictures"}
+              </button>
+            </div>
+          ) : error && !filterError ? (
             <div class="notice">
               <h2>{error instanceof ApiError && error.status === 0 ? "Nobody answers" : "That did not work"}</h2>
               <p role="alert">{error.message}</p>
@@ -460,7 +469,7 @@ export function App() {
                 {filter
                   ? "No picture passes these filters."
                   : state.likely
-                    ? answer?.notes.matching ?? "No picture is likely to be right."
+                    ? sentence(answer?.notes.matching ?? "no picture is likely to be right")
                     : searching ? "The collection has no picture to compare with." : `Fill it with: saccade index -c ${name} FOLDER`}
               </p>
               {(filter || state.likely) && (

@@ -29,7 +29,9 @@ export function SearchField({ inputRef, text, picture, pictureName, onText, onEn
       </span>
       {picture && (
         <span class="reference">
-          <img src={picture} alt={pictureName} width="36" height="36" />
+          <img src={picture} alt={pictureName} width="36" height="36"
+            onLoad={(event) => event.currentTarget.classList.remove("gone")}
+            onError={(event) => event.currentTarget.classList.add("gone")} />
           <button type="button" onClick={onNoPicture} aria-label={`Search without ${pictureName}`} title="Remove">
             <CloseIcon />
           </button>

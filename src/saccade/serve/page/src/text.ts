@@ -46,3 +46,6 @@ export function duration(seconds: number): string {
 
 // Where a long name may be broken.
 export const breakable = (name: string) => name.split(/(?<=[_.\-])/);
+
+// A note of the server's, as a sentence of its own.
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

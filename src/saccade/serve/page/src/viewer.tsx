@@ -95,6 +95,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
   }, [collection, id]);
 
   const picture = facts ?? known;
+  const gone = error !== null && picture === null;
   const hit = known && "score" in known ? (known as Hit) : null;
   const name = picture ? nameOf(picture) : "Picture";
   const keys = (event: KeyboardEvent) => {
@@ -141,47 +142,51 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
       </div>
       <div class="about">
         {error && <p class="wrong" role="alert">{error}</p>}
-        <h2>{picture ? breakable(titleOf(picture)).map((part) => [part, <wbr key={part} />]) : " "}</h2>
+        <h2>{picture ? breakable(titleOf(picture)).map((part) => [part, <wbr key={part} />]) : gone ? "No such picture" : " "}</h2>
         {picture?.caption && <p class="caption">{picture.caption}</p>}
-        <form
-          class="but"
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (words.trim()) but(id, words);
-          }}
-        >
-          <ButIcon />
-          <input type="text" value={words} placeholder="This picture, but …" aria-label="This picture, but …" autocomplete="off"
-            onInput={(event) => setWords(event.currentTarget.value)} />
-          <button type="submit" class="main" disabled={!words.trim()}>Find</button>
-        </form>
-        <div class="actions">
-          <button type="button" onClick={() => like(id)}>
-            <LikeIcon />
-            More like this
-          </button>
-          {picture && (
-            <>
-              <a href={addressOfFile(picture)} target="_blank" rel="noopener">
-                <OpenIcon />
-                Open
-              </a>
-              <a href={picture.file} download={fileName(picture.path)}>
-                <DownloadIcon />
-                Download
-              </a>
-              {remove && (
-                <button type="button" class={sure ? "sure" : ""} onClick={() => (sure ? remove(id) : setSure(true))}
-                  title="Out of the collection, to stay out">
-                  <RemoveIcon />
-                  {sure ? "Really remove it?" : "Remove"}
-                </button>
+        {!gone && (
+          <>
+            <form
+              class="but"
+              onSubmit={(event) => {
+                event.preventDefault();
+                if (words.trim()) but(id, words);
+              }}
+            >
+              <ButIcon />
+              <input type="text" value={words} placeholder="This picture, but …" aria-label="This picture, but …" autocomplete="off"
+                onInput={(event) => setWords(event.currentTarget.value)} />
+              <button type="submit" class="main" disabled={!words.trim()}>Find</button>
+            </form>
+            <div class="actions">
+              <button type="button" onClick={() => like(id)}>
+                <LikeIcon />
+                More like this
+              </button>
+              {picture && (
+                <>
+                  <a href={addressOfFile(picture)} target="_blank" rel="noopener">
+                    <OpenIcon />
+                    Open
+                  </a>
+                  <a href={picture.file} download={fileName(picture.path)}>
+                    <DownloadIcon />
+                    Download
+                  </a>
+                  {remove && (
+                    <button type="button" class={sure ? "sure" : ""} onClick={() => (sure ? remove(id) : setSure(true))}
+                      title="Out of the collection, to stay out">
+                      <RemoveIcon />
+                      {sure ? "Really remove it?" : "Remove"}
+                    </button>
+                  )}
+                </>
               )}
-            </>
-          )}
-        </div>
+            </div>
+          </>
+        )}
         <Facts facts={facts} hit={hit} />
-        {isHit && explains && (
+        {isHit && explains && !gone && (
           <section class="why">
             <button type="button" class="disclose" aria-expanded={why} onClick={() => setWhy(!why)}>
               <WhyIcon />

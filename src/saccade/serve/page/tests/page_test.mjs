@@ -126,6 +126,19 @@ describe("the page", { skip: missing }, () => {
     }
   });
 
+  test("a wide picture on paper keeps its height", async () => {
+    await open("/");
+    await page.waitForSelector(".small.paper");
+    // Of one that is three times as wide as high: the margin is a share of the shorter side.
+    const margin = await page.$eval(".small.paper", (image) => {
+      const tile = image.closest(".tile");
+      tile.style.width = `${3 * tile.clientHeight}px`;
+      const style = getComputedStyle(image);
+      return (parseFloat(style.paddingTop) + parseFloat(style.paddingBottom)) / image.clientHeight;
+    });
+    assert.ok(margin > 0.1 && margin < 0.3, `${margin} of its height`);
+  });
+
   test("answers while one types, and asks for no more than it has to", async () => {
     await open("/");
     const asked = [];
@@ -440,6 +453,17 @@ describe("the page", { skip: missing }, () => {
     await page.unroute("**/search");
     await page.click('#results button:text("Try again")');
     await page.waitForSelector("#results .tile-link");
+
+    // Pictures that a link names and that are there no longer.
+    await open("/?q=bell&like=999999");
+    await page.waitForSelector('#results .notice:has-text("That picture is gone")');
+    await axe("a picture that is gone");
+    await page.click('#results button:text("Search by the words alone")');
+    await page.waitForSelector("#results .tile-link");
+    assert.equal(await parameter("like"), null);
+    await open("/?q=bell&open=999999");
+    await page.waitForSelector('.viewer [role="alert"]:has-text("no such item")');
+    assert.equal(await page.$(".viewer .but"), null);
     said.length = 0;
   });
 
