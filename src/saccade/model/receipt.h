@@ -42,8 +42,8 @@ Result<RowAgreement> picture_agreement(Encoder& encoder, Encoder& reference, Mat
 
 // "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
 std::string agreement_text(const RowAgreement& agreement, std::string_view what);
-// "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ..."; empty where
-// there are none.
+// "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ...";
+// empty where there are none.
 std::string wide_layers_text(const WideLayers& layers);
 // {"rows", "mean", "first_percentile", "worst"}.
 Json agreement_json(const RowAgreement& agreement);

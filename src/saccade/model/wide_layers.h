@@ -1,5 +1,5 @@
-// Layers of an encoder in 8-bit integers that are of more bits, as their inputs have outliers
-// (nn/outlier_inputs.h).
+// Layers of an encoder in 8-bit integers that are of
+// more bits, as their inputs have outliers (nn/outlier_inputs.h).
 #pragma once
 
 #include <string>

@@ -80,8 +80,8 @@ class ServedCollection {
 
 struct ServedOptions {
   std::vector<std::filesystem::path> collections;
-  // Served beside those of the collections (find_checkpoint); one may be that of a collection, where that is no
-  // longer where it was.
+  // Served beside those of the collections (find_checkpoint); one may be
+  // that of a collection, where that is no longer where it was.
   std::vector<std::string> checkpoints;
   EncoderOptions encoder;
   ModelLimits models;
