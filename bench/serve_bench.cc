@@ -9,9 +9,10 @@
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
 //                (test_load.h), and the server's memory before, half-way and after
 //
-// usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|FOLDER] [--rows N]
+// usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER] [--rows N]
 //                    [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
-// Rows are random; what they mean plays no part.
+// Rows are random; what they mean plays no part. vit-l-14 has that one's text tower and ViT-B/32's for
+// pictures, which texts do not ask for.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -86,11 +87,16 @@ std::vector<std::string> texts(size_t count) {
 
 Result<fs::path> checkpoint_folder(const std::string& named, const fs::path& scratch) {
   if (named == "starter") return starter_checkpoint();
-  if (named != "vit-b-32") return fs::path(named);
-  const fs::path folder = scratch / "vit-b-32";
+  if (named != "vit-b-32" && named != "vit-l-14") return fs::path(named);
+  ClipShape shape = kVitB32;
+  if (named == "vit-l-14") {
+    shape.text = kVitL14.text;
+    shape.projection = kVitL14.projection;
+  }
+  const fs::path folder = scratch / named;
   std::error_code made;
   fs::create_directories(folder, made);
-  SACCADE_TRY(write_random_clip(folder, kVitB32));
+  SACCADE_TRY(write_random_clip(folder, shape));
   const fs::path words = fs::path(test::kSourceDir) / "tests/golden/tokenizers/clip";
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"}) {
     std::error_code error;
