@@ -102,6 +102,7 @@ Result<HttpResponse> health(const Context&, const HttpRequest&, const Parts&) {
 // Whether every collection can be searched now.
 Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Parts&) {
   for (const auto& served : context.served.collections()) {
+    if (!context.served.collection(served->name())) return unavailable("a collection is not there now");
     const Status whole = served->now()->collection.check_files();
     if (!whole) return unavailable("a collection is not whole now");
   }

@@ -106,6 +106,9 @@ Result<HttpResponse> add_picture(const Context& context, const HttpRequest& requ
   std::string_view bytes;
   std::string caption;
   for (const FormPart& part : form) {
+    if (part.name == "picture" && part.bytes.empty()) {
+      return fail(ErrorCode::kUsage, "\"picture\": a file of 0 bytes");
+    }
     if (part.name == "picture" && bytes.empty()) {
       bytes = part.bytes;
     } else if (part.name == "caption") {

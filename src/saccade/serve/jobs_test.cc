@@ -168,7 +168,9 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
 
   EXPECT_EQ(send("no picture").status, 415);
   EXPECT_EQ(send(test::png(21).substr(0, 60)).status, 422);
-  EXPECT_EQ(send("").status, 400);
+  const HttpResponse nothing = send("");
+  EXPECT_EQ(nothing.status, 400);
+  EXPECT_THAT(json_of(nothing)["error"]["message"].get<std::string>(), HasSubstr("a file of 0 bytes"));
   EXPECT_EQ(post("/api/collections/my pictures/pictures", "{}").status, 400);
   EXPECT_EQ(std::distance(fs::directory_iterator(uploads_ / "my pictures"), fs::directory_iterator()), 1);
 

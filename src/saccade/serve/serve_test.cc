@@ -550,5 +550,34 @@ TEST_F(Serving, APictureMayComeAsAFormsFile) {
   EXPECT_EQ(get("/readyz").status, 200);
 }
 
+TEST_F(Serving, ACollectionThatVanishesIsMissedUntilItIsBack) {
+  const fs::path elsewhere = temporary_.path() / "elsewhere";
+  fs::rename(folder_, elsewhere);
+  for (const char* path : {"/api/search?q=red", "/api/collections/my pictures", "/readyz"}) {
+    const HttpResponse response = get(path);
+    EXPECT_EQ(response.status, 503) << path << response.body;
+    EXPECT_EQ(header(response, "Retry-After"), "1") << path;
+  }
+  EXPECT_THAT(json_of(get("/api/search?q=red"))["error"]["message"].get<std::string>(),
+              HasSubstr("my pictures is no longer where it was"));
+  EXPECT_EQ(get("/healthz").status, 200);
+  fs::rename(elsewhere, folder_);
+  EXPECT_EQ(get("/api/search?q=red").status, 200);
+  EXPECT_EQ(get("/readyz").status, 200);
+}
+
+TEST_F(Serving, OneOfSeveralCollectionsHasToBeNamed) {
+  fs::copy(folder_, temporary_.path() / "second", fs::copy_options::recursive);
+  ServedOptions options;
+  options.collections = {folder_, temporary_.path() / "second"};
+  served_ = Served::open(options).value();
+  make({});
+  const HttpResponse response = get("/api/search?q=red");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(),
+              HasSubstr("name one of my pictures, second"));
+  EXPECT_EQ(get("/api/search?q=red&collection=second").status, 200);
+}
+
 }  // namespace
 }  // namespace saccade::serve

@@ -172,13 +172,24 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
 }
 
 Result<ServedCollection*> Served::collection(std::string_view name) const {
-  if (name.empty() && collections_.size() == 1) return collections_.front().get();
-  const auto found = std::ranges::find(collections_, name, [](const auto& one) { return one->name(); });
-  if (found != collections_.end()) return found->get();
-  return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}", name,
-              names_of<ServedCollection>(collections_, [](const ServedCollection& one) -> const std::string& {
-                return one.name();
-              }));
+  const auto found = name.empty() && collections_.size() == 1
+                         ? collections_.begin()
+                         : std::ranges::find(collections_, name, [](const auto& one) { return one->name(); });
+  if (found == collections_.end()) {
+    const std::string there = names_of<ServedCollection>(
+        collections_, [](const ServedCollection& one) -> const std::string& { return one.name(); });
+    if (name.empty() && !collections_.empty())
+      return fail(ErrorCode::kUsage, "several collections are served: name one of {}", there);
+    return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}", name, there);
+  }
+  // What is open could be answered from; but it would be of pictures that somebody has thrown away.
+  std::error_code not_there;
+  if (!std::filesystem::exists((*found)->folder() / "collection.json", not_there)) {
+    return fail(ErrorCode::kCancelled,
+                "the collection {} is no longer where it was: it is served again once it is back",
+                (*found)->name());
+  }
+  return found->get();
 }
 
 Result<ServedModel*> Served::model(std::string_view name) const {
