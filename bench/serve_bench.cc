@@ -9,8 +9,8 @@
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
 //                (test_load.h), and the server's memory before, half-way and after
 //
-// usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER] [--rows N]
-//                    [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
+// usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER]
+//                    [--rows N] [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
 // Rows are random; what they mean plays no part. vit-l-14 has that one's text tower and ViT-B/32's for
 // pictures, which texts do not ask for.
 #include <algorithm>

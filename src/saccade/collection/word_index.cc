@@ -229,8 +229,8 @@ WordMatches weigh_words(std::span<const std::string> terms,
     term.weight = found[i]->weight;
     if (!found[i]->rows.empty()) matches.weight += term.weight;
   }
-  // A stretch of rows after the other, so that a query costs as much as there are pictures with its words, and
-  // not a number for each row.
+  // A stretch of rows after the other, so that a query costs as much as there are pictures with its words,
+  // and not a number for each row.
   constexpr int64_t kStretch = 512;
   std::array<double, kStretch> weights;
   std::vector<std::span<const int64_t>> left;  // of each term

@@ -174,9 +174,9 @@ Status check_wanted(const SearchedRows& searched, MatrixView<const float> querie
   return {};
 }
 
-// Of each query a score that somewhat more than k rows reach, most likely, by a sample of them: with it a pass
-// keeps little more than the k best, where it would else keep most of the first rows that it meets. kNothing
-// where that is not worth it.
+// Of each query a score that somewhat more than k rows reach, most likely, by a sample of them: with it a
+// pass keeps little more than the k best, where it would else keep most of the first rows that it meets.
+// kNothing where that is not worth it.
 std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   const MatrixView<const float> rows = block.searched.rows;
   std::vector<float> floors(static_cast<size_t>(block.queries.rows()), kNothing);

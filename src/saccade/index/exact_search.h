@@ -41,8 +41,8 @@ struct FoundRows {
 // bit for bit, for any number of threads, for a query alone or among others, and with rows in eight bits or
 // without: of these it is known how far they are off (int8_rows.h), and what they leave in question is scored
 // in full. `wanted`: empty, or for each query rows, ascending, whose scores are told wherever they rank; they
-// cost next to nothing, as the pass reads them anyway. kUsage for a negative k, kMismatch for widths, a filter
-// or rows wanted that do not fit. Thread-safe.
+// cost next to nothing, as the pass reads them anyway. kUsage for a negative k, kMismatch for widths, a
+// filter or rows wanted that do not fit. Thread-safe.
 //
 // Cost: of one query or a few, a read of all rows at the speed of memory; of many, n x m x dim multiply-adds,
 // about two thirds as fast as a bare matrix product. With rows in eight bits a quarter of the bytes, and the

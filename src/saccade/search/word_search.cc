@@ -110,8 +110,8 @@ std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share,
                                   std::vector<Candidate>& candidates) {
   std::vector<FusedRank> fused;
   fused.reserve(candidates.size());
-  // Sums, largest first, and the candidates whose they are; equal ones in the order of scores, then ids. Those
-  // of vectors alone come so.
+  // Sums, largest first, and the candidates whose they are; equal ones in the order of scores, then ids.
+  // Those of vectors alone come so.
   std::vector<std::pair<double, size_t>> by_vectors;
   std::vector<std::pair<double, size_t>> by_both;
   by_vectors.reserve(candidates.size());

@@ -1,7 +1,7 @@
 // One pass for all calls of a moment: whoever comes while nobody is at work makes a pass at once, on its own
-// thread, with those that other threads, given the processor before it, bring along; those that come meanwhile
-// wait, and one of them makes the next pass for as many as go with it. So batches grow with the load, nobody
-// waits for a clock, and an idle server hands nothing to another thread.
+// thread, as soon as other threads that can run have had a turn to join; those that come meanwhile wait, and
+// one of them makes the next pass for as many as go with it. So batches grow with the load, nobody waits for
+// a clock, and an idle server hands nothing to another thread.
 #pragma once
 
 #include <algorithm>
