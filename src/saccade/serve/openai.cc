@@ -1,13 +1,13 @@
 // Embeddings over HTTP, as OpenAI's clients ask for them, with what others have added for pictures:
 //
 //   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions"
-//   vLLM         "messages": one, whose "content" is a text or one content part: [{"type": "text", "text"} |
+//   vLLM         "messages": one, its "content" a text or one content part: [{"type": "text", "text"} |
 //                {"type": "image_url", "image_url": {"url"}}]; content parts are taken as "input" too
-//   Jina         "input": [{"text"} | {"image": base64 or address}], older clients {"bytes"} and {"url"}; with
+//   Jina         "input": [{"text"} | {"image": base64 or address}], older clients {"bytes"} and {"url"};
 //                "task", "late_chunking", "truncate": true or false, "embedding_type" or "encoding_type"
 //   NVIDIA NIM   "input": texts and data addresses, with "modality", "input_type" and "truncate"
-//   infinity     "modality": "image", "input": addresses; its client asks without /v1, for 0 "dimensions" and
-//                for the model "default/not-specified" where its user names none
+//   infinity     "modality": "image", "input": addresses; its client asks without /v1, for 0 "dimensions",
+//                and for the model "default/not-specified" where its user names none
 //
 // Addresses are data addresses, or https:// ones where the server fetches pictures.
 #include <array>
@@ -68,7 +68,7 @@ Result<bool> is_picture(const Json& json, size_t i) {
   return fail(ErrorCode::kUsage, "\"modality\": \"{}\", expected \"text\" or \"image\"", word);
 }
 
-// A conversation is one input. A dual encoder has one row for a text and one for a picture, and none for both.
+// A conversation is one input. A dual encoder has a row for a text, a row for a picture, and none for both.
 Result<Input> input_of_messages(const Json& messages) {
   if (!messages.is_array() || messages.size() != 1) {
     return fail(ErrorCode::kUsage, "\"messages\": one message is expected, with a text or a picture");
@@ -137,8 +137,8 @@ Result<bool> may_be_cut(const Json& json) {
   return truncate == "END";
 }
 
-// What these rows are for, and how long they are, is the same for each of a dual encoder's: such fields may be
-// given, and have to be what they are elsewhere.
+// A dual encoder's rows are the same whatever they are for, and have length 1: fields that say so may be
+// given, and have to be of their kind.
 Status check_other_fields(const Json& json) {
   for (const char* field : {"user", "input_type", "task"}) {
     SACCADE_TRY(json_field_or<std::string>(json, field, ""));

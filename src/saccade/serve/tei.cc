@@ -1,5 +1,5 @@
-// Text Embeddings Inference's own routes: /embed, /rerank, /info and /health. huggingface_hub's client, and what
-// is built on it, asks at / for what /embed gives.
+// Text Embeddings Inference's own routes: /embed, /rerank, /info and /health. huggingface_hub's client, and
+// what is built on it, asks at / for what /embed gives.
 //
 //   /embed    {"inputs": a text or a list, "truncate": false, "normalize": true}      -> [[0.1, ...], ...]
 //   /rerank   {"query", "texts": [...], "raw_scores", "return_text", "truncate"}      -> [{"index",
