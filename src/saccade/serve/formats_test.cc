@@ -149,8 +149,8 @@ TEST_F(Formats, ImmichsServerEncodesPicturesAndTexts) {
   refused(post("/predict", "{}"), 400, "expected multipart/form-data");
 }
 
-// As infinity_client 0.0.78 writes and reads them: no /v1, 0 for the model's own dimensions, and a name for no
-// model at all.
+// As infinity_client 0.0.78 writes and reads them: no /v1, 0 for the model's own dimensions, and a name for
+// no model at all.
 TEST_F(Formats, InfinitysClientEmbedsAndAsksWhatThereIs) {
   const std::vector<float> text = row_of_text("a bell");
   const auto row_for = [&](const Json& body) {
