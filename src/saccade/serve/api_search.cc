@@ -151,6 +151,11 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
       return fail(ErrorCode::kUsage, "\"cut\": {}, expected 0 to 1", *query.cut);
   }
   if (json.contains("compose") || json.contains("weight") || json.contains("was")) {
+    if (!query.has_image() && asked.like == 0) {
+      return fail(
+          ErrorCode::kUsage,
+          "\"compose\", \"weight\" and \"was\" say how a picture is asked with words: no \"image\" or \"like\"");
+    }
     asked.by_composer = json.contains("compose") && json["compose"].is_string() &&
                         json["compose"].get<std::string>() == kByComposer;
   }

@@ -65,7 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void cancel() { stream_.cancel(); }
   void close();
 
-  bool idle = true;  // no request has begun
+  bool idle = true;  // no request's header is there as a whole: it goes first when the server stops
 
  private:
   const std::shared_ptr<boost::asio::ssl::context> context_;

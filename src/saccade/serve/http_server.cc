@@ -366,13 +366,12 @@ awaitable<error_code> HttpServer::State::read_head_of(Connection& connection, be
 // Whether another request may follow.
 awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat_buffer& buffer) {
   if (stopping) co_return false;
+  connection.idle = true;
   if (buffer.size() == 0) {
-    connection.idle = true;
     connection.limit(options.idle_seconds);
     error_code error;
     const asio::mutable_buffer room = buffer.prepare(4096);
     const size_t got = co_await connection.read_some(room, error);
-    connection.idle = false;
     if (error) co_return false;
     buffer.commit(got);
   }
@@ -385,6 +384,7 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   parser.body_limit(boost::none);  // looked at once it is known who asks for what
   connection.limit_reading(options.header_seconds);
   const error_code broken = co_await read_head_of(connection, buffer, parser);
+  connection.idle = false;
   if (broken) {
     co_await give_up(connection, request, broken, "request");
     co_return false;

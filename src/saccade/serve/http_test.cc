@@ -463,11 +463,14 @@ TEST_F(Server, StoppingAnswersWhatIsAtHandAndTakesNothingNew) {
   start();
   Client busy(port());
   Client idle(port());
+  Client half(port());
   EXPECT_EQ(idle.exchange(request("GET", "/")).status, 200);
+  half.send("GET / HTTP/1.1\r\nHo");
   busy.send(request("GET", "/wait"));
   for (int i = 0; i < 500 && handled_ < 2; ++i) std::this_thread::sleep_for(10ms);
   std::thread stop([this] { server_->stop(); });
   EXPECT_TRUE(idle.closed());
+  EXPECT_TRUE(half.closed(5000));
   let_go();
   const Reply reply = busy.read();
   EXPECT_EQ(reply.status, 200);

@@ -86,6 +86,9 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   EXPECT_EQ(composed({{"compose", "learned"}}).status, 400);
   EXPECT_EQ(composed({{"weight", 1.5}}).status, 400);
   EXPECT_EQ(composed({{"was", "green"}}).status, 400);
+  const HttpResponse alone_in_words = post("/api/search", R"({"text": "red", "compose": "slerp"})");
+  EXPECT_EQ(alone_in_words.status, 400);
+  EXPECT_THAT(alone_in_words.body, HasSubstr("no \\\"image\\\" or \\\"like\\\""));
 }
 
 // A composer that sums, over the collection's encoder: what it answers is known.

@@ -183,8 +183,12 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
   for (EditorSet& set : data.held_out) drop_unreadable(data.pictures, set.queries);
   std::erase_if(data.held_out, [](const EditorSet& set) { return set.queries.empty(); });
   if (std::ssize(data.queries) < options.batch) {
-    return fail(ErrorCode::kUsage, "a batch of {} from {} with pictures, a text and a target", options.batch,
-                counted(std::ssize(data.queries), "edit"));
+    const std::vector<std::string>& unread = data.pictures.failures();
+    return fail(ErrorCode::kUsage, "a batch of {} from {} with pictures, a text and a target{}",
+                options.batch, counted(std::ssize(data.queries), "edit"),
+                unread.empty() ? std::string()
+                               : fmt::format("; {} cannot be read, the first: {}",
+                                             counted(std::ssize(unread), "picture"), unread.front()));
   }
   data.description["usable_queries"] = data.queries.size();
   SACCADE_ASSIGN(const std::unique_ptr<EditorTask> task, EditorTask::make(options, data, pool));

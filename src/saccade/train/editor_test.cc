@@ -263,6 +263,15 @@ TEST_F(Learning, StoppedItGoesOnAsIfItHadNot) {
   EXPECT_THAT(error(), HasSubstr("text_dropout"));
 }
 
+TEST_F(Learning, NamesAPictureThatCannotBeRead) {
+  folder.write("red.png", "no picture");
+  options.batch = 7;
+  const std::string message = error();
+  EXPECT_THAT(message, HasSubstr("a batch of 7 from 6 edits"));
+  EXPECT_THAT(message, HasSubstr("1 picture cannot be read, the first: "));
+  EXPECT_THAT(message, HasSubstr("red.png"));
+}
+
 TEST_F(Learning, SaysWhatIsWrong) {
   options.batch = 13;
   EXPECT_THAT(error(), HasSubstr("a batch of 13 from 12 edits"));
