@@ -11,8 +11,8 @@
 //   encoder/           that encoder, where it was trained with the composer; or, with "texts", one whose text
 //                      tower was, and which pictures are not encoded with
 //
-// Rows that are searched must come from the very encoder the composer names: a collection for a composer whose
-// encoder/ encodes pictures is indexed with that.
+// Rows that are searched must come from the very encoder the composer names: a collection for a composer
+// whose encoder/ encodes pictures is indexed with that.
 #pragma once
 
 #include <cstdint>
@@ -99,9 +99,9 @@ Result<const ComposerKind*> find_composer_kind(std::string_view name);
 
 // kUnsupported where the encoder cannot give what a kind needs.
 Status check_composer_needs(Encoder& encoder, const ComposerKind& kind);
-// What a kind needs of pictures [n, 3 * height * width], or of one for all, which `pictures` encodes, and words
-// [n], which are cut at the context of `texts`. Rows come from token rows where both are needed, so that
-// everything is encoded once. Errors: the encoders'.
+// What a kind needs of pictures [n, 3 * height * width], or of one for all, which `pictures` encodes, and
+// words [n], which are cut at the context of `texts`. Rows come from token rows where both are needed, so
+// that everything is encoded once. Errors: the encoders'.
 Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words);
 
@@ -109,8 +109,8 @@ Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const Co
 class Composer {
  public:
   // kUnsupported for a checkpoint that is no composer or of an unknown kind; kBadData, kMismatch for damaged
-  // ones. The encoder is not opened, but one of its own for the words is. `changed`: options of the kind in place of the checkpoint's own, such as
-  // {"tau": 0.5}; the fingerprint stays the checkpoint's.
+  // ones. The encoder is not opened, but one of its own for the words is. `changed`: options of the kind in
+  // place of the checkpoint's own, such as {"tau": 0.5}; the fingerprint stays the checkpoint's.
   static Result<std::unique_ptr<Composer>> open(const std::filesystem::path& folder,
                                                 const EncoderOptions& options = {},
                                                 const Json& changed = Json::object());
