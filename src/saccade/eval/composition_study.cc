@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/hash.h"
-
 namespace saccade {
 
 Json CompositionStudy::protocol() const {
@@ -116,16 +114,11 @@ Result<Evaluation> evaluate_given_compositions(std::span<const std::filesystem::
   if (datasets.size() != 1) {
     return fail(ErrorCode::kUsage, "--scores files belong to one --dataset, {} are given", datasets.size());
   }
-  std::vector<GivenModel> models;
-  for (const std::filesystem::path& path : files) {
-    GivenModel& model = models.emplace_back();
-    model.described.name = path.stem().string();
-    model.described.path = path.string();
-    SACCADE_ASSIGN(model.described.fingerprint, sha256_file(path));
-    model.measure = [&study, &path](const StudyContext& context) {
-      return study.measure_file(context, path);
-    };
-  }
+  SACCADE_ASSIGN(
+      std::vector<GivenModel> models,
+      given_models(files, [&study](const StudyContext& context, const std::filesystem::path& file) {
+        return study.measure_file(context, file);
+      }));
   const RunDataset described = describe_dataset(datasets.front());
   return evaluate_given(study, std::span(&described, 1), std::move(models), options, pool);
 }

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
+#include "saccade/core/hash.h"
 #include "saccade/model/precision.h"
 #include "saccade/model/versions.h"
 
@@ -357,6 +358,20 @@ Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
 Result<Evaluation> evaluate(Study& study, const EvaluationOptions& options,
                             const CheckpointSource& checkpoints, ThreadPool& pool) {
   return Frame(study, options, pool).run(checkpoints);
+}
+
+Result<std::vector<GivenModel>> given_models(
+    std::span<const std::filesystem::path> files,
+    const std::function<Status(const StudyContext&, const std::filesystem::path&)>& measure) {
+  std::vector<GivenModel> models;
+  for (const std::filesystem::path& path : files) {
+    GivenModel& model = models.emplace_back();
+    model.described.name = path.stem().string();
+    model.described.path = path.string();
+    SACCADE_ASSIGN(model.described.fingerprint, sha256_file(path));
+    model.measure = [measure, path](const StudyContext& context) { return measure(context, path); };
+  }
+  return models;
 }
 
 Result<Evaluation> evaluate_given(Study& study, std::span<const RunDataset> datasets,

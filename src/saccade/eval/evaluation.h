@@ -161,6 +161,10 @@ struct GivenModel {
   RunCheckpoint described;  // `name` is made unique
   std::function<Status(const StudyContext&)> measure;
 };
+// One for each file, named after it: measure(context, path) measures what is in it.
+Result<std::vector<GivenModel>> given_models(
+    std::span<const std::filesystem::path> files,
+    const std::function<Status(const StudyContext&, const std::filesystem::path&)>& measure);
 // The same without checkpoints: no picture is read, and none is left out. `datasets` describes those that the
 // study has been given.
 Result<Evaluation> evaluate_given(Study& study, std::span<const RunDataset> datasets,

@@ -250,32 +250,37 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
   }
 }
 
+// A row of zeros times one panel: what comes out is the bias. task: its output and how it is finished.
+void multiply_nothing(const Int8Kernels& kernel, const std::vector<float>& bias, Int8PanelTask task) {
+  const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
+  const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
+  const std::vector<float> scales(kPanelOutputs, 1);
+  const std::vector<int32_t> sums(kPanelOutputs, 4);
+  task.groups = 1;
+  task.weights = panel.data();
+  task.sums = sums.data();
+  task.scales = scales.data();
+  task.bias = bias.data();
+  task.low = nothing.low.data();
+  task.high = nothing.high.data();
+  task.rows = nothing.rows.data();
+  task.out_stride = kPanelOutputs;
+  kernel.multiply(task, 0, 1);
+}
+
 TEST(Int8Kernels, ActivationsHoldOverTheirWholeRange) {
   for (const Int8Kernels& kernel : int8_kernels()) {
     for (const Activation activation : kActivations) {
-      const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
-      const std::vector<float> scales(kPanelOutputs, 1);
       std::vector<float> bias(kPanelOutputs);
       for (int c = 0; c < kPanelOutputs; ++c)
         bias[static_cast<size_t>(c)] = std::exp2(0.25F * static_cast<float>(c) - 8);
       for (const float sign : {-1.F, 1.F}) {
         for (float& value : bias) value = sign * std::abs(value);
-        const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
         std::vector<float> out(kPanelOutputs);
-        const std::vector<int32_t> sums(kPanelOutputs, 4);
         Int8PanelTask task;
-        task.groups = 1;
-        task.weights = panel.data();
-        task.sums = sums.data();
-        task.scales = scales.data();
-        task.bias = bias.data();
-        task.low = nothing.low.data();
-        task.high = nothing.high.data();
-        task.rows = nothing.rows.data();
         task.activation = activation;
         task.out = out.data();
-        task.out_stride = kPanelOutputs;
-        kernel.multiply(task, 0, 1);
+        multiply_nothing(kernel, bias, task);
         for (size_t c = 0; c < kPanelOutputs; ++c) {
           const double expected = slow_activation(bias[c], activation);
           EXPECT_NEAR(out[c], expected, 1e-6 + 1e-6 * std::abs(expected)) << kernel.name << bias[c];
@@ -358,27 +363,14 @@ TEST(Int8Linear, TakesAndGivesHalves) {
 // Whatever bits it has, and on whatever processor: damaged weights are full of those that are all set.
 TEST(Int8Kernels, NaNIsOneInHalvesToo) {
   for (const Int8Kernels& kernel : int8_kernels()) {
-    const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
-    const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
-    const std::vector<float> scales(kPanelOutputs, 1);
-    const std::vector<int32_t> sums(kPanelOutputs, 4);
     std::vector<float> bias(kPanelOutputs, 1);
     const uint32_t bits[] = {0xffffffff, 0x7fffffff, 0xffffe000, 0x7fc00000, 0x7f800001};
     for (size_t i = 0; i < std::size(bits); ++i) std::memcpy(&bias[i], &bits[i], sizeof bits[i]);
     const Tensor out = Tensor::zeros({1, kPanelOutputs}, DType::kBF16);
     Int8PanelTask task;
-    task.groups = 1;
-    task.weights = panel.data();
-    task.sums = sums.data();
-    task.scales = scales.data();
-    task.bias = bias.data();
-    task.low = nothing.low.data();
-    task.high = nothing.high.data();
-    task.rows = nothing.rows.data();
     task.halves = true;
     task.out = out.raw();
-    task.out_stride = kPanelOutputs;
-    kernel.multiply(task, 0, 1);
+    multiply_nothing(kernel, bias, task);
     for (int64_t c = 0; c < kPanelOutputs; ++c) {
       EXPECT_EQ(std::isnan(out.at({0, c})), c < std::ssize(bits)) << kernel.name << ", output " << c;
     }

@@ -30,6 +30,12 @@ class Formats : public ServingTest {
     const auto rows = encoder.encode_texts({&tokens, 1}).value();
     return {rows.row(0).begin(), rows.row(0).end()};
   }
+  // What is answered to `body` for its only input.
+  [[nodiscard]] std::vector<float> row_of(std::string_view path, const Json& body) {
+    const HttpResponse response = post(std::string(path), body.dump());
+    EXPECT_EQ(response.status, 200) << response.body;
+    return response.status == 200 ? floats(json_of(response)["data"][0]["embedding"]) : std::vector<float>();
+  }
   static std::vector<float> floats(const Json& list) {
     std::vector<float> values;
     for (const Json& value : list) values.push_back(value.get<float>());
@@ -153,11 +159,7 @@ TEST_F(Formats, ImmichsServerEncodesPicturesAndTexts) {
 // no model at all.
 TEST_F(Formats, InfinitysClientEmbedsAndAsksWhatThereIs) {
   const std::vector<float> text = row_of_text("a bell");
-  const auto row_for = [&](const Json& body) {
-    const HttpResponse response = post("/embeddings", body.dump());
-    EXPECT_EQ(response.status, 200) << response.body;
-    return floats(json_of(response)["data"][0]["embedding"]);
-  };
+  const auto row_for = [&](const Json& body) { return row_of("/embeddings", body); };
   EXPECT_EQ(
       row_for(
           {{"input", "a bell"}, {"model", "default/not-specified"}, {"dimensions", 0}, {"modality", "text"}}),
@@ -181,11 +183,7 @@ TEST_F(Formats, InfinitysClientEmbedsAndAsksWhatThereIs) {
 // As LlamaIndex, LangChain and Haystack ask Jina.
 TEST_F(Formats, JinasClientsSayWhatRowsAreFor) {
   const std::vector<float> text = row_of_text("a bell");
-  const auto row_for = [&](const Json& body) {
-    const HttpResponse response = post("/v1/embeddings", body.dump());
-    EXPECT_EQ(response.status, 200) << response.body;
-    return floats(json_of(response)["data"][0]["embedding"]);
-  };
+  const auto row_for = [&](const Json& body) { return row_of("/v1/embeddings", body); };
   EXPECT_EQ(row_for({{"input", {"a bell"}}, {"model", "starter"}, {"encoding_type", "float"}}), text);
   EXPECT_EQ(row_for({{"input", {{{"text", "a bell"}}}},
                      {"task", "retrieval.query"},

@@ -1,7 +1,6 @@
 // Evaluations of composed search: of checkpoints with composers on them, and of rows that are given.
 #include <algorithm>
 
-#include "saccade/core/hash.h"
 #include "saccade/eval/composed/composed_study.h"
 
 namespace saccade {
@@ -68,16 +67,10 @@ Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path
   SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
   ComposedStudy study(composed, options, {}, true);
   SACCADE_TRY(study.add_dataset(datasets.front()));
-  std::vector<GivenModel> models;
-  for (const std::filesystem::path& path : files) {
-    GivenModel& model = models.emplace_back();
-    model.described.name = path.stem().string();
-    model.described.path = path.string();
-    SACCADE_ASSIGN(model.described.fingerprint, sha256_file(path));
-    model.measure = [&study, &path, similarity](const StudyContext& context) {
-      return study.measure_file(context, path, similarity);
-    };
-  }
+  const auto measure = [&study, similarity](const StudyContext& context, const std::filesystem::path& file) {
+    return study.measure_file(context, file, similarity);
+  };
+  SACCADE_ASSIGN(std::vector<GivenModel> models, given_models(files, measure));
   const RunDataset described = describe_dataset(datasets.front());
   return evaluate_given(study, std::span(&described, 1), std::move(models), options, pool);
 }
