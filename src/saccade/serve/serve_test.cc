@@ -127,6 +127,17 @@ TEST_F(Serving, ACollectionsComposerMakesTheQuery) {
   EXPECT_EQ(json_of(composed({{"weight", 0.5}}))["query"]["compose"]["method"], "sum");
   EXPECT_EQ(json_of(composed({{"compose", "slerp"}}))["query"]["compose"]["method"], "slerp");
   EXPECT_EQ(composed({{"compose", "composer"}, {"weight", 0.5}}).status, 400);
+
+  // A collection that grows does not load it again.
+  const Composer* const opened = served.now()->composer.get();
+  ASSERT_NE(opened, nullptr);
+  add(6);
+  ASSERT_TRUE(served.follow());
+  EXPECT_EQ(served.now()->collection.item_count(), 7);
+  EXPECT_EQ(served.now()->composer.get(), opened);
+  ASSERT_TRUE(forget_composer(served.folder()));
+  ASSERT_TRUE(served.follow());
+  EXPECT_EQ(served.now()->composer, nullptr);
 }
 
 TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {

@@ -10,9 +10,12 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/file_stamp.h"
+#include "saccade/core/files.h"
 
 namespace saccade::serve {
 namespace {
+
+constexpr int64_t kMostOfComposerFile = 1 << 20;
 
 // What shows that a collection has changed: the stamps of the files that every change touches. Empty while a
 // further change might leave them as they are: then it has to be looked into at the next time too.
@@ -97,10 +100,19 @@ Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
     if (auto read = read_background(collection))
       background = std::make_shared<const Background>(*std::move(read));
   }
-  SACCADE_ASSIGN(std::shared_ptr<Composer> composer, open_collection_composer(collection));
+  // The one that is open goes on where nothing else is named: some hold a text tower of their own, and a
+  // collection that grows is read every second.
+  std::string named = read_file(folder_ / kCollectionComposerFile, kMostOfComposerFile).value_or("");
+  const std::shared_ptr<const Snapshot> last = now();
+  std::shared_ptr<Composer> composer;
+  if (last && !named.empty() && named == last->composer_named) {
+    composer = last->composer;
+  } else {
+    SACCADE_ASSIGN(composer, open_collection_composer(collection));
+  }
   auto rows = std::make_shared<SharedRows>(collection.alive());
   return std::make_shared<const Snapshot>(Snapshot{std::move(collection), std::move(background),
-                                                   std::move(composer), std::move(rows),
+                                                   std::move(named), std::move(composer), std::move(rows),
                                                    std::make_shared<NewestFirst>()});
 }
 

@@ -42,7 +42,8 @@ class NewestFirst {
 struct Snapshot {
   Collection collection;
   std::shared_ptr<const Background> background;  // nullptr: nothing was measured
-  std::shared_ptr<Composer> composer;            // that the collection names; nullptr: none
+  std::string composer_named;                    // what its composer.json says; empty: nothing
+  std::shared_ptr<Composer> composer;            // that it names; nullptr: none
   std::shared_ptr<SharedRows> rows;              // its searches share passes
   std::shared_ptr<NewestFirst> newest;
 };
