@@ -85,8 +85,11 @@ std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_
   };
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return texts[a].ids.size() < texts[b].ids.size(); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const std::vector<int32_t>& one = texts[a].ids;
+    const std::vector<int32_t>& other = texts[b].ids;
+    return one.size() < other.size() || (one.size() == other.size() && one < other);
+  });
   std::vector<TextBatch> batches;
   for (size_t first = 0; first < order.size();) {
     size_t last = first + 1;

@@ -106,6 +106,13 @@ struct BlockNames {
   std::string norm1, query, key, value, output, norm2, mlp_in, mlp_out;
 };
 
+// Tokens of several texts, of which some are the same: the blocks' layers work through each once, and attention
+// sees every text whole.
+struct SharedTokens {
+  Tensor of_texts;  // [texts, tokens] int64: which token, by its row, stands in each place of a text
+  Tensor places;    // [rows] int64: text * tokens + token, a place where each row stands
+};
+
 // A pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x)).
 template <typename T>
 class TransformerBlockOf {
@@ -114,10 +121,13 @@ class TransformerBlockOf {
                                          const BlockNames& names, const TransformerShape& shape);
   // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
   // attention scores, broadcast to [batch, heads, tokens, tokens].
-  [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype) const;
+  // shared: x is [rows, width], the tokens that it says (for inference); the mask is of its texts.
+  [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared = nullptr) const;
   // forward(x) at one position of each entry, for a last block whose other rows nobody reads: only the
-  // attention runs over all tokens. positions: [batch] int64; result [batch, width] float32.
-  [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
+  // attention runs over all tokens. positions: [batch] int64, of shared tokens their rows; result [batch, width]
+  // float32.
+  [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions,
+                             const SharedTokens* shared = nullptr) const;
   void pack(DType dtype);
 
   // For inference, without autograd and mask (backward.h). x is left as it is. See CrossedBlock.
@@ -127,6 +137,8 @@ class TransformerBlockOf {
   [[nodiscard]] int64_t heads() const { return heads_; }
 
  private:
+  [[nodiscard]] T attend(const T& x, const Tensor& mask, DType dtype, const SharedTokens* shared) const;
+
   int64_t heads_ = 0;
   Activation activation_ = Activation::kGelu;
   LayerNormOf<T> norm1_, norm2_;
@@ -263,18 +275,37 @@ Result<TransformerBlockOf<T>> TransformerBlockOf<T>::make(ParameterSourceOf<T>& 
 }
 
 template <typename T>
-T TransformerBlockOf<T>::forward(T x, const Tensor& mask, DType dtype) const {
-  const T mixed = attention(query_key_value_.forward_to_attention(norm1_.forward(x, dtype)), heads_, mask);
+T TransformerBlockOf<T>::attend(const T& x, const Tensor& mask, DType dtype,
+                                const SharedTokens* shared) const {
+  const T qkv = query_key_value_.forward_to_attention(norm1_.forward(x, dtype));
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (shared != nullptr) {
+      const T mixed = attention(pick_rows(qkv, shared->of_texts), heads_, mask);
+      return pick_rows(mixed.view({-1, mixed.size(2)}), shared->places);
+    }
+  }
+  return attention(qkv, heads_, mask);
+}
+
+template <typename T>
+T TransformerBlockOf<T>::forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared) const {
+  const T mixed = attend(x, mask, dtype, shared);
   x = output_.add_to(std::move(x), mixed);
   const T hidden = mlp_in_.forward(norm2_.forward(x, dtype), activation_);
   return mlp_out_.add_to(std::move(x), hidden);
 }
 
 template <typename T>
-T TransformerBlockOf<T>::forward_at(const T& x, const Tensor& mask, DType dtype,
-                                    const Tensor& positions) const {
-  const T mixed = attention(query_key_value_.forward_to_attention(norm1_.forward(x, dtype)), heads_, mask);
-  T rows = output_.add_to(take_rows(x, positions), take_rows(mixed, positions));
+T TransformerBlockOf<T>::forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions,
+                                    const SharedTokens* shared) const {
+  const T mixed = attend(x, mask, dtype, shared);
+  const auto at_positions = [&](const T& all) {
+    if constexpr (std::is_same_v<T, Tensor>) {
+      if (shared != nullptr) return pick_rows(all, positions);
+    }
+    return take_rows(all, positions);
+  };
+  T rows = output_.add_to(at_positions(x), at_positions(mixed));
   const T hidden = mlp_in_.forward(norm2_.forward(rows, dtype), activation_);
   return mlp_out_.add_to(std::move(rows), hidden);
 }

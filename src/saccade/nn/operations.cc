@@ -237,6 +237,24 @@ Tensor embedding(const Tensor& table, const Tensor& ids) {
   return out;
 }
 
+Tensor pick_rows(const Tensor& x, const Tensor& which) {
+  const Tensor rows = x.contiguous();
+  const Tensor places = which.contiguous();
+  Shape shape = which.sizes();
+  shape.push_back(rows.size(1));
+  Tensor out = Tensor::empty(shape, rows.dtype(), rows.workspace());
+  const auto row_bytes = static_cast<size_t>(rows.size(1) * dtype_size(rows.dtype()));
+  const auto* from = static_cast<const std::byte*>(rows.raw());
+  auto* to = static_cast<std::byte*>(out.raw());
+  split(out.workspace(), places.numel(), rows_of_grain(rows.size(1)), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const auto place = static_cast<size_t>(places.data<int64_t>()[i]);
+      std::memcpy(to + static_cast<size_t>(i) * row_bytes, from + place * row_bytes, row_bytes);
+    }
+  });
+  return out;
+}
+
 Tensor take_rows(const Tensor& x, const Tensor& positions) {
   const Tensor places = positions.contiguous();
   Tensor out = Tensor::empty({x.size(0), x.size(2)}, x.dtype(), x.workspace());

@@ -267,6 +267,13 @@ TEST(Operations, MatchTheSlowLoops) {
       expect(embedding(table, ids.in(where)), [&](auto i, auto t, auto c) {
         return table.at({static_cast<int64_t>(ids.at({i, t})), c});
       });
+      expect(pick_rows(table.in(where), ids), [&](auto i, auto t, auto c) {
+        return table.at({static_cast<int64_t>(ids.at({i, t})), c});
+      });
+      const Tensor halves = table.to(DType::kBF16).in(where);
+      expect(pick_rows(halves, ids), [&](auto i, auto t, auto c) {
+        return halves.at({static_cast<int64_t>(ids.at({i, t})), c});
+      });
       const Tensor taken = take_rows(in, places);
       const Tensor kept = gather_rows(in, places.view({n, 1}));
       const Tensor averaged = mean(in, 1);

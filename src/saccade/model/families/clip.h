@@ -18,6 +18,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/model/towers/begun_alike.h"
 #include "saccade/model/towers/clip_resnet.h"
 #include "saccade/model/towers/tower.h"
 #include "saccade/nn/layers.h"
@@ -245,11 +246,19 @@ template <typename T>
 T ClipModelOf<T>::text_states(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask,
                               TowerTraceOf<T>* trace) const {
   const int64_t tokens = ids.size(1);
+  const nn::Tensor ends = end_positions(ids);
   nn::Tensor mask = nn::causal_mask(tokens);
+  if constexpr (!kTrains) {
+    if (trace == nullptr && keeps_up_to_end(attention_mask, ends)) {
+      const BegunAlike texts = begun_alike(ids, ends);
+      T x = embedding(token_embedding_, texts.ids) + embedding(text_positions_, texts.positions);
+      x = run_blocks_to(texts.ends, text_blocks_, std::move(x), mask, dtype, &texts.shared);
+      return final_norm_.forward(x, DType::kF32);
+    }
+  }
   if (attention_mask.defined()) mask = mask + nn::padding_mask(attention_mask);
   // x: [n, tokens, width]
   T x = embedding(token_embedding_, ids) + text_positions_.slice(0, 0, tokens);
-  const nn::Tensor ends = end_positions(ids);
   if (only_pooled(x, trace)) {
     x = run_blocks_to(ends, text_blocks_, std::move(x), mask, dtype);
     return final_norm_.forward(x, DType::kF32);

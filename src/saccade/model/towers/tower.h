@@ -95,12 +95,12 @@ inline void pack_tower(std::vector<nn::TransformerBlock>& blocks, nn::Linear* pa
   readers.weights.clear();
 }
 
-// The first `count` blocks over x: [batch, tokens, width] float32 (consumed).
+// The first `count` blocks over x: [batch, tokens, width] float32 (consumed). shared: as of TransformerBlock.
 template <typename T>
 T run_blocks(const std::vector<nn::TransformerBlockOf<T>>& blocks, size_t count, T x, const nn::Tensor& mask,
-             DType dtype, TowerTraceOf<T>* trace) {
+             DType dtype, TowerTraceOf<T>* trace, const nn::SharedTokens* shared = nullptr) {
   for (size_t i = 0; i < count; ++i) {
-    x = blocks[i].forward(std::move(x), mask, dtype);
+    x = blocks[i].forward(std::move(x), mask, dtype, shared);
     if (trace != nullptr && i == 0) trace->hidden_1 = x.clone();
   }
   return x;
@@ -110,9 +110,9 @@ T run_blocks(const std::vector<nn::TransformerBlockOf<T>>& blocks, size_t count,
 // training runs whole blocks, as the reference does.
 template <typename T>
 T run_blocks_to(const nn::Tensor& positions, const std::vector<nn::TransformerBlockOf<T>>& blocks, T x,
-                const nn::Tensor& mask, DType dtype) {
-  x = run_blocks<T>(blocks, blocks.size() - 1, std::move(x), mask, dtype, nullptr);
-  return blocks.back().forward_at(x, mask, dtype, positions);
+                const nn::Tensor& mask, DType dtype, const nn::SharedTokens* shared = nullptr) {
+  x = run_blocks<T>(blocks, blocks.size() - 1, std::move(x), mask, dtype, nullptr, shared);
+  return blocks.back().forward_at(x, mask, dtype, positions, shared);
 }
 
 // True where one state an entry is all that will be read of what is computed from x.
