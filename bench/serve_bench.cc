@@ -3,8 +3,8 @@
 //   serve/idle   one client: the time of a text query over HTTP, and of the same library call here, in turns:
 //                medians
 //   serve/load   64 connections that ask for texts, over 100,000 rows: queries a second and percentiles of
-//                their times, beside the texts a second that the encoder alone makes of the same texts in
-//                batches of 64, and the queries a second of the library's search of one after the other;
+//                their times, of ever new texts and of the same ones again, beside the texts a second that the
+//                encoder alone makes of such texts in batches of 64, and the queries a second of the library's search of one after the other;
 //                each also in milliseconds of the processor, which others' work disturbs less
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
 //                (test_load.h), and the server's memory before, half-way and after
@@ -245,9 +245,10 @@ Status idle(const ServerProcess& server, const fs::path& folder, Encoder& encode
 
 Status load(const ServerProcess& server, const fs::path& folder, Encoder& encoder,
             const Arguments& arguments) {
-  const auto asked = texts(512);
+  // So many that hardly one is asked for twice, as the server remembers those of a moment ago.
+  const auto asked = texts(400'000);
   std::vector<TokenizedText> tokens;
-  for (const std::string& text : asked)
+  for (const std::string& text : std::span(asked).first(4096))
     tokens.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
   // The encoder alone, and the library alone, before and after the server: what else runs here changes.
   std::vector<double> encoder_rates;
@@ -279,8 +280,14 @@ Status load(const ServerProcess& server, const fs::path& folder, Encoder& encode
   const double work =
       (server.worked() - before) / static_cast<double>(std::max<int64_t>(1, outcome.requests));
   SACCADE_TRY(encode());
+  const std::vector<LoadKind> few(kinds.begin(), kinds.begin() + 512);
+  const auto again = std::chrono::steady_clock::now();
+  LoadOutcome remembered =
+      serve::test::put_under_load(server.port(), arguments.connections, arguments.seconds / 2, few, 2);
+  const double took_again = seconds_since(again);
   tell(fmt::format("load, {} connections, {} rows", arguments.connections, arguments.rows).c_str(), outcome,
        took);
+  tell("load, 512 texts again and again", remembered, took_again);
   const double rate = static_cast<double>(outcome.requests) / took;
   const double alone = (encoder_rates[0] + encoder_rates[1]) / 2;
   fmt::print("encoder alone, batches of 64: {:.1f} and {:.1f} texts a second; served {:.2f} of it\n",

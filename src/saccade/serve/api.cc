@@ -134,6 +134,7 @@ Result<HttpResponse> metrics(const Context& context, const HttpRequest&, const P
   add("encoder_calls_total", [&](const Use& use) { return number(use.counts.calls); });
   add("encoder_texts_total", [&](const Use& use) { return number(use.counts.texts); });
   add("encoder_pictures_total", [&](const Use& use) { return number(use.counts.pictures); });
+  add("encoder_texts_remembered_total", [&](const Use& use) { return number(use.counts.remembered); });
   add("encoder_seconds_total", [&](const Use& use) { return use.counts.seconds; });
   add("model_loads_total", [&](const Use& use) { return number(use.loads); });
   add("model_loaded", [&](const Use& use) { return use.loaded ? 1.0 : 0.0; });

@@ -31,6 +31,7 @@ void add(const SharedEncoder::Counts& more, SharedEncoder::Counts& counts) {
   counts.calls += more.calls;
   counts.texts += more.texts;
   counts.pictures += more.pictures;
+  counts.remembered += more.remembered;
   counts.seconds += more.seconds;
   for (size_t i = 0; i < counts.of_size.size(); ++i) counts.of_size[i] += more.of_size[i];
 }

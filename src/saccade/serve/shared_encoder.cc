@@ -26,16 +26,23 @@ SharedEncoder::SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limit
     : ForwardingEncoder(*encoder),
       encoder_(std::move(encoder)),
       limits_(limits),
-      passes_(static_cast<size_t>(std::max({limits.texts, limits.pictures, int64_t{1}}))) {}
+      passes_(static_cast<size_t>(std::max({limits.texts, limits.pictures, int64_t{1}}))),
+      remembered_(limits.remembered) {}
 
 SharedEncoder::~SharedEncoder() = default;
 
 Result<Matrix<float>> SharedEncoder::encode_texts_for(const std::function<bool()>& gone,
                                                       std::span<const TokenizedText> texts) {
   if (texts.empty()) return encoder_->encode_texts(texts);
+  const bool alone = texts.size() == 1;
+  if (alone) {
+    if (auto known = remembered_.find(texts.front().ids)) return *std::move(known);
+  }
   Call call;
   call.texts = texts;
-  return join(call, gone);
+  SACCADE_ASSIGN(Matrix<float> rows, join(call, gone));
+  if (alone) remembered_.keep(texts.front().ids, rows.row(0));
+  return rows;
 }
 
 Result<Matrix<float>> SharedEncoder::encode_images_for(const std::function<bool()>& gone,
@@ -134,6 +141,7 @@ SharedEncoder::Counts SharedEncoder::counts() const {
   Counts counts = counts_;
   counts.passes = passes.passes;
   counts.calls = passes.calls;
+  counts.remembered = remembered_.found();
   return counts;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "saccade/model/encoder.h"
+#include "saccade/serve/remembered_texts.h"
 #include "saccade/serve/shared_passes.h"
 
 namespace saccade::serve {
@@ -18,6 +19,8 @@ struct BatchLimits {
   int64_t texts = 64;     // of one pass
   int64_t tokens = 4096;  // likewise
   int64_t pictures = 32;  // likewise
+  // Memory for the rows of texts that were asked for one at a time: some 7,000 of 512 numbers.
+  int64_t remembered = int64_t{16} << 20;
 };
 
 // What an encoder around another one hands on as it is.
@@ -45,7 +48,7 @@ class ForwardingEncoder : public Encoder {
 
 // Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger
 // than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
-// another's input. What else the encoder can do is not shared: one call after the other. Thread-safe.
+// another's input. A text that was asked for alone and is asked for again is remembered. What else the encoder can do is not shared: one call after the other. Thread-safe.
 class SharedEncoder final : public ForwardingEncoder {
  public:
   explicit SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits = {});
@@ -72,6 +75,7 @@ class SharedEncoder final : public ForwardingEncoder {
     int64_t calls = 0;
     int64_t texts = 0;
     int64_t pictures = 0;
+    int64_t remembered = 0;  // texts that no pass was made for
     double seconds = 0;
     // Passes of up to kSizes texts or pictures each.
     std::array<int64_t, 8> of_size = {};
@@ -91,8 +95,9 @@ class SharedEncoder final : public ForwardingEncoder {
   const std::unique_ptr<Encoder> encoder_;
   const BatchLimits limits_;
   SharedPasses<Call> passes_;
+  RememberedTexts remembered_;
   mutable std::mutex mutex_;
-  Counts counts_;  // but for passes and calls
+  Counts counts_;  // but for passes, calls and what was remembered
 };
 
 // What a request is lent: the shared encoder, for as long as its client is there.

@@ -109,6 +109,41 @@ TEST(SharedEncoder, WhoHasGoneWaitsNoLongerAndIsNotEncoded) {
       << "whose turn it is at once is answered";
 }
 
+TEST(SharedEncoder, ATextAskedForAgainIsNotEncodedAgain) {
+  auto owned = std::make_unique<CountingEncoder>();
+  CountingEncoder& inner = *owned;
+  // Room for three rows of 8 numbers.
+  SharedEncoder shared(std::move(owned), {.texts = 8, .tokens = 4096, .pictures = 4, .remembered = 700});
+  const auto ask = [&](std::vector<int32_t> ids) {
+    TokenizedText text;
+    text.ids = std::move(ids);
+    return shared.encode_texts({&text, 1});
+  };
+  for (const int32_t id : {1, 2, 3, 1, 3}) {
+    const auto rows = ask({id, 7});
+    ASSERT_TRUE(rows);
+    EXPECT_EQ((*rows)(0, 0), static_cast<float>(id));
+  }
+  EXPECT_EQ(inner.passes, 3);
+  EXPECT_EQ(shared.counts().remembered, 2);
+  EXPECT_EQ((*ask({2}))(0, 0), 2) << "other tokens are another text";
+  EXPECT_EQ(inner.passes, 4);  // and the second text went, as the one that nobody has asked for the longest
+  EXPECT_TRUE(ask({1, 7}));
+  EXPECT_TRUE(ask({3, 7}));
+  EXPECT_EQ(inner.passes, 4);
+  EXPECT_TRUE(ask({2, 7}));
+  EXPECT_EQ(inner.passes, 5);
+  // What fails is asked for anew, and texts that come by the dozen push nothing out.
+  EXPECT_FALSE(ask({13}));
+  EXPECT_FALSE(ask({13}));
+  EXPECT_EQ(inner.passes, 7);
+  std::vector<TokenizedText> many(6);
+  for (size_t i = 0; i < many.size(); ++i) many[i].ids = {static_cast<int32_t>(100 + i)};
+  EXPECT_TRUE(shared.encode_texts(many));
+  EXPECT_TRUE(ask({2, 7}));
+  EXPECT_EQ(inner.passes, 8);
+}
+
 // Many searches at once over rows that repeat: each gets what it would get alone.
 TEST(SharedRows, SearchesOfAMomentShareAPassAndGetTheirOwnRows) {
   constexpr int64_t kRows = 20'000;
