@@ -3,9 +3,10 @@
 //   serve/idle   one client: the time of a text query over HTTP, and of the same library call here, in turns:
 //                medians
 //   serve/load   64 connections that ask for texts, over 100,000 rows: queries a second and percentiles of
-//                their times, of ever new texts and of the same ones again, beside the texts a second that the
-//                encoder alone makes of such texts in batches of 64, and the queries a second of the library's search of one after the other;
-//                each also in milliseconds of the processor, which others' work disturbs less
+//                their times, of ever new texts and of the same ones again, beside the texts a second that
+//                the encoder alone makes of such texts in batches of 64, and the queries a second of the
+//                library's search of one after the other; each also in milliseconds of the processor, which
+//                others' work disturbs less
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
 //                (test_load.h), and the server's memory before, half-way and after
 //

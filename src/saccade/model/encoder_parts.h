@@ -81,8 +81,8 @@ void for_pictures(MatrixView<const float> pixels, const EncoderParts& parts, int
 // `info.context`, kMismatch for ids outside the vocabulary.
 Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info, int64_t vocabulary);
 
-// Texts of like lengths together, as a batch costs as many tokens as its longest text; among these, those that
-// begin alike.
+// Texts of like lengths together, as a batch costs as many tokens as its longest text; among these, those
+// that begin alike.
 struct TextBatch {
   std::vector<size_t> items;  // which texts, by their place in what was given
   nn::Tensor ids;             // [items, longest] int64, the rest filled with the padding's id

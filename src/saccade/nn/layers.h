@@ -106,8 +106,8 @@ struct BlockNames {
   std::string norm1, query, key, value, output, norm2, mlp_in, mlp_out;
 };
 
-// Tokens of several texts, of which some are the same: the blocks' layers work through each once, and attention
-// sees every text whole.
+// Tokens of several texts, of which some are the same: the blocks' layers work through each once, and
+// attention sees every text whole.
 struct SharedTokens {
   Tensor of_texts;  // [texts, tokens] int64: which token, by its row, stands in each place of a text
   Tensor places;    // [rows] int64: text * tokens + token, a place where each row stands
@@ -124,8 +124,8 @@ class TransformerBlockOf {
   // shared: x is [rows, width], the tokens that it says (for inference); the mask is of its texts.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared = nullptr) const;
   // forward(x) at one position of each entry, for a last block whose other rows nobody reads: only the
-  // attention runs over all tokens. positions: [batch] int64, of shared tokens their rows; result [batch, width]
-  // float32.
+  // attention runs over all tokens. positions: [batch] int64, of shared tokens their rows; result
+  // [batch, width] float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions,
                              const SharedTokens* shared = nullptr) const;
   void pack(DType dtype);

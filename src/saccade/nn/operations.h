@@ -33,8 +33,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dimension = 0);
 // (*) The rows of table [rows, width], of any floating type, that ids (int64, of
 // any shape) name: [..., width].
 Tensor embedding(const Tensor& table, const Tensor& ids);
-// (*) The rows of x [rows, width], of any type, that `which` (int64, of any shape) names: [..., width] of x's
-// type.
+// (*) The rows of x [rows, width], of any type, that `which` (int64, of any shape) names: [..., width]
+// of x's type.
 Tensor pick_rows(const Tensor& x, const Tensor& which);
 // (*) x: [n, tokens, width], of any type; row positions[i] of entry i: [n, width]. positions: [n] int64.
 Tensor take_rows(const Tensor& x, const Tensor& positions);

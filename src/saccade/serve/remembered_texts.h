@@ -1,5 +1,5 @@
-// Rows of the texts that were asked for last: whoever turns a page, sets a filter or looks again does not have
-// them encoded again.
+// Rows of the texts that were asked for last: whoever turns a page, sets a filter or looks again
+// has nothing encoded.
 #pragma once
 
 #include <cstdint>

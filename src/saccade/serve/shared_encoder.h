@@ -47,8 +47,9 @@ class ForwardingEncoder : public Encoder {
 };
 
 // Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger
-// than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error of
-// another's input. A text that was asked for alone and is asked for again is remembered. What else the encoder can do is not shared: one call after the other. Thread-safe.
+// than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error
+// of another's input. A text that was asked for alone and is asked for again is remembered. What else the
+// encoder can do is not shared: one call after the other. Thread-safe.
 class SharedEncoder final : public ForwardingEncoder {
  public:
   explicit SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits = {});
