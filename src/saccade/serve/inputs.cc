@@ -13,8 +13,27 @@
 namespace saccade::serve {
 namespace {
 
-// Pictures that are elsewhere are there afterwards.
-Status fetch_addresses(const Context& context, std::vector<Input>& inputs) {
+// Rows of the inputs `which`, put where these stand in `result`.
+void put(const Matrix<float>& rows, std::span<const int64_t> which, Matrix<float>& result) {
+  for (size_t i = 0; i < which.size(); ++i) {
+    std::ranges::copy(rows.row(static_cast<int64_t>(i)), result.row(which[i]).begin());
+  }
+}
+
+// "content": a text, or one content part. A dual encoder has a row for a text, a row for a picture, and none
+// for both of them.
+Result<Input> input_of_content(const Json& content) {
+  if (content.is_string()) return Input{.text = content.get<std::string>(), .picture = {}};
+  if (!content.is_array() || content.size() != 1 || !content[0].is_object()) {
+    return fail(ErrorCode::kUsage,
+                "\"content\": a text or one content part is expected: a text and a picture have a row each");
+  }
+  return input_of_json(content[0]);
+}
+
+}  // namespace
+
+Status fetch_addresses(const Context& context, const ServedModel& model, std::vector<Input>& inputs) {
   std::vector<size_t> which;
   std::vector<std::string> addresses;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -23,21 +42,15 @@ Status fetch_addresses(const Context& context, std::vector<Input>& inputs) {
     addresses.push_back(inputs[i].address);
   }
   if (which.empty()) return {};
+  if (model.info.image_width == 0) return fail(ErrorCode::kUnsupported, "{} reads no pictures", model.name);
   std::vector<Result<std::string>> fetched = fetch_pictures(context, addresses);
   for (size_t i = 0; i < fetched.size(); ++i) {
-    SACCADE_ASSIGN(inputs[which[i]].picture, std::move(fetched[i]).in(fmt::format("input {}", which[i])));
+    Input& input = inputs[which[i]];
+    SACCADE_ASSIGN(input.picture, std::move(fetched[i]).in(fmt::format("input {}", which[i])));
+    input.address.clear();
   }
   return {};
 }
-
-// Rows of the inputs `which`, put where these stand in `result`.
-void put(const Matrix<float>& rows, std::span<const int64_t> which, Matrix<float>& result) {
-  for (size_t i = 0; i < which.size(); ++i) {
-    std::ranges::copy(rows.row(static_cast<int64_t>(i)), result.row(which[i]).begin());
-  }
-}
-
-}  // namespace
 
 Result<Input> input_of(const std::string& text) {
   if (!text.starts_with("data:image/")) return Input{.text = text, .picture = {}};
@@ -52,6 +65,34 @@ Result<Input> picture_of(const std::string& text) {
     SACCADE_ASSIGN(input.picture, decode_picture_text(text));
   }
   return input;
+}
+
+Result<Input> input_of_json(const Json& json, bool picture) {
+  if (json.is_string()) {
+    const auto text = json.get<std::string>();
+    return picture ? picture_of(text) : input_of(text);
+  }
+  if (json.is_number() || json.is_array()) {
+    return fail(ErrorCode::kUsage,
+                "tokens in place of a text: another tokenizer's mean nothing to this model");
+  }
+  if (!json.is_object())
+    return fail(ErrorCode::kBadData, "{}, expected a text or an object", json_kind(json));
+  if (json.contains("content")) return input_of_content(json["content"]);
+  for (const char* field : {"image_url", "image", "bytes", "url"}) {
+    if (!json.contains(field)) continue;
+    if (json.contains("text") && !json["text"].is_null()) {
+      return fail(ErrorCode::kUsage, "\"text\" and \"{}\" in one: a text and a picture have a row each",
+                  field);
+    }
+    const Json& address = json[field];
+    const bool part = std::string_view(field) == "image_url" && address.is_object();
+    SACCADE_ASSIGN(const std::string text,
+                   part ? json_field<std::string>(address, "url") : json_field<std::string>(json, field));
+    return picture_of(text);
+  }
+  SACCADE_ASSIGN(std::string text, json_field<std::string>(json, "text"));
+  return Input{.text = std::move(text), .picture = {}};
 }
 
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens) {
@@ -69,7 +110,12 @@ Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedMode
     if (!model.reads_texts) return fail(ErrorCode::kUnsupported, "{} reads no texts", model.name);
     if (input.text.empty()) return fail(ErrorCode::kUsage, "input {}: an empty text", i);
     SACCADE_TRY(check_text(context, input.text).in(fmt::format("input {}", i)));
-    result.texts.push_back(encoder.tokenizer()->encode(input.text, model.info.context));
+    TokenizedText text = encoder.tokenizer()->encode(input.text, model.info.context);
+    if (text.used > input.most_tokens) {
+      const int64_t around = std::ssize(text.ids) - text.used;
+      text = encoder.tokenizer()->encode(input.text, input.most_tokens + around);
+    }
+    result.texts.push_back(std::move(text));
     result.tokens += result.texts.back().used;
     result.dropped_tokens += result.texts.back().dropped;
   }
@@ -100,13 +146,13 @@ Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model, 
     return fail(ErrorCode::kUsage, "{} inputs, at most {} are taken at a time", inputs.size(),
                 context.options.most_inputs);
   }
-  if (model.info.image_width > 0) SACCADE_TRY(fetch_addresses(context, inputs));
+  SACCADE_TRY(fetch_addresses(context, model, inputs));
   SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
   std::vector<const Input*> all;
   std::vector<int64_t> texts;
   std::vector<int64_t> pictures;
   for (const Input& input : inputs) {
-    (input.picture.empty() && input.address.empty() ? texts : pictures).push_back(std::ssize(all));
+    (input.is_text() ? texts : pictures).push_back(std::ssize(all));
     all.push_back(&input);
   }
   if (!pictures.empty() && model.info.image_width == 0) {

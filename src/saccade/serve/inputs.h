@@ -2,20 +2,30 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "saccade/image/read_pixels.h"
 #include "saccade/serve/service.h"
+#include "saccade/text/tokenizer.h"
 
 namespace saccade::serve {
 
 struct Input {
   std::string text;
   std::string picture;       // a file's bytes; empty: it is a text
-  std::string address = {};  // where the picture is; encode_inputs fetches it
+  std::string address = {};  // where the picture is; fetch_addresses turns it into that
+  // Of the text, start and end left out; the model's own limit holds beside.
+  int64_t most_tokens = kWholeText;
+
+  [[nodiscard]] bool is_text() const { return picture.empty() && address.empty(); }
 };
+
+// Pictures that are elsewhere are there afterwards. kUnsupported where there are such and the model reads no
+// pictures; errors of fetch_pictures, with the input's number, from 0.
+Status fetch_addresses(const Context& context, const ServedModel& model, std::vector<Input>& inputs);
 
 struct EncodedInputs {
   Matrix<float> rows;          // one an input
@@ -46,6 +56,10 @@ Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
 Result<Input> input_of(const std::string& text);
 // What a client sends as a picture: a data address, base64 alone, or an address elsewhere. kBadData.
 Result<Input> picture_of(const std::string& text);
+// What a client sends as JSON: a text; Jina's {"text"} or {"image"}, older ones' {"bytes"} or {"url"}; a
+// content part, {"type": "text", "text"} or {"type": "image_url", "image_url": {"url"}}; or what has one such
+// as "content". `picture`: a text stands for a picture. kUsage for a text and a picture in one; kBadData.
+Result<Input> input_of_json(const Json& json, bool picture = false);
 
 // With the numbers of tokens read and dropped in headers, for formats that have no room for them.
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens);

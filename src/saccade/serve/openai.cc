@@ -7,7 +7,8 @@
 //                "task", "late_chunking", "truncate": true or false, "embedding_type" or "encoding_type"
 //   NVIDIA NIM   "input": texts and data addresses, with "modality", "input_type" and "truncate"
 //   infinity     "modality": "image", "input": addresses; its client asks without /v1, for 0 "dimensions",
-//                and for the model "default/not-specified" where its user names none
+//                and for the model "default/not-specified" where its user names none; older ones ask at
+//                /embeddings_image for pictures
 //
 // Addresses are data addresses, or https:// ones where the server fetches pictures.
 #include <array>
@@ -27,35 +28,8 @@ constexpr std::array<std::string_view, 14> kFields = {
     "model",      "input",    "messages",   "encoding_format", "dimensions",    "user", "modality",
     "input_type", "truncate", "normalized", "embedding_type",  "encoding_type", "task", "late_chunking"};
 
-// What infinity's client says where its user names no model.
-constexpr std::string_view kNoModelNamed = "default/not-specified";
-
-// One of a list: a text, Jina's object, or a content part.
-Result<Input> item_of(const Json& item, bool picture) {
-  if (item.is_string()) {
-    const auto text = item.get<std::string>();
-    return picture ? picture_of(text) : input_of(text);
-  }
-  if (item.is_number() || item.is_array()) {
-    return fail(ErrorCode::kUsage,
-                "tokens in place of a text: another tokenizer's mean nothing to this model");
-  }
-  if (!item.is_object())
-    return fail(ErrorCode::kBadData, "{}, expected a text or an object", json_kind(item));
-  if (item.contains("image_url")) {
-    const Json& address = item["image_url"];
-    if (address.is_string()) return picture_of(address.get<std::string>());
-    SACCADE_ASSIGN(const std::string url, json_field<std::string>(address, "url"));
-    return picture_of(url);
-  }
-  for (const char* field : {"image", "bytes", "url"}) {
-    if (!item.contains(field)) continue;
-    SACCADE_ASSIGN(const std::string image, json_field<std::string>(item, field));
-    return picture_of(image);
-  }
-  SACCADE_ASSIGN(std::string text, json_field<std::string>(item, "text"));
-  return Input{.text = std::move(text), .picture = {}};
-}
+// What older clients of infinity's ask for pictures' rows.
+constexpr std::string_view kOfPictures = "/embeddings_image";
 
 // Whether input `i` is a picture by what the request says: infinity's word for all, or one of NIM's list.
 Result<bool> is_picture(const Json& json, size_t i) {
@@ -68,22 +42,15 @@ Result<bool> is_picture(const Json& json, size_t i) {
   return fail(ErrorCode::kUsage, "\"modality\": \"{}\", expected \"text\" or \"image\"", word);
 }
 
-// A conversation is one input. A dual encoder has a row for a text, a row for a picture, and none for both.
+// A conversation is one input.
 Result<Input> input_of_messages(const Json& messages) {
   if (!messages.is_array() || messages.size() != 1) {
     return fail(ErrorCode::kUsage, "\"messages\": one message is expected, with a text or a picture");
   }
-  const Json& message = messages[0];
-  if (!message.is_object() || !message.contains("content")) {
+  if (!messages[0].is_object() || !messages[0].contains("content")) {
     return fail(ErrorCode::kBadData, "\"messages\": message 0 has no \"content\"");
   }
-  const Json& content = message["content"];
-  if (content.is_string()) return Input{.text = content.get<std::string>(), .picture = {}};
-  if (!content.is_array() || content.size() != 1 || !content[0].is_object()) {
-    return fail(ErrorCode::kUsage,
-                "\"messages\": a text or one content part is expected: a text and a picture have a row each");
-  }
-  return item_of(content[0], false).in("\"messages\"");
+  return input_of_json(messages[0]).in("\"messages\"");
 }
 
 Result<std::vector<Input>> inputs_of(const Json& json) {
@@ -100,13 +67,13 @@ Result<std::vector<Input>> inputs_of(const Json& json) {
   std::vector<Input> inputs;
   if (!input.is_array()) {
     SACCADE_ASSIGN(const bool picture, is_picture(json, 0));
-    SACCADE_ASSIGN(Input only, item_of(input, picture));
+    SACCADE_ASSIGN(Input only, input_of_json(input, picture));
     inputs.push_back(std::move(only));
     return inputs;
   }
   for (const Json& item : input) {
     SACCADE_ASSIGN(const bool picture, is_picture(json, inputs.size()));
-    SACCADE_ASSIGN(Input one, item_of(item, picture).in(fmt::format("input {}", inputs.size())));
+    SACCADE_ASSIGN(Input one, input_of_json(item, picture).in(fmt::format("input {}", inputs.size())));
     inputs.push_back(std::move(one));
   }
   return inputs;
@@ -151,7 +118,8 @@ Status check_other_fields(const Json& json) {
 
 Result<HttpResponse> embeddings(const Context& context, const HttpRequest& request,
                                 const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(Json json, json_body(context, request, kFields));
+  if (request.path == kOfPictures && !json.contains("modality")) json["modality"] = "image";
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "model", ""));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(name == kNoModelNamed ? "" : name));
   SACCADE_ASSIGN(const std::string format, format_of(json));
@@ -218,6 +186,7 @@ Result<HttpResponse> infinity_models(const Context& context, const HttpRequest&,
     entry["capabilities"] = Json::array();
     if (model->reads_texts) entry["capabilities"].push_back("embed");
     if (model->info.image_width > 0) entry["capabilities"].push_back("image_embed");
+    entry["capabilities"].push_back("rerank");
     entry["stats"] = Json::object();
     data.push_back(std::move(entry));
   }
@@ -226,20 +195,28 @@ Result<HttpResponse> infinity_models(const Context& context, const HttpRequest&,
 
 }  // namespace
 
+Json openai_error(int status, std::string_view code, std::string_view message) {
+  Json detail = message;
+  if (status == 422) {  // as infinity's client reads it
+    detail = Json::array({{{"loc", {"body"}}, {"msg", message}, {"type", code}}});
+  }
+  return {{"error",
+           {{"message", message},
+            {"type", status >= 500 ? "server_error" : "invalid_request_error"},
+            {"param", nullptr},
+            {"code", code}}},
+          {"message", message},
+          {"detail", std::move(detail)}};
+}
+
 Format openai_format() {
   return {{{"POST", "/v1/embeddings", embeddings},
            {"GET", "/v1/models", models},
            {"GET", "/v1/models/{name}", model},
            {"POST", "/embeddings", embeddings},
+           {"POST", kOfPictures, embeddings},
            {"GET", "/models", infinity_models}},
-          [](int status, std::string_view code, std::string_view message) -> Json {
-            return {{"error",
-                     {{"message", message},
-                      {"type", status >= 500 ? "server_error" : "invalid_request_error"},
-                      {"param", nullptr},
-                      {"code", code}}},
-                    {"detail", message}};  // what Jina's clients read
-          }};
+          openai_error};
 }
 
 }  // namespace saccade::serve

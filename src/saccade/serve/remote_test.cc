@@ -1,9 +1,11 @@
 // Pictures by address: what is fetched, and all that is not.
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -189,14 +191,40 @@ TEST_F(Remote, EveryFormatThatCarriesAddressesHasThemFetched) {
   const Json back_end = json_of(post("/knn-service", Json{{"image_url", address}, {"num_images", 3}}.dump()));
   ASSERT_THAT(back_end, SizeIs(3));
   EXPECT_EQ(back_end[0]["id"], own["hits"][0]["id"]);
+  // Jina, of documents and of a query.
+  const Json ranked = json_of(post(
+      "/v1/rerank",
+      Json{{"query", {{"image", address}}},
+           {"documents", {{{"image", data_address(2)}}, {{"image", address}}, {{"image", data_address(3)}}}}}
+          .dump()));
+  ASSERT_THAT(ranked["results"], SizeIs(3)) << ranked;
+  EXPECT_EQ(ranked["results"][2]["index"], 0);
+  for (const size_t same : {0, 1}) {
+    EXPECT_NEAR(ranked["results"][same]["relevance_score"].get<double>(), 1, 1e-5);
+  }
   for (const ServerRequest& request : server_->requests()) {
     EXPECT_EQ(request.path, "/3.png?size=1");
     EXPECT_EQ(request.header("host"), "pictures.test:" + port_);
     EXPECT_EQ(request.header("authorization"), "");
   }
-  EXPECT_EQ(server_->requests().size(), 8);
-  EXPECT_EQ(counted("picture fetched"), 8);
-  EXPECT_THAT(metrics_.text({}), HasSubstr("saccade_stage_seconds_count{stage=\"fetch\"} 8\n"));
+  EXPECT_EQ(server_->requests().size(), 10);
+  EXPECT_EQ(counted("picture fetched"), 10);
+  EXPECT_THAT(metrics_.text({}), HasSubstr("saccade_stage_seconds_count{stage=\"fetch\"} 10\n"));
+}
+
+TEST_F(Remote, AMatchingHeadRanksThemToo) {
+  add_matching_model();
+  fetch_from([](const ServerRequest&) { return picture(3); });
+  const Json documents = {{{"image", data_address(2)}}, {{"image", at("/")}}, {{"image", data_address(3)}}};
+  const HttpResponse response =
+      post("/v1/rerank", Json{{"query", "a red bird"}, {"documents", documents}}.dump());
+  EXPECT_EQ(header(response, "X-Saccade-Scored-By"), "pairs") << response.body;
+  std::map<int, double> scores;
+  const Json answer = json_of(response);
+  for (const Json& result : answer["results"]) scores[result["index"]] = result["relevance_score"];
+  ASSERT_THAT(scores, SizeIs(3)) << response.body;
+  EXPECT_NEAR(scores[1], scores[2], 1e-6);
+  EXPECT_GT(std::abs(scores[0] - scores[2]), 1e-5);
 }
 
 TEST_F(Remote, SeveralComeInTheirOrderSoManyAtATime) {
@@ -386,18 +414,24 @@ TEST_F(Remote, WhoHasGoneWaitsNoLongerAndOthersAreAnswered) {
     if (request.path == "/late") return {.body = "a", .wait_ms = 20'000};
     return picture(1);
   });
-  const auto start = std::chrono::steady_clock::now();
-  HttpRequest request;
-  request.method = "POST";
-  request.path = "/v1/embeddings";
-  request.body = Json{{"input", {{{"image", at("/late")}}, {{"image", at("/late")}}}}}.dump();
-  request.gone = [start] { return seconds_since(start) > 0.3; };
-  const HttpResponse response = ask(request);
-  EXPECT_EQ(response.status, 503) << response.body;
-  EXPECT_EQ(header(response, "Retry-After"), "1");
-  EXPECT_LT(seconds_since(start), 3);
+  const auto begin = std::chrono::steady_clock::now();
+  const Json pictures = {{{"image", at("/late")}}, {{"image", at("/late")}}};
+  for (const auto& [path, body] : {std::pair{"/v1/embeddings", Json{{"input", pictures}}},
+                                   std::pair{"/rerank", Json{{"query", "a"}, {"documents", pictures}}}}) {
+    const auto start = std::chrono::steady_clock::now();
+    HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body.dump();
+    request.gone = [start] { return seconds_since(start) > 0.3; };
+    const HttpResponse response = ask(request);
+    EXPECT_EQ(response.status, 503) << response.body;
+    EXPECT_EQ(header(response, "Retry-After"), "1");
+    EXPECT_TRUE(json_of(response)["error"]["message"].is_string()) << response.body;
+    EXPECT_LT(seconds_since(start), 3);
+  }
   EXPECT_EQ(embed_picture(at("/")).status, 200);
-  EXPECT_LT(seconds_since(start), 8);
+  EXPECT_LT(seconds_since(begin), 8);
 }
 
 // What the environment says of proxies is for downloads of models.

@@ -71,17 +71,18 @@ Result<std::vector<Matrix<float>>> late_rows(const Context& context, Encoder& en
 
 }  // namespace
 
-Result<InputScores> score_inputs(const Context& context, ServedModel& model, const Input& query,
-                                 const std::vector<Input>& inputs) {
-  const bool all_pairs =
-      std::ranges::all_of(inputs, [&](const Input& input) { return is_picture(input) != is_picture(query); });
+Result<InputScores> score_inputs(const Context& context, ServedModel& model, Input query,
+                                 std::vector<Input> inputs) {
+  inputs.insert(inputs.begin(), std::move(query));
+  SACCADE_TRY(fetch_addresses(context, model, inputs));
+  const bool all_pairs = std::all_of(inputs.begin() + 1, inputs.end(), [&](const Input& input) {
+    return is_picture(input) != is_picture(inputs.front());
+  });
   const bool by_pairs = model.pair_scorer && all_pairs;
   InputScores result;
   if (!by_pairs && !model.late_interaction) {
     result.by = "rows";
-    std::vector<Input> all = {query};
-    all.insert(all.end(), inputs.begin(), inputs.end());
-    SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, model, all));
+    SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, model, std::move(inputs)));
     result.tokens = encoded.tokens;
     result.dropped_tokens = encoded.dropped_tokens;
     const auto first = encoded.rows.row(0);
@@ -91,7 +92,7 @@ Result<InputScores> score_inputs(const Context& context, ServedModel& model, con
     }
     return result;
   }
-  std::vector<const Input*> all = {&query};
+  std::vector<const Input*> all;
   for (const Input& input : inputs) all.push_back(&input);
   SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
   SACCADE_ASSIGN(const TokenizedInputs texts, tokenize_inputs(context, model, *encoder, all));

@@ -21,7 +21,7 @@ struct InputScores {
 // By the best that the model has for all of `inputs`: its matching head where each pair is a picture and a
 // text, its rows of late interaction where it gives such, else one row each. Errors as encode_inputs; input 0
 // is the query. Cost: a pass a pair by the matching head, a pass an input else.
-Result<InputScores> score_inputs(const Context& context, ServedModel& model, const Input& query,
-                                 const std::vector<Input>& inputs);
+Result<InputScores> score_inputs(const Context& context, ServedModel& model, Input query,
+                                 std::vector<Input> inputs);
 
 }  // namespace saccade::serve

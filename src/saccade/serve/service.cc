@@ -170,6 +170,7 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
+  formats_.push_back(rerank_format());
   formats_.push_back(clip_retrieval_format());
   formats_.push_back(immich_format());
   formats_.push_back(tei_format());
@@ -256,13 +257,7 @@ HttpResponse Service::answer(const HttpRequest& request, const Found& found) con
     context.fetches = std::make_shared<RemoteRequest>(*context.remote, context.gone);
   Result<HttpResponse> handled = found.route->handle(context, request, found.parts);
   if (handled) return *std::move(handled);
-  const Error& error = handled.error();
-  const int status = http_status(error.code);
-  // Nobody asks a handler to stop: kCancelled is what has no room or no time now.
-  const std::string_view code = status == 503 ? code_of(503) : error_name(error.code);
-  HttpResponse response = json_response(found.format->error(status, code, error.message), status);
-  if (status == 503) response.headers.emplace_back("Retry-After", "1");
-  return response;
+  return error_response(found.format->error, handled.error());
 }
 
 HttpResponse json_response(const Json& json, int status) {
@@ -272,19 +267,38 @@ HttpResponse json_response(const Json& json, int status) {
   return response;
 }
 
-Result<Json> json_body(const Context& context, const HttpRequest& request,
-                       std::span<const std::string_view> fields) {
+HttpResponse error_response(const ErrorForm& form, const Error& error) {
+  const int status = http_status(error.code);
+  // Nobody asks a handler to stop: kCancelled is what has no room or no time now.
+  const std::string_view code = status == 503 ? code_of(503) : error_name(error.code);
+  HttpResponse response = json_response(form(status, code, error.message), status);
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+Result<Json> json_object(const Context& context, const HttpRequest& request) {
   if (const int64_t values = most_values_in(request.body); values > context.options.most_values) {
     return fail(ErrorCode::kLimit, "body: some {} values, at most {} are taken", values,
                 context.options.most_values);
   }
   SACCADE_ASSIGN(Json json, parse_json(request.body).in("body"));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "body: {}, expected an object", json_kind(json));
+  return json;
+}
+
+Status check_fields(const Json& json, std::span<const std::string_view> fields) {
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(fields, key) == fields.end()) {
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}", key, fmt::join(fields, ", "));
     }
   }
+  return {};
+}
+
+Result<Json> json_body(const Context& context, const HttpRequest& request,
+                       std::span<const std::string_view> fields) {
+  SACCADE_ASSIGN(Json json, json_object(context, request));
+  SACCADE_TRY(check_fields(json, fields));
   return json;
 }
 

@@ -84,9 +84,17 @@ struct Format {
 Format own_format();             // api.cc
 Format page_format();            // page.cc: the page for people, and the files it is made of
 Format openai_format();          // openai.cc: embeddings, as OpenAI, Jina, NVIDIA NIM and infinity take them
+Format rerank_format();          // rerank.cc: ranks, as Jina, Cohere, infinity and vLLM give them
 Format clip_retrieval_format();  // clip_retrieval.cc
 Format immich_format();          // immich.cc
 Format tei_format();             // tei.cc: Text Embeddings Inference
+
+// Errors as clients of OpenAI's and vLLM's ("error"), Cohere's ("message") and Jina's ("detail") read them;
+// infinity's reads a list as "detail" of 422.
+Json openai_error(int status, std::string_view code, std::string_view message);
+
+// What infinity's client says where its user names no model.
+inline constexpr std::string_view kNoModelNamed = "default/not-specified";
 
 class Service {
  public:
@@ -121,8 +129,14 @@ class Service {
 
 // For handlers.
 HttpResponse json_response(const Json& json, int status = 200);
-// The body as a JSON object that has no other fields than these: kBadData names the position, or the field
-// and those that are known; kLimit for more values than ServiceOptions::most_values.
+// An error of a handler's, for one whose clients differ in how they read them.
+HttpResponse error_response(const ErrorForm& form, const Error& error);
+// The body as a JSON object: kBadData names the position; kLimit for more values than
+// ServiceOptions::most_values.
+Result<Json> json_object(const Context& context, const HttpRequest& request);
+// kUsage for another field than these, with those that are known.
+Status check_fields(const Json& json, std::span<const std::string_view> fields);
+// Both.
 Result<Json> json_body(const Context& context, const HttpRequest& request,
                        std::span<const std::string_view> fields);
 // kLimit for a text longer than ServiceOptions::most_text_bytes.

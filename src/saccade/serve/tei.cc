@@ -6,18 +6,15 @@
 //             "score"}, ...], best first
 //
 // Where a text is a picture's data address ("data:image/..."), it is the picture that is meant.
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
-#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "saccade/model/precision.h"
 #include "saccade/serve/inputs.h"
-#include "saccade/serve/score_inputs.h"
+#include "saccade/serve/rerank.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {
@@ -54,17 +51,6 @@ Status check_truncation(const Json& json, int64_t dropped_tokens, const ServedMo
   return {};
 }
 
-// The first that has a matching head, else the first of late interaction, else the first.
-Result<ServedModel*> ranking_model(const Context& context) {
-  for (const auto& model : context.served.models()) {
-    if (model->pair_scorer) return model.get();
-  }
-  for (const auto& model : context.served.models()) {
-    if (model->late_interaction) return model.get();
-  }
-  return context.served.model("");
-}
-
 Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
                            const std::vector<std::string>&) {
   constexpr std::array<std::string_view, 6> kFields = {"inputs",      "truncate",   "normalize",
@@ -97,39 +83,32 @@ Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
   return with_tokens(json_response(rows), encoded.tokens, encoded.dropped_tokens);
 }
 
-// A probability of the matching head's logit, as TEI makes one of a
-// re-ranker's; a cosine is none, raw or not.
+// Other programs' clients ask here too: they say "documents".
 Result<HttpResponse> rerank(const Context& context, const HttpRequest& request,
                             const std::vector<std::string>&) {
   constexpr std::array<std::string_view, 6> kFields = {"query",       "texts",      "truncate",
                                                        "return_text", "raw_scores", "truncation_direction"};
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
-  SACCADE_ASSIGN(ServedModel * model, ranking_model(context));
-  SACCADE_ASSIGN(const std::vector<Input> query, inputs_of(json, "query"));
+  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  if (json.contains("texts") == json.contains("documents"))
+    return fail(ErrorCode::kUsage, "either \"texts\" or \"documents\" is needed");
+  if (json.contains("documents")) return rerank_documents(context, json);
+  SACCADE_TRY(check_fields(json, kFields));
+  SACCADE_ASSIGN(ServedModel * model, ranking_model(context, ""));
+  SACCADE_ASSIGN(std::vector<Input> query, inputs_of(json, "query"));
   if (query.size() != 1) return fail(ErrorCode::kUsage, "\"query\": {} texts, expected one", query.size());
-  SACCADE_ASSIGN(const std::vector<Input> texts, inputs_of(json, "texts"));
-  if (texts.empty()) return fail(ErrorCode::kUsage, "\"texts\" is empty");
-  if (std::ssize(texts) >= context.options.most_inputs) {
-    return fail(ErrorCode::kUsage, "\"texts\": {}, fewer than {} are taken at a time", texts.size(),
-                context.options.most_inputs);
-  }
+  SACCADE_ASSIGN(std::vector<Input> texts, inputs_of(json, "texts"));
   SACCADE_ASSIGN(const bool return_text, json_field_or<bool>(json, "return_text", false));
   SACCADE_ASSIGN(const bool raw, json_field_or<bool>(json, "raw_scores", false));
-  SACCADE_ASSIGN(const InputScores scored, score_inputs(context, *model, query.front(), texts));
-  SACCADE_TRY(check_truncation(json, scored.dropped_tokens, *model));
-  std::vector<std::pair<float, size_t>> order;
-  for (size_t i = 0; i < texts.size(); ++i) order.emplace_back(scored.scores[i], i);
-  std::ranges::stable_sort(order, std::ranges::greater(), [](const auto& pair) { return pair.first; });
+  SACCADE_ASSIGN(const Ranking ranking,
+                 rank_inputs(context, *model, std::move(query.front()), {"texts", std::move(texts)}, raw));
+  SACCADE_TRY(check_truncation(json, ranking.dropped_tokens, *model));
   Json ranks = Json::array();
-  for (const auto& [score, index] : order) {
-    const bool probability = scored.by == "pairs" && !raw;
-    Json rank = {{"index", index}, {"score", probability ? 1 / (1 + std::exp(-score)) : score}};
+  for (const auto& [score, index] : ranking.ranks) {
+    Json rank = {{"index", index}, {"score", score}};
     if (return_text) rank["text"] = json["texts"].is_array() ? json["texts"][index] : json["texts"];
     ranks.push_back(std::move(rank));
   }
-  HttpResponse response = with_tokens(json_response(ranks), scored.tokens, scored.dropped_tokens);
-  response.headers.emplace_back("X-Saccade-Scored-By", scored.by);
-  return response;
+  return with_ranking(json_response(ranks), ranking);
 }
 
 Result<HttpResponse> info(const Context& context, const HttpRequest&, const std::vector<std::string>&) {

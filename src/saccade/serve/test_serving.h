@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "saccade/collection/test_support.h"
@@ -18,7 +19,6 @@
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {
-
 // A collection of six pictures made with the starter, served.
 class ServingTest : public testing::Test {
  protected:
@@ -46,6 +46,24 @@ class ServingTest : public testing::Test {
     const std::vector<std::filesystem::path> inputs = {pictures_};
     const auto report = ingest(*writer, *loaded->encoder, inputs, {}, pool_);
     ASSERT_TRUE(report) << report.error().message;
+  }
+  // Serves a checkpoint with a matching head too: BLIP-2's golden, whose weights are random, and a tokenizer
+  // that knows letters.
+  std::filesystem::path add_matching_model() {
+    const std::filesystem::path folder = temporary_.path() / "blip2";
+    std::filesystem::copy(std::filesystem::path(saccade::test::kSourceDir) / "tests/golden/blip2-itm",
+                          folder);
+    std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+    for (char letter = 'a'; letter <= 'z'; ++letter) words += fmt::format("{0}\n##{0}\n", letter);
+    for (int unused = 56; unused < 200; ++unused) words += fmt::format("[unused{}]\n", unused);
+    saccade::test::write_text(folder / "vocab.txt", words);
+    saccade::test::write_text(folder / "tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+    ServedOptions options;
+    options.collections = {folder_};
+    options.checkpoints = {folder.string()};
+    served_ = Served::open(options).value();
+    make({});
+    return folder;
   }
   HttpResponse ask(HttpRequest request) const {
     request.headers.emplace_back("host", "localhost:7700");

@@ -1,0 +1,45 @@
+// Which of a client's texts and pictures fit another best: what the formats that rank share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "saccade/serve/inputs.h"
+
+namespace saccade::serve {
+
+struct Ranking {
+  struct Rank {
+    float score = 0;
+    size_t index = 0;  // among what was ranked
+  };
+  std::vector<Rank> ranks;  // best first
+  std::string_view by;      // as InputScores::by
+  int64_t tokens = 0;
+  int64_t dropped_tokens = 0;
+};
+
+// The model of that name. Where it is empty or kNoModelNamed: the first that has a matching head, else the
+// first of late interaction, else the first. kNotFound names those that there are.
+Result<ServedModel*> ranking_model(const Context& context, std::string_view name);
+
+// What is ranked, and the request's field that has it.
+struct RankedField {
+  const char* name;
+  std::vector<Input> inputs;
+};
+
+// A score is a probability of the matching head's logit, unless `raw`; a cosine is none, and stays as it is.
+// kUsage for no input, or with the query more than ServiceOptions::most_inputs; errors of score_inputs.
+Result<Ranking> rank_inputs(const Context& context, ServedModel& model, Input query, RankedField field,
+                            bool raw);
+
+// With what the ranking was made by, and the tokens that were read and dropped, in headers.
+HttpResponse with_ranking(HttpResponse response, const Ranking& ranking);
+
+// The answer to a request of rerank_format(), errors included, for a route that others' clients ask at too.
+HttpResponse rerank_documents(const Context& context, const Json& json);
+
+}  // namespace saccade::serve
