@@ -73,6 +73,7 @@ Result<HttpResponse> rerank(const Context& context, const Json& json) {
   SACCADE_ASSIGN(const bool pictures_back, json_field_or<bool>(json, "return_documents", false));
   SACCADE_TRY(json_field_or<std::string>(json, "user", ""));
   std::vector<bool> back;
+  back.reserve(documents.size());
   for (const Input& document : documents) back.push_back(document.is_text() ? texts_back : pictures_back);
   SACCADE_ASSIGN(Ranking ranking,
                  rank_inputs(context, *model, std::move(query), {"documents", std::move(documents)}, raw));

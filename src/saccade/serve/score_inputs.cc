@@ -93,6 +93,7 @@ Result<InputScores> score_inputs(const Context& context, ServedModel& model, Inp
     return result;
   }
   std::vector<const Input*> all;
+  all.reserve(inputs.size());
   for (const Input& input : inputs) all.push_back(&input);
   SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
   SACCADE_ASSIGN(const TokenizedInputs texts, tokenize_inputs(context, model, *encoder, all));

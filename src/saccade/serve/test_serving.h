@@ -50,7 +50,7 @@ class ServingTest : public testing::Test {
   // Serves a checkpoint with a matching head too: BLIP-2's golden, whose weights are random, and a tokenizer
   // that knows letters.
   std::filesystem::path add_matching_model() {
-    const std::filesystem::path folder = temporary_.path() / "blip2";
+    std::filesystem::path folder = temporary_.path() / "blip2";
     std::filesystem::copy(std::filesystem::path(saccade::test::kSourceDir) / "tests/golden/blip2-itm",
                           folder);
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
