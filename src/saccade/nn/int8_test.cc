@@ -173,6 +173,19 @@ TEST(Int8Kernels, RowsAtTheEndsOfFloat32) {
 constexpr Activation kActivations[] = {Activation::kNone,     Activation::kGelu, Activation::kQuickGelu,
                                        Activation::kGeluTanh, Activation::kRelu, Activation::kSilu};
 
+// What a task reads; borrowed.
+void read_from(const Quantized& rows, const std::vector<uint8_t>& panel, const std::vector<int32_t>& sums,
+               const std::vector<float>& scales, const std::vector<float>& bias, Int8PanelTask& task) {
+  task.groups = rows.groups;
+  task.weights = panel.data();
+  task.sums = sums.data();
+  task.scales = scales.data();
+  task.bias = bias.data();
+  task.low = rows.low.data();
+  task.high = rows.high.data();
+  task.rows = rows.rows.data();
+}
+
 // Whole numbers in, one panel, against sums of 64 bits.
 TEST(Int8Kernels, PanelsAreTheSlowSums) {
   std::minstd_rand random(11);
@@ -204,14 +217,7 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
         if (input < width) sums[at / 4 % kPanelOutputs] += panel[at] - 128;  // what fills up counts nothing
       }
       Int8PanelTask task;
-      task.groups = quantized.groups;
-      task.weights = panel.data();
-      task.sums = sums.data();
-      task.scales = scales.data();
-      task.bias = bias.data();
-      task.low = quantized.low.data();
-      task.high = quantized.high.data();
-      task.rows = quantized.rows.data();
+      read_from(quantized, panel, sums, scales, bias, task);
       task.activation = kActivations[round % 6];
       task.accumulate = round % 2 == 0;
       task.halves = round % 4 == 3;
@@ -256,14 +262,7 @@ void multiply_nothing(const Int8Kernels& kernel, const std::vector<float>& bias,
   const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
   const std::vector<float> scales(kPanelOutputs, 1);
   const std::vector<int32_t> sums(kPanelOutputs, 4);
-  task.groups = 1;
-  task.weights = panel.data();
-  task.sums = sums.data();
-  task.scales = scales.data();
-  task.bias = bias.data();
-  task.low = nothing.low.data();
-  task.high = nothing.high.data();
-  task.rows = nothing.rows.data();
+  read_from(nothing, panel, sums, scales, bias, task);
   task.out_stride = kPanelOutputs;
   kernel.multiply(task, 0, 1);
 }

@@ -19,6 +19,7 @@
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {
+
 // A collection of six pictures made with the starter, served.
 class ServingTest : public testing::Test {
  protected:

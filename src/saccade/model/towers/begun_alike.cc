@@ -53,9 +53,9 @@ BegunAlike begun_alike(const nn::Tensor& ids, const nn::Tensor& ends) {
 bool keeps_up_to_end(const nn::Tensor& mask, const nn::Tensor& ends) {
   if (!mask.defined()) return true;
   for (int64_t text = 0; text < mask.size(0); ++text) {
-    const nn::Tensor kept = mask[text].slice(0, 0, ends.integers()[static_cast<size_t>(text)] + 1);
-    if (std::ranges::find(kept.contiguous().integers(), 0) != kept.contiguous().integers().end())
-      return false;
+    const int64_t end = ends.integers()[static_cast<size_t>(text)];
+    const nn::Tensor kept = mask[text].slice(0, 0, end + 1).contiguous();
+    if (std::ranges::any_of(kept.integers(), [](int64_t one) { return one == 0; })) return false;
   }
   return true;
 }
