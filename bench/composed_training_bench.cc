@@ -18,10 +18,10 @@
 #include <benchmark/benchmark.h>
 
 #include "saccade/core/source_dir.h"
-#include "saccade/model/token_states.h"
-#include "saccade/train/adamw.h"
-#include "saccade/train/atf_operations.h"
-#include "saccade/train/composed_training_task.h"
+#include "saccade/model/composers/token_states.h"
+#include "lab/train/math/adamw.h"
+#include "lab/train/math/atf_operations.h"
+#include "lab/train/tasks/composed_training_task.h"
 
 #include "random_checkpoint.h"
 

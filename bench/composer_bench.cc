@@ -15,10 +15,10 @@
 
 #include <benchmark/benchmark.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/composers/atf.h"
-#include "saccade/model/token_states.h"
+#include "saccade/model/composers/token_states.h"
 
 #include "random_checkpoint.h"
 

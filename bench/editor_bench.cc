@@ -10,11 +10,11 @@
 
 #include <benchmark/benchmark.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/random.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/model/editor.h"
+#include "lab/editor/editor.h"
 
 #include "random_checkpoint.h"
 

@@ -37,7 +37,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/picture_map.h"
+#include "saccade/model/explain/relevance_map.h"
 
 #include "random_checkpoint.h"
 #include <dnnl.hpp>
@@ -529,7 +529,7 @@ void register_all(Bench& bench) {
     }
   }
   if (!subject.fp32) return;
-  for (const EnumWord<MapMethod>& of : kMapMethodWords) {
+  for (const EnumName<MapMethod>& of : kMapMethodNames) {
     add("maps/" + std::string(of.word), subject.rounds + 2,
         [&bench, method = of.value](benchmark::State& state) { map_pictures(state, bench, method); });
   }

@@ -18,10 +18,10 @@
 #include <benchmark/benchmark.h>
 
 #include "saccade/core/threads.h"
-#include "saccade/eval/figures/ranking.h"
-#include "saccade/eval/figures/sample.h"
-#include "saccade/eval/retrieval/retrieval.h"
-#include "saccade/eval/rows/pair_scores.h"
+#include "lab/eval/figures/ranking.h"
+#include "lab/eval/figures/sample.h"
+#include "lab/eval/retrieval/retrieval.h"
+#include "lab/eval/rows/pair_scores.h"
 
 #include "random_checkpoint.h"
 

@@ -36,12 +36,12 @@
 #include <benchmark/benchmark.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/ingest.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/decoder_pool.h"
+#include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
 

@@ -23,7 +23,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/index/dot_kernels.h"
 #include "saccade/index/exact_search.h"
-#include "saccade/index/int8_kernels.h"
+#include "saccade/index/int8_row_kernels.h"
 #include "saccade/index/int8_rows.h"
 
 #include <dnnl.hpp>

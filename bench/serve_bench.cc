@@ -37,14 +37,14 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/base64.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
-#include "saccade/model/locate.h"
+#include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/search.h"
-#include "saccade/search/word_search.h"
+#include "saccade/search/keywords/word_search.h"
 #include "saccade/serve/test_load.h"
 
 #include "random_checkpoint.h"

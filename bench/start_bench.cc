@@ -21,7 +21,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
 

@@ -20,6 +20,8 @@ target_compile_features(saccade_flags INTERFACE cxx_std_20)
 target_include_directories(saccade_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(saccade_flags INTERFACE -pthread -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                                $<$<BOOL:${SACCADE_WERROR}>:-Werror>)
+# Modules become a shared library too (src/saccade/CMakeLists.txt), which shows public names alone.
+target_compile_options(saccade_flags INTERFACE -fPIC -fvisibility=hidden -fvisibility-inlines-hidden)
 # g++ looks for garbage at 128 MB, which is less than its precompiled headers: a tenth of its time.
 target_compile_options(saccade_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 if(SACCADE_SANITIZE)

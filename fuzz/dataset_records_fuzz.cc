@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/data/csv.h"
-#include "saccade/data/json_records.h"
-#include "saccade/data/manifest.h"
-#include "saccade/data/tar.h"
+#include "saccade/core/csv.h"
+#include "lab/data/readers/json_records.h"
+#include "lab/data/readers/manifest.h"
+#include "lab/data/readers/tar.h"
 
 #include "fuzz.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "saccade/data/document/document.h"
+#include "saccade/document/document.h"
 #include "saccade/text/utf8.h"
 
 #include "fuzz.h"

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "saccade/core/base64.h"
-#include "saccade/serve/http.h"
-#include "saccade/serve/multipart.h"
+#include "saccade/serve/http/http.h"
+#include "saccade/serve/formats/multipart.h"
 
 #include "fuzz.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 #include "fuzz.h"
 

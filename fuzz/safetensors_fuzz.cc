@@ -1,5 +1,5 @@
 // safetensors: what is accepted lies within the file and reads to its last byte.
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 
 #include "fuzz.h"
 

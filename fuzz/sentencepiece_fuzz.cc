@@ -1,7 +1,7 @@
 // A SentencePiece model file in memory, and text cut by whatever loads.
 #include <string_view>
 
-#include "saccade/text/sentencepiece.h"
+#include "saccade/text/tokenizers/sentencepiece.h"
 
 #include "fuzz.h"
 

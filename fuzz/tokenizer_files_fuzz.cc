@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "saccade/core/json.h"
-#include "saccade/text/clip_spec.h"
+#include "saccade/text/tokenizers/clip_spec.h"
 
 #include "fuzz.h"
 

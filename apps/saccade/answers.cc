@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "saccade/collection/facts_json.h"
-#include "saccade/collection/filter.h"
+#include "saccade/collection/catalog/facts_json.h"
+#include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/small_picture.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/search/composition.h"
+#include "saccade/search/composed/composed_query.h"
 
 #include "sixel.h"
 #include "towns.h"

@@ -7,7 +7,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/threads.h"
-#include "saccade/report/search_page.h"
+#include "saccade/pages/search_page.h"
 #include "saccade/search/search.h"
 
 #include "command.h"

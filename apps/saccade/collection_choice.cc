@@ -6,7 +6,7 @@
 
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 
 namespace saccade::app {
 

@@ -11,18 +11,18 @@
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/duplicates.h"
 #include "saccade/collection/exchange.h"
-#include "saccade/collection/filter.h"
+#include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/verify.h"
-#include "saccade/core/files.h"
-#include "saccade/model/locate.h"
-#include "saccade/model/precision.h"
-#include "saccade/report/duplicates_page.h"
-#include "saccade/search/collection_composer.h"
+#include "saccade/core/files/files.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/pages/duplicates_page.h"
+#include "saccade/search/composed/collection_composer.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
-#include "command.h"
+#include "product_commands.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -96,7 +96,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
         fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));
   }
   if (const auto& late = info.settings.late) {
-    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows), word_of(late->precision),
+    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows), enum_name(late->precision),
                         size_text(summary.late_bytes));
     if (late->grid.rows > 0)
       text += fmt::format(", over {} x {} patches", late->grid.rows, late->grid.columns);

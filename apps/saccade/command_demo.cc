@@ -11,12 +11,12 @@
 
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 #include "saccade/search/search.h"
 
 #include "answers.h"
 #include "checkpoint.h"
-#include "command.h"
+#include "product_commands.h"
 #include "ingest_report.h"
 #include "likelihoods.h"
 #include "number.h"

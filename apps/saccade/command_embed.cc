@@ -14,16 +14,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "saccade/collection/walk.h"
-#include "saccade/core/files.h"
-#include "saccade/core/npy.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/collection/ingest/walk.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/npy.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/image/read_pixels.h"
 
 #include "checkpoint.h"
-#include "command.h"
+#include "product_commands.h"
 #include "number.h"
 #include "texts.h"
 

@@ -1,5 +1,5 @@
 // saccade illustrate: a document with pictures of a collection beside the sentences that picture something.
-#include "command_illustrate.h"
+#include "product_commands.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +15,13 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/files.h"
-#include "saccade/data/document/document.h"
-#include "saccade/data/pdf/prose.h"
-#include "saccade/eval/visualness/sentence_judge.h"
-#include "saccade/generate/texts.h"
-#include "saccade/report/illustrated_document.h"
-#include "saccade/report/thumbnail.h"
+#include "saccade/core/files/files.h"
+#include "saccade/document/document.h"
+#include "saccade/document/prose.h"
+#include "saccade/search/visualness/sentence_judge.h"
+#include "saccade/imagegen/texts.h"
+#include "saccade/pages/illustrated_document.h"
+#include "saccade/pages/thumbnail.h"
 #include "saccade/search/background.h"
 #include "saccade/search/illustrate.h"
 
@@ -39,8 +39,8 @@ namespace {
 namespace fs = std::filesystem;
 
 enum class Alternative { kCaption, kSentence };
-std::span<const EnumWord<Alternative>> enum_words(Alternative) {
-  static constexpr std::array<EnumWord<Alternative>, 2> kWords = {
+std::span<const EnumName<Alternative>> enum_names(Alternative) {
+  static constexpr std::array<EnumName<Alternative>, 2> kWords = {
       {{Alternative::kCaption, "caption"}, {Alternative::kSentence, "sentence"}}};
   return kWords;
 }
@@ -322,7 +322,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
                          {"visualness", page.visualness[s]},
                          {"visual", sentence.visual},
                          {"phrases", sentence.phrases},
-                         {"outcome", word_of(plan.outcomes[s])},
+                         {"outcome", enum_name(plan.outcomes[s])},
                          {"likeliest", or_null(plan.best[s])},
                          {"picture", picture_of[s]}});
   }
@@ -339,15 +339,15 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
                          {"error", there ? Json() : Json(one.picture.error)}});
   }
   Json outcomes = Json::object();
-  for (const auto& entry : enum_words(SentenceOutcome()))
-    outcomes[std::string(entry.word)] = plan.count(entry.value);
+  for (const auto& entry : enum_names(SentenceOutcome()))
+    outcomes[std::string(entry.name)] = plan.count(entry.value);
   return {{"document", arguments.document},
-          {"format", word_of(page.document.format)},
+          {"format", enum_name(page.document.format)},
           {"encoding",
-           page.document.format == DocumentFormat::kPdf ? Json() : Json(word_of(page.document.encoding))},
+           page.document.format == DocumentFormat::kPdf ? Json() : Json(enum_name(page.document.encoding))},
           {"collection", arguments.collection},
           {"output", arguments.output.empty() ? Json() : Json(arguments.output)},
-          {"output_format", format ? Json(word_of(*format)) : Json()},
+          {"output_format", format ? Json(enum_name(*format)) : Json()},
           {"paragraphs", page.document.paragraphs.size()},
           {"visualness",
            {{"method", judge.method},
@@ -449,9 +449,6 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   options.stop = session.interrupts.stop_cleanly();
   std::unique_ptr<PictureEngine> engine;
   if (!arguments.engine.kind.empty()) {
-    if (arguments.engine.kind == word_of(EngineKind::kOwn)) {
-      return fail(ErrorCode::kUsage, "--engine own changes pictures, and makes none of a text alone");
-    }
     SACCADE_ASSIGN(engine, engine_of(arguments.engine));
   }
   SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
@@ -594,7 +591,9 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   command->add_flag("--force", arguments->force, "replace the document to write, where it is there");
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's is no longer where it was");
-  add_engine_options(*command, arguments->engine, EngineFor::kTexts);
+  add_engine_options(*command, arguments->engine, names_of<EngineKind>(),
+                     "image engine that draws an image for each visual sentence that no image of the collection fits; "
+                     "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback(

@@ -16,25 +16,27 @@
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
-#include "saccade/collection/ingest.h"
-#include "saccade/collection/late_item.h"
-#include "saccade/collection/walk.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/rows/late_item.h"
+#include "saccade/collection/ingest/walk.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/data/dataset.h"
+#include "saccade/collection/ingest/caption_list.h"
 #include "saccade/image/read_pixels.h"
-#include "saccade/model/fingerprint.h"
-#include "saccade/model/precision.h"
-#include "saccade/model/receipt.h"
+#include "saccade/model/checkpoints/fingerprint.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/model/checkpoints/receipt.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
-#include "command.h"
+#include "product_commands.h"
 #include "command_help.h"
+#include "hand_over.h"
 #include "ingest_report.h"
 #include "likelihoods.h"
 #include "number.h"
+#include "own_process.h"
 #include "towns.h"
 #include "walk_options.h"
 
@@ -83,17 +85,23 @@ Result<std::vector<std::filesystem::path>> read_path_list() {
   return paths;
 }
 
-// Captions of a dataset (data/dataset.h) by picture file; several of one picture are joined by "; ".
-Result<std::map<std::string, std::string>> read_captions(const std::string& text) {
-  SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(text));
-  SACCADE_ASSIGN(const Dataset dataset, read_dataset(source));
-  std::map<std::string, std::string> captions;
-  for (const DatasetItem& item : dataset.items) {
-    if (item.image.in_archive()) continue;
-    std::string& joined = captions[item.image.path.string()];
-    for (const std::string& caption : item.captions) joined += (joined.empty() ? "" : "; ") + caption;
+// Captions of a dataset by image file. A list in JSON Lines is read here; every other layout is read by saccade-lab,
+// which prints such a list.
+Result<CaptionList> read_captions(const std::string& dataset, const std::stop_token& stop) {
+  const std::filesystem::path file = dataset;
+  if (file.extension() == ".jsonl" || file.extension() == ".ndjson") return read_caption_list(file);
+  const std::filesystem::path program = find_own_program("saccade-lab");
+  if (program.empty()) {
+    return fail(ErrorCode::kUnsupported,
+                "{} is no .jsonl file; saccade-lab, which reads other layouts, is not installed beside this program",
+                dataset);
   }
-  return captions;
+  const std::vector<std::string> arguments = {"--quiet", "dataset", "captions", "--", dataset};
+  SACCADE_ASSIGN(const OwnProcess listed, run_process(program, arguments, {}, stop));
+  if (listed.code != 0) {
+    return fail(ErrorCode::kBadData, "saccade-lab could not read {} as a dataset (exit code {})", dataset, listed.code);
+  }
+  return parse_caption_list(listed.out, std::filesystem::path());
 }
 
 // An option that is settled when a collection is made, and what it came to in one that there is.
@@ -109,19 +117,19 @@ std::string on_or_off(bool value) {
 
 template <typename E>
 std::string optional_word(const std::optional<E>& value) {
-  return value ? std::string(word_of(*value)) : std::string();
+  return value ? std::string(enum_name(*value)) : std::string();
 }
 
 std::vector<SettledOption> settled_options(const IndexArguments& arguments, const IngestSettings& made) {
   const auto flag = [](bool given) { return given ? std::string("on") : std::string(); };
   const auto& late = made.late;
   return {
-      {"--background", optional_word(arguments.background), std::string(word_of(made.background))},
+      {"--background", optional_word(arguments.background), std::string(enum_name(made.background))},
       {"--as-stored", flag(arguments.as_stored), on_or_off(!made.apply_orientation)},
       {"--fast-decode", flag(arguments.fast_decode), on_or_off(made.fast_decode)},
-      {"--int8-rows", optional_word(arguments.int8_rows), std::string(word_of(made.int8_rows))},
+      {"--int8-rows", optional_word(arguments.int8_rows), std::string(enum_name(made.int8_rows))},
       {"--rows-precision", optional_word(arguments.rows_precision),
-       late ? std::string(word_of(late->precision)) : ""},
+       late ? std::string(enum_name(late->precision)) : ""},
       {"--pool-rows", arguments.pool_rows > 0 ? std::to_string(arguments.pool_rows) : "",
        late ? std::to_string(late->pool) : ""},
   };
@@ -184,7 +192,7 @@ void tell_sample_receipt(const LoadedEncoder& loaded, const std::vector<std::fil
     messages.warning("what the precision costs is not known: " + sample.error().message);
   } else if (*sample) {
     messages.info(fmt::format("{}: cosines of the first pictures' rows to fp32's: {}",
-                              word_of(loaded.encoder->info().precision),
+                              enum_name(loaded.encoder->info().precision),
                               agreement_text(**sample, "picture")));
   }
 }
@@ -209,7 +217,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   }
   SACCADE_TRY(settle_collection_to_fill(arguments.collection, inputs, session.messages));
   if (!arguments.captions.empty()) {
-    SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions).in("captions"));
+    SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions, session.interrupts.stop_cleanly()).in("captions"));
   }
   // Which checkpoint: the collection's own where there is one, before any weights are read.
   std::filesystem::path checkpoint = arguments.checkpoint;
@@ -314,7 +322,8 @@ void add_index_command(CLI::App& app, Command& chosen) {
       "-m,--model", arguments->checkpoint,
       std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
   add_walk_options(*command, arguments->ingest);
-  command->add_option("--captions", arguments->captions, "dataset to take captions from (docs/datasets.md)");
+  command->add_option("--captions", arguments->captions, "captions to index with: a list in JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, with "
+                       "saccade-lab installed, a dataset of any layout");
   add_choice(*command, "--background", arguments->background,
              "what to lay transparent pictures on: by contrast, white or dark grey (default), white, or what "
              "the checkpoint says; settled when the collection is made");

@@ -10,12 +10,12 @@
 
 #include <fmt/format.h>
 
-#include "saccade/model/conform.h"
-#include "saccade/model/conform_record.h"
-#include "saccade/model/effective_length.h"
-#include "saccade/model/outline.h"
-#include "saccade/model/precision.h"
-#include "saccade/model/receipt.h"
+#include "saccade/model/conform/conform.h"
+#include "saccade/model/conform/conform_record.h"
+#include "saccade/model/options/effective_length.h"
+#include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/model/checkpoints/receipt.h"
 
 #include "checkpoint.h"
 #include "number.h"
@@ -67,13 +67,13 @@ std::string receipt_text(const PrecisionReceipt& receipt) {
   std::string text;
   const auto add = [&](const std::optional<RowAgreement>& agreement, std::string_view what) {
     if (!agreement) return;
-    text += fmt::format("{:<14} cosines to fp32's rows: {}\n", word_of(receipt.precision),
+    text += fmt::format("{:<14} cosines to fp32's rows: {}\n", enum_name(receipt.precision),
                         agreement_text(*agreement, what));
   };
   add(receipt.pictures, "picture");
   add(receipt.texts, "text");
   if (const std::string wide = wide_layers_text(receipt.wide_layers); !wide.empty())
-    text += fmt::format("{:<14} {}\n", word_of(receipt.precision), one_line(wide));
+    text += fmt::format("{:<14} {}\n", enum_name(receipt.precision), one_line(wide));
   return text;
 }
 
@@ -163,7 +163,7 @@ void remember(const ConformReport& report, const std::filesystem::path& folder,
   if (!outline) return;
   const std::filesystem::path reference =
       arguments.io.empty() ? folder / "io.safetensors" : std::filesystem::path(arguments.io);
-  const Status remembered = remember_conformance(report, outline->files, reference, SACCADE_VERSION);
+  const Status remembered = remember_conformance(report, outline->files, reference, std::string(version()));
   if (!remembered) session.messages.warning("not remembered: " + remembered.error().message);
 }
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "saccade/model/alias.h"
-#include "saccade/model/locate.h"
-#include "saccade/model/outline.h"
+#include "saccade/model/checkpoints/alias.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/checkpoints/outline.h"
 
 #include "command_model.h"
 

@@ -10,16 +10,16 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/model/locate.h"
+#include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
-#include "saccade/search/word_search.h"
+#include "saccade/search/keywords/word_search.h"
 
 #include "answers.h"
 #include "choice.h"
 #include "collection_choice.h"
-#include "command.h"
+#include "product_commands.h"
 #include "command_help.h"
 #include "hit_format.h"
 #include "number.h"
@@ -65,12 +65,12 @@ Status read_image_from_stdin(Query& query) {
 // Which composer, where one is asked for: a folder, or the one that the collection names.
 Status choose_composer(SearchArguments& arguments) {
   SearchOptions& options = arguments.options;
-  if (!arguments.compose.empty() && !from_word<Compose>(arguments.compose)) {
+  if (!arguments.compose.empty() && !from_name<Compose>(arguments.compose)) {
     std::error_code ignored;
     SACCADE_ASSIGN(options.composer, find_composer(arguments.compose).in("--compose"));
     if (!std::filesystem::is_directory(options.composer, ignored)) {
       return fail(ErrorCode::kUsage, "--compose {}: expected {}, starter, or the folder of a composer",
-                  arguments.compose, list_of_words<Compose>());
+                  arguments.compose, list_of_names<Compose>());
     }
   }
   options.collections_composer = arguments.compose.empty() && !arguments.weight && arguments.was.empty();
@@ -84,10 +84,10 @@ Result<Query> common_query(const SearchArguments& arguments) {
   if (!arguments.options.composer.empty()) {
     if (arguments.weight || !arguments.was.empty()) {
       return fail(ErrorCode::kUsage, "--weight and --was are for {}, not for a composer",
-                  list_of_words<Compose>());
+                  list_of_names<Compose>());
     }
   } else {
-    SACCADE_ASSIGN(query.fusion, make_fusion(from_word<Compose>(arguments.compose).value_or(Compose::kSum),
+    SACCADE_ASSIGN(query.fusion, make_fusion(from_name<Compose>(arguments.compose).value_or(Compose::kSum),
                                              arguments.weight, arguments.was)
                                      .in("--compose, --weight, --was"));
   }
@@ -247,7 +247,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command
       ->add_option(
           "--compose", arguments->compose,
-          "way to make one query of a picture and TEXT: " + list_of_words<Compose>() +
+          "way to make one query of a picture and TEXT: " + list_of_names<Compose>() +
               ", the folder of a trained composer, or starter for the one that comes with Saccade, for the starter "
               "(default: the composer that the collection names, or sum)")
       ->needs(image);

@@ -14,17 +14,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "saccade/core/user_folders.h"
-#include "saccade/serve/http_server.h"
+#include "saccade/core/files/user_folders.h"
+#include "saccade/serve/http/http_server.h"
 #include "saccade/serve/jobs.h"
-#include "saccade/serve/passed_socket.h"
+#include "saccade/serve/http/passed_socket.h"
 #include "saccade/serve/remote_pictures.h"
 #include "saccade/serve/service.h"
 #include "saccade/serve/thumbnails.h"
 
 #include "checkpoint.h"
 #include "collection_choice.h"
-#include "command.h"
+#include "product_commands.h"
 #include "command_help.h"
 #include "number.h"
 #include "towns.h"

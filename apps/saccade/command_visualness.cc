@@ -1,5 +1,5 @@
 // saccade visualness: a score for each text, of whether it pictures anything.
-#include "command_visualness.h"
+#include "product_commands.h"
 
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 // saccade watch: a collection that follows its folders.
-#include "command_watch.h"
+#include "product_commands.h"
 
 #include <filesystem>
 #include <memory>
@@ -11,7 +11,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
-#include "saccade/collection/watch.h"
+#include "saccade/collection/ingest/watch.h"
 
 #include "checkpoint.h"
 #include "collection_choice.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/facts_json.h"
+#include "saccade/collection/catalog/facts_json.h"
 #include "saccade/image/frame_name.h"
 
 namespace saccade::app {

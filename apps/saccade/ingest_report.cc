@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "saccade/image/frame_name.h"
-#include "saccade/image/raw.h"
-#include "saccade/image/video.h"
+#include "saccade/image/decode/raw.h"
+#include "saccade/image/decode/video.h"
 
 namespace saccade::app {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 
 #include "console.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/background.h"

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/late_library.h"
-#include "saccade/core/user_folders.h"
+#include "saccade/core/files/user_folders.h"
 #include "saccade/image/frame_name.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/search/collection_composer.h"
+#include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/like.h"
 #include "saccade/search/query_language.h"
 

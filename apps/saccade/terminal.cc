@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/base64.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 #include "sixel.h"
 
@@ -99,8 +99,8 @@ std::string uri_path(std::string_view path) {
 
 }  // namespace
 
-std::span<const EnumWord<PictureProtocol>> enum_words(PictureProtocol) {
-  static constexpr std::array<EnumWord<PictureProtocol>, 4> kWords{{{PictureProtocol::kOff, "off"},
+std::span<const EnumName<PictureProtocol>> enum_names(PictureProtocol) {
+  static constexpr std::array<EnumName<PictureProtocol>, 4> kWords{{{PictureProtocol::kOff, "off"},
                                                                     {PictureProtocol::kKitty, "kitty"},
                                                                     {PictureProtocol::kIterm2, "iterm2"},
                                                                     {PictureProtocol::kSixel, "sixel"}}};

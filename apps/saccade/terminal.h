@@ -6,14 +6,14 @@
 #include <string_view>
 
 #include "saccade/core/error.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 
 namespace saccade::app {
 
 // How pictures are shown in a terminal: off, as kitty (https://sw.kovidgoyal.net/kitty/graphics-protocol/) or
 // iTerm2 (https://iterm2.com/documentation-images.html) takes them, or as sixels (sixel.h).
 enum class PictureProtocol { kOff, kKitty, kIterm2, kSixel };
-std::span<const EnumWord<PictureProtocol>> enum_words(PictureProtocol);
+std::span<const EnumName<PictureProtocol>> enum_names(PictureProtocol);
 
 struct Terminal {
   bool colour = false;

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "saccade/collection/filter.h"
+#include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/places.h"
 
 namespace saccade::app {

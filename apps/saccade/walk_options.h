@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 
 namespace saccade::app {
 

@@ -19,12 +19,12 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/precision.h"
+#include "saccade/model/options/precision.h"
 
 #include "random_checkpoint.h"
 
@@ -80,7 +80,7 @@ class Runner {
   Result<double> load(const std::string& folder, std::istream& words) {
     std::string name;
     words >> name;
-    const auto precision = from_word<Precision>(name);
+    const auto precision = from_name<Precision>(name);
     if (!precision) return fail(ErrorCode::kUsage, "no precision {}", name);
     double seconds = 0;
     SACCADE_TRY(timed([&] { return load_encoder(folder, {.precision = *precision, .threads = 0}); }, encoder_,

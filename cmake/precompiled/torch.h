@@ -1,6 +1,6 @@
 // What includes libtorch, tests too: seconds once, not once a file.
 #pragma once
 
-#include "saccade/train/torch.h"
+#include "lab/train/math/torch.h"
 
 #include "base.h"

@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 
 #include "run_program.h"
 

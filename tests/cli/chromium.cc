@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::test {
 namespace {

@@ -9,12 +9,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/core/limited_process.h"
+#include "saccade/core/process/limited_process.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
-#include "saccade/image/raw.h"
+#include "saccade/image/decode/raw.h"
 
 #include "outcome_json.h"
 #include "run_program.h"

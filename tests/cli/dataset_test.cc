@@ -1,5 +1,5 @@
 // saccade dataset, as a person runs it.
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
 #include "run_program.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/base64.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/hub/test_server.h"
 

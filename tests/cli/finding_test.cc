@@ -11,7 +11,7 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
 #include "outcome_json.h"

@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
 
 #include "run_program.h"

@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/hostile_pictures.h"
+#include "saccade/image/decode/hostile_pictures.h"
 #include "saccade/image/image.h"
 
 #include "outcome_json.h"

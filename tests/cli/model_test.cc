@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/hub/test_hub.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"

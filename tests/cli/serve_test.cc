@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/collection/test_support.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/hub/test_server.h"
 #include "saccade/serve/test_client.h"
 

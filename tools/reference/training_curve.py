@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 r"""Ten training steps of a tiny CLIP with PyTorch and transformers: the reference of saccade's trainer.
 
-Writes what src/saccade/train/training_curve_test.cc repeats: the same weights (a checkpoint folder), batches,
+Writes what src/lab/train/training_curve_test.cc repeats: the same weights (a checkpoint folder), batches,
 objective, optimizer and learning rates, in float32 on the CPU.
 
   input_ids           [batches, n, tokens] int64: step s uses batch s mod batches

@@ -1,8 +1,8 @@
 #include "saccade/collection/checkpoint_place.h"
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/store.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/catalog/store.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "saccade/core/error.h"
-#include "saccade/model/checkpoint_id.h"
+#include "saccade/model/checkpoints/checkpoint_id.h"
 
 namespace saccade {
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/core/user_folders.h"
+#include "saccade/core/files/user_folders.h"
 
 namespace saccade {
 namespace {

@@ -4,12 +4,12 @@
 #include <map>
 #include <mutex>
 
-#include "saccade/collection/int8_file.h"
-#include "saccade/collection/late_file.h"
-#include "saccade/collection/store.h"
-#include "saccade/collection/word_index.h"
-#include "saccade/core/files.h"
-#include "saccade/image/look.h"
+#include "saccade/collection/rows/int8_file.h"
+#include "saccade/collection/rows/late_file.h"
+#include "saccade/collection/catalog/store.h"
+#include "saccade/collection/catalog/word_index.h"
+#include "saccade/core/files/files.h"
+#include "saccade/image/metadata/look.h"
 
 namespace saccade {
 

@@ -30,9 +30,9 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/collection/catalog.h"
-#include "saccade/collection/filter.h"
-#include "saccade/collection/item_facts.h"
+#include "saccade/collection/catalog/catalog.h"
+#include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/catalog/item_facts.h"
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/progress.h"
@@ -104,7 +104,7 @@ class Collection {
   [[nodiscard]] Status for_each_facts(
       const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const;
   // Of the first `most` pictures that were looked into, by id: how many, and how many of them are photographs
-  // (image/look.h). Cost: so many rows of the catalog.
+  // (image/metadata/look.h). Cost: so many rows of the catalog.
   struct Looked {
     int64_t pictures = 0;
     int64_t photographs = 0;

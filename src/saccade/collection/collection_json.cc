@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "saccade/collection/starter_warning.h"
-#include "saccade/model/precision.h"
+#include "saccade/model/options/precision.h"
 
 namespace saccade {
 namespace {
@@ -24,13 +24,13 @@ Json not_looked_at_json(const NotLookedAt& passed) {
 }
 
 Json settings_json(const IngestSettings& settings) {
-  Json json = {{"background", word_of(settings.background)},
+  Json json = {{"background", enum_name(settings.background)},
                {"apply_orientation", settings.apply_orientation},
                {"fast_decode", settings.fast_decode},
-               {"int8_rows", word_of(settings.int8_rows)},
-               {"precision", word_of(settings.precision)}};
+               {"int8_rows", enum_name(settings.int8_rows)},
+               {"precision", enum_name(settings.precision)}};
   if (const auto& late = settings.late) {
-    json["late"] = {{"precision", word_of(late->precision)},
+    json["late"] = {{"precision", enum_name(late->precision)},
                     {"pool", late->pool},
                     {"grid_rows", late->grid.rows},
                     {"grid_columns", late->grid.columns}};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/verify.h"
 #include "saccade/core/json.h"
 

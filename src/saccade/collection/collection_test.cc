@@ -12,7 +12,7 @@
 
 #include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/picture.h"
-#include "saccade/collection/store.h"
+#include "saccade/collection/catalog/store.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 

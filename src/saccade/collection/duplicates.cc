@@ -9,16 +9,16 @@
 #include <unordered_map>
 #include <utility>
 
-#include "saccade/collection/store.h"
+#include "saccade/collection/catalog/store.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/image/look.h"
-#include "saccade/image/raw.h"
+#include "saccade/image/metadata/look.h"
+#include "saccade/image/decode/raw.h"
 
 namespace saccade {
 namespace {
 
-constexpr std::array<EnumWord<Likeness>, 3> kLikenessWords{
+constexpr std::array<EnumName<Likeness>, 3> kLikenessNames{
     {{Likeness::kSameBytes, "bytes"}, {Likeness::kSamePicture, "picture"}, {Likeness::kBurst, "burst"}}};
 
 // Sets that grow together; each remembers the loosest link that made it.
@@ -312,8 +312,8 @@ std::string shown(std::string_view path) {
 
 }  // namespace
 
-std::span<const EnumWord<Likeness>> enum_words(Likeness) {
-  return kLikenessWords;
+std::span<const EnumName<Likeness>> enum_names(Likeness) {
+  return kLikenessNames;
 }
 
 Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
@@ -329,7 +329,7 @@ Json duplicates_json(const DuplicateReport& report) {
     for (const DuplicateMember& member : group.members) {
       Json json = {{"id", member.item.id},
                    {"path", member.item.path},
-                   {"likeness", word_of(member.likeness)},
+                   {"likeness", enum_name(member.likeness)},
                    {"width", member.item.width},
                    {"height", member.item.height},
                    {"size", member.item.size},
@@ -338,7 +338,7 @@ Json duplicates_json(const DuplicateReport& report) {
       if (member.taken) json["taken"] = store::local_text(*member.taken);
       members.push_back(std::move(json));
     }
-    groups.push_back({{"likeness", word_of(group.likeness)},
+    groups.push_back({{"likeness", enum_name(group.likeness)},
                       {"best", group.members.front().item.path},
                       {"why", group.why_best},
                       {"spare_bytes", group.spare_bytes},

@@ -14,7 +14,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 
 namespace saccade {
 
@@ -24,11 +24,11 @@ enum class Likeness {
   kSamePicture,  // one was made of the other: recompressed, resized, cropped a little, brightened
   kBurst,        // taken one after the other of the same thing
 };
-std::span<const EnumWord<Likeness>> enum_words(Likeness);
+std::span<const EnumName<Likeness>> enum_names(Likeness);
 
 struct DuplicateOptions {
   Likeness least = Likeness::kSamePicture;  // how alike at least
-  // Of one photograph: perceptual hashes (image/look.h) that differ in at most so many bits, and rows of at
+  // Of one photograph: perceptual hashes (image/metadata/look.h) that differ in at most so many bits, and rows of at
   // least that cosine. Neither does alone. docs/collections.md has how often they are right.
   int hash_bits = 12;
   double cosine = 0.9;

@@ -7,16 +7,16 @@
 #include <set>
 #include <utility>
 
-#include "saccade/collection/facts_json.h"
-#include "saccade/collection/ingest_decide.h"
-#include "saccade/collection/ingest_prepare.h"
-#include "saccade/collection/store.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/catalog/facts_json.h"
+#include "saccade/collection/ingest/ingest_decide.h"
+#include "saccade/collection/ingest/ingest_prepare.h"
+#include "saccade/collection/catalog/store.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/core/npy.h"
+#include "saccade/core/files/npy.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/model/precision.h"
+#include "saccade/model/options/precision.h"
 
 namespace saccade {
 namespace {
@@ -45,8 +45,8 @@ Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
   const IngestSettings& a = into.settings;
   const IngestSettings& b = from.settings;
   if (a.precision != b.precision) {
-    return fail(ErrorCode::kMismatch, "its rows were made in {}, these in {}", word_of(b.precision),
-                word_of(a.precision));
+    return fail(ErrorCode::kMismatch, "its rows were made in {}, these in {}", enum_name(b.precision),
+                enum_name(a.precision));
   }
   if (a.background != b.background || a.apply_orientation != b.apply_orientation ||
       a.fast_decode != b.fast_decode) {
@@ -133,7 +133,7 @@ Json item_json(const Item& item, const ItemFacts& facts) {
   if (facts.read != FactsRead::kNothing) {
     json["look"] = fmt::format("{:016x}", facts.look);
     json["grain"] = facts.grain;
-    json["looked_into"] = word_of(facts.read);
+    json["looked_into"] = enum_name(facts.read);
   }
   return json;
 }
@@ -188,7 +188,7 @@ Result<ItemFacts> facts_of_line(const Json& json) {
   SACCADE_ASSIGN(const std::string look, json_field_or<std::string>(json, "look", ""));
   SACCADE_ASSIGN(const std::string read, json_field_or<std::string>(json, "looked_into", ""));
   SACCADE_ASSIGN(const double grain, json_field_or<double>(json, "grain", -1));
-  const auto known = from_word<FactsRead>(read);
+  const auto known = from_name<FactsRead>(read);
   uint64_t bits = 0;
   const auto [end, error] = std::from_chars(look.data(), look.data() + look.size(), bits, 16);
   const bool looks = error == std::errc() && end == look.data() + look.size() && grain >= 0 && grain <= 1;

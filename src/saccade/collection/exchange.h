@@ -2,7 +2,7 @@
 // files that other programs read.
 //
 // An export is a folder of
-//   rows.npy        float32, [n, dim], each row of length 1 (core/npy.h)
+//   rows.npy        float32, [n, dim], each row of length 1 (core/files/npy.h)
 //   items.jsonl     one object a row, in the same order: "path", "hash", "size", "mtime_ns",
 //                   "width", "height", "format", "caption", and where they are known "taken",
 //                   "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating",

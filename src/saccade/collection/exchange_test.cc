@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/test_support.h"
-#include "saccade/core/npy.h"
+#include "saccade/core/files/npy.h"
 
 namespace saccade {
 namespace {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <sys/stat.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
 
 namespace saccade {

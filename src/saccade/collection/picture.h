@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "saccade/collection/catalog.h"
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"

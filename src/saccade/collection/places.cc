@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade {
 namespace {

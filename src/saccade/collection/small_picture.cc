@@ -6,7 +6,7 @@
 
 #include "saccade/collection/picture.h"
 #include "saccade/image/preprocess.h"
-#include "saccade/image/webp.h"
+#include "saccade/image/decode/webp.h"
 
 namespace saccade {
 namespace {

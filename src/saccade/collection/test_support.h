@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/verify.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"

@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/descriptor.h"
-#include "saccade/collection/int8_file.h"
-#include "saccade/collection/late_file.h"
-#include "saccade/collection/store.h"
-#include "saccade/collection/word_index.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/catalog/descriptor.h"
+#include "saccade/collection/rows/int8_file.h"
+#include "saccade/collection/rows/late_file.h"
+#include "saccade/collection/catalog/store.h"
+#include "saccade/collection/catalog/word_index.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
@@ -240,8 +240,8 @@ class Verifier {
         SACCADE_ASSIGN(const bool more, facts.step());
         if (!more) return {};
         const ItemFacts kept = store::read_facts(facts);
-        const auto words = enum_words(kept.read);
-        if (std::ranges::find(words, kept.read, &EnumWord<FactsRead>::value) == words.end() ||
+        const auto words = enum_names(kept.read);
+        if (std::ranges::find(words, kept.read, &EnumName<FactsRead>::value) == words.end() ||
             !(kept.grain >= 0 && kept.grain <= 1) || plausible(kept.picture) != kept.picture) {
           problem(fmt::format("item {}", facts.integer(0)), "what is kept of its file cannot be true", true);
         }

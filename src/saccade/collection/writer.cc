@@ -7,18 +7,15 @@
 #include <utility>
 
 #include "saccade/collection/collection.h"
-#include "saccade/collection/descriptor.h"
-#include "saccade/collection/int8_file.h"
-#include "saccade/collection/late_file.h"
-#include "saccade/collection/store.h"
-#include "saccade/collection/word_index.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/catalog/descriptor.h"
+#include "saccade/collection/rows/int8_file.h"
+#include "saccade/collection/rows/late_file.h"
+#include "saccade/collection/catalog/store.h"
+#include "saccade/collection/catalog/word_index.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
-#include "saccade/core/temporary_files.h"
-
-#ifndef SACCADE_VERSION
-#define SACCADE_VERSION "unknown"
-#endif
+#include "saccade/core/version.h"
+#include "saccade/core/files/temporary_files.h"
 
 namespace saccade {
 namespace {
@@ -195,7 +192,7 @@ Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& f
     std::filesystem::create_directories(folder, error);
     if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
     CollectionInfo info;
-    info.product_version = SACCADE_VERSION;
+    info.product_version = version();
     info.created = store::utc_text(store::now_seconds());
     info.checkpoint = checkpoint;
     info.settings = settings;

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/error.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/half.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade {
 

@@ -5,7 +5,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 
 namespace saccade {
 
@@ -13,8 +13,8 @@ namespace saccade {
 template <typename E>
 Result<E> word_field(const Json& json, const char* key) {
   SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
-  if (const auto value = from_word<E>(word)) return *value;
-  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, list_of_words<E>());
+  if (const auto value = from_name<E>(word)) return *value;
+  return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, list_of_names<E>());
 }
 
 }  // namespace saccade

@@ -5,7 +5,7 @@
 #include <map>
 #include <unistd.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::hub {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/hub/content_hash.h"
-#include "saccade/hub/http.h"
+#include "saccade/hub/http_client.h"
 #include "saccade/hub/name.h"
 #include "saccade/hub/partial_file.h"
 #include "saccade/hub/settings.h"

@@ -5,12 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/hub/cache.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/content_hash.h"
-#include "saccade/hub/http.h"
+#include "saccade/hub/http_client.h"
 #include "saccade/hub/name.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"

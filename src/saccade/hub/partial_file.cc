@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::hub {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <fmt/ranges.h>
 
-#include "saccade/core/file_lock.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/file_lock.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/hub/cache.h"
 #include "saccade/hub/partial_file.h"
 #include "saccade/hub/select.h"

@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/hub/cache.h"

@@ -4,8 +4,8 @@
 #include <array>
 #include <set>
 
-#include "saccade/core/files.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/safetensors.h"
 
 namespace saccade::hub {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::hub {
 namespace {

@@ -47,7 +47,7 @@
 #include <span>
 #include <vector>
 
-#include "saccade/index/int8_kernels.h"
+#include "saccade/index/int8_row_kernels.h"
 
 namespace saccade {
 

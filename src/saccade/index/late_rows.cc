@@ -26,8 +26,8 @@ void store_int8(std::span<const float> row, std::byte* out) {
 
 }  // namespace
 
-std::span<const EnumWord<RowPrecision>> enum_words(RowPrecision) {
-  static constexpr EnumWord<RowPrecision> kWords[] = {{RowPrecision::kFp16, "fp16"},
+std::span<const EnumName<RowPrecision>> enum_names(RowPrecision) {
+  static constexpr EnumName<RowPrecision> kWords[] = {{RowPrecision::kFp16, "fp16"},
                                                       {RowPrecision::kInt8, "int8"}};
   return kWords;
 }

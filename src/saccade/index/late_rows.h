@@ -14,13 +14,13 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 
 namespace saccade {
 
 enum class RowPrecision { kFp16, kInt8 };
 
-std::span<const EnumWord<RowPrecision>> enum_words(RowPrecision);  // "fp16", "int8"
+std::span<const EnumName<RowPrecision>> enum_names(RowPrecision);  // "fp16", "int8"
 
 struct RowLayout {
   RowPrecision precision = RowPrecision::kFp16;

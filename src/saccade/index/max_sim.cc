@@ -10,7 +10,7 @@ constexpr int64_t kMostRows = std::numeric_limits<int32_t>::max() / 2;
 Status check(const StoredRows& item, const PackedQuery& query) {
   if (!(item.layout == query.layout)) {
     return fail(ErrorCode::kMismatch, "the query is for {} rows of {} columns, an item has {} rows of {}",
-                word_of(query.layout.precision), query.layout.dim, word_of(item.layout.precision),
+                enum_name(query.layout.precision), query.layout.dim, enum_name(item.layout.precision),
                 item.layout.dim);
   }
   if (item.count > kMostRows) return fail(ErrorCode::kLimit, "an item of {} rows", item.count);

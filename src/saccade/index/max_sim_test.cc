@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/index/patch_pool.h"
 
@@ -82,7 +82,7 @@ TEST(LateRows, ComeBackWithinAStep) {
         for (int64_t c = 0; c < dim; ++c) {
           const float step =
               precision == RowPrecision::kInt8 ? largest / 127 : std::abs(rows(r, c)) * 0x1p-10F;
-          EXPECT_NEAR(back(r, c), rows(r, c), 0.501 * step + 1e-7) << word_of(precision);
+          EXPECT_NEAR(back(r, c), rows(r, c), 0.501 * step + 1e-7) << enum_name(precision);
         }
       }
     }
@@ -94,9 +94,9 @@ TEST(LateRows, ComeBackWithinAStep) {
   EXPECT_EQ(stored_row_bytes({RowPrecision::kFp16, 128}), 256);
   EXPECT_EQ(stored_row_bytes({RowPrecision::kInt8, 128}), 132);
   EXPECT_EQ(stored_row_bytes({RowPrecision::kInt8, 5}), 12);
-  EXPECT_EQ(from_word<RowPrecision>("int8"), RowPrecision::kInt8);
-  EXPECT_EQ(from_word<RowPrecision>("int4"), std::nullopt);
-  EXPECT_EQ(list_of_words<RowPrecision>(), "fp16, int8");
+  EXPECT_EQ(from_name<RowPrecision>("int8"), RowPrecision::kInt8);
+  EXPECT_EQ(from_name<RowPrecision>("int4"), std::nullopt);
+  EXPECT_EQ(list_of_names<RowPrecision>(), "fp16, int8");
 }
 
 // The oracle is a loop over the rows as they were before they were stored; between kernels not a bit may
@@ -136,7 +136,7 @@ TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
       for (int64_t q = 0; q < query.rows(); ++q) {
         const RowMatch& match = matches[static_cast<size_t>(q)];
         ASSERT_NEAR(match.dot, max_dot(query.row(q), rows.view()), tolerance(precision))
-            << word_of(precision) << " dim " << dim;
+            << enum_name(precision) << " dim " << dim;
         // The row named is the one the dot is of, rounding of the query apart.
         ASSERT_NEAR(match.dot, dot_in_double(query.row(q), restored.row(match.row)),
                     precision == RowPrecision::kFp16 ? 1e-6 : tolerance(precision) / 2);

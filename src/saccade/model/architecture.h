@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "saccade/core/error.h"
-#include "saccade/model/checkpoint.h"
+#include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/outline.h"
-#include "saccade/model/wide_layers.h"
+#include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/options/wide_layers.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade {

@@ -8,7 +8,7 @@
 
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/model/outline.h"
+#include "saccade/model/checkpoints/outline.h"
 
 namespace saccade {
 namespace {

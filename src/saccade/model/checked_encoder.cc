@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "saccade/model/architecture.h"
-#include "saccade/model/picture_map.h"
-#include "saccade/model/token_states.h"
+#include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/composers/token_states.h"
 
 namespace saccade {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/encoder_parts.h"
-#include "saccade/model/picture_map.h"
-#include "saccade/model/state_mapper.h"
-#include "saccade/model/token_states.h"
+#include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/explain/state_mapper.h"
+#include "saccade/model/composers/token_states.h"
 #include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 

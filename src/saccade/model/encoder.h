@@ -11,20 +11,20 @@
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
 #include "saccade/image/preprocess.h"
-#include "saccade/model/fingerprint.h"
+#include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/text/tokenizer.h"
 
 namespace saccade {
 
 // What the products of linear layers are made of; all between them is float32, in kBf16 also bfloat16. kInt8:
-// whole numbers of 8 bits (nn/int8_linear.h). Their words: model/precision.h.
+// whole numbers of 8 bits (nn/linear/int8_linear.h). Their words: model/options/precision.h.
 enum class Precision { kFp32, kBf16, kInt8 };
 
 struct EncoderOptions {
   Precision precision = Precision::kFp32;
   // Threads a forward pass may use, the caller's included; 0: all processors of the process.
   int threads = 0;
-  // Remembered hashes of files (model/fingerprint.h). Without them, every file is read to hash it.
+  // Remembered hashes of files (model/checkpoints/fingerprint.h). Without them, every file is read to hash it.
   FingerprintMemory fingerprints = {};
 };
 

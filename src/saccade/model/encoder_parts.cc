@@ -7,7 +7,7 @@
 
 #include "saccade/core/threads.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/product_speed.h"
+#include "saccade/nn/linear/product_speed.h"
 
 namespace saccade {
 

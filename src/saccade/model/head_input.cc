@@ -41,13 +41,13 @@ Result<FrozenFeatures*> states_of(Encoder& encoder, States asked) {
     if constexpr (std::is_same_v<States, TextStates>) return states->text_width(state_of(kind));
   };
   std::string known = "rows";
-  for (const EnumWord<States>& entry : enum_words(States{})) {
+  for (const EnumName<States>& entry : enum_names(States{})) {
     if (states == nullptr || entry.value == States::kRows || width_of(entry.value) == 0) continue;
     if (entry.value == asked) return states;
-    known += fmt::format(", {}", entry.word);
+    known += fmt::format(", {}", entry.name);
   }
   return fail(ErrorCode::kUsage, "the encoder ({}) gives no states of {}: it has {}", encoder.info().family,
-              word_of(asked), known);
+              enum_name(asked), known);
 }
 
 void pool_mean(const RowSets& sets, int64_t begin, int64_t end, std::span<float> out) {
@@ -70,8 +70,8 @@ void pool_max(const RowSets& sets, int64_t begin, int64_t end, std::span<float> 
 
 }  // namespace
 
-std::span<const EnumWord<ImageStates>> enum_words(ImageStates) {
-  static constexpr std::array<EnumWord<ImageStates>, 5> kWords{{{ImageStates::kRows, "rows"},
+std::span<const EnumName<ImageStates>> enum_names(ImageStates) {
+  static constexpr std::array<EnumName<ImageStates>, 5> kWords{{{ImageStates::kRows, "rows"},
                                                                 {ImageStates::kPooled, "pooled"},
                                                                 {ImageStates::kQueries, "queries"},
                                                                 {ImageStates::kProjected, "projected"},
@@ -79,14 +79,14 @@ std::span<const EnumWord<ImageStates>> enum_words(ImageStates) {
   return kWords;
 }
 
-std::span<const EnumWord<TextStates>> enum_words(TextStates) {
-  static constexpr std::array<EnumWord<TextStates>, 3> kWords{
+std::span<const EnumName<TextStates>> enum_names(TextStates) {
+  static constexpr std::array<EnumName<TextStates>, 3> kWords{
       {{TextStates::kRows, "rows"}, {TextStates::kPooled, "pooled"}, {TextStates::kTokens, "tokens"}}};
   return kWords;
 }
 
-std::span<const EnumWord<Pooling>> enum_words(Pooling) {
-  static constexpr std::array<EnumWord<Pooling>, 4> kWords{{{Pooling::kMean, "mean"},
+std::span<const EnumName<Pooling>> enum_names(Pooling) {
+  static constexpr std::array<EnumName<Pooling>, 4> kWords{{{Pooling::kMean, "mean"},
                                                             {Pooling::kMax, "max"},
                                                             {Pooling::kFirst, "first"},
                                                             {Pooling::kLast, "last"}}};
@@ -94,8 +94,8 @@ std::span<const EnumWord<Pooling>> enum_words(Pooling) {
 }
 
 std::string describe(const HeadInput& input) {
-  return fmt::format("pictures' {} and texts' {}, pooling {}", word_of(input.images), word_of(input.texts),
-                     word_of(input.pooling));
+  return fmt::format("pictures' {} and texts' {}, pooling {}", enum_name(input.images), enum_name(input.texts),
+                     enum_name(input.pooling));
 }
 
 HeadInput usual_head_input(Encoder& encoder) {

@@ -8,7 +8,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/matrix.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -20,18 +20,18 @@ enum class ImageStates {
   kProjected,  // the same behind the checkpoint's own projection
   kVision,     // the states of the vision tower that a Q-Former asks, side by side: for a head with its own
 };
-std::span<const EnumWord<ImageStates>> enum_words(ImageStates);  // "rows", "pooled", "queries", ...
+std::span<const EnumName<ImageStates>> enum_names(ImageStates);  // "rows", "pooled", "queries", ...
 
 enum class TextStates {
   kRows,    // the encoder's own rows, of length 1
   kPooled,  // what the checkpoint projects into its shared space, before it does
   kTokens,  // the states of a text's tokens
 };
-std::span<const EnumWord<TextStates>> enum_words(TextStates);  // "rows", "pooled", "tokens"
+std::span<const EnumName<TextStates>> enum_names(TextStates);  // "rows", "pooled", "tokens"
 
 // How several states of an item become one row, column by column.
 enum class Pooling { kMean, kMax, kFirst, kLast };
-std::span<const EnumWord<Pooling>> enum_words(Pooling);  // "mean", "max", "first", "last"
+std::span<const EnumName<Pooling>> enum_names(Pooling);  // "mean", "max", "first", "last"
 
 struct HeadInput {
   ImageStates images = ImageStates::kRows;

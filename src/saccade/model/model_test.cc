@@ -9,8 +9,8 @@
 
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/model/checkpoint.h"
-#include "saccade/model/conform.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/conform/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"

@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/json.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/model/conform.h"
+#include "saccade/model/conform/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "saccade/model/architecture.h"
-#include "saccade/model/locate.h"
+#include "saccade/model/checkpoints/locate.h"
 
 namespace saccade {
 namespace {

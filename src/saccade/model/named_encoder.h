@@ -8,8 +8,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/model/checkpoint.h"
-#include "saccade/model/fingerprint.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/checkpoints/fingerprint.h"
 
 namespace saccade {
 

@@ -11,7 +11,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/image/read_pixels.h"
-#include "saccade/model/saccade_file.h"
+#include "saccade/model/checkpoints/saccade_file.h"
 
 namespace saccade {
 namespace {
@@ -22,11 +22,11 @@ using Kind = NullPicture::Kind;
 constexpr const char* kKey = "visualness";
 
 constexpr std::array kKinds = {
-    EnumWord<Kind>{Kind::kRandom, "random", "every pixel drawn at random by a seed"},
-    EnumWord<Kind>{Kind::kGrey, "grey", "the mean of random pixels"},
-    EnumWord<Kind>{Kind::kBlack, "black"},
-    EnumWord<Kind>{Kind::kWhite, "white"},
-    EnumWord<Kind>{Kind::kFile, "file", "a picture of one's own"},
+    EnumName<Kind>{Kind::kRandom, "random", "every pixel drawn at random by a seed"},
+    EnumName<Kind>{Kind::kGrey, "grey", "the mean of random pixels"},
+    EnumName<Kind>{Kind::kBlack, "black"},
+    EnumName<Kind>{Kind::kWhite, "white"},
+    EnumName<Kind>{Kind::kFile, "file", "a picture of one's own"},
 };
 
 Result<KeptVisualness> parse(const Json& json) {
@@ -47,7 +47,7 @@ Result<KeptVisualness> parse(const Json& json) {
 
 }  // namespace
 
-std::span<const EnumWord<Kind>> enum_words(Kind) {
+std::span<const EnumName<Kind>> enum_names(Kind) {
   return kKinds;
 }
 
@@ -63,7 +63,7 @@ Result<NullPicture> parse_null_picture(std::string_view text) {
     }
     return picture;
   }
-  const std::optional<Kind> kind = from_word<Kind>(text);
+  const std::optional<Kind> kind = from_name<Kind>(text);
   picture.kind = kind.value_or(Kind::kFile);
   if (picture.kind != Kind::kFile) return picture;
   if (text.empty()) return fail(ErrorCode::kUsage, "the NULL picture has no name");
@@ -72,7 +72,7 @@ Result<NullPicture> parse_null_picture(std::string_view text) {
 }
 
 Result<Json> describe_null_picture(const NullPicture& picture) {
-  Json json = {{"kind", word_of(picture.kind)}};
+  Json json = {{"kind", enum_name(picture.kind)}};
   if (picture.kind == Kind::kRandom) json["seed"] = picture.seed;
   if (picture.kind == Kind::kFile) {
     SACCADE_ASSIGN(const std::string hash, sha256_file(picture.file));

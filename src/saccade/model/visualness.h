@@ -20,7 +20,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
 
@@ -34,7 +34,7 @@ struct NullPicture {
   uint64_t seed = 0;           // of random pixels
   std::filesystem::path file;  // of kFile
 };
-std::span<const EnumWord<NullPicture::Kind>> enum_words(NullPicture::Kind);  // "random", "grey", ..., "file"
+std::span<const EnumName<NullPicture::Kind>> enum_names(NullPicture::Kind);  // "random", "grey", ..., "file"
 
 // "random", "random:SEED", "grey", "black", "white", or else the path of a picture.
 // kUsage for a SEED that is none.

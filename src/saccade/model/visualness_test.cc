@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade {

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/nn/activation_lanes.h"
-#include "saccade/nn/kernels.h"
+#include "saccade/nn/kernels/activation_lanes.h"
+#include "saccade/nn/kernels/kernels.h"
 
 namespace saccade::nn {
 namespace {

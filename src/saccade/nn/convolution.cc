@@ -5,7 +5,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "saccade/nn/onednn.h"
+#include "saccade/nn/linear/onednn.h"
 
 namespace saccade::nn {
 namespace {

@@ -2,7 +2,7 @@
 //
 // One definition serves inference and training: layers are templates of the tensor they work on. Tensor
 // (tensor.h) is for inference: after pack(), linear layers run on weights repacked for oneDNN, norms and
-// attention in the kernels of kernels.h. Variable (train/variable.h) keeps gradients. The residual stream is
+// attention in the kernels of kernels.h. Variable (lab/train/math/variable.h) keeps gradients. The residual stream is
 // float32. A product is computed in the type of its input, which the caller chooses for each block: float32
 // as the reference does, bfloat16 for speed. In training, float32 master weights are converted on the way,
 // and gradients flow back through the conversion.
@@ -19,7 +19,7 @@
 #include "saccade/core/error.h"
 #include "saccade/nn/backward.h"
 #include "saccade/nn/operations.h"
-#include "saccade/nn/packed_on_demand.h"
+#include "saccade/nn/linear/packed_on_demand.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade::nn {

@@ -11,8 +11,8 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/nn/attention_pool.h"
 #include "saccade/nn/convolution.h"
-#include "saccade/nn/post_norm.h"
-#include "saccade/nn/rms_norm.h"
+#include "saccade/nn/kernels/post_norm.h"
+#include "saccade/nn/kernels/rms_norm.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade::nn {

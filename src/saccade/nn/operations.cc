@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "saccade/core/half.h"
-#include "saccade/nn/convert.h"
-#include "saccade/nn/kernels.h"
+#include "saccade/nn/kernels/convert.h"
+#include "saccade/nn/kernels/kernels.h"
 
 namespace saccade::nn {
 namespace {

@@ -3,7 +3,7 @@
 // unless it is said that they must be contiguous.
 //
 // Architectures that are also trained (layers.h) are written over the functions marked with (*), each of
-// which has a twin for tensors with gradients (train/variable.h).
+// which has a twin for tensors with gradients (lab/train/math/variable.h).
 #pragma once
 
 #include <optional>

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/nn/kernels.h"
-#include "saccade/nn/rotary.h"
+#include "saccade/nn/kernels/kernels.h"
+#include "saccade/nn/kernels/rotary.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade::nn {

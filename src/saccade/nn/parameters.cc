@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "saccade/core/mapped_pages.h"
+#include "saccade/core/files/mapped_pages.h"
 
 namespace saccade::nn {
 namespace {

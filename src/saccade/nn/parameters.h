@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/nn/tensor.h"
 #include "saccade/nn/weights/torch_file.h"
 
@@ -25,7 +25,7 @@ struct Init {
   double std = 0;  // 0: every value is `mean`
 };
 
-// T: Tensor for inference, Variable (train/variable.h) for training.
+// T: Tensor for inference, Variable (lab/train/math/variable.h) for training.
 template <typename T>
 class ParameterSourceOf {
  public:

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/nn/convert.h"
+#include "saccade/nn/kernels/convert.h"
 
 namespace saccade::nn {
 namespace {

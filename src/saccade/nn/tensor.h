@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/nn/workspace.h"
 
 namespace saccade::nn {

@@ -10,7 +10,7 @@
 
 #include "saccade/nn/activation.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/product_speed.h"
+#include "saccade/nn/linear/product_speed.h"
 #include "saccade/nn/tensor.h"
 
 // Ends a test here where the processor has no products in bfloat16, which oneDNN then refuses and encoders

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "saccade/nn/kernels.h"
-#include "saccade/nn/lanes.h"
+#include "saccade/nn/kernels/kernels.h"
+#include "saccade/nn/kernels/lanes.h"
 
 namespace saccade::nn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/nn/int8_kernels.h"
-#include "saccade/nn/kernels.h"
+#include "saccade/nn/kernels/int8_product_kernels.h"
+#include "saccade/nn/kernels/kernels.h"
 
 #include <dnnl.hpp>
 

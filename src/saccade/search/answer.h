@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/catalog.h"
-#include "saccade/collection/item_facts.h"
+#include "saccade/collection/catalog/catalog.h"
+#include "saccade/collection/catalog/item_facts.h"
 #include "saccade/core/json.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/search/explain.h"
 #include "saccade/search/query.h"
-#include "saccade/search/word_answer.h"
+#include "saccade/search/keywords/word_answer.h"
 
 namespace saccade {
 

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/facts_json.h"
+#include "saccade/collection/catalog/facts_json.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/answer.h"
-#include "saccade/search/composition.h"
+#include "saccade/search/composed/composed_query.h"
 
 namespace saccade {
 namespace {
@@ -58,7 +58,7 @@ Json parts_json(const Query& query) {
 Json compose_json(const Query& query) {
   if (!composed(query)) return {};
   const Fusion& fusion = query.fusion;
-  Json json = {{"method", word_of(fusion.method)},
+  Json json = {{"method", enum_name(fusion.method)},
                {"picture_weight", shortest(fusion.image_weight)},
                {"text_weight", shortest(fusion.text_weight)}};
   if (fusion.method == Compose::kDirection) json["was"] = fusion.was.empty() ? kAnyPicture : fusion.was;
@@ -275,7 +275,7 @@ Json answer_json(const Answer& answer) {
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
                    {"fold_duplicates", answer.query.fold_duplicates},
                    {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
-                   {"order", word_of(answer.query.order)},
+                   {"order", enum_name(answer.query.order)},
                    {"compose", answer.composition ? composition_json(*answer.composition, answer.query.text)
                                                   : compose_json(answer.query)},
                    {"parts", parts_json(answer.query)}};

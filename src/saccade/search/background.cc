@@ -9,8 +9,8 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/core/json.h"
-#include "saccade/core/safetensors.h"
-#include "saccade/search/caption_texts.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/search/keywords/caption_texts.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {

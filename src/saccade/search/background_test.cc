@@ -15,7 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/test_folder.h"

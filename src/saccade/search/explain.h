@@ -48,7 +48,7 @@ struct HitExplanation {
   // encoder is not the collection's.
   std::optional<float> score;
   std::vector<WordWeight> words;  // in the text's order; empty without a text, and where there is no score
-  // Where in the picture the score comes from: "legrad" or "chefer" (model/picture_map.h), or "similarity" of
+  // Where in the picture the score comes from: "legrad" or "chefer" (model/explain/relevance_map.h), or "similarity" of
   // late interaction: by how much the dot products of the text's rows with the patch's row are above those
   // with the picture's patches on average, where they are.
   std::string method;

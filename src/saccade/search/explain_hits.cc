@@ -39,7 +39,7 @@ Result<std::optional<MapMethod>> choose_method(Encoder& encoder, const ExplainOp
         ErrorCode::kUnsupported,
         "explain: {} has no maps by {}: its pictures' patches have rows of their own, by whose similarity its maps "
         "are made where no method is named",
-        family, word_of(method));
+        family, enum_name(method));
   }
   return fail(
       ErrorCode::kUnsupported,
@@ -177,7 +177,7 @@ class Explainer {
     for (size_t i = 0; i < hits.size(); ++i) {
       explanations[i].model = options_.name;
       explanations[i].score_by = way_.late ? "maxsim" : "cosine";
-      explanations[i].method = way_.method ? std::string(word_of(*way_.method)) : "similarity";
+      explanations[i].method = way_.method ? std::string(enum_name(*way_.method)) : "similarity";
       explanations[i].box = grid_box(encoder_.preprocessing(), hits[i].item.width, hits[i].item.height);
       if (way_.own) {
         const PictureRows rows = own_rows(hits[i]);

@@ -11,7 +11,7 @@
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/picture_map.h"
+#include "saccade/model/explain/relevance_map.h"
 #include "saccade/search/search.h"
 
 namespace saccade {
@@ -36,7 +36,7 @@ Status check_explains(Encoder& encoder, const ExplainOptions& options);
 //
 // Words: the query is encoded without each of its words (Unicode's, text/words.h) in turn, and a word's
 // weight is by how much that lowers the hit's score: leaving one out. A query's picture stays as it is. Maps:
-// model/picture_map.h, with the query's row as the target, from the pictures at their paths, which must have
+// model/explain/relevance_map.h, with the query's row as the target, from the pictures at their paths, which must have
 // the bytes they had when they were taken in; a picture that cannot be read has no map, and says why.
 //
 // Errors: check_explains; kCancelled when asked to stop; those of encode_query. Thread-safe. Cost: one batch

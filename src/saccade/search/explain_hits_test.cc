@@ -15,10 +15,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/collection/ingest.h"
-#include "saccade/collection/late_item.h"
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/picture.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
@@ -277,7 +277,7 @@ TEST_F(ExplainTest, OfLateInteractionScoresAreMaxSim) {
       EXPECT_EQ(explanation.score_by, "maxsim");
       EXPECT_NEAR(*explanation.score, hit.score, 2e-3);
       EXPECT_EQ(explanation.words.size(), 2U);
-      EXPECT_EQ(explanation.method, word_of(method));
+      EXPECT_EQ(explanation.method, enum_name(method));
       EXPECT_EQ(std::ssize(explanation.map), 16);
       EXPECT_NEAR(sum_of(explanation.map), 1, 1e-4);
     }
@@ -399,9 +399,9 @@ TEST(ExplainedPictures, TheNamedHalfHasMoreOfTheMap) {
       right += on_left ? left_mass > 0 : left_mass < 0;
       ++all;
     });
-    RecordProperty(std::string(word_of(method)), right);
+    RecordProperty(std::string(enum_name(method)), right);
     EXPECT_GT(right, all * (method == MapMethod::kLegrad ? 57 : 65) / 100)
-        << word_of(method) << " " << right << " of " << all;
+        << enum_name(method) << " " << right << " of " << all;
   }
 }
 
@@ -442,10 +442,10 @@ TEST(ExplainedPictures, WithoutTheirBestPatchesTheyScoreLess) {
       lower += best < other;
       ++all;
     });
-    RecordProperty(std::string(word_of(method)), lower);
-    EXPECT_GT(best_drop, other_drop) << word_of(method);
+    RecordProperty(std::string(enum_name(method)), lower);
+    EXPECT_GT(best_drop, other_drop) << enum_name(method);
     EXPECT_GT(lower, all * (method == MapMethod::kLegrad ? 60 : 72) / 100)
-        << word_of(method) << " " << lower << " of " << all;
+        << enum_name(method) << " " << lower << " of " << all;
   }
 }
 

@@ -5,11 +5,11 @@
 
 #include "saccade/collection/file_state.h"
 #include "saccade/collection/picture.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/read_pixels.h"
-#include "saccade/image/video.h"
+#include "saccade/image/decode/video.h"
 
 namespace saccade {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/catalog.h"
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/preprocess.h"

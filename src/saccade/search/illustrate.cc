@@ -12,7 +12,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/background.h"
-#include "saccade/search/caption_nearness.h"
+#include "saccade/search/keywords/caption_nearness.h"
 #include "saccade/search/search.h"
 #include "saccade/text/caption_queries.h"
 #include "saccade/text/phrases.h"
@@ -257,8 +257,8 @@ class Chooser {
 
 }  // namespace
 
-std::span<const EnumWord<SentenceOutcome>> enum_words(SentenceOutcome) {
-  static constexpr std::array<EnumWord<SentenceOutcome>, 5> kWords = {
+std::span<const EnumName<SentenceOutcome>> enum_names(SentenceOutcome) {
+  static constexpr std::array<EnumName<SentenceOutcome>, 5> kWords = {
       {{SentenceOutcome::kPlaced, "placed"},
        {SentenceOutcome::kNotVisual, "not_visual"},
        {SentenceOutcome::kNothingLikely, "nothing_likely"},

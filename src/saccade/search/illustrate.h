@@ -32,7 +32,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/query.h"
@@ -72,7 +72,7 @@ enum class SentenceOutcome {
   kTaken,          // those that are stand at other sentences
   kFull,           // its paragraph, or the document, has all it may have
 };
-std::span<const EnumWord<SentenceOutcome>> enum_words(
+std::span<const EnumName<SentenceOutcome>> enum_names(
     SentenceOutcome);  // "placed", "not_visual", "nothing_likely", "taken", "full"
 
 struct PlacedPicture {

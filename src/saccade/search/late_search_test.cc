@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/collection/ingest.h"
-#include "saccade/core/files.h"
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/explain.h"
@@ -21,7 +21,7 @@ namespace saccade {
 
 // For the names of tests.
 static void PrintTo(RowPrecision precision, std::ostream* out) {
-  *out << word_of(precision);
+  *out << enum_name(precision);
 }
 
 namespace {
@@ -367,7 +367,7 @@ TEST_F(LateSearch, ExplainsWhichPatchEachTokenMet) {
 class PooledSearch : public LateSearch, public testing::WithParamInterface<RowPrecision> {};
 
 INSTANTIATE_TEST_SUITE_P(Precisions, PooledSearch, testing::Values(RowPrecision::kFp16, RowPrecision::kInt8),
-                         [](const auto& test) { return std::string(word_of(test.param)); });
+                         [](const auto& test) { return std::string(enum_name(test.param)); });
 
 TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
   random_pictures(60);
@@ -641,8 +641,8 @@ TEST_F(Rerank, RefusesWhatCannotBe) {
   EXPECT_EQ(
       search_and_rerank(open(), encoder_, dense, words("a"), {}, pool_, {}, stop.get_token()).error().code,
       ErrorCode::kCancelled);
-  EXPECT_EQ(from_word<RerankMethod>("maxsim"), RerankMethod::kMaxSim);
-  EXPECT_EQ(from_word<RerankMethod>("itm"), std::nullopt);
+  EXPECT_EQ(from_name<RerankMethod>("maxsim"), RerankMethod::kMaxSim);
+  EXPECT_EQ(from_name<RerankMethod>("itm"), std::nullopt);
 }
 
 }  // namespace

@@ -10,18 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/image/image.h"
-#include "saccade/model/compose.h"
-#include "saccade/model/effective_length.h"
-#include "saccade/model/long_text.h"
+#include "saccade/model/composers/compose.h"
+#include "saccade/model/options/effective_length.h"
+#include "saccade/model/options/long_text.h"
 #include "saccade/search/query_parts.h"
 #include "saccade/text/token_parts.h"
 
 namespace saccade {
 
 struct Background;  // background.h
-class Composer;     // model/composer.h
+class Composer;     // model/composers/composer.h
 
 // Rows at least this close are shown as one picture. Measured with the starter on 1,211 icons, emoji and
 // drawings of 80 x 80 pixels, every hundredth it was trained on: 99.8% stay above it when scaled to 90% and
@@ -35,10 +35,10 @@ enum class LongText {
   kTruncate,  // its beginning is the query
   kChunk,     // all of it, in chunks whose rows become one; rows of late interaction are joined
 };
-inline constexpr std::array<EnumWord<LongText>, 2> kLongTextWords{
+inline constexpr std::array<EnumName<LongText>, 2> kLongTextNames{
     {{LongText::kTruncate, "truncate"}, {LongText::kChunk, "chunk"}}};
-inline std::span<const EnumWord<LongText>> enum_words(LongText) {
-  return kLongTextWords;
+inline std::span<const EnumName<LongText>> enum_names(LongText) {
+  return kLongTextNames;
 }
 // How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
@@ -49,13 +49,13 @@ enum class HitOrder {
   kScore,  // best first
   kDate,   // when it was taken, else the file's; newest first
 };
-inline constexpr std::array<EnumWord<HitOrder>, 2> kHitOrderWords{
+inline constexpr std::array<EnumName<HitOrder>, 2> kHitOrderNames{
     {{HitOrder::kScore, "score"}, {HitOrder::kDate, "date"}}};
-inline std::span<const EnumWord<HitOrder>> enum_words(HitOrder) {
-  return kHitOrderWords;
+inline std::span<const EnumName<HitOrder>> enum_names(HitOrder) {
+  return kHitOrderNames;
 }
 
-// How the parts of a query become one row (model/compose.h), which by default is the sum of each part's row.
+// How the parts of a query become one row (model/composers/compose.h), which by default is the sum of each part's row.
 // Of late interaction there is the sum alone, and each part's rows are multiplied by its weight too. A part
 // alone is not weighed. A negative weight asks for what is unlike the part.
 struct Fusion {

@@ -7,8 +7,8 @@
 #include "saccade/collection/picture.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/read_pixels.h"
-#include "saccade/model/composer.h"
-#include "saccade/search/composition.h"
+#include "saccade/model/composers/composer.h"
+#include "saccade/search/composed/composed_query.h"
 #include "saccade/search/query_language.h"
 
 namespace saccade {
@@ -342,7 +342,7 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
   if (late && fusion.method != Compose::kSum && has_words(query) && query.has_image()) {
     return fail(ErrorCode::kUnsupported,
                 "late interaction composes text and picture by their sum alone, not by {}",
-                word_of(fusion.method));
+                enum_name(fusion.method));
   }
   // An encoder that re-ranks or explains beside the collection's is not the composer's: its rows are summed.
   const bool composes = fusion.composer != nullptr && fusion.composer->check_encoder(encoder).has_value();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/catalog.h"
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/search.h"

@@ -143,8 +143,8 @@ Status score_batch(std::span<Hit> hits, const IngestSettings& settings, Encoder&
 
 }  // namespace
 
-std::span<const EnumWord<RerankMethod>> enum_words(RerankMethod) {
-  static constexpr std::array<EnumWord<RerankMethod>, 4> kWords{{{RerankMethod::kStrongest, "strongest"},
+std::span<const EnumName<RerankMethod>> enum_names(RerankMethod) {
+  static constexpr std::array<EnumName<RerankMethod>, 4> kWords{{{RerankMethod::kStrongest, "strongest"},
                                                                  {RerankMethod::kCosine, "cosine"},
                                                                  {RerankMethod::kMaxSim, "maxsim"},
                                                                  {RerankMethod::kMatch, "match"}}};
@@ -174,7 +174,7 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
   Reranking reranking;
   reranking.checkpoint = options.name;
   reranking.fingerprint = second.info().fingerprint;
-  reranking.method = word_of(method);
+  reranking.method = enum_name(method);
   reranking.depth = std::min(options.depth, static_cast<int64_t>(answer.hits.size()));
   reranking.tokens = scorer.tokens();
   for (Hit& hit : answer.hits) hit.retrieval = Hit::Retrieval{hit.rank, hit.score};

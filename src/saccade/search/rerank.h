@@ -12,7 +12,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/search.h"
 
@@ -24,7 +24,7 @@ enum class RerankMethod {
   kMaxSim,     // late interaction
   kMatch,      // the encoder's matching head, for texts alone (BLIP-2's ITM + ITC)
 };
-std::span<const EnumWord<RerankMethod>> enum_words(RerankMethod);  // "strongest", "cosine", "maxsim", "match"
+std::span<const EnumName<RerankMethod>> enum_names(RerankMethod);  // "strongest", "cosine", "maxsim", "match"
 
 struct RerankOptions {
   RerankMethod method = RerankMethod::kStrongest;

@@ -9,19 +9,19 @@
 #include <numeric>
 #include <utility>
 
-#include "saccade/collection/filter.h"
-#include "saccade/collection/late_item.h"
+#include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/image/raw.h"
+#include "saccade/image/decode/raw.h"
 #include "saccade/index/max_sim.h"
-#include "saccade/model/composer.h"
+#include "saccade/model/composers/composer.h"
 #include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/search/row_finder.h"
-#include "saccade/search/word_search.h"
+#include "saccade/search/keywords/word_search.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/test_letters.h"

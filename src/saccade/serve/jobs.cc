@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/collection/collection_json.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"

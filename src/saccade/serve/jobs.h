@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "saccade/collection/ingest.h"
+#include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/serve/served.h"

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "saccade/core/seconds_since.h"
-#include "saccade/hub/http.h"
-#include "saccade/serve/address_range.h"
+#include "saccade/hub/http_client.h"
+#include "saccade/serve/http/address_range.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -15,7 +15,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/test_environment.h"
 #include "saccade/hub/test_server.h"
-#include "saccade/serve/address_range.h"
+#include "saccade/serve/http/address_range.h"
 #include "saccade/serve/remote_pictures.h"
 #include "saccade/serve/test_serving.h"
 

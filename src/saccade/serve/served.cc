@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "saccade/core/file_stamp.h"
-#include "saccade/core/files.h"
+#include "saccade/core/files/file_stamp.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::serve {
 namespace {

@@ -15,7 +15,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
 #include "saccade/search/background.h"
-#include "saccade/search/collection_composer.h"
+#include "saccade/search/composed/collection_composer.h"
 #include "saccade/serve/served_models.h"
 #include "saccade/serve/shared_rows.h"
 

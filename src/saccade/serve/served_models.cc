@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/model/fingerprint.h"
-#include "saccade/model/precision.h"
+#include "saccade/model/checkpoints/fingerprint.h"
+#include "saccade/model/options/precision.h"
 #include "saccade/search/explain_hits.h"
 
 namespace saccade::serve {
@@ -57,7 +57,7 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
   model->info = loaded.encoder->info();
   model->name = model->id.name;
   if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == model->name; })) {
-    model->name += fmt::format("@{}", word_of(options.precision));
+    model->name += fmt::format("@{}", enum_name(options.precision));
   }
   model->reads_texts = loaded.encoder->tokenizer() != nullptr;
   model->late_interaction = loaded.encoder->late_interaction() != nullptr;

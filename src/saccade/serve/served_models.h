@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/model/effective_length.h"
-#include "saccade/model/locate.h"
+#include "saccade/model/options/effective_length.h"
+#include "saccade/model/checkpoints/locate.h"
 #include "saccade/serve/shared_encoder.h"
 
 namespace saccade::serve {

@@ -16,8 +16,8 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
-#include "saccade/serve/http.h"
-#include "saccade/serve/keys.h"
+#include "saccade/serve/http/http.h"
+#include "saccade/serve/http/keys.h"
 #include "saccade/serve/metrics.h"
 #include "saccade/serve/served.h"
 

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/serve/http_server.h"
+#include "saccade/serve/http/http_server.h"
 #include "saccade/serve/test_load.h"
 #include "saccade/serve/test_serving.h"
 

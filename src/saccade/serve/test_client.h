@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "saccade/serve/http.h"
+#include "saccade/serve/http/http.h"
 
 namespace saccade::serve::test {
 

@@ -8,12 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/text/bpe.h"
-#include "saccade/text/clip_spec.h"
+#include "saccade/text/tokenizers/bpe.h"
+#include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/html_unescape.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/tokenizer.h"

@@ -95,8 +95,8 @@ Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, s
   return chunks;
 }
 
-std::span<const EnumWord<Chunking>> enum_words(Chunking) {
-  static constexpr EnumWord<Chunking> kWords[] = {{Chunking::kEqual, "equal"},
+std::span<const EnumName<Chunking>> enum_names(Chunking) {
+  static constexpr EnumName<Chunking> kWords[] = {{Chunking::kEqual, "equal"},
                                                   {Chunking::kSentences, "sentences"}};
   return kWords;
 }

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/text/tokenizer.h"
 
 namespace saccade {
@@ -50,7 +50,7 @@ Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, s
                                                    int64_t max_ids);
 
 enum class Chunking { kEqual, kSentences };
-std::span<const EnumWord<Chunking>> enum_words(Chunking);  // "equal", "sentences"
+std::span<const EnumName<Chunking>> enum_names(Chunking);  // "equal", "sentences"
 
 // The text in chunks of one of the two kinds; what its tokenizer reads of it, and errors, as above.
 Result<std::vector<TokenizedText>> chunk_text(const Tokenizer& tokenizer, std::string_view text,

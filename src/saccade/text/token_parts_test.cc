@@ -12,7 +12,7 @@
 
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/text/framed_tokenizer.h"
+#include "saccade/text/tokenizers/framed_tokenizer.h"
 #include "saccade/text/sentences.h"
 
 namespace saccade {

@@ -5,23 +5,23 @@
 #include <utility>
 
 #include "saccade/core/word_field.h"
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 
 namespace saccade {
 
 using nn::Tensor;
 
-std::span<const EnumWord<AtfPlaces>> enum_words(AtfPlaces) {
-  static constexpr std::array<EnumWord<AtfPlaces>, 3> kWords{
+std::span<const EnumName<AtfPlaces>> enum_names(AtfPlaces) {
+  static constexpr std::array<EnumName<AtfPlaces>, 3> kWords{
       {{AtfPlaces::kLearned, "learned", "a learned encoding of each place"},
        {AtfPlaces::kSinusoidal, "sinusoidal", "fixed sines and cosines"},
        {AtfPlaces::kNone, "none", "no encoding of places"}}};
   return kWords;
 }
 
-std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling) {
-  static constexpr std::array<EnumWord<AtfPooling>, 4> kWords{
+std::span<const EnumName<AtfPooling>> enum_names(AtfPooling) {
+  static constexpr std::array<EnumName<AtfPooling>, 4> kWords{
       {{AtfPooling::kMean, "mean", "the tokens' mean"},
        {AtfPooling::kLearned, "learned", "attention, asked by a learned query"},
        {AtfPooling::kAsked, "asked", "attention, asked by the sum of the picture's and the text's row"},
@@ -29,8 +29,8 @@ std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling) {
   return kWords;
 }
 
-std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection) {
-  static constexpr std::array<EnumWord<AtfProjection>, 4> kWords{
+std::span<const EnumName<AtfProjection>> enum_names(AtfProjection) {
+  static constexpr std::array<EnumName<AtfProjection>, 4> kWords{
       {{AtfProjection::kLinear, "linear", "one layer"},
        {AtfProjection::kMlp, "mlp", "two layers with GELU, which see the sum of both rows too"},
        {AtfProjection::kBoth, "both", "two layers with GELU, which see each of both rows too"},
@@ -38,8 +38,8 @@ std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection) {
   return kWords;
 }
 
-std::span<const EnumWord<AtfResidual>> enum_words(AtfResidual) {
-  static constexpr std::array<EnumWord<AtfResidual>, 2> kWords{
+std::span<const EnumName<AtfResidual>> enum_names(AtfResidual) {
+  static constexpr std::array<EnumName<AtfResidual>, 2> kWords{
       {{AtfResidual::kNone, "none", "the projection alone"},
        {AtfResidual::kSum, "sum", "the sum of both rows plus the projection"}}};
   return kWords;
@@ -113,21 +113,21 @@ Status check_atf_options(const AtfOptions& options) {
   if (options.projection == AtfProjection::kCombiner && options.residual != AtfResidual::kSum) {
     return fail(ErrorCode::kBadData,
                 "residual {} with projection combiner: its weighted mean of both rows stands for their sum",
-                word_of(options.residual));
+                enum_name(options.residual));
   }
   return {};
 }
 
 Json atf_options_json(const AtfOptions& options) {
   return {{"tau", options.merge.tau},
-          {"matching", word_of(options.merge.matching)},
-          {"weights", word_of(options.merge.weights)},
-          {"places", word_of(options.places)},
-          {"pooling", word_of(options.pooling)},
+          {"matching", enum_name(options.merge.matching)},
+          {"weights", enum_name(options.merge.weights)},
+          {"places", enum_name(options.places)},
+          {"pooling", enum_name(options.pooling)},
           {"heads", options.heads},
-          {"projection", word_of(options.projection)},
+          {"projection", enum_name(options.projection)},
           {"hidden_width", options.hidden_width},
-          {"residual", word_of(options.residual)},
+          {"residual", enum_name(options.residual)},
           {"picture_tokens", options.picture_tokens},
           {"text_places", options.text_places}};
 }

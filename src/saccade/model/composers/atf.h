@@ -23,7 +23,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/words.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/model/composers/combiner.h"
 #include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_merge.h"
@@ -37,26 +37,26 @@ enum class AtfPlaces {
   kSinusoidal,  // fixed (Vaswani et al. 2017, section 3.5), the text's places behind the picture's
   kNone,
 };
-std::span<const EnumWord<AtfPlaces>> enum_words(AtfPlaces);
+std::span<const EnumName<AtfPlaces>> enum_names(AtfPlaces);
 enum class AtfPooling {
   kMean,
   kLearned,  // attention, asked by a learned query
   kAsked,    // attention, asked by the sum of the picture's and the text's row, to which its answer is added
   kNone,     // the sum of both rows, no token: the study's ablation without fusion, with all else as it is
 };
-std::span<const EnumWord<AtfPooling>> enum_words(AtfPooling);
+std::span<const EnumName<AtfPooling>> enum_names(AtfPooling);
 enum class AtfProjection {
   kLinear,
   kMlp,       // two layers with GELU, over what was pooled and the sum of both rows side by side
   kBoth,      // the same, but of both rows by themselves: what was pooled, the picture's row, the text's
   kCombiner,  // the Combiner's networks and its weighted mean of both rows, what was pooled beside them
 };
-std::span<const EnumWord<AtfProjection>> enum_words(AtfProjection);
+std::span<const EnumName<AtfProjection>> enum_names(AtfProjection);
 enum class AtfResidual {
   kNone,
   kSum,  // the projection begins at 0 and is added to the sum of both rows: training begins at the plain sum
 };
-std::span<const EnumWord<AtfResidual>> enum_words(AtfResidual);
+std::span<const EnumName<AtfResidual>> enum_names(AtfResidual);
 
 struct AtfOptions {
   MergeOptions merge;
@@ -95,7 +95,7 @@ struct MergedPoolOf {
 };
 inline constexpr double kMergedNormEps = 1e-5;
 // Tokens merged, placed, normalized and pooled: [n, heads * dim]. One pass over memory (nn/token_pool.h).
-// The twin for training is in train/atf_operations.h, and with it the same operation by operation.
+// The twin for training is in lab/train/math/atf_operations.h, and with it the same operation by operation.
 nn::Tensor pool_merged(const MergedPoolOf<nn::Tensor>& pool);
 // Where the merged tokens lie, for that pass. Contiguous float32; the places'
 // tables decide which row is "none".
@@ -104,7 +104,7 @@ std::vector<nn::PooledToken> pooled_tokens(const nn::Tensor& picture_tokens, con
                                            int64_t picture_none, int64_t text_none);
 
 // What a plan is made of: the tokens as they are, contiguous float32. Its twin:
-// train/atf_operations.h, as the next one's.
+// lab/train/math/atf_operations.h, as the next one's.
 nn::Tensor plain_values(const nn::Tensor& x);
 // A table as what is computed with x takes it, without gradients.
 nn::Tensor constant_beside(const nn::Tensor& x, const nn::Tensor& table);

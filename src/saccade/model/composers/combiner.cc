@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "saccade/model/composers/kinds.h"
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 
 namespace saccade {
 namespace {

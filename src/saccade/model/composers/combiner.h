@@ -35,7 +35,7 @@ Result<CombinerShape> combiner_shape_from_json(int64_t dim, const Json& options)
 Json combiner_options(const CombinerShape& shape);
 
 // share * a + (1 - share) * b with share = sigmoid(logits). logits: [n, 1]; a, b: [n, dim].
-// Its twin for training is in train/composer_peers.h.
+// Its twin for training is in lab/train/math/composer_peers.h.
 nn::Tensor gated_mean(const nn::Tensor& logits, const nn::Tensor& a, const nn::Tensor& b);
 
 template <typename T>

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "saccade/model/composers/kinds.h"
-#include "saccade/model/config_fields.h"
-#include "saccade/model/token_states.h"
+#include "saccade/model/checkpoints/config_fields.h"
+#include "saccade/model/composers/token_states.h"
 
 namespace saccade {
 namespace {

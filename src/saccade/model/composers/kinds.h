@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "saccade/model/composer.h"
+#include "saccade/model/composers/composer.h"
 #include "saccade/nn/tensor.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include "saccade/model/composers/inversion.h"
 #include "saccade/model/composers/kinds.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/model/token_states.h"
+#include "saccade/model/composers/token_states.h"
 
 namespace saccade {
 namespace {

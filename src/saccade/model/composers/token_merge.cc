@@ -8,16 +8,16 @@ namespace saccade {
 
 using nn::Tensor;
 
-std::span<const EnumWord<MergeMatching>> enum_words(MergeMatching) {
-  static constexpr std::array<EnumWord<MergeMatching>, 3> kWords{
+std::span<const EnumName<MergeMatching>> enum_names(MergeMatching) {
+  static constexpr std::array<EnumName<MergeMatching>, 3> kWords{
       {{MergeMatching::kAll, "all", "every pair at or above tau"},
        {MergeMatching::kBest, "best", "each picture's token with the text's token nearest to it"},
        {MergeMatching::kMutual, "mutual", "two tokens that are each nearest to the other"}}};
   return kWords;
 }
 
-std::span<const EnumWord<MergeWeights>> enum_words(MergeWeights) {
-  static constexpr std::array<EnumWord<MergeWeights>, 3> kWords{
+std::span<const EnumName<MergeWeights>> enum_names(MergeWeights) {
+  static constexpr std::array<EnumName<MergeWeights>, 3> kWords{
       {{MergeWeights::kEqual, "equal", "both tokens count alike"},
        {MergeWeights::kSimilarity, "similarity", "the text's token counts by its cosine with the picture's"},
        {MergeWeights::kLearned, "learned", "the text's share is one learned number"}}};

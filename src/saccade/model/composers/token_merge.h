@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "saccade/core/matrix.h"
-#include "saccade/core/words.h"
-#include "saccade/model/composer.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/model/composers/composer.h"
 #include "saccade/nn/tensor.h"
 
 namespace saccade {
@@ -23,7 +23,7 @@ enum class MergeMatching {
   kBest,    // each picture's token with the text's token nearest to it
   kMutual,  // two tokens that are each nearest to the other: a token is in one average at most
 };
-std::span<const EnumWord<MergeMatching>> enum_words(MergeMatching);
+std::span<const EnumName<MergeMatching>> enum_names(MergeMatching);
 
 // The text's share s of an average (1 - s) v + s t.
 enum class MergeWeights {
@@ -31,7 +31,7 @@ enum class MergeWeights {
   kSimilarity,  // c / (1 + c), c their cosine: a text that is less alike counts less; 0 where c is negative
   kLearned,     // one learned number for all, 1/2 before training
 };
-std::span<const EnumWord<MergeWeights>> enum_words(MergeWeights);
+std::span<const EnumName<MergeWeights>> enum_names(MergeWeights);
 
 struct MergeOptions {
   double tau = 0.7;  // above 1: nothing is matched

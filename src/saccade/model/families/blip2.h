@@ -13,8 +13,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/model/checkpoint.h"
-#include "saccade/model/picture_map.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/model/towers/t5_encoder.h"
 #include "saccade/nn/layers.h"

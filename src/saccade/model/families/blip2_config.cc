@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/families/blip2.h"
 
 namespace saccade {

@@ -3,11 +3,11 @@
 #include <mutex>
 
 #include "saccade/model/architecture.h"
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
-#include "saccade/model/picture_map.h"
-#include "saccade/model/state_mapper.h"
+#include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/explain/state_mapper.h"
 #include "saccade/model/towers/picture_tower.h"
 
 namespace saccade {

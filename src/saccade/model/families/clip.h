@@ -60,7 +60,7 @@ Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int
 // Where each of ids [n, tokens] int64 has its first end_id; without one, its first highest id: [n] int64.
 nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_id);
 
-// T: nn::Tensor for inference, Variable (train/variable.h) for training.
+// T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training.
 // Not thread-safe while training or packing; forward passes alone are.
 template <typename T>
 class ClipModelOf {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "saccade/core/error.h"
-#include "saccade/model/checkpoint.h"
+#include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/families/clip.h"
 
 namespace saccade {

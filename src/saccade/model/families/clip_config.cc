@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/families/clip.h"
 
 namespace saccade {

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 
 namespace saccade {
 

@@ -5,11 +5,11 @@
 
 #include "saccade/core/threads.h"
 #include "saccade/model/architecture.h"
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/colpali.h"
-#include "saccade/nn/post_norm.h"
-#include "saccade/text/framed_tokenizer.h"
+#include "saccade/nn/kernels/post_norm.h"
+#include "saccade/text/tokenizers/framed_tokenizer.h"
 
 namespace saccade {
 namespace {

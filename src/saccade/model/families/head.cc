@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/word_field.h"
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
 #include "saccade/model/towers/picture_tower.h"
@@ -91,8 +91,8 @@ StateGradient unpooled(const Tensor& states, Pooling pooling, const Tensor& grad
 
 }  // namespace
 
-std::span<const EnumWord<HeadKind>> enum_words(HeadKind) {
-  static constexpr std::array<EnumWord<HeadKind>, 2> kWords{
+std::span<const EnumName<HeadKind>> enum_names(HeadKind) {
+  static constexpr std::array<EnumName<HeadKind>, 2> kWords{
       {{HeadKind::kLinear, "linear"}, {HeadKind::kMlp, "mlp"}}};
   return kWords;
 }
@@ -115,7 +115,7 @@ Result<HeadConfig> head_config_from_json(const Json& json) {
   if (config.qformer.has_value() != (config.input.images == ImageStates::kVision)) {
     return fail(ErrorCode::kBadData,
                 "\"image_states\" is \"{}\" {} a Q-Former: \"vision\" goes with one alone",
-                word_of(config.input.images), config.qformer ? "with" : "without");
+                enum_name(config.input.images), config.qformer ? "with" : "without");
   }
   if (config.qformer &&
       config.image_width != config.qformer->memory_rows * config.qformer->config.memory_width) {
@@ -131,14 +131,14 @@ Result<HeadConfig> head_config_from_json(const Json& json) {
 
 Json head_config_json(const HeadConfig& config) {
   return {{"model_type", "head"},
-          {"kind", word_of(config.kind)},
+          {"kind", enum_name(config.kind)},
           {"image_width", config.image_width},
           {"text_width", config.text_width},
           {"hidden_width", config.hidden_width},
           {"width", config.width},
-          {"image_states", word_of(config.input.images)},
-          {"text_states", word_of(config.input.texts)},
-          {"pooling", word_of(config.input.pooling)},
+          {"image_states", enum_name(config.input.images)},
+          {"text_states", enum_name(config.input.texts)},
+          {"pooling", enum_name(config.input.pooling)},
           {"qformer", config.qformer ? qformer_json(*config.qformer) : Json()},
           {"frozen", config.frozen ? encoder_id_json(*config.frozen) : Json()}};
 }

@@ -23,11 +23,11 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/matrix.h"
-#include "saccade/core/words.h"
-#include "saccade/model/checkpoint.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/head_input.h"
 #include "saccade/model/named_encoder.h"
-#include "saccade/model/state_mapper.h"
+#include "saccade/model/explain/state_mapper.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/workspace.h"
@@ -38,7 +38,7 @@ enum class HeadKind {
   kLinear,  // one linear layer
   kMlp,     // linear, GELU, linear
 };
-std::span<const EnumWord<HeadKind>> enum_words(HeadKind);  // "linear", "mlp"
+std::span<const EnumName<HeadKind>> enum_names(HeadKind);  // "linear", "mlp"
 
 // A head's own Q-Former: it asks the vision tower's states, `memory_rows` of them a picture.
 struct HeadQFormer {

@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 
 #include "saccade/core/rows.h"
-#include "saccade/model/fingerprint.h"
+#include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/model/outline.h"
-#include "saccade/model/picture_map.h"
+#include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/explain/relevance_map.h"
 
 namespace saccade {
 namespace {
@@ -173,7 +173,7 @@ TEST_F(Head, IsAnEncoderLikeAnyOther) {
 }
 
 // That the maps are the gradients of the head's own score is shown against autograd
-// (train/picture_map_test.cc).
+// (lab/train/picture_map_test.cc).
 TEST_F(Head, ThatChangesNothingHasItsEncodersMaps) {
   HeadConfig config = config_on(starter(), HeadKind::kLinear);
   config.width = config.image_width;

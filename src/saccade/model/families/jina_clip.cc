@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "saccade/nn/rotary.h"
+#include "saccade/nn/kernels/rotary.h"
 
 namespace saccade {
 namespace {

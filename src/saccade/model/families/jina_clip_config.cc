@@ -2,7 +2,7 @@
 #include <set>
 #include <string_view>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/families/jina_clip.h"
 
 namespace saccade {

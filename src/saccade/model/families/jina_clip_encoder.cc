@@ -1,7 +1,7 @@
 // A Jina-CLIP v1 checkpoint as an encoder.
 #include <cmath>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/jina_clip.h"
 

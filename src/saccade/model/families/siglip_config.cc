@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "saccade/model/checkpoint.h"
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/families/siglip.h"
 
 namespace saccade {

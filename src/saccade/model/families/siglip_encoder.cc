@@ -1,10 +1,10 @@
 // A SigLIP checkpoint as an encoder.
 #include <cmath>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/siglip.h"
-#include "saccade/text/tokenizer_files.h"
+#include "saccade/text/tokenizers/tokenizer_files.h"
 
 namespace saccade {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/model/architecture.h"
-#include "saccade/model/conform.h"
+#include "saccade/model/conform/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
 

@@ -1,6 +1,6 @@
 #include "saccade/model/towers/bert.h"
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 
 namespace saccade {
 namespace {

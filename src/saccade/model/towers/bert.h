@@ -17,7 +17,7 @@
 #include "saccade/core/json.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/post_norm.h"
+#include "saccade/nn/kernels/post_norm.h"
 
 namespace saccade {
 
@@ -43,7 +43,7 @@ struct BertTrace {
 const nn::BlockNames& bert_block_names();
 constexpr double kBertInitStd = 0.02;  // "initializer_range"
 
-// T: nn::Tensor for inference, Variable (train/variable.h) for training.
+// T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training.
 // Not thread-safe while training or packing; forward passes alone are.
 template <typename T>
 class BertModelOf {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/model/conform.h"
+#include "saccade/model/conform/conform.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"
 

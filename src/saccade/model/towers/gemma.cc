@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 
 namespace saccade {
 

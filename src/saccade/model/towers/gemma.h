@@ -13,8 +13,8 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/rms_norm.h"
-#include "saccade/nn/rotary.h"
+#include "saccade/nn/kernels/rms_norm.h"
+#include "saccade/nn/kernels/rotary.h"
 
 namespace saccade {
 

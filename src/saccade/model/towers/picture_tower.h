@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "saccade/model/picture_map.h"
+#include "saccade/model/explain/relevance_map.h"
 #include "saccade/nn/backward.h"
 #include "saccade/nn/layers.h"
 

@@ -3,7 +3,7 @@
 // text alone (a text's row), both side by side (whether they match).
 //
 // Parameters go by transformers' names. T: nn::Tensor for inference,
-// Variable (train/variable.h) for training, of queries alone.
+// Variable (lab/train/math/variable.h) for training, of queries alone.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "saccade/core/error.h"
 #include "saccade/model/towers/state_score.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/post_norm.h"
+#include "saccade/nn/kernels/post_norm.h"
 
 namespace saccade {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "saccade/model/config_fields.h"
+#include "saccade/model/checkpoints/config_fields.h"
 
 namespace saccade {
 namespace {

@@ -11,7 +11,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/rms_norm.h"
+#include "saccade/nn/kernels/rms_norm.h"
 
 namespace saccade {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/model/wide_layers.h"
+#include "saccade/model/options/wide_layers.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/outlier_inputs.h"
+#include "saccade/nn/kernels/outlier_inputs.h"
 
 namespace saccade {
 
@@ -74,7 +74,7 @@ Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf
 
 // Packs the blocks, for inference, and the layer that embeds patches (nullptr: the tower has none). In 8-bit
 // integers, of a tower whose residual stream has outliers, that one and the first two blocks are of more bits
-// (nn/outlier_inputs.h): what they round, all later layers magnify. These are added to `wide`.
+// (nn/kernels/outlier_inputs.h): what they round, all later layers magnify. These are added to `wide`.
 inline void pack_tower(std::vector<nn::TransformerBlock>& blocks, nn::Linear* patches, FirstReaders& readers,
                        DType dtype, WideLayers& wide) {
   constexpr size_t kFirst = 2;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/safetensors.h"
 
 namespace saccade {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/files.h"
-#include "saccade/core/safetensors.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/nn/weights/pickle.h"
 #include "saccade/nn/weights/zip_archive.h"
 

@@ -1,0 +1,116 @@
+#include "checkpoint.h"
+
+#include <string>
+#include <vector>
+
+#include "saccade/collection/checkpoint_place.h"
+#include "saccade/collection/starter_warning.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_choice.h"
+
+#include "choice.h"
+#include "number.h"
+
+namespace saccade::app {
+
+EncoderOptions options_of(const EncoderChoice& choice) {
+  EncoderOptions options;
+  options.precision = choice.precision.value_or(Precision::kFp32);
+  options.threads = choice.threads;
+  options.fingerprints = user_fingerprint_memory();
+  return options;
+}
+
+void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
+  std::vector<std::string> words;
+  for (const EnumName<Precision>& entry : kPrecisionNames) words.emplace_back(entry.name);
+  words.emplace_back("auto");
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&choice](const std::string& word) {
+            choice.precision = from_name<Precision>(word);
+            choice.fastest = !choice.precision;
+          },
+          "number format of the encoder's arithmetic; auto: the fastest here that keeps fp32's vectors (default: "
+          "fp32, or what the collection was made with)")
+      ->check(CLI::IsMember(std::move(words)));
+  add_threads_option(command, choice);
+}
+
+void add_threads_option(CLI::App& command, EncoderChoice& choice) {
+  command.add_option("--threads", choice.threads, "number of threads; 0: one for each processor")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+}
+
+Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages) {
+  if (!choice.fastest) return {};
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named.string()));
+  SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options_of(choice)));
+  messages.info(precision_choice_text(chosen));
+  choice.precision = chosen.taken;
+  choice.fastest = false;
+  return {};
+}
+
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
+                                      bool every_byte) {
+  EncoderOptions options = options_of(choice);
+  options.fingerprints.trusted = !every_byte;
+  return saccade::load_checkpoint(named.string(), options);
+}
+
+Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
+                                      EncoderChoice& choice, Messages& messages) {
+  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.checkpoint, named));
+  if (!choice.precision && !choice.fastest) choice.precision = collection.settings.precision;
+  SACCADE_TRY(settle_precision(checkpoint, choice, messages));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
+  SACCADE_TRY(check_same_checkpoint(collection, loaded.id));
+  return loaded;
+}
+
+std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages) {
+  const auto measured = read_measured_lengths(loaded.id.path, loaded.id.fingerprint);
+  if (measured) return longest_measured(*measured);
+  messages.warning("what the model effectively reads is not known: " + measured.error().message);
+  return std::nullopt;
+}
+
+void remember_place(const std::filesystem::path& folder, const std::string& named,
+                    const LoadedEncoder& loaded, Messages& messages) {
+  const auto info = read_collection_info(folder);
+  if (named.empty() || !info || info->checkpoint.path == loaded.id.path) return;
+  // Two copies of a checkpoint are both right: only one that is gone is replaced.
+  std::error_code error;
+  if (std::filesystem::exists(info->checkpoint.path, error)) return;
+  const Status remembered = remember_checkpoint(folder, loaded.id);
+  if (remembered) {
+    messages.info(
+        fmt::format("the collection's checkpoint is remembered to be in {}", one_line(loaded.id.path)));
+  } else {
+    messages.warning(remembered.error().message);
+  }
+}
+
+void warn_of_starter(const Collection& collection, Messages& messages) {
+  if (collection.info().checkpoint.name != kStarterName) return;
+  // So many say enough, and cost every search a millisecond.
+  constexpr int64_t kMost = 1000;
+  // What is wrong with the collection is said by who needs it.
+  const auto looked = collection.looked(kMost);
+  if (!looked) return;
+  const std::string text = starter_warning(collection.info(), looked->pictures, looked->photographs);
+  if (!text.empty()) messages.warning(text);
+}
+
+void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages) {
+  if (const auto text = separate_spaces_warning(loaded)) messages.warning(*text);
+}
+
+void warn_of_guessed_preprocessing(const LoadedEncoder& loaded, Messages& messages) {
+  if (const auto text = guessed_preprocessing_warning(loaded)) messages.warning(*text);
+}
+
+}  // namespace saccade::app

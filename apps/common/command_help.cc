@@ -1,0 +1,350 @@
+#include "command_help.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "choice.h"
+
+namespace saccade::app {
+namespace {
+
+enum class Shell { kBash, kZsh, kFish };
+constexpr std::array<EnumName<Shell>, 3> kShellNames{
+    {{Shell::kBash, "bash"}, {Shell::kZsh, "zsh"}, {Shell::kFish, "fish"}}};
+std::span<const EnumName<Shell>> enum_names(Shell) {
+  return kShellNames;
+}
+
+std::vector<CLI::App*> commands_of(CLI::App& app) {
+  return app.get_subcommands([](CLI::App*) { return true; });
+}
+
+// --- the table, as completion and manual read it -----------------------------------------------------------
+
+struct OptionEntry {
+  std::vector<std::string> names;   // "-c", "--collection"; of a positional its name alone
+  std::vector<std::string> values;  // the words it takes, where it takes some of a few
+  std::string argument;             // "DIR", or "" for a flag
+  std::string help;
+  bool positional = false;
+};
+
+// "{bash,fish,zsh}" as its words.
+std::vector<std::string> words_of(const std::string& type) {
+  std::vector<std::string> words;
+  const size_t open = type.find('{');
+  const size_t close = type.find('}', open == std::string::npos ? 0 : open);
+  if (open == std::string::npos || close == std::string::npos) return words;
+  for (size_t at = open + 1; at < close;) {
+    const size_t end = std::min(type.find(',', at), close);
+    words.push_back(type.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+std::vector<OptionEntry> options_of(CLI::App& app) {
+  std::vector<OptionEntry> entries;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    OptionEntry entry;
+    for (const std::string& name : option->get_snames()) entry.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) entry.names.push_back("--" + name);
+    entry.positional = entry.names.empty();
+    if (entry.positional) entry.names.push_back(option->get_name());
+    if (option->get_items_expected_max() > 0) {
+      entry.values = words_of(option->get_type_name());
+      entry.argument = entry.values.empty() ? "VALUE" : fmt::format("{}", fmt::join(entry.values, "|"));
+    }
+    entry.help = option->get_description();
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+struct CommandEntry {
+  std::string words;  // "collection info"; "" for the program itself
+  CLI::App* app = nullptr;
+};
+
+void add_commands(CLI::App& app, const std::string& words, std::vector<CommandEntry>& entries) {
+  entries.push_back({words, &app});
+  for (CLI::App* command : commands_of(app)) {
+    add_commands(*command, words.empty() ? command->get_name() : words + " " + command->get_name(), entries);
+  }
+}
+
+std::vector<CommandEntry> all_commands(CLI::App& app) {
+  std::vector<CommandEntry> entries;
+  add_commands(app, "", entries);
+  return entries;
+}
+
+// --- completion --------------------------------------------------------------------------------------------
+
+std::string shell_word(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+// What may follow a command: its subcommands and its options.
+std::vector<std::string> followers_of(CLI::App& app) {
+  std::vector<std::string> words;
+  for (CLI::App* command : commands_of(app)) words.push_back(command->get_name());
+  for (const OptionEntry& option : options_of(app)) {
+    if (!option.positional) words.insert(words.end(), option.names.begin(), option.names.end());
+  }
+  return words;
+}
+
+std::string bash_completion(CLI::App& app) {
+  std::string words;
+  std::string values;
+  std::string commands;
+  for (const CommandEntry& entry : all_commands(app)) {
+    if (!entry.words.empty())
+      commands += fmt::format("    {}) path={} ;;\n", shell_word(entry.words), shell_word(entry.words));
+    words += fmt::format("    {}) words={} ;;\n", shell_word(entry.words),
+                         shell_word(fmt::format("{}", fmt::join(followers_of(*entry.app), " "))));
+    for (const OptionEntry& option : options_of(*entry.app)) {
+      if (option.values.empty()) continue;
+      for (const std::string& name : option.positional ? std::vector<std::string>{""} : option.names) {
+        values += fmt::format("    {}) words={} ;;\n", shell_word(entry.words + "/" + name),
+                              shell_word(fmt::format("{}", fmt::join(option.values, " "))));
+      }
+    }
+  }
+  return fmt::format(R"(# bash completion of saccade, made by `saccade completion bash`.
+_saccade() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} path= words= each
+  for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    case "${{path:+$path }}$each" in
+{0}    esac
+  done
+  COMPREPLY=()
+  case "$path/$before" in
+{2}  esac
+  if [[ -z $words ]]; then
+    case "$path/" in
+{3}    esac
+    if [[ -z $words || $word == -* ]]; then
+      case "$path" in
+{1}      esac
+      [[ $word == -* || $words != -* ]] || words=
+    fi
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}}
+complete -o default -o bashdefault -F _saccade saccade
+)",
+                     commands, words, values, values);
+}
+
+std::string fish_completion(CLI::App& app) {
+  std::string text = "# fish completion of saccade, made by `saccade completion fish`.\n";
+  for (const CommandEntry& entry : all_commands(app)) {
+    std::string seen;
+    std::string others;
+    for (size_t at = 0; at < entry.words.size();) {
+      const size_t end = std::min(entry.words.find(' ', at), entry.words.size());
+      seen += fmt::format("{}__fish_seen_subcommand_from {}", seen.empty() ? "" : "; and ",
+                          entry.words.substr(at, end - at));
+      at = end + 1;
+    }
+    for (CLI::App* command : commands_of(*entry.app)) others += " " + command->get_name();
+    const std::string none = others.empty() ? "" : "not __fish_seen_subcommand_from" + others;
+    const std::string here = seen.empty() || none.empty() ? seen + none : seen + "; and " + none;
+    for (CLI::App* command : commands_of(*entry.app)) {
+      text += fmt::format("complete -c saccade -f -n {} -a {} -d {}\n", shell_word(here), command->get_name(),
+                          shell_word(command->get_description()));
+    }
+    for (const OptionEntry& option : options_of(*entry.app)) {
+      std::string line = "complete -c saccade -n " + shell_word(here.empty() ? "true" : here);
+      for (const std::string& name : option.names) {
+        if (option.positional) continue;
+        line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+      }
+      if (option.positional && option.values.empty()) continue;
+      if (!option.values.empty()) {
+        line += fmt::format(" {} -a {}", option.positional ? "-f" : "-x",
+                            shell_word(fmt::format("{}", fmt::join(option.values, " "))));
+      } else if (!option.argument.empty()) {
+        line += " -r";
+      }
+      text += line + " -d " + shell_word(option.help) + "\n";
+    }
+  }
+  return text;
+}
+
+// zsh's _arguments: "name[help]:argument:action", where []: are escaped.
+std::string zsh_text(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string zsh_function(const std::string& words) {
+  std::string name = "_saccade";
+  for (const char c : words.empty() ? "" : " " + words)
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+
+std::string zsh_completion(CLI::App& app) {
+  std::string text = "#compdef saccade\n# zsh completion of saccade, made by `saccade completion zsh`.\n";
+  for (const CommandEntry& entry : all_commands(app)) {
+    text += zsh_function(entry.words) + "() {\n  local -a commands\n  _arguments -C";
+    for (const OptionEntry& option : options_of(*entry.app)) {
+      const std::string action =
+          option.values.empty() ? "_files" : fmt::format("({})", fmt::join(option.values, " "));
+      if (option.positional) {
+        text += fmt::format(" \\\n    {}",
+                            shell_word(fmt::format("*:{}:{}", zsh_text(option.names.front()), action)));
+        continue;
+      }
+      for (const std::string& name : option.names) {
+        const std::string argument = option.argument.empty() ? "" : fmt::format(":value:{}", action);
+        text += fmt::format(" \\\n    {}",
+                            shell_word(fmt::format("*{}[{}]{}", name, zsh_text(option.help), argument)));
+      }
+    }
+    const std::vector<CLI::App*> below = commands_of(*entry.app);
+    if (below.empty()) {
+      text += "\n}\n";
+      continue;
+    }
+    text += " \\\n    '1: :->command' '*:: :->rest'\n  case $state in\n    command)\n      commands=(\n";
+    for (CLI::App* command : below) {
+      text += fmt::format("        {}\n",
+                          shell_word(zsh_text(command->get_name()) + ":" + command->get_description()));
+    }
+    text += "      )\n      _describe command commands ;;\n    rest)\n      case $words[1] in\n";
+    for (CLI::App* command : below) {
+      const std::string deeper =
+          entry.words.empty() ? command->get_name() : entry.words + " " + command->get_name();
+      text += fmt::format("        {}) {} ;;\n", command->get_name(), zsh_function(deeper));
+    }
+    text += "      esac ;;\n  esac\n}\n";
+  }
+  return text +
+         "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _saccade \"$@\"; else compdef _saccade saccade; fi\n";
+}
+
+// --- the manual --------------------------------------------------------------------------------------------
+
+// Text as man(7) takes it: no line begins with a request, hyphens stay hyphens.
+std::string roff(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\') {
+      result += "\\e";
+    } else if (c == '-') {
+      result += "\\-";
+    } else if (c == '\n') {
+      result += "\n";
+    } else {
+      if ((c == '.' || c == '\'') && (result.empty() || result.back() == '\n')) result += "\\&";
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string manual(CLI::App& app, const std::string& version) {
+  std::string text = fmt::format(".TH SACCADE 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\nsaccade \\- {}\n",
+                                 roff(version), roff(app.get_description()));
+  text += ".SH SYNOPSIS\n.B saccade\n.I COMMAND\n[\n.I OPTION\n\\&... ]\n.SH COMMANDS\n";
+  for (const CommandEntry& entry : all_commands(app)) {
+    if (!entry.words.empty()) {
+      text += fmt::format(".SS saccade {}\n{}.\n", roff(entry.words), roff(entry.app->get_description()));
+    }
+    for (const OptionEntry& option : options_of(*entry.app)) {
+      text += fmt::format(".TP\n\\fB{}\\fR", roff(fmt::format("{}", fmt::join(option.names, ", "))));
+      if (!option.positional && !option.argument.empty())
+        text += fmt::format(" \\fI{}\\fR", roff(option.argument));
+      text += "\n" + roff(option.help) + "\n";
+    }
+  }
+  return text + ".SH EXIT STATUS\n" + roff(app.get_footer()) + "\n";
+}
+
+// -----------------------------------------------------------------------------------------------------------
+
+struct HelpArguments {
+  std::vector<std::string> words;
+  Shell shell = Shell::kBash;
+};
+
+Result<CLI::App*> command_named(CLI::App& app, const std::vector<std::string>& words) {
+  CLI::App* command = &app;
+  for (const std::string& word : words) {
+    const std::vector<CLI::App*> below = commands_of(*command);
+    const auto found = std::ranges::find(below, word, [](const CLI::App* one) { return one->get_name(); });
+    if (found == below.end()) {
+      return fail(ErrorCode::kUsage, "no command named {} (saccade --help lists them)",
+                  fmt::join(words, " "));
+    }
+    command = *found;
+  }
+  return command;
+}
+
+}  // namespace
+
+void add_help_commands(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<HelpArguments>();
+  CLI::App* help = app.add_subcommand("help", "Say what a command does and what it takes");
+  help->add_option("COMMAND", arguments->words, "command, such as search, or: collection info");
+  help->callback([arguments, &app, &chosen] {
+    chosen = [arguments, &app](Session& session) -> Result<int> {
+      SACCADE_ASSIGN(CLI::App * command, command_named(app, arguments->words));
+      std::string words = "saccade";
+      for (size_t i = 0; i + 1 < arguments->words.size(); ++i) words += " " + arguments->words[i];
+      // What a command is called from: its parents' help adds its name itself.
+      const std::string before = arguments->words.empty() ? "" : words;
+      app.clear();
+      SACCADE_TRY(session.out.write(command->help(before)));
+      return kDone;
+    };
+  });
+  CLI::App* completion =
+      app.add_subcommand("completion", "Print what makes a shell complete this program's command lines");
+  add_choice(*completion, "SHELL", arguments->shell, "shell to complete in")->required();
+  completion->callback([arguments, &app, &chosen] {
+    chosen = [arguments, &app](Session& session) -> Result<int> {
+      const std::string text = arguments->shell == Shell::kBash  ? bash_completion(app)
+                               : arguments->shell == Shell::kZsh ? zsh_completion(app)
+                                                                 : fish_completion(app);
+      SACCADE_TRY(session.out.write(text));
+      return kDone;
+    };
+  });
+  CLI::App* man = app.add_subcommand("man", "Print the manual page: saccade man | man -l -");
+  man->callback([&app, &chosen] {
+    chosen = [&app](Session& session) -> Result<int> {
+      SACCADE_TRY(session.out.write(manual(app, app.version())));
+      return kDone;
+    };
+  });
+}
+
+void group_options(CLI::App& command, std::initializer_list<OptionGroup> groups) {
+  for (const OptionGroup& group : groups) {
+    for (const char* name : group.options) command.get_option(name)->group(group.heading);
+  }
+}
+
+}  // namespace saccade::app

@@ -1,0 +1,26 @@
+// The processes in which the program decodes pictures.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "saccade/image/decode/decoder_pool.h"
+
+#include "console.h"
+
+namespace saccade::app {
+
+// Started on the first call for them, once a program.
+class Decoders {
+ public:
+  // nullptr where there is no saccade-decode, or it does not start: pictures are then decoded
+  // in this process, and a warning says so, once. A picture of max_pixels has room in each
+  // process. Not for several threads.
+  DecoderPool* start(Messages& messages, int64_t max_pixels = 0);
+
+ private:
+  bool tried_ = false;
+  std::unique_ptr<DecoderPool> pool_;
+};
+
+}  // namespace saccade::app

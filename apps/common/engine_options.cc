@@ -1,0 +1,107 @@
+#include "engine_options.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "choice.h"
+#include "number.h"
+
+namespace saccade::app {
+namespace {
+
+// "512x768"
+Result<std::pair<int, int>> parse_size(std::string_view text) {
+  const size_t cross = text.find('x');
+  const auto side = [](std::string_view digits) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size() && value > 0 ? value : 0;
+  };
+  if (cross != std::string_view::npos) {
+    const int width = side(text.substr(0, cross));
+    const int height = side(text.substr(cross + 1));
+    if (width > 0 && height > 0) return std::pair(width, height);
+  }
+  return fail(ErrorCode::kUsage, "--size is \"{}\", expected WIDTHxHEIGHT in pixels, such as 512x512", text);
+}
+
+// "steps=20": a number, true, an object where it is JSON, else a string.
+Status parse_field(std::string_view text, std::map<std::string, Json>& set) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    return fail(ErrorCode::kUsage, "--set is \"{}\", expected FIELD=VALUE", text);
+  }
+  const std::string_view value = text.substr(equals + 1);
+  const auto json = parse_json(value);
+  set[std::string(text.substr(0, equals))] = json ? *json : Json(std::string(value));
+  return {};
+}
+
+}  // namespace
+
+void add_engine_options(CLI::App& command, EngineArguments& arguments, std::vector<std::string> kinds,
+                        const std::string& help) {
+  EngineOptions& options = arguments.options;
+  command.add_option("--engine", arguments.kind, help)->check(CLI::IsMember(std::move(kinds)));
+  command.add_option("--endpoint", options.endpoint,
+                     "address of an engine elsewhere (default: where such an engine usually is)");
+  command.add_option("--engine-model", options.model, "model of the engine, by the engine's own name for it");
+  command.add_option("--workflow", arguments.workflow,
+                     "workflow for ComfyUI, in its API format, with %prompt% and %reference% in it");
+  command.add_option(
+      "--size", arguments.size,
+      "WIDTHxHEIGHT in pixels to ask an engine elsewhere for; another size is refused (default: "
+      "the engine's own, of automatic1111 and comfyui 512x512)");
+  command.add_option("--prompt", options.prompt, "what the engine is told; {text} stands for the text")
+      ->capture_default_str();
+  command.add_option("--set", arguments.set,
+                     "FIELD=VALUE: a further field of the engine's requests; VALUE is JSON or a word");
+  command
+      .add_option("--concurrency", options.calls_at_once,
+                  "requests at a time; 0: the engine's default (openai 4, automatic1111 1, comfyui 2)")
+      ->transform(whole_number(0, 256))
+      ->capture_default_str();
+  command
+      .add_option("--timeout", arguments.timeout,
+                  "seconds after which a picture that has not come is given up")
+      ->transform(whole_number(1, 86'400))
+      ->capture_default_str();
+  command
+      .add_option("--tries", options.retry.tries,
+                  "times a request is made at most, where the next time may go better")
+      ->transform(whole_number(1, 100))
+      ->capture_default_str();
+  command
+      .add_option("--max-requests", options.max_requests,
+                  "ask the engine no more often than this, retries included; 0: no bound")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--max-bytes", options.max_bytes,
+                  "exchange no more bytes than this with the engine; 0: no bound")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+}
+
+Result<std::unique_ptr<PictureEngine>> engine_of(const EngineArguments& arguments) {
+  EngineOptions options = arguments.options;
+  if (!arguments.kind.empty()) options.kind = *from_name<EngineKind>(arguments.kind);
+  options.workflow = arguments.workflow;
+  options.silence = std::chrono::seconds(arguments.timeout);
+  if (!arguments.size.empty()) {
+    SACCADE_ASSIGN(const auto size, parse_size(arguments.size));
+    options.width = size.first;
+    options.height = size.second;
+  }
+  for (const std::string& field : arguments.set) SACCADE_TRY(parse_field(field, options.set));
+  const hub::Environment environment = [](const char* name) { return std::getenv(name); };
+  options.key = engine_key(options.kind, options.endpoint, environment);
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
+    const char* value = environment(name);
+    if (value != nullptr && *value != 0 && options.certificates.empty()) options.certificates = value;
+  }
+  return open_engine(options);
+}
+
+}  // namespace saccade::app

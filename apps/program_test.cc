@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/npy.h"
+#include "saccade/core/test_folder.h"
+
+#include "lab_commands.h"
+#include "console.h"
+#include "eval_options.h"
+#include "number.h"
+#include "product_commands.h"
+#include "towns.h"
+
+namespace saccade::app {
+namespace {
+
+using namespace saccade::lab::app;
+
+TEST(FigureText, AZeroHasWilsonsEnd) {
+  EXPECT_EQ(figure_text({{"value", 0.25}, {"low", 0.2}, {"high", 0.3}}), "0.250 [0.200, 0.300]");
+  EXPECT_EQ(figure_text({{"value", 0.0}, {"low", 0.0}, {"high", 0.0}, {"wilson_high", 0.00383}}),
+            "0.000 [Wilson 0.004]");
+  EXPECT_EQ(figure_text({{"value", nullptr}, {"low", nullptr}, {"high", nullptr}}), "-");
+}
+
+TEST(Console, WordsForTimes) {
+  EXPECT_EQ(duration_text(0.4), "0 s");
+  EXPECT_EQ(duration_text(73), "1 min 13 s");
+  EXPECT_EQ(duration_text(12'000), "3 h 20 min");
+  EXPECT_EQ(duration_text(1e300), "a long time");
+}
+
+TEST(Evaluations, NamesAreUnique) {
+  std::vector<std::string> names = {"clip", "siglip", "clip", "chance", "clip"};
+  make_unique(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"clip", "siglip", "clip-2", "chance-2", "clip-3"}));
+}
+
+// What the help of a command has so many options of that nobody reads it through stands under headings.
+TEST(Help, ManyOptionsStandInGroups) {
+  CLI::App app;
+  Command chosen;
+  add_index_command(app, chosen);
+  add_search_command(app, chosen);
+  add_serve_command(app, chosen);
+  add_eval_command(app, chosen);
+  add_train_command(app, chosen);
+  int many = 0;
+  const auto look = [&](const CLI::App& command, const auto& deeper) -> void {
+    const auto named = [](const CLI::Option* option) { return option->nonpositional(); };
+    if (command.get_options(named).size() > 12) {
+      ++many;
+      const std::vector<std::string> groups = command.get_groups();
+      EXPECT_GE(groups.size(), 3U) << command.get_name();
+      const auto without = [&](const CLI::Option* option) {
+        return named(option) && option->get_group() == groups.front();
+      };
+      EXPECT_LE(command.get_options(without).size(), 15U) << command.get_name() << ": " << groups.front();
+    }
+    for (const CLI::App* each : command.get_subcommands({})) deeper(*each, deeper);
+  };
+  look(app, look);
+  EXPECT_GE(many, 15);
+}
+
+TEST(Towns, AFilterOnPlacesSaysThatThereIsNoListOfThem) {
+  const auto said = [](const char* filter, bool have) { return without_towns(*parse_filter(filter), have); };
+  EXPECT_NE(said("width>1 and (PLACE~lyon or id=3)", false).find("./dev build"), std::string::npos);
+  EXPECT_EQ(said("place~lyon", true), "");
+  EXPECT_EQ(said("path~place and caption=\"place=lyon\"", false), "");
+  EXPECT_TRUE(asks_for(*parse_filter("width>1 and not Date<2020"), "date"));
+  EXPECT_FALSE(asks_for(*parse_filter("taken=2019 or caption~date"), "date"));
+}
+
+TEST(Console, ProgressHasRateAndTimeLeft) {
+  EXPECT_EQ(progress_text({"indexing", 1'200, 8'000, ""}, 93.2),
+            "indexing 1,200 of 8,000 (15%), 93/s, 1 min 13 s left");
+  EXPECT_EQ(progress_text({"indexing", 7, 0, "cat.png"}, 0), "indexing 7, cat.png");
+  EXPECT_EQ(progress_text({"training", 10, 10, ""}, 2.5), "training 10 of 10 (100%), 2.5/s");
+  EXPECT_EQ(progress_text({"downloading", 605'000'000, 1'210'000'000, "model.safetensors", true}, 11e6),
+            "downloading 605.0 MB of 1.2 GB (50%), 11.0 MB/s, 55 s left, model.safetensors");
+}
+
+TEST(Console, OneLineStaysOne) {
+  EXPECT_EQ(one_line("a\nb\x1b[2J\x7f\xc3\xa9"), "a\\x0ab\\x1b[2J\\x7f\xc3\xa9");
+  EXPECT_EQ(one_line("\xc2\x9b"
+                     "2J"),
+            "\\xc2\\x9b"
+            "2J");  // CSI as one character
+  EXPECT_EQ(one_line("gpj.\xe2\x80\xae"
+                     "exe"),
+            "gpj.\\xe2\\x80\\xae"
+            "exe");  // right to left from here
+  EXPECT_EQ(one_line("caf\xe9 \x9b"
+                     "2J"),
+            "caf\\xe9 \\x9b"
+            "2J");  // Latin-1
+  EXPECT_EQ(one_line("\xef\xbf\xbd\xe6\x97\xa5\xf0\x9f\x90\xb1"), "\xef\xbf\xbd\xe6\x97\xa5\xf0\x9f\x90\xb1");
+}
+
+// Every numeric option of every command, with what strtoll and strtold let pass.
+TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
+  CLI::App app;
+  Command chosen;
+  add_index_command(app, chosen);
+  add_search_command(app, chosen);
+  add_collection_command(app, chosen);
+  add_dataset_command(app, chosen);
+  add_embed_command(app, chosen);
+  add_model_command(app, chosen);
+  add_eval_command(app, chosen);
+  add_train_command(app, chosen);
+  add_report_command(app, chosen);
+  add_demo_command(app, chosen);
+  const auto refuses = [](CLI::Option& option, const std::string& text) {
+    option.clear();
+    option.add_result(text);
+    try {
+      option.run_callback();
+    } catch (const CLI::ParseError&) {
+      return true;
+    }
+    return false;
+  };
+  const auto everything = [](CLI::App*) { return true; };
+  int numbers = 0;
+  std::vector<CLI::App*> commands = {&app};
+  while (!commands.empty()) {
+    CLI::App* command = commands.back();
+    commands.pop_back();
+    for (CLI::App* below : command->get_subcommands(everything)) commands.push_back(below);
+    for (CLI::Option* option : command->get_options()) {
+      const std::string type = option->get_type_name();
+      const bool real = type.starts_with("FLOAT");
+      if (!real && !type.starts_with("INT") && !type.starts_with("UINT")) continue;
+      ++numbers;
+      SCOPED_TRACE(command->get_name() + " " + option->get_name());
+      for (const char* text : {"", "x", "7x", "7 ", " 7", "+7", "0x10", "-1", "-99999999999999999999",
+                               "1e999", "nan", "inf", "7,5"}) {
+        // Cosines alone may be below zero.
+        const bool cosine = std::ranges::any_of(std::array{"--above", "--below", "--tau", "--min-cosine"},
+                                                [&](const char* name) { return option->check_name(name); });
+        if (cosine && text == std::string_view("-1")) continue;
+        if (text == std::string_view("7,5") && option->get_delimiter() == ',') continue;  // two numbers
+        EXPECT_TRUE(refuses(*option, text)) << text;
+      }
+      if (!real) {
+        for (const char* text : {"99999999999999999999", "9223372036854775808", "0.5", "1e3"})
+          EXPECT_TRUE(refuses(*option, text)) << text;
+      }
+      EXPECT_FALSE(refuses(*option, real ? "0.5" : "007"));
+    }
+  }
+  EXPECT_GE(numbers, 67);  // as many as there are today
+}
+
+TEST(Numbers, AreReadAsWritten) {
+  std::string ten = "010";
+  EXPECT_EQ(whole_number(1, 20)(ten), "");
+  EXPECT_EQ(ten, "10");
+  std::string most = "9223372036854775807";
+  EXPECT_EQ(whole_number(0)(most), "");
+  std::string zero = "0";
+  EXPECT_EQ(real_number(0)(zero), "");
+  EXPECT_EQ(real_number(0, 1, Lowest::kExcluded)(zero), "\"0\", expected a number above 0 to 1");
+}
+
+TEST(Npy, IsWhatNumPyReads) {
+  const test::TestFolder folder;
+  const std::filesystem::path path = folder / "rows.npy";
+  Matrix<float> rows(2, 3);
+  rows(1, 2) = 1;
+  ASSERT_TRUE(write_npy(path, rows.view()).has_value());
+  const auto bytes = read_file(path);
+  ASSERT_TRUE(bytes.has_value());
+  ASSERT_EQ(bytes->size(), 128U + 24U);
+  EXPECT_EQ(bytes->substr(0, 10), std::string("\x93NUMPY\x01\x00\x76\x00", 10));
+  EXPECT_EQ(bytes->substr(10, 61), "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  ");
+  EXPECT_EQ((*bytes)[127], '\n');
+  EXPECT_EQ(bytes->substr(148), std::string("\x00\x00\x80\x3f", 4));
+}
+
+}  // namespace
+}  // namespace saccade::app

@@ -1,0 +1,78 @@
+// saccade eval advise: which of the models that runs have measured to take.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lab/eval/advise.h"
+
+#include "command_eval.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct AdviseArguments {
+  std::vector<std::string> runs;
+  AdviceQuestion question;
+  bool json = false;
+};
+
+Result<int> run_advise(const AdviseArguments& arguments, Session& session) {
+  std::vector<Run> runs;
+  for (const std::string& folder : arguments.runs) {
+    SACCADE_ASSIGN(Run run, read_run(folder));
+    runs.push_back(std::move(run));
+  }
+  SACCADE_ASSIGN(const Advice advice, advise(runs, arguments.question));
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(advice_json(advice, arguments.question)));
+  } else {
+    SACCADE_TRY(session.out.write(advice_text(advice)));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_eval_advise_command(CLI::App& eval, Command& chosen) {
+  auto arguments = std::make_shared<AdviseArguments>();
+  CLI::App* command = eval.add_subcommand("advise", "Rank the models that runs have measured, and say why");
+  AdviceQuestion& question = arguments->question;
+  command
+      ->add_option("RUN", arguments->runs,
+                   "run folders of eval retrieval, winoground, length and speed: what each measured of a "
+                   "checkpoint in a precision is joined by its fingerprint")
+      ->required();
+  command->add_option("--dataset", question.datasets,
+                      "names of the datasets to go by, where runs of one kind have several");
+  command->add_option("--device", question.device,
+                      "device whose speed measurements to go by: cpu (default: any, as long as it is one)");
+  command
+      ->add_option("--min-images-per-s", question.min_images_per_s,
+                   "fewest pictures a second that a model must encode")
+      ->transform(real_number(0, 1e12, Lowest::kExcluded));
+  command
+      ->add_option("--max-latency-ms", question.max_latency_ms,
+                   "longest latency of a text query, in milliseconds, that 19 of 20 queries must keep")
+      ->transform(real_number(0, 1e12, Lowest::kExcluded));
+  command
+      ->add_option("--max-memory-bytes", question.max_memory_bytes,
+                   "largest peak memory, in bytes, that a model may take")
+      ->transform(whole_number(1));
+  command->add_option("--languages", question.languages, "languages of the queries, such as en,de")
+      ->delimiter(',');
+  command
+      ->add_option("--query-length", question.query_length,
+                   "number of tokens of the queries that a model must effectively read")
+      ->transform(whole_number(1));
+  command->add_flag("--composition", question.composition,
+                    "rank by a run of eval winoground: for queries where it matters who does what to whom");
+  command->add_flag("--json", arguments->json, "print the ranking and its reasons as JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_advise(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::lab::app

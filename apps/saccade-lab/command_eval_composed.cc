@@ -1,0 +1,220 @@
+// saccade eval composed: how well "this picture, but ..." finds the picture that is meant.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+#include "lab/eval/composed/composed_study.h"
+#include "saccade/model/checkpoints/locate.h"
+
+#include "choice.h"
+#include "command_eval.h"
+#include "command_help.h"
+#include "eval_options.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct ComposedArguments {
+  EvalArguments eval;
+  ComposedOptions composed;
+  std::string server_files;
+  std::string generated;
+  std::vector<std::string> composers;
+  std::vector<std::string> embeddings;
+  Similarity similarity = Similarity::kCosine;
+};
+
+std::string name_of(const Json& result) {
+  std::string name = result["method"].get<std::string>();
+  if (result["tau"].is_number()) name += fmt::format(" {:.2g}", result["tau"].get<double>());
+  if (result["weight"].is_number()) name += fmt::format(" {:.2g}", result["weight"].get<double>());
+  return name;
+}
+
+// The figures' names that any of the results has, in the order of the first that has each.
+std::vector<std::string> columns_of(const std::vector<const Json*>& results,
+                                    const std::vector<std::string>& wanted) {
+  std::vector<std::string> columns;
+  for (const std::string& name : wanted) {
+    for (const Json* result : results) {
+      if (!(*result)["figures"].contains(name)) continue;
+      columns.push_back(name);
+      break;
+    }
+  }
+  return columns;
+}
+
+std::string table_text(const std::vector<const Json*>& results, const std::vector<std::string>& wanted) {
+  const std::vector<std::string> columns = columns_of(results, wanted);
+  if (columns.empty()) return {};
+  std::string text = fmt::format("  {:<20} {:<18} {:<14}", "model", "method", "of");
+  for (const std::string& column : columns) text += fmt::format(" {:<22}", column);
+  text += "\n";
+  for (const Json* result : results) {
+    const std::string of = (*result)["name"].is_null() ? (*result)["of"].get<std::string>()
+                                                       : (*result)["name"].get<std::string>();
+    text += fmt::format("  {:<20} {:<18} {:<14}", one_line((*result)["model"].get<std::string>()),
+                        name_of(*result), one_line(of));
+    for (const std::string& column : columns) {
+      const Json& figures = (*result)["figures"];
+      text += fmt::format(" {:<22}", figures.contains(column) ? figure_text(figures[column]) : "-");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+  std::string text = fmt::format("{}: {} asked, {}\n", one_line(dataset.name), counted(dataset.texts, "text"),
+                                 counted(dataset.images, "picture"));
+  for (const Json& chosen : metrics["chosen"]) {
+    if (chosen["dataset"] != dataset.name) continue;
+    text += fmt::format("  {:<20} {:<18} weight {:.2f} chosen here, r10 {:.3f}\n",
+                        one_line(chosen["model"].get<std::string>()), chosen["method"].get<std::string>(),
+                        chosen["weight"].get<double>(), chosen["r10"].get<double>());
+  }
+  std::vector<const Json*> results;
+  for (const Json& result : metrics["results"]) {
+    if (result["dataset"] == dataset.name) results.push_back(&result);
+  }
+  text += table_text(results, {"r1", "r5", "r10", "r50"});
+  text += table_text(results, {"map5", "map10", "map25", "map50"});
+  text += table_text(results, {"r_subset1", "r_subset2", "r_subset3", "mean_r5_r_subset1", "mean_r10_r50"});
+  text += table_text(results,
+                     {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"});
+  for (const Json& comparison : metrics["comparisons"]) {
+    if (comparison["dataset"] != dataset.name || comparison["of"] != "all") continue;
+    // Of two checkpoints with two methods nobody asks.
+    if (comparison["a"]["model"] != comparison["b"]["model"] &&
+        comparison["a"]["method"] != comparison["b"]["method"])
+      continue;
+    const auto side = [&](const char* key) {
+      const std::string model = comparison[key]["model"].get<std::string>();
+      const std::string method = comparison[key]["method"].get<std::string>();
+      return comparison["a"]["model"] == comparison["b"]["model"] ? method
+                                                                  : fmt::format("{} {}", model, method);
+    };
+    text += difference_text(Json{{"a", side("a")}, {"b", side("b")}}, "R@10", comparison["figures"]["r10"]);
+  }
+  return text + exclusions_text(dataset);
+}
+
+Result<Evaluation> measure(ComposedArguments& arguments, Session& session, ProgressLine& progress) {
+  ThreadPool pool(arguments.eval.encoder.threads);
+  arguments.composed.server_files = arguments.server_files;
+  if (arguments.eval.evaluation.datasets.empty()) {
+    return fail(ErrorCode::kUsage, "name a dataset with --dataset");
+  }
+  if (!arguments.embeddings.empty()) {
+    const std::vector<std::filesystem::path> files(arguments.embeddings.begin(), arguments.embeddings.end());
+    return evaluate_given_composed(files, arguments.similarity, arguments.composed,
+                                   evaluation_options(arguments.eval, session, progress), pool);
+  }
+  for (const std::string& named : arguments.composers) {
+    SACCADE_ASSIGN(arguments.composed.composers.emplace_back(), find_composer(named).in("--composer"));
+  }
+  arguments.composed.generated = arguments.generated;
+  const bool own = arguments.eval.evaluation.checkpoints.empty() && !arguments.composers.empty();
+  SACCADE_ASSIGN(EvaluationOptions options, encoding_options(arguments.eval, session, progress));
+  // Composers bring their own checkpoints: the starter stands in for none.
+  if (own) options.checkpoints.clear();
+  return evaluate_composed(arguments.composed, std::move(options), options_of(arguments.eval.encoder), pool);
+}
+
+Result<int> run(ComposedArguments& arguments, Session& session) {
+  return run_evaluation(
+      arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
+      [&](const Evaluation& evaluation) {
+        std::string text = text_by_dataset(evaluation, dataset_text);
+        if (!arguments.server_files.empty()) {
+          text += fmt::format("files for the servers: {}\n", one_line(arguments.server_files));
+        }
+        return text;
+      });
+}
+
+void add_protocol_options(CLI::App& command, ComposedOptions& composed) {
+  add_choice(
+      command, "--join", composed.protocol.join,
+      "how several texts of a query are asked: joined in one of three ways, as the mean of both orders, or each alone");
+  add_choice(command, "--gallery", composed.protocol.gallery,
+             "pictures that are ranked: the dataset's own list, or the union of references and targets");
+  add_choice(command, "--reference", composed.protocol.reference,
+             "whether a query's reference is ranked too; layout: not in CIRR, else it is");
+  add_choice(
+      command, "--shared-concept", composed.protocol.concepts,
+      "text that is asked: alone, or with what reference and targets share (\"find CONCEPT but TEXT\")");
+  add_choice(command, "--recall", composed.protocol.recall,
+             "target that r@k counts where there are several; layout: in CIRCO the first, else any");
+  add_choice(
+      command, "--ties", composed.ties,
+      "order of equal scores: against the model, for it, the mean rank, by index, or as trec_eval does");
+}
+
+}  // namespace
+
+void add_eval_composed_command(CLI::App& eval, Command& chosen) {
+  auto arguments = std::make_shared<ComposedArguments>();
+  CLI::App* command = eval.add_subcommand(
+      "composed", "Measure how well a picture and a change in words find the picture that is meant");
+  add_eval_inputs(*command, arguments->eval);
+  add_choices(*command, "--method", arguments->composed.methods,
+              "ways to make one row of a picture and a text (default: all)")
+      ->default_str("");
+  CLI::Option* weight =
+      command
+          ->add_option_function<double>(
+              "--weight", [arguments](const double& value) { arguments->composed.weight = value; },
+              "the text's share in weighted-sum and slerp (default: 0.5), its factor in direction "
+              "(default: 1); 0 to 1")
+          ->transform(real_number(0, 1));
+  CLI::Option* choose = command->add_option(
+      "--choose-on", arguments->composed.choose_on,
+      "dataset to choose each checkpoint's weights on, by r@10; another split than is measured");
+  choose->excludes(weight);
+  command->add_option(
+      "--composer", arguments->composers,
+      "trained composers to measure beside the methods, each on the checkpoint it was trained for: folders, or starter");
+  command
+      ->add_option(
+          "--tau", arguments->composed.taus,
+          "thresholds at which composers that have one are measured; with --choose-on the best there is taken")
+      ->transform(real_number(-1, 1));
+  command
+      ->add_option(
+          "--token-queries", arguments->composed.token_queries,
+          "number of queries whose tokens' cosines are counted into a histogram, drawn by the seed (default: 0)")
+      ->transform(whole_number(0));
+  command->add_option(
+      "--generated", arguments->generated,
+      "list of pictures that were made for the queries (saccade generate edits), for reports to show");
+  add_protocol_options(*command, arguments->composed);
+  command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
+                    "leave out pictures that cannot be read, and the queries that need them, and count them");
+  command->add_option("--server-files", arguments->server_files,
+                      "folder to write the answers into as CIRR's and CIRCO's servers take them");
+  command
+      ->add_option(
+          "--embeddings", arguments->embeddings,
+          "evaluate rows in FILE.safetensors: query_embeds [q, d], gallery_embeds [n, d], in the dataset's order")
+      ->excludes(command->get_option("--model"));
+  add_choice(*command, "--similarity", arguments->similarity, "how the vectors of --embeddings are compared");
+  add_bootstrap_options(*command, arguments->eval);
+  add_run_options(*command, arguments->eval);
+  group_options(*command,
+                {{"How queries are made",
+                  {"--method", "--weight", "--choose-on", "--composer", "--tau", "--token-queries",
+                   "--generated", "--join", "--embeddings", "--similarity"}},
+                 {"What counts as right",
+                  {"--gallery", "--reference", "--shared-concept", "--recall", "--ties", "--leave-out"}}});
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+}
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,130 @@
+// saccade eval edits: how good the pictures of `saccade generate edits` are.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+#include "saccade/core/files/files.h"
+#include "lab/eval/edits/edits_study.h"
+#include "lab/report/edits_page.h"
+
+#include "choice.h"
+#include "command_eval.h"
+#include "eval_options.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct EditsArguments {
+  EvalArguments eval;
+  EditsOptions edits;
+  std::string generated;
+  std::string page;
+  int64_t shown = 60;
+  bool note = false;
+};
+
+std::string row_text(const Json& result) {
+  const std::string of = result["name"].is_null() ? "all" : result["name"].get<std::string>();
+  const auto figure = [&](const char* name) {
+    return result["figures"].contains(name) ? figure_text(result["figures"][name]) : std::string("-");
+  };
+  return fmt::format("  {:<20} {:<18} {:<26} {:>7} {:<22} {}\n", one_line(result["model"].get<std::string>()),
+                     result["method"].get<std::string>(), one_line(of),
+                     count_text(result["queries"].get<int64_t>()), figure("r1"), figure("r5"));
+}
+
+std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+  std::string text = fmt::format("{}: {}\n  {:<20} {:<18} {:<26} {:>7} {:<22} {}\n", one_line(dataset.name),
+                                 counted(dataset.texts, "generated picture"), "model", "asked by", "kind",
+                                 "queries", "r1", "r5");
+  for (const Json& result : metrics["results"]) {
+    if (result["of"] == "all") text += row_text(result);
+  }
+  for (const Json& result : metrics["results"]) {
+    if (result["of"] == "kind" && result["method"] == "generated") text += row_text(result);
+  }
+  for (const Json& one : metrics["likeness"]) {
+    if (one["of"] != "all") continue;
+    text += fmt::format("{}: cosine with the target {}, the reference's own {}\n",
+                        one_line(one["model"].get<std::string>()), figure_text(one["cosine"]),
+                        figure_text(one["reference_cosine"]));
+    if (one["correlation"]["value"].is_number()) {
+      text += fmt::format(
+          "  rank correlation of that cosine with what asking by the picture gains over reference + text: {}\n",
+          figure_text(one["correlation"]));
+    }
+  }
+  return text + exclusions_text(dataset);
+}
+
+Status write_page(const EditsArguments& arguments, const std::string& dataset, Session& session) {
+  EditsPageOptions page;
+  page.shown = arguments.shown;
+  page.limits.processes = session.decoders.start(session.messages);
+  SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(dataset));
+  SACCADE_ASSIGN(const Dataset read, read_dataset(source));
+  ThreadPool pool(arguments.eval.encoder.threads);
+  SACCADE_ASSIGN(const std::string html, edits_page(read, arguments.generated, page, pool));
+  return write_file_atomic(arguments.page, html).in("--html");
+}
+
+Result<int> run(EditsArguments& arguments, Session& session) {
+  arguments.edits.generated = arguments.generated;
+  const auto measure = [&](ProgressLine& progress) -> Result<Evaluation> {
+    if (arguments.eval.evaluation.datasets.size() != 1) {
+      return fail(ErrorCode::kUsage, "name the dataset that the pictures were generated for with --dataset");
+    }
+    ThreadPool pool(arguments.eval.encoder.threads);
+    SACCADE_ASSIGN(const EvaluationOptions options, encoding_options(arguments.eval, session, progress));
+    SACCADE_ASSIGN(Evaluation evaluation,
+                   evaluate_edits(arguments.edits, arguments.note, options,
+                                  located_checkpoints(options_of(arguments.eval.encoder)), pool));
+    if (!arguments.page.empty()) {
+      SACCADE_TRY(write_page(arguments, arguments.eval.evaluation.datasets.front(), session));
+    }
+    return evaluation;
+  };
+  return run_evaluation(arguments.eval, session, measure, [](const Evaluation& evaluation) {
+    return text_by_dataset(evaluation, dataset_text);
+  });
+}
+
+}  // namespace
+
+void add_eval_edits_command(CLI::App& eval, Command& chosen) {
+  auto arguments = std::make_shared<EditsArguments>();
+  CLI::App* command = eval.add_subcommand(
+      "edits", "Measure how often a generated picture's nearest neighbour is the picture that was meant");
+  add_eval_inputs(*command, arguments->eval);
+  command
+      ->add_option("--generated", arguments->generated,
+                   "folder of `saccade generate edits`, made for the dataset")
+      ->required();
+  command->add_flag(
+      "--note", arguments->note,
+      "write how like its target each picture is into the folder (quality.jsonl), for training to choose by");
+  command->add_option("--html", arguments->page,
+                      "page to write: references, texts, generated pictures and targets, chosen by the seed");
+  command->add_option("--shown", arguments->shown, "number of queries on that page")
+      ->transform(whole_number(1, 10'000))
+      ->capture_default_str();
+  add_choice(*command, "--gallery", arguments->edits.protocol.gallery,
+             "pictures that are ranked: the dataset's own list, or the union of references and targets");
+  add_choice(*command, "--reference", arguments->edits.protocol.reference,
+             "whether a query's reference is ranked too; layout: not in CIRR, else it is");
+  add_choice(
+      *command, "--ties", arguments->edits.ties,
+      "order of equal scores: against the model, for it, the mean rank, by index, or as trec_eval does");
+  command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
+                    "leave out pictures that cannot be read, and the queries that need them, and count them");
+  add_bootstrap_options(*command, arguments->eval);
+  add_run_options(*command, arguments->eval);
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+}
+
+}  // namespace saccade::lab::app

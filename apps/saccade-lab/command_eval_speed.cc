@@ -1,0 +1,204 @@
+// saccade eval speed: how many pictures, texts and queries a second, where the time goes, how long one query
+// waits, and what it all takes in memory. The command starts itself once for each checkpoint and precision
+// (lab/eval/speed_evaluation.h).
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+#include "lab/eval/speed_evaluation.h"
+#include "saccade/model/options/precision.h"
+
+#include "checkpoint.h"
+#include "choice.h"
+#include "command_eval.h"
+#include "command_help.h"
+#include "eval_options.h"
+#include "number.h"
+#include "own_process.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct SpeedArguments {
+  EvalArguments eval;
+  SpeedEvaluationOptions speed;
+};
+
+std::string number_text(const Json& value) {
+  return value.is_number() ? fmt::format("{:.4g}", value.get<double>()) : std::string("-");
+}
+
+std::string median_text(const Json& spread) {
+  return spread.is_null() ? std::string("-") : number_text(spread["value"]);
+}
+
+std::string latency_text(const Json& latency) {
+  if (latency.is_null()) return fmt::format(" {:>24}", "-");
+  return fmt::format(" {:>8}{:>8}{:>8}", number_text(latency["p50"]), number_text(latency["p95"]),
+                     number_text(latency["p99"]));
+}
+
+// How a throughput spreads over the passes, and its stages in milliseconds an item.
+std::string spread_text(const char* what, const Json& spread, const Json& stages) {
+  if (spread.is_null()) return {};
+  std::string text = fmt::format("    {}: {} to {} a second; ms each:", what, number_text(spread["low"]),
+                                 number_text(spread["high"]));
+  for (const auto& [name, seconds] : stages.items()) {
+    text += fmt::format(" {} {:.3g}", name, 1000 * seconds.get<double>());
+  }
+  return text + "\n";
+}
+
+std::string details_text(const Json& result) {
+  std::string text = fmt::format("  {}\n", one_line(result["model"].get<std::string>()));
+  text += spread_text("pictures", result["images_per_s"], result["stages"]) +
+          spread_text("texts", result["texts_per_s"], result["text_stages"]) +
+          spread_text("queries", result["queries_per_s"], result["query_stages"]);
+  if (result["mean_tokens"].is_number()) {
+    text += fmt::format("    texts of {:.1f} tokens on average, {} cut\n",
+                        result["mean_tokens"].get<double>(), result["texts_cut"].get<int64_t>());
+  }
+  return text + fmt::format("    scored by {} against {}, {} of them random\n",
+                            result["scored_by"].get<std::string>(),
+                            counted(result["gallery"].get<int64_t>(), "picture"),
+                            count_text(result["random_rows"].get<int64_t>()));
+}
+
+std::string answer_text(const Evaluation& evaluation) {
+  const RunInfo& info = evaluation.info;
+  const Json& results = evaluation.metrics["results"];
+  const RunDataset& dataset = info.datasets.front();
+  std::string text =
+      fmt::format("{}: {}, {}; {}, {}\n", one_line(dataset.name), counted(dataset.images, "picture"),
+                  counted(dataset.texts, "text"),
+                  info.machine.processor.empty() ? "unknown processor" : one_line(info.machine.processor),
+                  counted(info.machine.threads, "thread"));
+  text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:^24} {:^24} {:>7} {:>9} {:>9}\n", "", "", "", "",
+                      "text query, ms", "picture query, ms", "", "", "");
+  text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:>8}{:>8}{:>8} {:>8}{:>8}{:>8} {:>7} {:>9} {:>9}\n",
+                      "model", "pictures/s", "texts/s", "queries/s", "p50", "p95", "p99", "p50", "p95", "p99",
+                      "load s", "loaded", "peak");
+  for (const Json& result : results) {
+    const Json& memory = result["memory"];
+    text +=
+        fmt::format("  {:<24} {:>10} {:>8} {:>9}{}{} {:>7.2f} {:>9} {:>9}\n",
+                    one_line(result["model"].get<std::string>()), median_text(result["images_per_s"]),
+                    median_text(result["texts_per_s"]), median_text(result["queries_per_s"]),
+                    latency_text(result["latency_ms"]["text"]), latency_text(result["latency_ms"]["image"]),
+                    result["load_s"].get<double>(), size_text(memory["after_load_bytes"].get<int64_t>()),
+                    size_text(memory["peak_bytes"].get<int64_t>()));
+  }
+  for (const Json& result : results) text += details_text(result);
+  return text + "protocol: " + info.protocol["words"].get<std::string>() + "\n";
+}
+
+// The command line that measures one task.
+std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments& arguments, bool quiet) {
+  const EvaluationOptions& evaluation = arguments.eval.evaluation;
+  const SpeedOptions& speed = arguments.speed.speed;
+  std::vector<std::string> words = {"eval", "speed", "--json"};
+  if (quiet) words.insert(words.begin(), "-q");
+  const auto add = [&](const char* name, const auto& value) {
+    words.emplace_back(fmt::format("{}={}", name, value));
+  };
+  add("--model", task.checkpoint);
+  add("--dataset", evaluation.datasets.front());
+  add("--precision", enum_name(task.precision));
+  add("--threads", arguments.eval.encoder.threads);
+  add("--transparent", enum_name(evaluation.embed.transparency));
+  add("--batch", speed.batch);
+  add("--repeats", speed.repeats);
+  add("--warm-up", speed.warm_up);
+  add("--queries", speed.queries);
+  add("--gallery", speed.gallery);
+  add("--limit", arguments.speed.limit);
+  add("--seed", speed.seed);
+  return words;
+}
+
+Result<int> run_eval_speed(const SpeedArguments& arguments, Session& session) {
+  ProgressLine progress(session.quiet);
+  SpeedEvaluationOptions options = arguments.speed;
+  options.evaluation = evaluation_options(arguments.eval, session, progress);
+  SACCADE_ASSIGN(options.evaluation.checkpoints, checkpoints_of(arguments.eval));
+  options.encoder = options_of(arguments.eval.encoder);
+  options.speed.progress = progress.callback();
+  options.speed.stop = session.interrupts.stop_cleanly();
+
+  int failed = kDone;  // how a process ended that has said why itself
+  const auto elsewhere = [&](const SpeedTask& task) -> Result<Json> {
+    SACCADE_ASSIGN(const OwnProcess process,
+                   run_own_process(command_for(task, arguments, session.quiet), options.speed.stop));
+    if (process.code >= 128) {
+      return fail(ErrorCode::kInternal, "the process measuring {} in {} was ended by signal {}",
+                  task.checkpoint, enum_name(task.precision), process.code - 128);
+    }
+    failed = process.code;
+    if (failed != kDone) return fail(ErrorCode::kInternal, "the process measuring it failed");
+    return parse_json(process.out).in(task.checkpoint);
+  };
+  const Result<Evaluation> evaluation = evaluate_speed(options, elsewhere);
+  if (!evaluation && failed != kDone && evaluation.error().code != ErrorCode::kCancelled) return failed;
+  if (!evaluation) return fail(evaluation.error());
+  if (arguments.eval.json) {
+    SACCADE_TRY(session.out.write_json(speed_evaluation_json(*evaluation)));
+  } else {
+    SACCADE_TRY(session.out.write(answer_text(*evaluation)));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_eval_speed_command(CLI::App& eval, Command& chosen) {
+  auto arguments = std::make_shared<SpeedArguments>();
+  CLI::App* command =
+      eval.add_subcommand("speed", "Measure pictures, texts and queries a second, latency, and memory");
+  EvaluationOptions& options = arguments->eval.evaluation;
+  SpeedOptions& speed = arguments->speed.speed;
+  command->add_option(
+      "-m,--model", options.checkpoints,
+      "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  command
+      ->add_option("--dataset", options.datasets,
+                   "the dataset (docs/datasets.md) measured with: PATH or PATH#split=NAME")
+      ->required();
+  add_choices(*command, "--precision", arguments->speed.precisions,
+              "number formats of the encoder's arithmetic; with both, each is measured");
+  command
+      ->add_option("--threads", arguments->eval.encoder.threads,
+                   "number of threads; 0: one for each processor")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+  const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
+                             const char* what) {
+    command->add_option(name, count, what)->transform(whole_number(lowest, highest))->capture_default_str();
+  };
+  add_count("--limit", arguments->speed.limit, 0, kMostWhole,
+            "number of pictures to measure with, the dataset's first, each with its first caption; 0: all");
+  add_count("--batch", speed.batch, 1, 4096,
+            "number of pictures, texts or queries in a batch, for throughput");
+  add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the pictures and texts");
+  add_count("--warm-up", speed.warm_up, 0, 10'000, "number of passes before these, which are not counted");
+  add_count("--queries", speed.queries, 1, 1'000'000,
+            "number of texts and of pictures in a pass of single queries, for latency");
+  add_count("--gallery", speed.gallery, 1, 1'000'000'000,
+            "number of pictures that a query is scored against; random vectors where the dataset has fewer");
+  command->add_option("--seed", speed.seed, "seed of the random vectors")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  add_choice(*command, "--transparent", options.embed.transparency,
+             "what to lay transparent pictures on: white, or what the checkpoint says");
+  add_run_options(*command, arguments->eval);
+  group_options(*command, {{"Models, data and encoding",
+                            {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,112 @@
+// saccade report: runs as one page for people.
+#include "command_report.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files/files.h"
+#include "lab/report/run_page.h"
+
+#include "lab_commands.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct ReportArguments {
+  std::vector<std::string> runs;
+  std::string output;
+  std::string charts;
+  bool no_charts = false;
+  RunPageOptions page;
+};
+
+}  // namespace
+
+Result<std::string> chart_script(const std::string& named) {
+  std::vector<std::filesystem::path> places;
+  if (!named.empty()) {
+    places.emplace_back(named);
+  } else {
+    std::error_code error;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (!error) {
+      places.push_back(program.parent_path().parent_path() / "share" / "saccade" / "report" / "charts.js");
+    }
+    places.emplace_back(SACCADE_SOURCE_CHARTS);
+  }
+  for (const std::filesystem::path& place : places) {
+    std::error_code error;
+    if (std::filesystem::exists(place, error)) return read_file(place, int64_t{64} << 20);
+  }
+  return fail(
+      ErrorCode::kNotFound,
+      "no script that draws charts in {}: `./dev build` fetches and makes it; --no-charts makes a page "
+      "of tables without",
+      places.back().string());
+}
+
+namespace {
+
+Result<int> run_report(const ReportArguments& arguments, Session& session) {
+  RunPageOptions options = arguments.page;
+  if (options.examples > 0) options.limits.processes = session.decoders.start(session.messages);
+  // What is quick to find wrong is found before the maps are made.
+  if (!arguments.no_charts) {
+    SACCADE_ASSIGN(options.chart_script, chart_script(arguments.charts));
+  }
+  std::vector<ReportFolder> folders;
+  for (const std::string& run : arguments.runs) {
+    SACCADE_ASSIGN(ReportFolder folder, read_report_folder(run));
+    folders.push_back(std::move(folder));
+  }
+  ThreadPool pool;
+  std::string html;
+  {
+    ProgressLine progress(session.quiet);
+    SACCADE_ASSIGN(html,
+                   run_page(folders, options, pool, progress.callback(), session.interrupts.stop_cleanly()));
+  }
+  SACCADE_TRY(write_file_atomic(arguments.output, html).in("page"));
+  SACCADE_TRY(
+      session.out.write(fmt::format("{} of {} in {}\n", size_text(std::ssize(html)),
+                                    counted(std::ssize(folders), "run"), one_line(arguments.output))));
+  return kDone;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* command = app.add_subcommand(
+      "report", "Make one HTML page of runs: tables, charts, best and worst queries, maps");
+  command->add_option("RUN", arguments->runs, "run folders, as eval or train write them with -o")->required();
+  command->add_option("-o,--output", arguments->output, "HTML file to write")->required();
+  command->add_option("--title", arguments->page.title, "title of the page")->capture_default_str();
+  command
+      ->add_option("--examples", arguments->page.examples,
+                   "number of best and of worst queries to show for each model")
+      ->transform(whole_number(0, 100))
+      ->capture_default_str();
+  command
+      ->add_option("--map-points", arguments->page.map_points,
+                   "largest number of images and texts together on a map; 0: no maps")
+      ->transform(whole_number(0, 4000))
+      ->capture_default_str();
+  command->add_option("--charts", arguments->charts,
+                      "file with the script that draws charts (default: the one that was built)");
+  command->add_flag("--no-charts", arguments->no_charts,
+                    "show tables instead of charts; no script is needed then");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_report(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,15 @@
+// What other commands need to make a page as `saccade report` does.
+#pragma once
+
+#include <string>
+
+#include "saccade/core/error.h"
+
+namespace saccade::lab::app {
+
+// The script that draws a page's charts: `named`, or, where that is empty,
+// ../share/saccade/report/charts.js beside the program, or build/report/charts.js of the source tree it was
+// built from. kNotFound says how to do without.
+Result<std::string> chart_script(const std::string& named);
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,256 @@
+// saccade train dual: a dual encoder from pictures and their captions.
+// Only in saccade-train (train_elsewhere.cc).
+#include "command_train.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/options/precision.h"
+#include "lab/train/recipes/train_dual.h"
+
+#include "choice.h"
+#include "lab_commands.h"
+#include "command_help.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct TrainArguments {
+  std::vector<std::string> datasets;
+  std::vector<std::string> held_out;
+  DualTrainingOptions options;
+  bool json = false;
+};
+
+std::string done_text(const DualTrainingReport& report) {
+  if (report.steps == 0) return "0 steps done: the model is untrained\n";
+  if (report.finished && report.resumed_from == report.steps) {
+    return fmt::format("finished already: {} done, loss {:.4f}\n", counted(report.steps, "step"),
+                       report.last_loss);
+  }
+  return fmt::format("{} done, loss {:.4f}, {:.0f} images a second\n", counted(report.steps, "step"),
+                     report.last_loss, report.images_per_second);
+}
+
+std::string plan_text(const DualTrainingPlan& plan) {
+  std::string text = fmt::format(
+      "pictures     {}, with {}\nheld out     {}\nparameters   {}\nmemory       {}, measured\n",
+      count_text(plan.pictures), counted(plan.captions, "caption"), counted(plan.held_out, "picture"),
+      count_text(plan.parameters), size_text(plan.memory_bytes));
+  if (plan.seconds_a_step > 0) {
+    text += fmt::format("time         {} for {}, at {:.3g} s a step, and what evaluations take\n",
+                        duration_text(plan.seconds), counted(plan.steps, "step"), plan.seconds_a_step);
+  }
+  return text + "nothing was written\n";
+}
+
+std::string report_text(const DualTrainingReport& report) {
+  std::string text = report.plan ? plan_text(*report.plan) : done_text(report);
+  text += left_out_text(report.left_out);
+  if (!report.best.empty()) {
+    text += fmt::format(
+        "best checkpoint, of step {}, in {}\n"
+        "held out, each picture with its first caption (as `eval retrieval --captions one-caption`):\n",
+        count_text(report.best_step), one_line(report.model.string()));
+    text += fmt::format(
+        "{:<24} {:>8}   {:^20}   {:^20}\n{:<24} {:>8}   {:>6} {:>6} {:>6}   {:>6} {:>6} {:>6}\n", "", "",
+        "text to image", "image to text", "held out", "images", "R@1", "R@5", "R@10", "R@1", "R@5", "R@10");
+  }
+  for (const OneCaptionRecall& set : report.best) {
+    const Recall& to_image = set.text_to_image;
+    const Recall& to_text = set.image_to_text;
+    text += fmt::format("{:<24} {:>8}   {:>6.3f} {:>6.3f} {:>6.3f}   {:>6.3f} {:>6.3f} {:>6.3f}\n",
+                        one_line(set.name), count_text(set.images), to_image.r1, to_image.r5, to_image.r10,
+                        to_text.r1, to_text.r5, to_text.r10);
+  }
+  return text;
+}
+
+Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
+  DualTrainingOptions options = arguments.options;
+  for (const std::string& text : arguments.datasets) {
+    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
+    options.datasets.push_back(std::move(source));
+  }
+  for (const std::string& text : arguments.held_out) {
+    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
+    options.held_out.push_back(std::move(source));
+  }
+  options.processes = session.decoders.start(session.messages);
+  ProgressLine progress(session.quiet);
+  auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("after {} of {} steps", report->steps, options.steps);
+  }
+  return end_training(session, arguments.json, dual_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
+}
+
+}  // namespace
+
+CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path& path, const char* help) {
+  return command.add_option_function<std::string>(
+      name, [&path](const std::string& text) { path = text; }, help);
+}
+
+Result<std::string> checkpoint_or_starter(const std::string& named) {
+  if (!named.empty()) return named;
+  SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
+  return starter.string();
+}
+
+std::string left_out_text(std::span<const std::string> left_out) {
+  std::string text;
+  for (const std::string& picture : left_out) text += fmt::format("left out: {}\n", one_line(picture));
+  return text;
+}
+
+Result<int> end_training(Session& session, bool as_json, const Json& json, const std::string& text,
+                         const std::optional<std::string>& stopped, std::span<const std::string> left_out) {
+  SACCADE_TRY(as_json ? session.out.write_json(json) : session.out.write(text));
+  if (stopped) {
+    return fail(ErrorCode::kCancelled, "stopped {}; the same command goes on from there", *stopped);
+  }
+  return left_out.empty() ? kDone : kSomeFailed;
+}
+
+void add_step_options(CLI::App& command, TrainingLoopOptions& options) {
+  command
+      .add_option("--steps", options.steps,
+                  "number of batches to train on; 0: write and score the untrained model")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--evaluate-every", options.evaluate_every,
+                  "steps between evaluations on the held-out datasets")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+}
+
+void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
+  const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
+  add_path(command, "-o,--run", options.run,
+           "folder for the training's files; a training that is already in it goes on")
+      ->required();
+  command.add_option("--learning-rate", options.learning_rate, "peak learning rate of AdamW")
+      ->transform(above_zero)
+      ->capture_default_str();
+  command
+      .add_option("--warmup", options.warmup,
+                  "share of the steps in which the learning rate rises to its peak, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  command.add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
+      ->transform(real_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--max-gradient-norm", options.max_gradient_norm,
+                  "largest norm of a step's gradient; a longer one is scaled down to it")
+      ->transform(above_zero)
+      ->capture_default_str();
+  command
+      .add_option("--seed", options.seed, "seed of everything random: weights, order, captions, augmentation")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--patience", options.patience,
+                  "evaluations one after the other without a better figure after which training ends; 0: it "
+                  "never ends early")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--checkpoint-every", options.checkpoint_every,
+                  "steps between saves of the state that a stopped training goes on from")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command.add_flag("--dry-run", options.dry_run, "check options and data, write nothing, train nothing");
+}
+
+void hand_over(char** /*argv*/) {}
+
+static void add_train_dual_command(CLI::App& group, Command& chosen) {
+  auto arguments = std::make_shared<TrainArguments>();
+  DualTrainingOptions& options = arguments->options;
+  CLI::App* command = group.add_subcommand(
+      "dual", "Train a dual encoder (CLIP's architecture) on pictures and their captions");
+  command
+      ->add_option("--dataset", arguments->datasets,
+                   "datasets to train on (docs/datasets.md): PATH or PATH#split=NAME")
+      ->required();
+  command->add_option(
+      "--held-out", arguments->held_out,
+      "datasets to score while training, each picture with its first caption; never trained on");
+  add_path(*command, "--config", options.config,
+           "JSON file with \"model\" (a CLIP's config.json), \"preprocessor\" and \"tokenizer\" (a folder) "
+           "(default: those of --initial)");
+  add_path(*command, "--initial", options.initial,
+           "checkpoint whose weights training begins with, of the same architecture and tokenizer "
+           "(default: random weights)");
+  add_path(*command, "--cache", options.cache,
+           "folder for decoded pictures (default: cache in the run folder)");
+  add_loop_options(*command, options);
+  add_step_options(*command, options);
+  command->add_option("--batch", options.batch, "pictures in a batch, at least 2")
+      ->transform(whole_number(2))
+      ->capture_default_str();
+  command
+      ->add_option("--patch-dropout", options.patch_dropout,
+                   "share of each picture's patches that a step leaves out, 0 to 0.9")
+      ->transform(real_number(0, 0.9))
+      ->capture_default_str();
+  command
+      ->add_option("--unmasked", options.unmasked,
+                   "share of the steps, the last ones, in which --patch-dropout leaves nothing out, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--first-caption", options.first_caption,
+          "probability that a picture comes with its first caption; otherwise with any of its captions")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
+                "number format of the matrix products; the weights are trained in fp32");
+  add_choice(*command, "--weights", options.weights,
+             "number format of the weights in the written checkpoint");
+  add_choice(*command, "--device", options.device, "device to train on");
+  command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(*command,
+                {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
+                 {"What is trained", {"--config", "--initial", "--weights"}},
+                 {"Optimizer and schedule",
+                  {"--steps", "--batch", "--learning-rate", "--warmup", "--weight-decay",
+                   "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},
+                 {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
+                 {"Device and speed", {"--device", "--precision", "--threads"}}});
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
+  });
+}
+
+void add_train_command(CLI::App& app, Command& chosen) {
+  CLI::App* group = app.add_subcommand("train", "Train an encoder");
+  group->require_subcommand(1);
+  add_train_dual_command(*group, chosen);
+  add_train_composed_command(*group, chosen);
+  add_train_head_command(*group, chosen);
+  add_train_editor_command(*group, chosen);
+  add_train_visualness_command(*group, chosen);
+}
+
+}  // namespace saccade::lab::app

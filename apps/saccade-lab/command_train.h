@@ -1,0 +1,55 @@
+// What the commands of `saccade train` share. In saccade-train alone.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "saccade/core/json.h"
+#include "saccade/core/enum_names.h"
+#include "lab/train/loop_options.h"
+
+#include "lab_commands.h"
+
+namespace saccade::lab::app {
+
+CLI::Option* add_path(CLI::App& command, const char* name, std::filesystem::path& path, const char* help);
+
+// add_choice() of some of an enum's words.
+template <typename E>
+void add_choice_of(CLI::App& command, const std::string& name, E& value,
+                   const std::vector<std::string>& words, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name, [&value](const std::string& word) { value = from_name<E>(word).value_or(value); }, help)
+      ->check(CLI::IsMember(words))
+      ->default_str(std::string(enum_name(value)));
+}
+
+// -o and the options of a training loop, whatever it trains.
+void add_loop_options(CLI::App& command, TrainingLoopOptions& options);
+// --steps and --evaluate-every, of trainings that are not counted in epochs.
+void add_step_options(CLI::App& command, TrainingLoopOptions& options);
+
+// -m as given, or the starter.
+Result<std::string> checkpoint_or_starter(const std::string& named);
+// A line for each picture that a training went on without.
+std::string left_out_text(std::span<const std::string> left_out);
+// What every training ends with: its answer, as JSON or in words, and the exit code. `stopped`: where it
+// stands if it is not finished ("after 40 of 100 steps").
+Result<int> end_training(Session& session, bool as_json, const Json& json, const std::string& text,
+                         const std::optional<std::string>& stopped, std::span<const std::string> left_out);
+
+void add_train_composed_command(CLI::App& train, Command& chosen);
+
+void add_train_head_command(CLI::App& train, Command& chosen);
+
+void add_train_editor_command(CLI::App& train, Command& chosen);
+
+void add_train_visualness_command(CLI::App& train, Command& chosen);
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,306 @@
+// saccade train composed: composers, and encoders for them, from edit queries.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/model/options/precision.h"
+#include "lab/train/recipes/train_composed.h"
+#include "lab/train/recipes/train_inversion.h"
+
+#include "checkpoint.h"
+#include "choice.h"
+#include "command_help.h"
+#include "command_train.h"
+#include "eval_options.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct Arguments {
+  ComposedTrainingOptions options;
+  InversionTrainingOptions inversion;  // what --method inversion alone is asked
+  std::string texts;
+  EvalArguments eval;  // how pictures are read, and how figures are resampled
+  bool json = false;
+};
+
+std::string sets_text(const Json& sets, std::string_view role) {
+  std::string text;
+  for (const Json& set : sets) {
+    text += fmt::format("  {}, {}: {} queries\n", role, one_line(set["name"].get<std::string>()),
+                        count_text(set["queries"].get<int64_t>()));
+    for (const char* name : {"r1", "r5", "r10"}) {
+      text += fmt::format("    R@{:<3} {}\n", name + 1, figure_text(set["figures"][name]));
+    }
+    if (set.contains("matched_tokens")) {
+      text += fmt::format("    tokens matched at tau: {:.1f}%\n", 100 * set["matched_tokens"].get<double>());
+    }
+  }
+  return text;
+}
+
+std::string report_text(const ComposedTrainingReport& report) {
+  std::string text;
+  for (const ComposedStageReport& stage : report.stages) {
+    text += fmt::format("{}: {} done, loss {:.4f}, {:.0f} triplets a second\n",
+                        stage.stage == "align" ? "stage one" : "stage two", counted(stage.steps, "step"),
+                        stage.last_loss, stage.triplets_per_second);
+    if (stage.best_step > 0) {
+      text += fmt::format("best checkpoint, of step {}, in {}\n", count_text(stage.best_step),
+                          one_line(stage.model.string()));
+    }
+    text += sets_text(stage.held_out, "held out") + sets_text(stage.test, "test");
+  }
+  return text + left_out_text(report.left_out);
+}
+
+std::string dry_run_text(const std::string& data) {
+  return fmt::format("a dry run: options and data are right, {}; nothing was written\n", data);
+}
+
+std::string inversion_text(const InversionTrainingReport& report) {
+  std::string text =
+      fmt::format("{} on {}, loss {:.4f}, {:.0f} texts a second\n", counted(report.steps, "step"),
+                  counted(report.texts, "text"), report.last_loss, report.texts_per_second);
+  if (report.best_step > 0) {
+    text += fmt::format("best checkpoint, of step {}, in {}\n", count_text(report.best_step),
+                        one_line(report.model.string()));
+  }
+  return text + sets_text(report.held_out, "held out") + sets_text(report.test, "test") +
+         left_out_text(report.left_out);
+}
+
+// Textual inversion, which is learned from texts alone.
+Result<int> run_inversion(const Arguments& arguments, Session& session) {
+  if (!arguments.options.datasets.empty()) {
+    return fail(ErrorCode::kUsage, "--method inversion is learned from --texts alone, not from a --dataset");
+  }
+  ProgressLine progress(session.quiet);
+  InversionTrainingOptions options = arguments.inversion;
+  static_cast<TrainingLoopOptions&>(options) = arguments.options;
+  options.texts = arguments.texts;
+  options.batch = arguments.options.batch;
+  options.dropout = arguments.options.dropout.value_or(options.dropout);
+  options.held_out = arguments.options.held_out;
+  options.test = arguments.options.test;
+  options.model = arguments.options.model;
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  options.embed = evaluation.embed;
+  options.bootstrap = evaluation.bootstrap;
+  SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
+  EncoderChoice choice = arguments.eval.encoder;
+  SACCADE_TRY(settle_precision(options.model, choice, session.messages));
+  options.encoder = app::options_of(choice);
+  auto report = train_inversion(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  if (report->cut > 0) {
+    session.messages.warning(fmt::format(
+        "{} longer than the encoder reads: their beginnings are learned from", counted(report->cut, "text")));
+  }
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("at step {}", report->steps);
+  }
+  const std::string text =
+      options.dry_run ? dry_run_text(counted(report->texts, "text")) : inversion_text(*report);
+  return end_training(session, arguments.json, inversion_training_json(*report), text, stopped,
+                      report->left_out);
+}
+
+Result<int> run_train_composed(const Arguments& arguments, Session& session) {
+  if (arguments.options.method == "inversion") return run_inversion(arguments, session);
+  if (!arguments.texts.empty()) {
+    return fail(ErrorCode::kUsage, "--texts are for --method inversion alone");
+  }
+  if (arguments.options.datasets.empty()) return fail(ErrorCode::kUsage, "name edit queries with --dataset");
+  ProgressLine progress(session.quiet);
+  ComposedTrainingOptions options = arguments.options;
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  options.embed = evaluation.embed;
+  options.bootstrap = evaluation.bootstrap;
+  SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
+  EncoderChoice choice = arguments.eval.encoder;
+  SACCADE_TRY(settle_precision(options.model, choice, session.messages));
+  options.encoder = app::options_of(choice);
+  auto report = train_composed(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("in stage {}", report->stages.back().stage == "align" ? "one" : "two");
+  }
+  const std::string text =
+      options.dry_run ? dry_run_text(counted(report->triplets, "triplet")) : report_text(*report);
+  return end_training(session, arguments.json, composed_training_json(*report), text, stopped,
+                      report->left_out);
+}
+
+void add_data_options(CLI::App& command, Arguments& arguments) {
+  ComposedTrainingOptions& options = arguments.options;
+  command.add_option(
+      "--dataset", options.datasets,
+      "edit queries to train on (docs/datasets.md): PATH or PATH#split=NAME; not for inversion");
+  command.add_option("--held-out", options.held_out,
+                     "edit queries to measure while training; they decide which step's checkpoint is kept");
+  command.add_option("--test", options.test, "edit queries to measure once, by the checkpoint that is kept");
+  add_path(
+      command, "--cache", options.cache,
+      "folder for what is computed of pictures and texts, which trainings may share (default: cache in the run folder)");
+  command.add_option(
+      "-m,--model", options.model,
+      "encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  add_encoder_options(command, arguments.eval.encoder);
+  command.add_option("--batch", options.batch, "triplets in a batch, at least 2")
+      ->transform(whole_number(2))
+      ->capture_default_str();
+  command
+      .add_option("--together", options.together,
+                  "triplets of one group that stand in a batch together, where it has so many")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  add_choice(command, "--wrong", options.wrong,
+             "what a query's targets are told from: the batch's other targets, or its references too");
+  command
+      .add_option("--paraphrases", options.paraphrases,
+                  "chance that a triplet comes in one of its other wordings, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+}
+
+void add_peer_options(CLI::App& command, Arguments& arguments) {
+  ComposedTrainingOptions& options = arguments.options;
+  command
+      .add_option("--projection-width", options.combiner.projection,
+                  "combiner: width that both rows are projected to (default: four times theirs)")
+      ->transform(whole_number(1, 1 << 20));
+  command
+      .add_option("--hidden-width", options.combiner.hidden,
+                  "combiner: width of its two networks (default: eight times the rows')")
+      ->transform(whole_number(1, 1 << 20));
+  command
+      .add_option_function<double>(
+          "--dropout", [&options](double share) { options.dropout = share; },
+          "share of hidden values that a step leaves out, 0 to 0.95 (default: 0.5; of atf without a combiner 0)")
+      ->transform(real_number(0, 0.95));
+  command.add_option("--texts", arguments.texts, "inversion: file of texts to learn from, one a line");
+  command
+      .add_option("--sentence", arguments.inversion.sentence,
+                  "inversion: what is asked, \"*\" for the picture and \"{}\" for the change")
+      ->capture_default_str();
+  command
+      .add_option("--noise", arguments.inversion.noise,
+                  "inversion: the noise's length on a text's row, as a share of it, at most")
+      ->transform(real_number(0, 100))
+      ->capture_default_str();
+  command
+      .add_option("--inversion-width", arguments.inversion.hidden,
+                  "inversion: width of its network (default: four times the rows')")
+      ->transform(whole_number(1, 1 << 20));
+}
+
+void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
+  add_choice(command, "--align", options.align,
+             "stage one, towards which pictures texts are drawn: none, the real targets, or pseudo-targets");
+  add_path(command, "--pseudo-targets", options.pseudo_targets,
+           "folder of pseudo-targets that `generate edits` wrote");
+  command
+      .add_option_function<double>(
+          "--min-cosine", [&options](double value) { options.min_cosine = value; },
+          "least cosine of a pseudo-target with the true target, as `eval edits` measured it (default: none)")
+      ->transform(real_number(-1, 1));
+  add_choice_of(command, "--align-towers", options.align_towers, {"text", "both"},
+                "towers that stage one trains");
+  command.add_option("--align-steps", options.align_steps, "number of batches of stage one")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command.add_option("--align-rate", options.align_rate, "peak learning rate of stage one")
+      ->transform(real_number(1e-9, 1))
+      ->capture_default_str();
+  add_choice(command, "--towers", options.towers, "towers that stage two trains with the composer");
+  command.add_option("--tower-rate", options.tower_rate, "peak learning rate of towers in stage two")
+      ->transform(real_number(1e-9, 1))
+      ->capture_default_str();
+  add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
+                "number format of the products of towers that are trained");
+}
+
+void add_atf_options(CLI::App& command, AtfOptions& options) {
+  command
+      .add_option("--tau", options.merge.tau,
+                  "atf: cosine from which a picture's and a text's token are alike; above 1 none are")
+      ->transform(real_number(-1, 2))
+      ->capture_default_str();
+  add_choice(command, "--matching", options.merge.matching,
+             "atf: which of the pairs at or above --tau become one");
+  add_choice(command, "--merge-weights", options.merge.weights,
+             "atf: how much the text's token of a pair counts");
+  add_choice(command, "--places", options.places, "atf: how the places of tokens are encoded");
+  add_choice(command, "--pooling", options.pooling, "atf: how tokens become one row");
+  command.add_option("--heads", options.heads, "atf: heads of pooling by attention")
+      ->transform(whole_number(1, 1024))
+      ->capture_default_str();
+  add_choice(command, "--projection", options.projection, "atf: what projects the pooled row");
+  command
+      .add_option("--fusion-width", options.hidden_width,
+                  "atf: width of the projection's hidden layer (default: four times the rows'; of its "
+                  "combiner eight times)")
+      ->transform(whole_number(1, 1 << 20));
+  add_choice(command, "--residual", options.residual, "atf: what the projection is added to");
+}
+
+}  // namespace
+
+void add_train_composed_command(CLI::App& train, Command& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = train.add_subcommand(
+      "composed", "Train how a reference picture and a change in words become one query (TMCIR)");
+  add_data_options(*command, *arguments);
+  command
+      ->add_option(
+          "--method", arguments->options.method,
+          "composer that stage two trains: atf (adaptive token fusion), combiner (CLIP4Cir's), sum (the towers alone), "
+          "none (stage one only); or inversion (textual inversion, from --texts alone)")
+      ->check(CLI::IsMember({"atf", "combiner", "sum", "none", "inversion"}))
+      ->capture_default_str();
+  add_stage_options(*command, arguments->options);
+  add_atf_options(*command, arguments->options.atf);
+  add_peer_options(*command, *arguments);
+  add_loop_options(*command, arguments->options);
+  add_step_options(*command, arguments->options);
+  command
+      ->add_option("--resamples", arguments->eval.evaluation.bootstrap.resamples,
+                   "number of bootstrap resamples of the held-out figures; 0: no intervals")
+      ->transform(whole_number(0, 1'000'000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(
+      *command,
+      {{"Data and encoder",
+        {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
+       {"Batches", {"--batch", "--together", "--wrong", "--paraphrases"}},
+       {"Stage one: texts towards pictures",
+        {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
+       {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},
+       {"Of --method atf",
+        {"--tau", "--matching", "--merge-weights", "--places", "--pooling", "--heads", "--projection",
+         "--fusion-width", "--residual"}},
+       {"Of --method combiner and inversion",
+        {"--projection-width", "--hidden-width", "--dropout", "--sentence", "--noise", "--inversion-width"}},
+       {"Optimizer and schedule",
+        {"--steps", "--learning-rate", "--warmup", "--weight-decay", "--max-gradient-norm", "--seed"}},
+       {"The run",
+        {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}}});
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::lab::app

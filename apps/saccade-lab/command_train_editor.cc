@@ -1,0 +1,143 @@
+// saccade train editor: a small editor of pictures from edit queries.
+// Only in saccade-train (train_elsewhere.cc).
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/model/checkpoints/fingerprint.h"
+#include "saccade/model/options/precision.h"
+#include "lab/train/recipes/train_editor.h"
+
+#include "choice.h"
+#include "lab_commands.h"
+#include "command_help.h"
+#include "command_train.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct EditorArguments {
+  EditorTrainingOptions options;
+  bool json = false;
+};
+
+std::string report_text(const EditorTrainingReport& report) {
+  std::string text = fmt::format("{} done on {} with {}, loss {:.4f}, {:.1f} examples a second; {}\n",
+                                 counted(report.steps, "step"), counted(report.queries, "edit"),
+                                 counted(report.texts, "different text"), report.last_loss,
+                                 report.examples_per_second, counted(report.parameters, "parameter"));
+  text += left_out_text(report.left_out);
+  if (report.cut > 0) text += fmt::format("{} longer than the editor reads\n", counted(report.cut, "text"));
+  if (report.best_step > 0) {
+    text += fmt::format("editor of step {} in {}\n", count_text(report.best_step),
+                        one_line(report.model.string()));
+  }
+  for (const Json& set : report.best) {
+    text += fmt::format("{}: loss {:.4f} on {}; leaving the reference as it is {:.4f}\n",
+                        one_line(set["name"].get<std::string>()), set["loss"].get<double>(),
+                        counted(set["queries"].get<int64_t>(), "edit"), set["reference_loss"].get<double>());
+  }
+  return text;
+}
+
+Result<int> run_train_editor(const EditorArguments& arguments, Session& session) {
+  EditorTrainingOptions options = arguments.options;
+  SACCADE_ASSIGN(options.encoder, checkpoint_or_starter(options.encoder));
+  options.fingerprints = user_fingerprint_memory();
+  options.processes = session.decoders.start(session.messages);
+  ProgressLine progress(session.quiet);
+  auto report = train_editor(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("after {} of {} steps", report->steps, options.steps);
+  }
+  return end_training(session, arguments.json, editor_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
+}
+
+void add_shape_options(CLI::App& command, EditorConfig& shape) {
+  const auto add = [&](const char* name, int64_t& value, const char* help, int64_t least, int64_t most) {
+    command.add_option(name, value, help)->transform(whole_number(least, most))->capture_default_str();
+  };
+  add("--side", shape.side, "side of the pictures in pixels", 1, 1024);
+  add("--patch-size", shape.patch_size, "side of the squares that pictures are cut into, in pixels", 1, 256);
+  add("--width", shape.width, "width of the transformer", 1, 4096);
+  add("--layers", shape.layers, "number of its blocks", 1, 100);
+  add("--heads", shape.heads, "number of its attention's heads; the width is a multiple of it", 1, 128);
+  add("--mlp-width", shape.mlp_width, "width of its blocks' hidden layer", 1, 16'384);
+  add("--text-tokens", shape.text_tokens, "tokens of a text that are read at most", 2, 1024);
+  add_choice(
+      command, "--text-states", shape.text_states,
+      "what the editor is told of a text: a state each token, or the text's row, which any encoder has");
+  add("--draw-steps", shape.steps, "Euler steps that the trained editor draws in unless told otherwise", 1,
+      1000);
+  command
+      .add_option("--guidance", shape.guidance,
+                  "guidance that the trained editor draws with unless told otherwise; 1: none")
+      ->transform(real_number(0, 100))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_train_editor_command(CLI::App& group, Command& chosen) {
+  auto arguments = std::make_shared<EditorArguments>();
+  EditorTrainingOptions& options = arguments->options;
+  CLI::App* command = group.add_subcommand(
+      "editor", "Train an editor that draws \"this picture, but ...\", from edit queries");
+  command
+      ->add_option("--dataset", options.datasets,
+                   "datasets of edit queries to train on (docs/datasets.md): PATH or PATH#split=NAME")
+      ->required();
+  command->add_option("--held-out", options.held_out,
+                      "datasets of edit queries to score while training; never trained on");
+  command
+      ->add_option("--held-out-queries", options.held_out_queries,
+                   "number of queries of each held-out dataset that are scored, chosen by the seed; 0: all")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command->add_option(
+      "-m,--model", options.encoder,
+      "checkpoint whose text encoder reads the texts; it stays as it is (default: the starter)");
+  add_path(*command, "--cache", options.cache,
+           "folder for decoded pictures (default: cache in the run folder)");
+  add_loop_options(*command, options);
+  add_step_options(*command, options);
+  command->add_option("--batch", options.batch, "edits in a batch")
+      ->transform(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--text-dropout", options.text_dropout,
+                   "share of the examples that are shown without their text, for guidance; 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  add_shape_options(*command, options.shape);
+  add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
+                "number format of the matrix products; the weights are trained in fp32");
+  command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(
+      *command,
+      {{"Data and text encoder", {"--dataset", "--held-out", "--held-out-queries", "-m", "--cache"}},
+       {"The editor",
+        {"--side", "--patch-size", "--width", "--layers", "--heads", "--mlp-width", "--text-tokens",
+         "--text-states", "--draw-steps", "--guidance"}},
+       {"Optimizer and schedule",
+        {"--steps", "--batch", "--text-dropout", "--learning-rate", "--warmup", "--weight-decay",
+         "--max-gradient-norm", "--seed"}},
+       {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
+       {"Speed", {"--precision", "--threads"}}});
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_train_editor(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::lab::app

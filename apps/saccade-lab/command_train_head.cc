@@ -1,0 +1,318 @@
+// saccade train head: projection heads on a frozen encoder's features.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files/files.h"
+#include "lab/report/run_page.h"
+#include "lab/train/recipes/head_sweep.h"
+
+#include "choice.h"
+#include "command_help.h"
+#include "command_report.h"
+#include "command_train.h"
+#include "eval_options.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct HeadArguments {
+  HeadSweepOptions options;
+  bool sweep = false;
+  std::vector<std::string> kinds;
+  EvalArguments eval;  // how features are computed and figures resampled
+  ImageStates image_states = ImageStates::kRows;
+  TextStates text_states = TextStates::kRows;
+  CLI::Option* image_option = nullptr;
+  CLI::Option* text_option = nullptr;
+  std::string frozen;
+  std::vector<std::string> against;
+  bool json = false;
+};
+
+std::string figures_text(const Json& result) {
+  std::string text = fmt::format("  {:<24}", one_line(result["model"].get<std::string>()));
+  for (const char* direction : {"t2i", "i2t"}) {
+    for (const char* name : {"r1", "r5", "r10"})
+      text += fmt::format(" {:<22}", figure_text(result[direction][name]));
+  }
+  return text + figure_text(result["mean_recall"]) + "\n";
+}
+
+std::string outcome_text(const Json& set) {
+  std::string text = fmt::format("{}: {}, {}\n", one_line(set["set"].get<std::string>()),
+                                 counted(set["images"].get<int64_t>(), "picture"),
+                                 counted(set["texts"].get<int64_t>(), "text"));
+  text += fmt::format("  {:<24} {:<68} {:<68}\n  {:<24}", "", "text to image", "image to text", "model");
+  for (int direction = 0; direction < 2; ++direction) {
+    for (const char* name : {"R@1", "R@5", "R@10"}) text += fmt::format(" {:<22}", name);
+  }
+  text += "mean recall\n";
+  for (const Json& result : set["results"]) text += figures_text(result);
+  for (const Json& words : set["words"]) text += fmt::format("  {}\n", one_line(words.get<std::string>()));
+  return text;
+}
+
+std::string report_text(const HeadTrainingReport& report) {
+  std::string text = fmt::format("{} on {}, loss {:.4f}, {:.1f} s\n", counted(report.steps, "step"),
+                                 counted(report.pairs, "pair"), report.last_loss, report.seconds);
+  text += left_out_text(report.left_out);
+  if (report.best_step > 0) {
+    text +=
+        fmt::format("head of step {} in {}\n", count_text(report.best_step), one_line(report.model.string()));
+  }
+  for (const Json& set : report.outcome) text += outcome_text(set);
+  if (report.finished && report.outcome.empty()) {
+    text += "nothing is held out: what the head is worth is not measured\n";
+  }
+  return text;
+}
+
+Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& session,
+                                    ProgressLine& progress) {
+  HeadSweepOptions options = arguments.options;
+  if (!arguments.kinds.empty()) options.kinds.clear();
+  for (const std::string& kind : arguments.kinds) options.kinds.push_back(*from_name<HeadKind>(kind));
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  options.embed = evaluation.embed;
+  options.bootstrap = evaluation.bootstrap;
+  options.version = evaluation.version;
+  options.command = evaluation.command;
+  if (arguments.image_option->count() > 0) options.image_states = arguments.image_states;
+  if (arguments.text_option->count() > 0) options.text_states = arguments.text_states;
+  options.against = {arguments.against.begin(), arguments.against.end()};
+  options.frozen = arguments.frozen;
+  if (options.features.empty()) {
+    SACCADE_ASSIGN(options.frozen, checkpoint_or_starter(options.frozen));
+  }
+  EncoderChoice choice = arguments.eval.encoder;
+  if (!options.frozen.empty()) SACCADE_TRY(settle_precision(options.frozen, choice, session.messages));
+  options.encoder = app::options_of(choice);
+  return options;
+}
+
+std::string sweep_text(const HeadSweepReport& report) {
+  std::string text =
+      fmt::format("{} of {} trained\n", count_text(report.trained), counted(report.heads, "head"));
+  text += left_out_text(report.left_out);
+  const Json& metrics = report.metrics;
+  if (!metrics.contains("cells")) return text;
+  text += fmt::format("{:<24} {:<8} {:>8} {:>6}   {:<22} {:<22} {}\n", "measured on", "head", "pairs",
+                      "width", "text to image, R@1", "image to text, R@1", "mean recall");
+  const auto row = [&](const Json& cell, const std::string& kind, const std::string& pairs,
+                       const std::string& width) {
+    text += fmt::format("{:<24} {:<8} {:>8} {:>6}   {:<22} {:<22} {}\n",
+                        one_line(cell["dataset"].get<std::string>()), kind, pairs, width,
+                        figure_text(cell["t2i"]["r1"]), figure_text(cell["i2t"]["r1"]),
+                        figure_text(cell["mean_recall"]));
+  };
+  for (const Json& own : metrics["pretrained"]) row(own, "no head", "", "");
+  for (const Json& cell : metrics["cells"]) {
+    row(cell, cell["kind"].get<std::string>(), count_text(cell["pairs"].get<int64_t>()),
+        std::to_string(cell["width"].get<int64_t>()));
+  }
+  for (const Json& verdict : metrics["verdicts"]) {
+    text += fmt::format("{}\n", one_line(verdict["words"].get<std::string>()));
+  }
+  return text;
+}
+
+// The study's page beside the sweep's run.
+Status write_page(const HeadSweepOptions& options, const std::filesystem::path& run, Session& session,
+                  ProgressLine& progress) {
+  RunPageOptions page;
+  page.title = "Projection heads on frozen features";
+  page.limits.processes = session.decoders.start(session.messages);
+  if (auto script = chart_script("")) {
+    page.chart_script = *std::move(script);
+  } else {
+    session.messages.warning("the page has tables in place of charts: " + script.error().message);
+  }
+  ThreadPool pool(options.encoder.threads);
+  std::vector<ReportFolder> folders(1);
+  SACCADE_ASSIGN(folders.front(), read_report_folder(run));
+  SACCADE_ASSIGN(const std::string html,
+                 run_page(folders, page, pool, progress.callback(), options.embed.stop));
+  return write_file_atomic(options.run / "report.html", html);
+}
+
+Result<int> run_sweep(const HeadArguments& arguments, Session& session) {
+  ProgressLine progress(session.quiet);
+  SACCADE_ASSIGN(HeadSweepOptions options, options_of(arguments, session, progress));
+  const std::stop_token stop = session.interrupts.stop_cleanly();
+  options.embed.stop = stop;
+  auto report = sweep_heads(options, progress.callback(), stop);
+  if (!report) return fail(std::move(report).error());
+  if (report->finished) SACCADE_TRY(write_page(options, report->run, session, progress));
+  progress.clear();
+  std::string text = sweep_text(*report);
+  if (report->finished) text += fmt::format("page: {}\n", one_line((options.run / "report.html").string()));
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("after {} of {}", report->trained, counted(report->heads, "head"));
+  }
+  return end_training(session, arguments.json, head_sweep_json(*report), text, stopped, report->left_out);
+}
+
+Result<int> run_train_head(const HeadArguments& arguments, Session& session) {
+  if (arguments.sweep) return run_sweep(arguments, session);
+  ProgressLine progress(session.quiet);
+  SACCADE_ASSIGN(const HeadTrainingOptions options, options_of(arguments, session, progress));
+  auto report = train_head(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = "after " + counted(report->steps, "step");
+  }
+  return end_training(session, arguments.json, head_training_json(*report), report_text(*report), stopped,
+                      report->left_out);
+}
+
+void add_data_options(CLI::App& command, HeadArguments& arguments) {
+  HeadTrainingOptions& options = arguments.options;
+  CLI::Option* dataset = command.add_option(
+      "--dataset", options.datasets, "datasets to train on (docs/datasets.md): PATH or PATH#split=NAME");
+  CLI::Option* features =
+      add_path(command, "--features", options.features,
+               "train on features that another program computed, in FILE.safetensors: image_features [n, a], "
+               "text_features [m, b], text_image [m]");
+  features->excludes(dataset);
+  command.add_option(
+      "--held-out", options.held_out,
+      "datasets (with --features: such files) to score after every epoch; decide which epoch's "
+      "head is kept and when training ends");
+  command.add_option(
+      "--test", options.test,
+      "datasets (with --features: such files) to measure the outcome on (default: --held-out)");
+  command.add_option("-m,--model", arguments.frozen,
+                     "frozen encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache "
+                     "(default: the starter; with --features: none)");
+  add_encoder_options(command, arguments.eval.encoder);
+  arguments.image_option =
+      add_choice(
+          command, "--image-states", arguments.image_states,
+          "what heads read of pictures: the encoder's rows, what the checkpoint projects into them, a Q-Former's "
+          "queries, or these as projected by the checkpoint; the vision tower's states are for --train-qformer")
+          ->default_str("rows; of BLIP-2 beside a T5 queries");
+  arguments.text_option =
+      add_choice(
+          command, "--text-states", arguments.text_states,
+          "what heads read of texts: the encoder's rows, what the checkpoint projects into them, or the "
+          "states of their tokens")
+          ->default_str("rows; of BLIP-2 beside a T5 tokens");
+  CLI::Option* qformer = command.add_flag("--train-qformer", options.train_qformer,
+                                          "train a copy of BLIP-2's Q-Former with the head, which keeps it");
+  command
+      .add_option("--qformer-rate", options.qformer_rate, "highest learning rate of a Q-Former's own weights")
+      ->transform(real_number(1e-9, 1))
+      ->needs(qformer)
+      ->capture_default_str();
+  add_choice(command, "--pooling", options.pooling,
+             "how several states become one: their mean, the largest of each column, the first or the last");
+  auto* cache = command.add_option(
+      "--cache", arguments.eval.cache,
+      "folder that keeps features from one command to the next (default: saccade/embeddings in ~/.cache)");
+  command.add_flag("--no-cache", arguments.eval.no_cache, "encode everything again, and keep nothing there")
+      ->excludes(cache);
+  add_choice(command, "--captions", options.captions,
+             "captions of --held-out and --test that count as texts, as `eval retrieval` has them");
+}
+
+void add_head_options(CLI::App& command, HeadArguments& arguments) {
+  HeadTrainingOptions& options = arguments.options;
+  add_choice(command, "--kind", options.kind, "head: one linear layer a side, or an MLP of two with GELU");
+  command.add_option("--width", options.width, "width of the shared space")
+      ->transform(whole_number(1, 65'536))
+      ->capture_default_str();
+  command.add_option("--hidden-width", options.hidden_width, "width of an MLP's hidden layer")
+      ->transform(whole_number(1, 65'536))
+      ->capture_default_str();
+  command
+      .add_option("--pairs", options.pairs,
+                  "number of pairs to train on, drawn by the seed; 0: all there are")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--epochs", options.epochs,
+                  "passes over the pairs; 0: 5 for a linear head and 8 for an MLP")
+      ->transform(real_number(0, 1e6))
+      ->capture_default_str();
+  command.add_option("--batch", options.batch, "pairs in a batch, at least 2")
+      ->transform(whole_number(2))
+      ->capture_default_str();
+  command
+      .add_option("--hard-negatives", options.hard_negatives,
+                  "share of each batch that is chosen for being near to another of its pairs without being "
+                  "right, 0 to 0.5")
+      ->transform(real_number(0, 0.5))
+      ->capture_default_str();
+}
+
+void add_sweep_options(CLI::App& command, HeadArguments& arguments) {
+  HeadSweepOptions& options = arguments.options;
+  CLI::Option* sweep = command.add_flag(
+      "--sweep", arguments.sweep,
+      "train a head for each kind, size, width and seed, and write the study's page, report.html");
+  const auto list = [&](CLI::Option* option) {
+    option->needs(sweep);
+    return option;
+  };
+  list(command.add_option("--kinds", arguments.kinds, "kinds of heads to sweep over: linear, mlp"))
+      ->check(CLI::IsMember({"linear", "mlp"}))
+      ->default_str("linear mlp");
+  list(command.add_option("--sizes", options.sizes, "numbers of pairs to sweep over; 0: all there are"))
+      ->transform(whole_number(0))
+      ->default_str("500 1000 2000 5000");
+  list(command.add_option("--widths", options.widths,
+                          "widths of the shared space, and of hidden layers, to sweep over"))
+      ->transform(whole_number(1, 65'536))
+      ->default_str("768");
+  list(command.add_option("--seeds", options.seeds, "seeds to sweep over"))
+      ->transform(whole_number(0))
+      ->default_str("1 2 3");
+  for (const char* single :
+       {"--train-qformer", "--kind", "--pairs", "--width", "--hidden-width", "--seed", "--against"}) {
+    command.get_option(single)->excludes(sweep);
+  }
+}
+
+}  // namespace
+
+void add_train_head_command(CLI::App& train, Command& chosen) {
+  auto arguments = std::make_shared<HeadArguments>();
+  CLI::App* command = train.add_subcommand("head", "Train projection heads on a frozen encoder's features");
+  add_data_options(*command, *arguments);
+  add_head_options(*command, *arguments);
+  add_loop_options(*command, arguments->options);
+  command->add_option("--against", arguments->against,
+                      "heads on the same encoder and states to compare the outcome with");
+  command
+      ->add_option("--resamples", arguments->eval.evaluation.bootstrap.resamples,
+                   "number of bootstrap resamples; 0: no intervals, and nothing is called better")
+      ->transform(whole_number(0, 1'000'000))
+      ->capture_default_str();
+  add_sweep_options(*command, *arguments);
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(
+      *command,
+      {{"Data and encoder",
+        {"--dataset", "--features", "--held-out", "--test", "-m", "--precision", "--threads",
+         "--image-states", "--text-states", "--pooling", "--cache", "--no-cache", "--captions"}},
+       {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
+       {"The head", {"--kind", "--width", "--hidden-width"}},
+       {"Optimizer and schedule",
+        {"--pairs", "--epochs", "--batch", "--hard-negatives", "--learning-rate", "--warmup",
+         "--weight-decay", "--max-gradient-norm", "--seed"}},
+       {"The run", {"-o", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},
+       {"Many heads at once", {"--sweep", "--kinds", "--sizes", "--widths", "--seeds"}}});
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Session& session) { return run_train_head(*arguments, session); };
+  });
+}
+
+}  // namespace saccade::lab::app

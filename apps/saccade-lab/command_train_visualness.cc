@@ -1,0 +1,224 @@
+// saccade train visualness: a CLIP or a classifier that tells texts that picture something from others.
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files/user_folders.h"
+#include "lab/train/recipes/train_visualness.h"
+
+#include "checkpoint.h"
+#include "choice.h"
+#include "command_help.h"
+#include "command_train.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct Arguments {
+  VisualnessTrainingOptions options;
+  std::string checkpoint;
+  std::vector<std::string> automatic;
+  std::vector<std::string> human;
+  std::vector<std::string> validation;
+  std::string config;
+  std::string null_picture = "random";
+  std::string run;
+  std::string cache;
+  bool json = false;
+};
+
+std::string figures_text(const VisualnessFigures& figures) {
+  std::string text =
+      fmt::format("F1 {:.3f}, precision {:.3f}, recall {:.3f}, accuracy {:.3f} at threshold {:.4f}",
+                  figures.f1, figures.precision, figures.recall, figures.accuracy, figures.threshold);
+  if (std::isfinite(figures.mrr)) {
+    text += fmt::format("; MRR {:.3f} among {}", figures.mrr, counted(figures.pictures, "picture"));
+  }
+  return text;
+}
+
+std::string report_text(const VisualnessTrainingReport& report) {
+  std::string text = fmt::format("validation, {}:\nbefore      {}\n", counted(report.before.texts, "text"),
+                                 figures_text(report.before));
+  for (const VisualnessStageReport& stage : report.stages) {
+    if (stage.best_step > 0) {
+      text += fmt::format("{:<11} {}\n            (of {} visual and {} other texts, {}, the best at {})\n",
+                          stage.name, figures_text(stage.best), count_text(stage.visual),
+                          count_text(stage.non_visual), counted(stage.steps, "step"),
+                          count_text(stage.best_step));
+    } else {
+      text += fmt::format("{:<11} {} visual and {} other texts\n", stage.name, count_text(stage.visual),
+                          count_text(stage.non_visual));
+    }
+    for (const Exclusion& exclusion : stage.excluded) {
+      text += fmt::format("            left out: {} {}, such as {}\n", count_text(exclusion.count),
+                          exclusion.reason, one_line(exclusion.examples.front()));
+    }
+  }
+  if (report.finished) text += fmt::format("checkpoint  {}\n", one_line(report.model.string()));
+  return text;
+}
+
+Status add_sources(const std::vector<std::string>& given, std::vector<DatasetSource>& sources) {
+  for (const std::string& text : given) {
+    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
+    sources.push_back(std::move(source));
+  }
+  return {};
+}
+
+Result<int> run(const Arguments& arguments, Session& session) {
+  VisualnessTrainingOptions options = arguments.options;
+  SACCADE_TRY(add_sources(arguments.automatic, options.automatic.datasets));
+  SACCADE_TRY(add_sources(arguments.human, options.human.datasets));
+  SACCADE_TRY(add_sources(arguments.validation, options.validation));
+  SACCADE_ASSIGN(options.null_picture, parse_null_picture(arguments.null_picture));
+  options.run = arguments.run;
+  options.checkpoint = arguments.checkpoint;
+  options.config = arguments.config;
+  if (options.config.empty()) {
+    SACCADE_ASSIGN(options.checkpoint, checkpoint_or_starter(options.checkpoint));
+  }
+  options.fingerprints = user_fingerprint_memory();
+  options.embed.cache = arguments.cache;
+  if (const auto caches = user_cache_folder(); arguments.cache.empty() && caches) {
+    options.embed.cache = *caches / "embeddings";
+  }
+  options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
+  options.embed.processes = session.decoders.start(session.messages);
+  ProgressLine progress(session.quiet);
+  auto report = train_visualness(options, progress.callback(), session.interrupts.stop_cleanly());
+  progress.clear();
+  if (!report) return fail(std::move(report).error());
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("in stage {}", report->stages.back().name);
+  }
+  return end_training(session, arguments.json, visualness_training_json(*report), report_text(*report),
+                      stopped, {});
+}
+
+}  // namespace
+
+void add_train_visualness_command(CLI::App& train, Command& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  VisualnessTrainingOptions& options = arguments->options;
+  CLI::App* command = train.add_subcommand(
+      "visualness", "Train a checkpoint to tell texts that picture something from others (TIP-CLIP)");
+  CLI::Option* checkpoint = command->add_option(
+      "-m,--model", arguments->checkpoint,
+      "checkpoint to begin with, a CLIP, or a BERT, which becomes a classifier of texts: a folder, or "
+      "OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  command
+      ->add_option("--config", arguments->config,
+                   "classifier from random weights: JSON file with \"model\" (config.json of BERT) and "
+                   "\"tokenizer\" (a folder)")
+      ->excludes(checkpoint);
+  command->add_option(
+      "--automatic", arguments->automatic,
+      "first stage: datasets of rated texts (docs/datasets.md) with labels that a program gave");
+  command->add_option("--human", arguments->human,
+                      "second stage: datasets of rated texts with labels that people gave");
+  command
+      ->add_option(
+          "--validation", arguments->validation,
+          "datasets of rated texts that choose the threshold and the best checkpoint; never trained on")
+      ->required();
+  command
+      ->add_option("-o,--run", arguments->run,
+                   "folder for the training's files; a training that is there goes on")
+      ->required();
+  command
+      ->add_option(
+          "--null", arguments->null_picture,
+          "CLIP's picture for texts that picture nothing: random, random:SEED, grey, black, white, or a file")
+      ->capture_default_str();
+  add_choice(
+      *command, "--objective", options.objective,
+      "what CLIP trains a visual text towards: own-pictures, or one-picture for all of them (the study's "
+      "alternative, which loses retrieval)");
+  add_choice(
+      *command, "--loss", options.loss,
+      "CLIP's loss: literal, the study's equation 1 as printed, where texts of one picture, the NULL picture "
+      "too, are each other's negatives; multi-positive, where they are right together");
+  add_choice(
+      *command, "--train", options.part,
+      "of CLIP: both towers, or the text tower alone: quicker, and pictures that are indexed stay where they are");
+  const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
+  command
+      ->add_option("--automatic-epochs", options.automatic.epochs,
+                   "times the first stage's texts are gone through")
+      ->transform(above_zero)
+      ->default_str("5, by a classifier 7");
+  command
+      ->add_option("--human-epochs", options.human.epochs, "times the second stage's texts are gone through")
+      ->transform(above_zero)
+      ->default_str("2, by a classifier 3");
+  command
+      ->add_option("--learning-rate", options.learning_rate,
+                   "learning rate that a stage begins with; it falls to 0")
+      ->transform(above_zero)
+      ->capture_default_str();
+  command
+      ->add_option("--warmup", options.warmup,
+                   "share of a stage's steps in which the learning rate rises, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  command->add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
+      ->transform(real_number(0))
+      ->capture_default_str();
+  command
+      ->add_option("--max-gradient-norm", options.max_gradient_norm,
+                   "largest norm of a step's gradient; a longer one is scaled down to it")
+      ->transform(above_zero)
+      ->capture_default_str();
+  command->add_option("--batch", options.batch, "texts in a batch, at least 2")
+      ->transform(whole_number(2))
+      ->default_str("128, of a classifier 32");
+  command
+      ->add_option("--dropout", options.dropout,
+                   "share of what a classifier reads of a text that is left out in training, 0 to below 1")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "seed of the texts' order, and of random weights")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--precision",
+          [&options](const std::string& word) {
+            options.precision = word == "fp32" ? Precision::kFp32 : Precision::kBf16;
+          },
+          "number format of the matrix products; the weights are trained, and evaluated, in fp32")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->default_str("bf16");
+  command->add_option("--device", options.device, "device to train on")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+  command->add_option("--cache", arguments->cache,
+                      "folder that keeps pictures' vectors (default: saccade/embeddings in ~/.cache)");
+  command->add_flag("--dry-run", options.dry_run, "check options and data, write no run, train nothing");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(*command,
+                {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
+                 {"What is trained", {"-m", "--config", "--train", "--dropout"}},
+                 {"Optimizer and schedule",
+                  {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
+                   "--warmup", "--weight-decay", "--max-gradient-norm", "--batch", "--seed"}},
+                 {"The run", {"-o", "--dry-run"}},
+                 {"Device and speed", {"--device", "--precision", "--threads"}}});
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+}
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,182 @@
+#include "eval_options.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/user_folders.h"
+#include "saccade/model/options/precision.h"
+
+#include "choice.h"
+#include "command_help.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The arguments this program was started with.
+std::vector<std::string> command_line() {
+  std::vector<std::string> arguments;
+  const auto text = read_file("/proc/self/cmdline", int64_t{4} << 20);
+  if (!text) return arguments;
+  for (size_t begin = 0; begin < text->size();) {
+    const size_t end = std::min(text->find('\0', begin), text->size());
+    arguments.push_back(text->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return arguments;
+}
+
+// Where rows are kept: --cache, or saccade/embeddings in $XDG_CACHE_HOME or ~/.cache; empty with --no-cache
+// or where there is no such folder.
+fs::path embedding_cache_folder(const EvalArguments& arguments) {
+  if (arguments.no_cache) return {};
+  if (!arguments.cache.empty()) return arguments.cache;
+  const auto caches = user_cache_folder();
+  return caches ? *caches / "embeddings" : fs::path();
+}
+
+}  // namespace
+
+void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
+  EvaluationOptions& options = arguments.evaluation;
+  command.add_option(
+      "-m,--model", options.checkpoints,
+      "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
+  command.add_option("--dataset", options.datasets, "datasets (docs/datasets.md): PATH or PATH#split=NAME");
+  add_choices(
+      command, "--precision", options.precisions,
+      "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");
+  add_threads_option(command, arguments.encoder);
+  add_choice(command, "--transparent", options.embed.transparency,
+             "what to lay transparent pictures on: white, or what the checkpoint says");
+  command.add_flag("--as-stored", options.embed.as_stored,
+                   "ignore EXIF orientation, as reference pipelines do");
+  command.add_option("--batch", options.embed.batch, "number of pictures to decode and encode at a time")
+      ->transform(whole_number(1, 4096))
+      ->capture_default_str();
+  auto* cache = command.add_option(
+      "--cache", arguments.cache,
+      "folder that keeps vectors from one evaluation to the next (default: saccade/embeddings in ~/.cache)");
+  command.add_flag("--no-cache", arguments.no_cache, "encode everything again, and keep nothing")
+      ->excludes(cache);
+  group_options(command, {{"Models, data and encoding",
+                           {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
+                            "--batch", "--cache", "--no-cache"}}});
+}
+
+void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
+  BootstrapOptions& bootstrap = arguments.evaluation.bootstrap;
+  command.add_option("--resamples", bootstrap.resamples, "number of bootstrap resamples; 0: no intervals")
+      ->transform(whole_number(0, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--confidence", bootstrap.confidence, "confidence of the intervals, 0.5 to 0.9999")
+      ->transform(real_number(0.5, 0.9999))
+      ->capture_default_str();
+  command.add_option("--seed", bootstrap.seed, "seed of the bootstrap")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  group_options(command, {{"Intervals", {"--resamples", "--confidence", "--seed"}}});
+}
+
+void add_run_options(CLI::App& command, EvalArguments& arguments) {
+  command.add_option("-o,--run", arguments.run,
+                     "folder to write the run into (docs/runs.md), for `saccade report`");
+  command.add_flag("--overwrite", arguments.evaluation.overwrite,
+                   "replace a finished run of other inputs in that folder");
+  command.add_flag("--json", arguments.json, "print protocol, hashes and figures as JSON");
+  group_options(command, {{"The run", {"-o", "--overwrite", "--json"}}});
+}
+
+EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,
+                                     ProgressLine& progress) {
+  EvaluationOptions options = arguments.evaluation;
+  // One named twice is measured once.
+  std::ranges::sort(options.precisions);
+  options.precisions.erase(std::ranges::unique(options.precisions).begin(), options.precisions.end());
+  options.embed.cache = embedding_cache_folder(arguments);
+  options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
+  options.embed.processes = session.decoders.start(session.messages);
+  options.embed.progress = progress.callback();
+  options.run = arguments.run;
+  options.version = version();
+  options.command = command_line();
+  return options;
+}
+
+Result<std::vector<std::string>> checkpoints_of(const EvalArguments& arguments) {
+  if (!arguments.evaluation.checkpoints.empty()) return arguments.evaluation.checkpoints;
+  SACCADE_ASSIGN(const fs::path starter, starter_checkpoint());
+  return std::vector{starter.string()};
+}
+
+Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Session& session,
+                                           ProgressLine& progress) {
+  if (arguments.evaluation.datasets.empty()) return fail(ErrorCode::kUsage, "name a dataset with --dataset");
+  EvaluationOptions options = evaluation_options(arguments, session, progress);
+  SACCADE_ASSIGN(options.checkpoints, checkpoints_of(arguments));
+  options.embed.stop = session.interrupts.stop_cleanly();
+  return options;
+}
+
+Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
+                   const std::function<std::string(const Evaluation&)>& text) {
+  if (json) {
+    SACCADE_TRY(session.out.write_json(evaluation_json(evaluation)));
+  } else {
+    SACCADE_TRY(session.out.write(
+        text(evaluation) + "protocol: " + evaluation.info.protocol["words"].get<std::string>() + "\n"));
+  }
+  return evaluation.some_unreadable ? kSomeFailed : kDone;
+}
+
+std::string text_by_dataset(const Evaluation& evaluation,
+                            const std::function<std::string(const RunDataset&, const Json&)>& text) {
+  std::string all;
+  for (const RunDataset& dataset : evaluation.info.datasets) all += text(dataset, evaluation.metrics);
+  return all;
+}
+
+Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
+                           const std::function<Result<Evaluation>(ProgressLine&)>& measure,
+                           const std::function<std::string(const Evaluation&)>& text) {
+  ProgressLine progress(session.quiet);
+  SACCADE_ASSIGN(const Evaluation evaluation, measure(progress));
+  progress.clear();
+  return answer(evaluation, arguments.json, session, text);
+}
+
+std::string figure_text(const Json& figure) {
+  if (!figure["value"].is_number()) return "-";
+  const std::string value = fmt::format("{:.3f}", figure["value"].get<double>());
+  if (!figure["low"].is_number()) return value;
+  // Of a rate of zero resampling says nothing. As wide as the others, for columns.
+  const auto wilson = figure.find("wilson_high");
+  if (wilson != figure.end() && wilson->is_number()) {
+    return fmt::format("{} [Wilson {:.3f}]", value, wilson->get<double>());
+  }
+  return fmt::format("{} [{:.3f}, {:.3f}]", value, figure["low"].get<double>(), figure["high"].get<double>());
+}
+
+std::string difference_text(const Json& comparison, std::string_view what, const Json& figure) {
+  if (!figure["low"].is_number()) return {};
+  return fmt::format(
+      "  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(comparison["a"].get<std::string>()),
+      one_line(comparison["b"].get<std::string>()), what, figure["difference"].get<double>(),
+      figure["low"].get<double>(), figure["high"].get<double>(), figure["p_value"].get<double>(),
+      figure["told_apart"].get<bool>() ? "" : ": cannot be told apart");
+}
+
+std::string exclusions_text(const RunDataset& dataset) {
+  std::string text;
+  for (const Exclusion& exclusion : dataset.excluded) {
+    text += fmt::format("  left out: {}: {}\n", exclusion.reason, count_text(exclusion.count));
+  }
+  return text;
+}
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,64 @@
+// What the commands of `saccade eval` share: options, where checkpoints come from, and the answer's figures.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "saccade/core/error.h"
+#include "lab/eval/evaluation.h"
+
+#include "checkpoint.h"
+#include "lab_commands.h"
+
+namespace saccade::lab::app {
+
+struct EvalArguments {
+  EvaluationOptions evaluation;
+  EncoderChoice encoder;
+  std::string run;
+  std::string cache;
+  bool no_cache = false;
+  bool json = false;
+};
+
+// -m, --dataset, --precision, --threads, --transparent, --as-stored, --batch, --cache, --no-cache.
+void add_eval_inputs(CLI::App& command, EvalArguments& arguments);
+// --seed, --resamples, --confidence.
+void add_bootstrap_options(CLI::App& command, EvalArguments& arguments);
+// -o, --overwrite, --json.
+void add_run_options(CLI::App& command, EvalArguments& arguments);
+
+// What was asked for. `session` and `progress` are borrowed by the callbacks.
+EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,
+                                     ProgressLine& progress);
+// -m as given, or the starter.
+Result<std::vector<std::string>> checkpoints_of(const EvalArguments& arguments);
+// The same for what encodes: with checkpoints, and Ctrl-C asks it to stop.
+Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Session& session,
+                                           ProgressLine& progress);
+// Prints the evaluation, as JSON or as `text` makes it with the protocol in a last line, and says with which
+// code the program ends.
+Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
+                   const std::function<std::string(const Evaluation&)>& text);
+
+// Of each dataset measured, one after the other; `text` of one is given the run's metrics.
+std::string text_by_dataset(const Evaluation& evaluation,
+                            const std::function<std::string(const RunDataset&, const Json&)>& text);
+
+// The whole of a command that evaluates: `measure` under a line of progress, then answer().
+Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
+                           const std::function<Result<Evaluation>(ProgressLine&)>& measure,
+                           const std::function<std::string(const Evaluation&)>& text);
+
+// "0.123 [0.101, 0.145]"
+std::string figure_text(const Json& figure);
+// A line on `a` - `b` of a comparison; empty where there is no interval.
+std::string difference_text(const Json& comparison, std::string_view what, const Json& figure);
+// A line for each reason.
+std::string exclusions_text(const RunDataset& dataset);
+
+}  // namespace saccade::lab::app

@@ -1,0 +1,19 @@
+// The commands of the program saccade-lab, a file each.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "lab_commands.h"
+
+namespace saccade::lab::app {
+
+using namespace saccade::app;  // the console, sessions and option types that both programs share
+
+void add_dataset_command(CLI::App& app, Command& chosen);
+void add_eval_command(CLI::App& app, Command& chosen);
+void add_generate_command(CLI::App& app, Command& chosen);
+void add_report_command(CLI::App& app, Command& chosen);
+// In saccade-lab-train alone, which links libtorch.
+void add_train_command(CLI::App& app, Command& chosen);
+
+}  // namespace saccade::lab::app

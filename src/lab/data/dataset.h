@@ -1,0 +1,193 @@
+// Datasets: pictures, captions and the relation between them, with named splits, whatever layout they were
+// published in. docs/datasets.md has each layout with an example.
+//
+// A reader takes what its layout says and nothing silently less: a record that breaks the layout is an error
+// with its line or number; a record that is sound but has no place in a dataset (an image without a caption,
+// a caption file without its image) is left out and counted in `Dataset::excluded`.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade::lab {
+
+// Where a picture's bytes are: a file, a stretch of an archive, or a cell of a Parquet file; the latter two
+// are read in place.
+struct ImageRef {
+  std::filesystem::path path;  // absolute, or relative to the current folder
+  std::string member;          // in the archive `path`: its name; empty: `path` is the picture itself
+  int64_t offset = 0;          // in bytes, of archive members only
+  int64_t size = 0;
+  // Of a Parquet file `path`: its column of pictures. Then `offset` is the row, from 0, `member` "row 17",
+  // and `size` 0: it is known when the picture is read.
+  std::string column = {};
+
+  [[nodiscard]] bool in_archive() const { return !member.empty(); }
+  // "path", "path: member" or "path: row 17 of image", for messages and for telling pictures apart.
+  [[nodiscard]] std::string name() const;
+  friend bool operator==(const ImageRef&, const ImageRef&) = default;
+};
+
+struct DatasetItem {
+  std::string id;  // unique in its dataset
+  ImageRef image;
+  std::vector<std::string> captions;
+  std::string source;
+  std::string licence;
+  std::string group;  // images of one group show the same thing: they belong on one side of a split
+  std::string split;
+  friend bool operator==(const DatasetItem&, const DatasetItem&) = default;
+};
+
+// An item of a test of composition (Winoground, SugarCrepe): captions[k] belongs to images[k]. With one
+// image, captions[0] is right and captions[1] wrong.
+struct CompositionItem {
+  std::string id;
+  std::vector<ImageRef> images;       // one or two
+  std::vector<std::string> captions;  // two
+  std::string kind;                   // what was changed between the captions, as the layout names it
+  std::string split;
+  friend bool operator==(const CompositionItem&, const CompositionItem&) = default;
+};
+
+// A text, and whether it pictures anything: what visualness is learned from and measured on.
+struct RatedText {
+  std::string id;
+  std::string text;
+  std::optional<bool> visual;     // nothing: ambiguous
+  std::vector<double> ratings;    // by people, 1 (pictures nothing) to 7; may be empty
+  std::optional<ImageRef> image;  // what it pictures
+  std::string source;
+  std::string licence;
+  std::string group;  // texts of one group belong on one side of a split
+  std::string split;
+  friend bool operator==(const RatedText&, const RatedText&) = default;
+};
+
+// A picture that edit queries are answered from, or a reference of theirs.
+struct GalleryPicture {
+  std::string id;  // unique in its gallery
+  ImageRef image;
+  std::string gallery;
+  friend bool operator==(const GalleryPicture&, const GalleryPicture&) = default;
+};
+
+// "This picture, but ...": a reference and what is to be different about it. Pictures go by their ids in the
+// query's gallery (lab/data/edit_queries.h finds them).
+struct EditQuery {
+  std::string id;
+  std::string gallery;  // the pictures it is answered from
+  std::string reference;
+  std::vector<std::string> texts;        // the change, in one text or in several that are said together
+  std::vector<std::string> paraphrases;  // other wordings of all of that, each whole
+  // Right answers, the one the texts were written for first; none: the test's makers keep them back.
+  std::vector<std::string> targets;
+  std::vector<std::string> subset;     // a smaller ranking's candidates (CIRR), the reference among them
+  std::vector<std::string> negatives;  // pictures that are explicitly wrong
+  std::string shared_concept;          // what reference and targets have in common, in words (CIRCO)
+  std::string kind;                    // of change, or Fashion-IQ's category
+  std::string group;                   // queries of one group belong on one side of a split
+  std::string split;
+  friend bool operator==(const EditQuery&, const EditQuery&) = default;
+};
+
+// Records that were left out for one reason.
+struct Exclusion {
+  std::string reason;  // "images without captions"
+  int64_t count = 0;
+  std::vector<std::string> examples;  // the first few, by name
+};
+
+// A file of records (not of pictures) that the items came from.
+struct RecordFile {
+  std::string path;
+  int64_t bytes = 0;
+  std::string sha256;  // empty for archives, which are not read whole
+};
+
+struct Dataset {
+  std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
+  std::string layout;  // a name of dataset_layouts()
+  // SHA-256 over ids, groups, captions, texts, labels, edit queries and galleries of what went in, in order:
+  // equal for a dataset and its converted manifest, wherever they lie. Pictures' bytes are not in it.
+  std::string hash;
+  std::vector<DatasetItem> items;
+  std::vector<CompositionItem> compositions;
+  std::vector<RatedText> rated;
+  std::vector<EditQuery> edits;         // of the four sorts, one has items
+  std::vector<GalleryPicture> gallery;  // of edit queries: all their galleries' pictures
+  std::vector<Exclusion> excluded;
+  std::vector<RecordFile> files;
+  // Of everything read before a split was chosen, "" for items without one.
+  std::map<std::string, int64_t> split_sizes;
+
+  // Counts a record left out; keeps the first few names.
+  void exclude(std::string_view reason, std::string_view example);
+  // Adds those of a part of the dataset.
+  void exclude(const Exclusion& exclusion);
+
+  // Of whatever sort.
+  [[nodiscard]] int64_t size() const;
+  // What it is made of, for messages: "images with captions", "tests of composition",
+  // "rated texts", "edit queries".
+  [[nodiscard]] std::string_view sort() const;
+  // The command of `saccade eval` that measures on it, for messages: "retrieval".
+  [[nodiscard]] std::string_view measured_by() const;
+};
+
+struct DatasetOptions {
+  std::string format;  // a name of dataset_layouts(); empty: told from the content
+  std::string split;   // only items of this split, or of several: "train+restval"; empty: all
+  // The folder that image names are relative to; empty: the layout's usual places beside the file.
+  std::filesystem::path images;
+  // Leave out, and count, items whose image file is not there. Otherwise nobody looks: opening it fails.
+  bool skip_missing = false;
+  // Layouts with named columns: "image", "caption", "id", "split" or "group" -> the column's name.
+  std::map<std::string, std::string> columns;
+};
+
+// A dataset to be read: where, and how.
+struct DatasetSource {
+  template <typename Path>
+  requires std::convertible_to<Path, std::filesystem::path> DatasetSource(Path&& where,
+                                                                          DatasetOptions how = {})
+      : path(std::forward<Path>(where)), options(std::move(how)) {}
+
+  std::filesystem::path path;
+  DatasetOptions options;
+};
+
+// "PATH" or "PATH#key=value,key=value" with the keys split, format, images, missing (keep or skip) and
+// ROLE-column for the roles of DatasetOptions::columns; keys override `defaults`. A PATH that exists as it is
+// written, # and all, is taken as that. kUsage for an unknown key or value.
+Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetOptions& defaults = {});
+
+// Reads a dataset's records. Its pictures are not opened. Errors: kNotFound; kBadData with the line or number
+// of the record, and for a repeated id and for a dataset with nothing in it; kUsage for a split that is not
+// there, naming those that are; kUnsupported where no layout fits. Cost: linear in the size of the records;
+// archives are read by their headers and text members only.
+Result<Dataset> read_dataset(const DatasetSource& source);
+
+struct DatasetLayout {
+  std::string_view name;
+  std::string_view what;
+};
+// All layouts; `what` says of one that this build cannot read what is missing.
+std::vector<DatasetLayout> dataset_layouts();
+
+// A picture's bytes, from its file or its place in an archive or a Parquet file; kLimit above max_bytes,
+// kBadData where an archive ends before its member does, kUnsupported for a Parquet file in a build without
+// Arrow. Thread-safe. Cost, of a Parquet file: its footer is parsed and a page decoded, for each picture.
+Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes = int64_t{256} << 20);
+
+}  // namespace saccade::lab

@@ -1,0 +1,328 @@
+#include "lab/data/readers/reader.h"
+
+#include <algorithm>
+#include <array>
+
+#include "saccade/core/hash.h"
+#include "lab/data/readers/manifest.h"
+#include "lab/data/readers/piece_file.h"
+#include "saccade/image/image.h"
+#include "saccade/text/utf8.h"
+
+namespace saccade::lab::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kTried = 64;  // names looked for to find the folder of the images
+
+bool is_manifest(const Candidate& candidate) {
+  if (candidate.folder) return false;
+  const std::string extension = candidate.extension();
+  if (extension == ".jsonl" || extension == ".ndjson") return true;
+  if (!candidate.outline || candidate.outline->array) return false;
+  const auto has = [&](const char* key) { return !candidate.outline->member(key).empty(); };
+  return has("image") || has("images") || (has("text") && has("visual")) ||
+         (has("reference") && has("texts")) || (has("picture") && has("gallery"));
+}
+
+Result<Dataset> read_manifest(const Candidate& candidate, const DatasetOptions& options) {
+  SACCADE_ASSIGN(
+      Dataset dataset,
+      parse_manifest(candidate.text, options.images.empty() ? candidate.path.parent_path() : options.images));
+  note_file(candidate, dataset);
+  return dataset;
+}
+
+// Those that are files.
+std::vector<ImageRef*> images_of(Dataset& dataset) {
+  std::vector<ImageRef*> images;
+  for (DatasetItem& item : dataset.items) {
+    if (!item.image.in_archive()) images.push_back(&item.image);
+  }
+  for (CompositionItem& item : dataset.compositions) {
+    for (ImageRef& image : item.images) images.push_back(&image);
+  }
+  for (RatedText& item : dataset.rated) {
+    if (item.image && !item.image->in_archive()) images.push_back(&*item.image);
+  }
+  for (GalleryPicture& picture : dataset.gallery) {
+    if (!picture.image.in_archive()) images.push_back(&picture.image);
+  }
+  return images;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+}  // namespace
+
+const Reader kManifest = {"manifest", "JSON Lines, one item a line: Saccade's own", is_manifest,
+                          read_manifest};
+
+std::span<const Reader* const> readers() {
+  static constexpr std::array<const Reader*, 19> kReaders = {
+      &kKarpathy, &kCoco,       &kShareGpt4v, &kRecords,  &kWinoground,  &kSugarCrepe, &kFashionIq,
+      &kCirr,     &kCirco,      &kEditPairs,  &kManifest, &kFlickrToken, &kRoco,       &kFactify,
+      &kTable,    &kWebDataset, &kParquet,    &kUrban1k,  &kFolder};
+  return kReaders;
+}
+
+std::string Candidate::extension() const {
+  std::string ending = path.extension().string();
+  for (char& c : ending) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return ending;
+}
+
+bool Candidate::has(std::string_view name) const {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Result<Candidate> look_at(const fs::path& path) {
+  Candidate candidate;
+  candidate.path = path;
+  std::error_code error;
+  candidate.folder = fs::is_directory(path, error);
+  if (candidate.folder) {
+    for (const auto& entry : fs::directory_iterator(path, error)) {
+      candidate.names.push_back(entry.path().filename().string());
+    }
+    if (error) return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
+    std::sort(candidate.names.begin(), candidate.names.end(), by_number);
+    return candidate;
+  }
+  const std::string ending = candidate.extension();
+  candidate.archive = ending == ".tar" || ending == ".parquet";
+  if (candidate.archive) {
+    SACCADE_ASSIGN(const PieceFile file, PieceFile::open(path));
+    std::string begin(static_cast<size_t>(std::min<int64_t>(file.size(), 4096)), '\0');
+    SACCADE_TRY(file.read(0, begin));
+    candidate.copy = std::make_shared<std::string>(std::move(begin));
+    candidate.text = *candidate.copy;
+    return candidate;
+  }
+  auto copy = read_file(path, int64_t{1} << 30);
+  if (copy) {
+    candidate.copy = std::make_shared<std::string>(*std::move(copy));
+    candidate.text = *candidate.copy;
+  } else if (copy.error().code == ErrorCode::kLimit) {
+    SACCADE_ASSIGN(MappedFile file, MappedFile::open(path));
+    candidate.mapped = std::make_shared<MappedFile>(std::move(file));
+    const auto bytes = candidate.mapped->bytes();
+    candidate.text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  } else {
+    return fail(std::move(copy).error());
+  }
+  candidate.outline = outline_json(candidate.text);
+  return candidate;
+}
+
+Result<std::optional<Candidate>> find_records(const Candidate& folder) {
+  constexpr std::string_view kEndings[] = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".token", ".txt"};
+  std::optional<Candidate> found;
+  std::string there;
+  for (const char* below : {"", "data", "annotations"}) {
+    const fs::path place = folder.path / below;
+    std::error_code error;
+    if (!fs::is_directory(place, error)) continue;
+    SACCADE_ASSIGN(Candidate inside, look_at(place));
+    const auto holds = [&](const Reader* reader) { return reader != &kFolder && reader->recognizes(inside); };
+    if (place != folder.path / "" && std::any_of(readers().begin(), readers().end(), holds)) return inside;
+    for (const std::string& name : inside.names) {
+      const fs::path path = place / name;
+      const bool known =
+          std::find(std::begin(kEndings), std::end(kEndings), path.extension()) != std::end(kEndings);
+      if (!known || !fs::is_regular_file(path, error)) continue;
+      SACCADE_ASSIGN(Candidate file, look_at(path));
+      const auto fits = [&](const Reader* reader) { return reader->recognizes(file); };
+      if (std::none_of(readers().begin(), readers().end(), fits)) continue;
+      there += (there.empty() ? "" : ", ") + name;
+      if (found)
+        return fail(ErrorCode::kBadData, "several files of records in this folder, name one: {}", there);
+      found = std::move(file);
+    }
+    if (found) break;
+  }
+  return found;
+}
+
+void note_file(const Candidate& file, Dataset& dataset) {
+  dataset.files.push_back(
+      {file.path.string(), static_cast<int64_t>(file.text.size()), sha256_hex(file.text)});
+}
+
+Status for_each_line(std::string_view text, const std::function<Status(int64_t, std::string_view)>& line) {
+  int64_t number = 0;
+  while (!text.empty()) {
+    ++number;
+    const size_t end = text.find('\n');
+    std::string_view each = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (each.ends_with('\r')) each.remove_suffix(1);
+    if (each.find_first_not_of(" \t") == std::string_view::npos) continue;
+    SACCADE_TRY(line(number, each));
+  }
+  return {};
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
+}
+
+bool by_number(std::string_view a, std::string_view b) {
+  size_t i = 0;
+  size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+      ++i;
+      ++j;
+      continue;
+    }
+    const auto number = [](std::string_view text, size_t& at) {
+      while (at < text.size() && text[at] == '0') ++at;
+      const size_t begin = at;
+      while (at < text.size() && is_digit(text[at])) ++at;
+      return text.substr(begin, at - begin);
+    };
+    const std::string_view left = number(a, i);
+    const std::string_view right = number(b, j);
+    if (left.size() != right.size()) return left.size() < right.size();
+    if (left != right) return left < right;
+  }
+  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  return a < b;  // "01" and "1" have an order too
+}
+
+Status check_utf8(std::string_view text, std::string_view what) {
+  if (to_valid_utf8(text) != text) return fail(ErrorCode::kBadData, "{} is not UTF-8", what);
+  return {};
+}
+
+void add_caption(Dataset& dataset, DatasetItem& item, std::string caption) {
+  if (trim(caption).empty()) {
+    dataset.exclude("empty captions", item.id);
+  } else {
+    item.captions.push_back(std::move(caption));
+  }
+}
+
+std::string plain_name(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') plain += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
+  }
+  return plain;
+}
+
+Status add_caption_field(Dataset& dataset, DatasetItem& item, std::string_view field) {
+  SACCADE_TRY(check_utf8(field, "the caption"));
+  if (field.starts_with("[\"")) {
+    const auto list = parse_json(field);
+    if (list && std::all_of(list->begin(), list->end(), [](const Json& each) { return each.is_string(); })) {
+      for (const Json& each : *list) add_caption(dataset, item, each.get<std::string>());
+      return {};
+    }
+  }
+  add_caption(dataset, item, std::string(field));
+  return {};
+}
+
+Status add_caption_lines(std::string_view text, DatasetItem& item) {
+  SACCADE_TRY(check_utf8(text, "its text"));
+  return for_each_line(text, [&](int64_t, std::string_view line) -> Status {
+    item.captions.emplace_back(trim(line));
+    return {};
+  });
+}
+
+void drop_uncaptioned(Dataset& dataset) {
+  std::erase_if(dataset.items, [&](const DatasetItem& item) {
+    if (item.captions.empty()) dataset.exclude("images without captions", item.id);
+    return item.captions.empty();
+  });
+}
+
+Result<DatasetItem*> RowCollector::item(const std::string& id, const std::string& image,
+                                        const std::string& split) {
+  if (image.empty()) return fail(ErrorCode::kBadData, "no image named");
+  const auto [place, fresh] = places_.emplace(id, dataset_.items.size());
+  if (fresh) {
+    DatasetItem item;
+    item.id = id;
+    item.image.path = image;
+    item.split = split;
+    dataset_.items.push_back(std::move(item));
+  }
+  DatasetItem& item = dataset_.items[place->second];
+  if (item.image.path != image) {
+    return fail(ErrorCode::kBadData, "id \"{}\" has image {} here and {} before", id, image,
+                item.image.path.string());
+  }
+  if (item.split != split) {
+    return fail(ErrorCode::kBadData, "\"{}\" is of split \"{}\" here and \"{}\" before", id, split,
+                item.split);
+  }
+  return &item;
+}
+
+Status place_images(Dataset& dataset, const fs::path& folder, std::span<const std::string> hints,
+                    const DatasetOptions& options) {
+  const std::vector<ImageRef*> images = images_of(dataset);
+  if (images.empty()) return {};
+  bool with_endings = true;
+  for (const ImageRef* image : images) {
+    if (image->path.native().find('\0') != std::string::npos) {
+      return fail(ErrorCode::kBadData, "an image name with a zero byte in it");
+    }
+    with_endings = with_endings && has_image_extension(image->path);
+  }
+  std::vector<fs::path> places = {options.images};
+  if (options.images.empty()) {
+    places = {folder};
+    for (const std::string& hint : hints) places.push_back((folder / hint).lexically_normal());
+    for (const char* usual :
+         {"images", "Images", "image", "imgs", "img", "Flicker8k_Dataset", "flickr30k-images",
+          "flickr30k_images", "train2014", "val2014", "train2017", "val2017"}) {
+      places.push_back(folder / usual);
+    }
+  }
+  std::vector<std::string> endings = {""};
+  if (!with_endings) endings = {"", ".jpg", ".png", ".jpeg", ".webp"};
+  const size_t step = std::max<size_t>(1, images.size() / kTried);
+  size_t best_found = 0;
+  fs::path best_place = places.front();
+  std::string best_ending;
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (!fs::is_directory(place, error)) continue;
+    for (const std::string& ending : endings) {
+      size_t found = 0;
+      for (size_t i = 0; i < images.size(); i += step) {
+        if (fs::is_regular_file(place / (images[i]->path.string() + ending), error)) ++found;
+      }
+      if (found <= best_found) continue;
+      best_found = found;
+      best_place = place;
+      best_ending = ending;
+    }
+  }
+  if (best_found == 0 && options.images.empty()) {
+    std::error_code error;
+    if (fs::is_directory(folder / "images", error)) best_place = folder / "images";
+  }
+  for (ImageRef* image : images) {
+    const bool whole = has_image_extension(image->path);
+    image->path = best_place / (image->path.string() + (whole ? "" : best_ending));
+  }
+  return {};
+}
+
+}  // namespace saccade::lab::data

@@ -1,0 +1,231 @@
+// A small editor of pictures: "this picture, but ..." drawn anew, at 64 x 64
+// pixels or what its checkpoint says.
+//
+// Flow matching (Lipman et al. 2023, arXiv 2210.02747): between noise z_0 and
+// the picture z_1 lie the mixtures
+//   z_t = (1 - t) z_0 + t z_1,   whose velocity is   z_1 - z_0 = (z_1 - z_t) / (1 - t)
+// The network is given z_t, t, the reference and the text, and says what z_1 is (Li and He 2025, arXiv
+// 2511.13720: pixels of large patches are easier to name than velocities); the loss is that of the
+// velocity. Drawing begins with noise and follows the velocity in a few Euler steps; classifier-free
+// guidance (Ho and Salimans 2022, arXiv 2207.12598) goes further from what the network says without the
+// text, which is what it says of an empty one.
+//
+// The network is a transformer over a sequence of tokens, as U-ViT's is without its long skips (Bao et al.
+// 2023, arXiv 2209.12152): one of t, those of the text, and one for each square of the picture, which holds
+// the square's noisy pixels and the reference's. What it adds to the reference is its answer. Written once
+// over nn's layers, for inference on nn::Tensor and for training with gradients (lab/train/recipes/train_editor.h).
+//
+// A checkpoint:
+//   config.json        {"model_type": "editor", "side", "patch_size", "width", "layers", "heads",
+//                       "mlp_width", "text_width", "text_tokens", "text_states", "steps", "guidance",
+//                       "frozen": {"name", "family", "fingerprint"}}
+//   frozen.json        where the encoder that reads its texts is (named_encoder.h)
+//   model.safetensors  below, in make()
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/named_encoder.h"
+#include "saccade/nn/layers.h"
+#include "saccade/nn/workspace.h"
+
+namespace saccade::lab {
+
+// What it is told of a text.
+enum class EditorTexts {
+  kTokens,  // a state each token, in the encoder's shared space (TokenStates)
+  kRow,     // the text's row: of any encoder
+};
+std::span<const EnumName<EditorTexts>> enum_names(EditorTexts);  // "tokens", "row"
+
+struct EditorConfig {
+  int64_t side = 64;  // of the pictures, in pixels
+  int64_t patch_size = 8;
+  int64_t width = 192;
+  int64_t layers = 6;
+  int64_t heads = 6;
+  int64_t mlp_width = 768;
+  int64_t text_width = 0;    // of the encoder's states
+  int64_t text_tokens = 24;  // of a text that are read at most
+  EditorTexts text_states = EditorTexts::kTokens;
+  // How it draws unless it is told otherwise.
+  int64_t steps = 8;
+  double guidance = 2;
+  EncoderId frozen;
+
+  [[nodiscard]] int64_t patches() const { return (side / patch_size) * (side / patch_size); }
+  [[nodiscard]] int64_t patch_values() const { return 3 * patch_size * patch_size; }
+  [[nodiscard]] int64_t values() const { return patches() * patch_values(); }  // of a picture
+};
+// kBadData names the field.
+Result<EditorConfig> editor_config_from_json(const Json& json);
+Json editor_config_json(const EditorConfig& config);  // without the encoder's path
+// kBadData for sizes that do not fit together or are out of range.
+Status check_editor_config(const EditorConfig& config);
+
+// ---- pictures as numbers
+
+// RGB of side x side to values of -1 to 1, square by square: [patches, 3 * patch * patch], rows of squares
+// first, within one channel by channel. And back, rounded.
+void editor_values(const Image& rgb, int64_t patch_size, std::span<float> out);
+Image editor_picture(std::span<const float> values, const EditorConfig& config);
+
+// What the network is told of t: [kTimeValues].
+inline constexpr int64_t kTimeValues = 128;
+void editor_time(double t, std::span<float> out);
+
+// Noise of the standard normal distribution: a function of the seed alone.
+void editor_noise(uint64_t seed, std::span<float> out);
+
+// The states of texts that the editor is told, as the config has it. A text of more than text_tokens
+// tokens is cut, its end token kept, and counted in `cut`. kUnsupported for an encoder without a
+// tokenizer, or without token states.
+Result<RowSets> editor_text_states(Encoder& encoder, std::span<const std::string> texts,
+                                   const EditorConfig& config, int64_t& cut);
+
+// ---- drawing
+
+// Follows the velocity from z, which is noise, to a picture in `steps` Euler steps. clean(t, z, out) says
+// what the picture is, given z at t. The last step ends on what clean() says.
+using CleanPicture = std::function<Status(double t, std::span<const float> z, std::span<float> clean)>;
+Status euler_steps(int64_t steps, const CleanPicture& clean, std::span<float> z);
+
+// ---- the network
+
+template <typename T>
+class EditorOf {
+ public:
+  static Result<EditorOf> make(const EditorConfig& config, nn::ParameterSourceOf<T>& source) {
+    EditorOf editor;
+    const auto spread = [](int64_t in) { return 1 / std::sqrt(3.0 * static_cast<double>(in)); };
+    const int64_t width = config.width;
+    SACCADE_ASSIGN(editor.picture_, nn::LinearOf<T>::make(source, "picture_in", 2 * config.patch_values(),
+                                                          width, spread(2 * config.patch_values())));
+    SACCADE_ASSIGN(editor.places_, source.take("picture_places", {config.patches(), width}, {0, 0.02}));
+    SACCADE_ASSIGN(editor.time_in_, nn::LinearOf<T>::make(source, "time_in", kTimeValues, width, 0.02));
+    SACCADE_ASSIGN(editor.time_out_, nn::LinearOf<T>::make(source, "time_out", width, width, spread(width)));
+    SACCADE_ASSIGN(editor.text_norm_, nn::LayerNormOf<T>::make(source, "text_norm", config.text_width, 1e-5));
+    SACCADE_ASSIGN(editor.text_, nn::LinearOf<T>::make(source, "text_in", config.text_width, width,
+                                                       spread(config.text_width)));
+    SACCADE_ASSIGN(editor.text_places_, source.take("text_places", {config.text_tokens, width}, {0, 0.02}));
+    const nn::TransformerShape shape{.width = width,
+                                     .layers = config.layers,
+                                     .heads = config.heads,
+                                     .mlp_width = config.mlp_width,
+                                     .activation = nn::Activation::kGeluTanh};
+    const nn::BlockNames names{.norm1 = "norm1",
+                               .query = "qkv",
+                               .key = "",
+                               .value = "",
+                               .output = "out",
+                               .norm2 = "norm2",
+                               .mlp_in = "mlp.in",
+                               .mlp_out = "mlp.out"};
+    for (int64_t i = 0; i < config.layers; ++i) {
+      SACCADE_ASSIGN(editor.blocks_.emplace_back(),
+                     nn::TransformerBlockOf<T>::make(source, fmt::format("blocks.{}.", i), names, shape));
+    }
+    SACCADE_ASSIGN(editor.norm_, nn::LayerNormOf<T>::make(source, "norm", width, 1e-5));
+    // It begins with the reference as it is.
+    SACCADE_ASSIGN(editor.out_,
+                   nn::LinearOf<T>::make(source, "picture_out", width, config.patch_values(), 0));
+    return editor;
+  }
+
+  // What the picture is. noisy, reference: [n, patches, patch_values]; time: [n, 1, kTimeValues]; text: [n,
+  // tokens, text_width], tokens at most text_tokens; all float32. mask: [n, 1, 1, 1 + tokens + patches], to
+  // be added to the attention's scores (editor_mask). Result [n, patches, patch_values] float32.
+  [[nodiscard]] T forward(const T& noisy, const T& reference, const T& time, const T& text,
+                          const nn::Tensor& mask, DType dtype) const {
+    const int64_t tokens = text.size(1);
+    const T picture =
+        picture_.forward(cat(std::vector<T>{noisy, reference}, 2).to(dtype)).to(DType::kF32) + places_;
+    const T when = time_out_.forward(time_in_.forward(time.to(dtype), nn::Activation::kSilu)).to(DType::kF32);
+    const T words =
+        text_.forward(text_norm_.forward(text, dtype)).to(DType::kF32) + text_places_.slice(0, 0, tokens);
+    T x = cat(std::vector<T>{when, words, picture}, 1);
+    for (const nn::TransformerBlockOf<T>& block : blocks_) x = block.forward(std::move(x), mask, dtype);
+    const T drawn = norm_.forward(x.slice(1, 1 + tokens).clone(), dtype);
+    return reference + out_.forward(drawn).to(DType::kF32);
+  }
+  void pack(DType dtype) {
+    for (nn::LinearOf<T>* layer : {&picture_, &time_in_, &time_out_, &text_}) layer->pack(dtype);
+    for (nn::TransformerBlockOf<T>& block : blocks_) block.pack(dtype);
+    out_.pack(dtype);
+  }
+
+ private:
+  nn::LinearOf<T> picture_, time_in_, time_out_, text_, out_;
+  T places_, text_places_;
+  nn::LayerNormOf<T> text_norm_, norm_;
+  std::vector<nn::TransformerBlockOf<T>> blocks_;
+};
+
+// The mask of texts of these lengths, filled up to `tokens`: [n, 1, 1, 1 + tokens + patches].
+nn::Tensor editor_mask(std::span<const int64_t> lengths, int64_t tokens, int64_t patches);
+
+// ---- a loaded editor
+
+struct EditSettings {
+  int64_t steps = 0;     // 0: the checkpoint's
+  double guidance = -1;  // below 0: the checkpoint's; 1: none, 0: without the text
+};
+
+// Thread-safe: calls are run one after the other.
+class Editor {
+ public:
+  // The editor, and the encoder that reads its texts. kUnsupported for a checkpoint of another kind; errors
+  // as load_encoder's and open_named_encoder's.
+  static Result<std::unique_ptr<Editor>> open(const std::filesystem::path& folder,
+                                              const EncoderOptions& options = {});
+
+  [[nodiscard]] const EditorConfig& config() const { return config_; }
+  [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
+  [[nodiscard]] int64_t parameters() const { return parameters_; }
+
+  // A reference as it takes it: RGB of side x side, over white.
+  [[nodiscard]] Image reference(const ImageView& picture) const;
+  // One picture each. references: as of reference(); as many texts and seeds. Pictures do not depend on which
+  // others are drawn with them. kUsage for other sizes and counts, kCancelled. Cost: steps passes of the
+  // network, twice that with guidance. `cut`: texts longer than it reads are counted there.
+  [[nodiscard]] Result<std::vector<Image>> draw(std::span<const Image> references,
+                                                std::span<const std::string> texts,
+                                                std::span<const uint64_t> seeds, const EditSettings& settings,
+                                                const std::stop_token& stop, int64_t& cut);
+
+ private:
+  struct Conditions;
+  Status draw_some(std::span<const Image> references, const RowSets& states, size_t first, size_t empty,
+                   std::span<const uint64_t> seeds, const EditSettings& settings, const std::stop_token& stop,
+                   std::vector<Image>& drawn);
+
+  EditorConfig config_;
+  std::string fingerprint_;
+  int64_t parameters_ = 0;
+  DType dtype_ = DType::kF32;
+  std::unique_ptr<nn::Workspace> workspace_;
+  Weights weights_;
+  EditorOf<nn::Tensor> editor_;
+  std::unique_ptr<Encoder> encoder_;
+  std::mutex mutex_;
+};
+
+}  // namespace saccade::lab

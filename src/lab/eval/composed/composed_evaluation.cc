@@ -1,0 +1,78 @@
+// Evaluations of composed search: of checkpoints with composers on them, and of rows that are given.
+#include <algorithm>
+
+#include "lab/eval/composed/composed_study.h"
+
+namespace saccade::lab {
+
+Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
+                                                     const EncoderOptions& options) {
+  std::vector<MeasuredComposer> composers;
+  std::vector<std::string> names;
+  for (const std::filesystem::path& folder : folders) {
+    MeasuredComposer& each = composers.emplace_back();
+    each.folder = folder;
+    each.options = options;
+    SACCADE_ASSIGN(each.composer, Composer::open(folder, options));
+    names.push_back(each.composer->name());
+  }
+  // Not the name of a method either.
+  for (const EnumName<ComposeBy>& entry : enum_names(ComposeBy{})) {
+    for (std::string& name : names) {
+      if (name == entry.name) name = "composer " + name;
+    }
+  }
+  make_unique(names);
+  for (size_t i = 0; i < composers.size(); ++i) composers[i].name = std::move(names[i]);
+  return composers;
+}
+
+Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
+                                     const EncoderOptions& encoder, ThreadPool& pool) {
+  if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
+  const CheckpointSource checkpoints = located_checkpoints(encoder);
+  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed.composers, encoder));
+  std::vector<std::string> there;
+  for (const std::string& checkpoint : options.checkpoints) {
+    SACCADE_ASSIGN(there.emplace_back(), checkpoints.fingerprint(checkpoint));
+  }
+  for (const MeasuredComposer& each : composers) {
+    const std::string& wanted = each.composer->config().encoder.fingerprint;
+    if (std::ranges::find(there, wanted) != there.end()) continue;
+    SACCADE_ASSIGN(const std::filesystem::path folder, each.composer->encoder_folder());
+    there.push_back(wanted);
+    options.checkpoints.push_back(folder.string());
+  }
+  if (options.checkpoints.empty())
+    return fail(ErrorCode::kUsage, "neither a checkpoint nor a composer to measure");
+  ComposedStudy study(composed, options, composers);
+  return evaluate(study, options, checkpoints, pool);
+}
+
+Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path> files,
+                                           Similarity similarity, const ComposedOptions& composed,
+                                           const EvaluationOptions& options, ThreadPool& pool) {
+  if (options.datasets.size() != 1) {
+    return fail(ErrorCode::kUsage, "--embeddings files belong to one --dataset, {} are given",
+                options.datasets.size());
+  }
+  if (!composed.choose_on.empty() || composed.weight || !composed.methods.empty()) {
+    return fail(ErrorCode::kUsage,
+                "--embeddings have their queries composed already: no --method, --weight or --choose-on");
+  }
+  if (composed.protocol.join == JoinTexts::kEach || composed.protocol.join == JoinTexts::kBothOrders) {
+    return fail(ErrorCode::kUsage, "--embeddings have one row a query: --join {} asks several texts of it",
+                enum_name(composed.protocol.join));
+  }
+  SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
+  ComposedStudy study(composed, options, {}, true);
+  SACCADE_TRY(study.add_dataset(datasets.front()));
+  const auto measure = [&study, similarity](const StudyContext& context, const std::filesystem::path& file) {
+    return study.measure_file(context, file, similarity);
+  };
+  SACCADE_ASSIGN(std::vector<GivenModel> models, given_models(files, measure));
+  const RunDataset described = describe_dataset(datasets.front());
+  return evaluate_given(study, std::span(&described, 1), std::move(models), options, pool);
+}
+
+}  // namespace saccade::lab

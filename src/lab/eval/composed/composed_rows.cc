@@ -1,0 +1,235 @@
+#include "lab/eval/composed/composed_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "saccade/core/rows.h"
+#include "saccade/model/composers/compose.h"
+#include "saccade/model/composers/token_states.h"
+
+namespace saccade::lab {
+namespace {
+
+constexpr int64_t kAtOnce = 256;  // asked texts whose references' tokens are held together
+
+// An encoder whose rows of a picture are those of its tokens, under a fingerprint of their own: so that they
+// are cached as rows of late interaction are.
+class TokenEncoder : public Encoder, public LateInteraction {
+ public:
+  TokenEncoder(Encoder& encoder, TokenStates& states)
+      : encoder_(encoder), states_(states), info_(encoder.info()) {
+    info_.fingerprint += " tokens";
+  }
+  const EncoderInfo& info() const override { return info_; }
+  const Preprocessing& preprocessing() const override { return encoder_.preprocessing(); }
+  const Tokenizer* tokenizer() const override { return encoder_.tokenizer(); }
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    return encoder_.encode_images(pixels);
+  }
+  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    return encoder_.encode_texts(texts);
+  }
+  LateInteraction* late_interaction() override { return this; }
+  Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
+    return states_.image_tokens(pixels);
+  }
+  Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
+    return states_.text_tokens(texts);
+  }
+  int patch_rows() const override { return 0; }
+  int patch_columns() const override { return 0; }
+
+ private:
+  Encoder& encoder_;
+  TokenStates& states_;
+  EncoderInfo info_;
+};
+
+// One reference with one text.
+struct Said {
+  int64_t asked = 0;
+  int64_t reference = 0;  // number of a picture
+  std::string_view text;
+};
+
+std::vector<Said> said_of(const ComposedTask& task) {
+  std::vector<Said> said;
+  for (size_t a = 0; a < task.asked.size(); ++a) {
+    for (const std::string& text : task.asked[a].texts) {
+      said.push_back(
+          {static_cast<int64_t>(a), task.queries[static_cast<size_t>(task.asked[a].query)].reference, text});
+    }
+  }
+  return said;
+}
+
+// Item i is item which[i] of `from`.
+RowSets gather(const RowSets& from, std::span<const int64_t> which) {
+  RowSets sets;
+  for (const int64_t item : which) {
+    const auto at = static_cast<size_t>(item);
+    sets.begin.push_back(sets.begin.back() + from.begin[at + 1] - from.begin[at]);
+  }
+  sets.rows = Matrix<float>(sets.begin.back(), from.rows.columns());
+  auto to = sets.rows.values().begin();
+  for (const int64_t item : which) {
+    const auto at = static_cast<size_t>(item);
+    for (int64_t r = from.begin[at]; r < from.begin[at + 1]; ++r) {
+      to = std::ranges::copy(from.rows.row(r), to).out;
+    }
+  }
+  return sets;
+}
+
+// The tokens of each one's reference.
+Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& states, const ComposedTask& task,
+                               std::span<const Said> said) {
+  std::vector<ImageRef> pictures;
+  std::unordered_map<int64_t, int64_t> places;
+  std::vector<int64_t> which;
+  for (const Said& one : said) {
+    const auto [place, fresh] = places.try_emplace(one.reference, std::ssize(pictures));
+    if (fresh) pictures.push_back(task.pictures[static_cast<size_t>(one.reference)].image);
+    which.push_back(place->second);
+  }
+  TokenEncoder tokens(context.encoder, states);
+  EmbedOptions options = context.embed;
+  options.progress = {};
+  SACCADE_ASSIGN(const EmbeddedPictures embedded, embed_pictures(tokens, pictures, options, context.pool));
+  if (!embedded.failed.empty()) return fail(embedded.failed.front().second);
+  return gather(embedded.rows.sets, which);
+}
+
+Result<ComposerInput> input_of(const EncodedContext& context, const Composer& composer,
+                               const ComposedTask& task, std::span<const Said> said) {
+  const ComposerNeeds& needs = composer.kind().needs;
+  Encoder& reader = composer.texts(context.encoder);
+  ComposerInput input;
+  const int64_t dim = context.encoder.info().dim;
+  input.picture_rows = Matrix<float>(std::ssize(said), dim);
+  for (size_t i = 0; i < said.size(); ++i) {
+    std::ranges::copy(context.pictures.sets.rows.row(said[i].reference),
+                      input.picture_rows.row(static_cast<int64_t>(i)).begin());
+  }
+  std::vector<TokenizedText> texts;
+  for (const Said& one : said) {
+    texts.push_back(reader.tokenizer()->encode(one.text, reader.info().context));
+    if (needs.words) input.words.emplace_back(one.text);
+  }
+  if (needs.text_rows) {
+    SACCADE_ASSIGN(const EmbeddedRows rows, embed_texts(reader, texts, context.embed));
+    input.text_rows = rows.sets.rows.copy();
+  }
+  if (needs.tokens) {
+    TokenStates& states = *context.encoder.token_states();
+    SACCADE_ASSIGN(input.picture_tokens, picture_tokens(context, states, task, said));
+    SACCADE_ASSIGN(input.text_tokens, reader.token_states()->text_tokens(texts));
+  }
+  return input;
+}
+
+void add_matches(const ComposerInput& input, const Composed& composed, ComposedRows& result) {
+  for (size_t i = 0; i < composed.matches.size(); ++i) {
+    std::set<int32_t> met;
+    for (const auto& match : composed.matches[i]) met.insert(match.text);
+    result.matched += std::ssize(met);
+    result.tokens += input.text_tokens.begin[i + 1] - input.text_tokens.begin[i];
+  }
+}
+
+}  // namespace
+
+Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& context,
+                                  const ComposedTask& task) {
+  SACCADE_TRY(composer.check_encoder(context.encoder));
+  SACCADE_TRY(check_composer_needs(context.encoder, composer.kind()));
+  if (context.pictures.late) {
+    return fail(ErrorCode::kUnsupported, "composers make one row, and this encoder's pictures have many");
+  }
+  const std::vector<Said> said = said_of(task);
+  ComposedRows result;
+  result.rows = Matrix<float>(std::ssize(task.asked), context.encoder.info().dim);
+  for (size_t first = 0; first < said.size(); first += kAtOnce) {
+    if (context.embed.stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while composing");
+    const auto some = std::span(said).subspan(first, std::min<size_t>(kAtOnce, said.size() - first));
+    SACCADE_ASSIGN(const ComposerInput input, input_of(context, composer, task, some));
+    SACCADE_ASSIGN(const Composed composed, composer.compose(context.encoder, input));
+    if (composer.kind().needs.tokens) add_matches(input, composed, result);
+    for (size_t i = 0; i < some.size(); ++i) {
+      const auto row = result.rows.row(some[i].asked);
+      const auto own = composed.rows.row(static_cast<int64_t>(i));
+      for (size_t d = 0; d < row.size(); ++d) row[d] += own[d];
+    }
+    if (context.embed.progress) {
+      context.embed.progress({.what = "composing",
+                              .done = static_cast<int64_t>(first + some.size()),
+                              .total = std::ssize(said),
+                              .detail = std::string(composer.kind().name)});
+    }
+  }
+  for (size_t a = 0; a < task.asked.size(); ++a) {
+    if (task.asked[a].texts.size() < 2) continue;
+    const auto row = result.rows.row(static_cast<int64_t>(a));
+    if (!(normalize_row(row, kShortestSum) > kShortestSum)) {
+      return fail(ErrorCode::kBadData, "asked text {}: the rows of its texts cancel out", a);
+    }
+  }
+  return result;
+}
+
+Result<Json> token_similarities(const EncodedContext& context, const ComposedTask& task,
+                                std::span<const int64_t> which) {
+  constexpr int64_t kBins = 40;
+  constexpr double kLow = -1;
+  constexpr double kWidth = 2.0 / kBins;
+  TokenStates* states = context.encoder.token_states();
+  if (states == nullptr || context.encoder.tokenizer() == nullptr) return Json();
+  std::vector<Said> said;
+  for (size_t a = 0; a < task.asked.size(); ++a) {
+    const ComposedTask::Asked& asked = task.asked[a];
+    if (asked.wording != 0 || std::ranges::find(which, asked.query) == which.end()) continue;
+    said.push_back({static_cast<int64_t>(a), task.queries[static_cast<size_t>(asked.query)].reference,
+                    asked.texts.front()});
+  }
+  std::vector<int64_t> counts(kBins, 0);
+  double sum = 0;
+  int64_t pairs = 0;
+  for (size_t first = 0; first < said.size(); first += kAtOnce) {
+    const auto some = std::span(said).subspan(first, std::min<size_t>(kAtOnce, said.size() - first));
+    std::vector<TokenizedText> texts;
+    for (const Said& one : some) {
+      texts.push_back(context.encoder.tokenizer()->encode(one.text, context.encoder.info().context));
+    }
+    SACCADE_ASSIGN(RowSets pictures, picture_tokens(context, *states, task, some));
+    SACCADE_ASSIGN(RowSets words, states->text_tokens(texts));
+    for (RowSets* sets : {&pictures, &words}) {
+      for (int64_t r = 0; r < sets->rows.rows(); ++r) normalize_row(sets->rows.row(r), 0);
+    }
+    for (size_t i = 0; i < some.size(); ++i) {
+      for (int64_t p = pictures.begin[i]; p < pictures.begin[i + 1]; ++p) {
+        const auto picture = std::as_const(pictures.rows).row(p);
+        for (int64_t w = words.begin[i]; w < words.begin[i + 1]; ++w) {
+          const auto word = std::as_const(words.rows).row(w);
+          double cosine = 0;
+          for (size_t d = 0; d < word.size(); ++d) cosine += double{picture[d]} * double{word[d]};
+          const auto bin = static_cast<int64_t>(std::floor((cosine - kLow) / kWidth));
+          ++counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, kBins - 1))];
+          sum += cosine;
+          ++pairs;
+        }
+      }
+    }
+  }
+  return Json{{"queries", std::ssize(said)},
+              {"pairs", pairs},
+              {"mean", pairs > 0 ? Json(sum / static_cast<double>(pairs)) : Json()},
+              {"low", kLow},
+              {"width", kWidth},
+              {"counts", std::move(counts)}};
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,60 @@
+// Which images are right for which texts, in both directions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade::lab {
+
+enum class Direction { kTextToImage, kImageToText };
+// "t2i", "i2t".
+std::string_view direction_name(Direction direction);
+
+// A relation between texts 0..texts-1 and images 0..images-1. Immutable; reading from many threads is safe.
+class Relevance {
+ public:
+  // More pairs than this are refused: they would be a label that nearly everything shares.
+  static constexpr int64_t kMaxPairs = int64_t{1} << 27;
+
+  // From pairs (text, image) in any order, each counted once. kBadData names one that is out of range.
+  static Result<Relevance> from_pairs(int64_t texts, int64_t images,
+                                      std::vector<std::pair<int64_t, int64_t>> pairs);
+  // The image of each text; -1 is a text without an image. kBadData names a text whose image is not there.
+  static Result<Relevance> from_text_image(std::span<const int64_t> text_image, int64_t images);
+  // As many texts as images; text i and image j belong together where their labels are equal.
+  static Result<Relevance> from_labels(std::span<const int64_t> labels);
+
+  [[nodiscard]] int64_t texts() const { return static_cast<int64_t>(images_of_text_.begin.size()) - 1; }
+  [[nodiscard]] int64_t images() const { return static_cast<int64_t>(texts_of_image_.begin.size()) - 1; }
+
+  // The queries of a direction, what they are looked for in, and the right answers of one, ascending.
+  [[nodiscard]] int64_t queries(Direction direction) const {
+    return direction == Direction::kTextToImage ? texts() : images();
+  }
+  [[nodiscard]] int64_t gallery(Direction direction) const {
+    return direction == Direction::kTextToImage ? images() : texts();
+  }
+  [[nodiscard]] std::span<const int64_t> right(Direction direction, int64_t query) const {
+    return (direction == Direction::kTextToImage ? images_of_text_ : texts_of_image_).of(query);
+  }
+
+ private:
+  struct Lists {  // list i is items[begin[i]] .. items[begin[i + 1] - 1]
+    std::vector<int64_t> begin = {0};
+    std::vector<int64_t> items;
+    [[nodiscard]] std::span<const int64_t> of(int64_t i) const {
+      const auto at = static_cast<size_t>(i);
+      return std::span(items).subspan(static_cast<size_t>(begin[at]),
+                                      static_cast<size_t>(begin[at + 1] - begin[at]));
+    }
+  };
+  Lists images_of_text_;
+  Lists texts_of_image_;
+};
+
+}  // namespace saccade::lab

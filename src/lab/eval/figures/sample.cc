@@ -1,0 +1,260 @@
+#include "lab/eval/figures/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "saccade/core/random.h"
+#include "lab/eval/figures/resampling.h"
+
+namespace saccade::lab {
+
+void draw_clusters(uint64_t seed, int64_t resample, std::span<int32_t> times) {
+  SplitMix random(seed, resample);
+  std::ranges::fill(times, 0);
+  const auto clusters = static_cast<uint32_t>(times.size());
+  for (uint32_t i = 0; i < clusters; ++i) ++times[random.below(clusters)];
+}
+
+namespace {
+
+// The queries of a figure that is a median, ascending by value.
+struct SortedColumn {
+  std::vector<double> values;
+  std::vector<int32_t> clusters;
+};
+
+SortedColumn sort_column(const ClusteredSample& sample, int64_t column) {
+  std::vector<int64_t> order(static_cast<size_t>(sample.queries()));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](int64_t a, int64_t b) { return sample.values(a, column) < sample.values(b, column); });
+  SortedColumn sorted;
+  for (const int64_t q : order) {
+    sorted.values.push_back(sample.values(q, column));
+    sorted.clusters.push_back(static_cast<int32_t>(sample.cluster[static_cast<size_t>(q)]));
+  }
+  return sorted;
+}
+
+// The median where each query counts as often as its cluster; the mean of the middle two if `total` is even.
+double weighted_median(const SortedColumn& column, std::span<const int32_t> times, int64_t total) {
+  if (total == 0) return Figure::kNone;
+  const int64_t lower = (total - 1) / 2;
+  const int64_t upper = total / 2;
+  double at_lower = Figure::kNone;
+  int64_t seen = 0;
+  for (size_t i = 0; i < column.values.size(); ++i) {
+    seen += times[static_cast<size_t>(column.clusters[i])];
+    if (at_lower != at_lower && seen > lower) at_lower = column.values[i];
+    if (seen > upper) return (at_lower + column.values[i]) / 2;
+  }
+  return Figure::kNone;
+}
+
+// Sums over each cluster's queries.
+struct ClusterSums {
+  Matrix<double> sums;         // [clusters, means]
+  std::vector<int64_t> sizes;  // queries
+};
+
+ClusterSums sum_clusters(const ClusteredSample& sample) {
+  ClusterSums result{Matrix<double>(sample.clusters, sample.values.columns()),
+                     std::vector<int64_t>(static_cast<size_t>(sample.clusters))};
+  for (int64_t q = 0; q < sample.queries(); ++q) {
+    const int64_t c = sample.cluster[static_cast<size_t>(q)];
+    ++result.sizes[static_cast<size_t>(c)];
+    for (int64_t f = 0; f < sample.values.columns(); ++f) result.sums(c, f) += sample.values(q, f);
+  }
+  return result;
+}
+
+// All figures with cluster c counted times[c] times.
+void weigh(const ClusterSums& clusters, std::span<const SortedColumn> medians, std::span<const int32_t> times,
+           std::span<double> figures) {
+  const auto means = static_cast<size_t>(clusters.sums.columns());
+  std::ranges::fill(figures, 0.0);
+  int64_t total = 0;
+  for (size_t c = 0; c < times.size(); ++c) {
+    if (times[c] == 0) continue;
+    total += times[c] * clusters.sizes[c];
+    const double weight = times[c];
+    const double* sums = clusters.sums.data() + c * means;
+    for (size_t f = 0; f < means; ++f) figures[f] += weight * sums[f];
+  }
+  for (size_t f = 0; f < means; ++f) {
+    figures[f] = total == 0 ? Figure::kNone : figures[f] / static_cast<double>(total);
+  }
+  for (size_t f = 0; f < medians.size(); ++f) figures[means + f] = weighted_median(medians[f], times, total);
+}
+
+double normal_below(double z) {
+  return std::erfc(-z / std::sqrt(2.0)) / 2;
+}
+
+// Without the resamples that have no such figure, ascending.
+std::vector<double> sorted_column(const Matrix<double>& rows, int64_t column) {
+  std::vector<double> values;
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    if (rows(r, column) == rows(r, column)) values.push_back(rows(r, column));
+  }
+  std::ranges::sort(values);
+  return values;
+}
+
+// Efron 1987, equation 6.6: a sixth of the skewness of the jackknife's influence values.
+double acceleration(const Matrix<double>& left_out, int64_t column) {
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t c = 0; c < left_out.rows(); ++c) {
+    if (left_out(c, column) != left_out(c, column)) continue;
+    sum += left_out(c, column);
+    ++count;
+  }
+  if (count == 0) return 0;
+  const double mean = sum / static_cast<double>(count);
+  double squares = 0;
+  double cubes = 0;
+  for (int64_t c = 0; c < left_out.rows(); ++c) {
+    if (left_out(c, column) != left_out(c, column)) continue;
+    const double influence = mean - left_out(c, column);
+    squares += influence * influence;
+    cubes += influence * influence * influence;
+  }
+  return squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
+}
+
+void add_intervals(Figure& figure, std::span<const double> sorted, double accelerate, double confidence) {
+  const double tail = (1 - confidence) / 2;
+  figure.low = quantile(sorted, tail);
+  figure.high = quantile(sorted, 1 - tail);
+  figure.bca_low = figure.low;
+  figure.bca_high = figure.high;
+  const auto below = std::ranges::lower_bound(sorted, figure.value) - sorted.begin();
+  const auto up_to = std::ranges::upper_bound(sorted, figure.value) - sorted.begin();
+  const double share = static_cast<double>(below + up_to) / (2.0 * static_cast<double>(sorted.size()));
+  if (!(share > 0 && share < 1)) return;  // all on one side: no correction there is
+  const double bias = normal_quantile(share);
+  const auto corrected = [&](double z) {
+    return normal_below(bias + (bias + z) / (1 - accelerate * (bias + z)));
+  };
+  figure.bca_low = quantile(sorted, corrected(normal_quantile(tail)));
+  figure.bca_high = quantile(sorted, corrected(normal_quantile(1 - tail)));
+}
+
+}  // namespace
+
+// By halving.
+double normal_quantile(double p) {
+  double low = -40;
+  double high = 40;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (normal_below(middle) < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+double quantile(std::span<const double> sorted, double share) {
+  if (sorted.empty()) return Figure::kNone;
+  const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(place);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (place - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& options, ThreadPool& pool) {
+  Estimates result;
+  result.names = sample.mean_names;
+  result.names.insert(result.names.end(), sample.median_names.begin(), sample.median_names.end());
+  const auto figures = static_cast<int64_t>(result.names.size());
+  const ClusterSums clusters = sum_clusters(sample);
+  std::vector<SortedColumn> medians;
+  for (const int64_t column : sample.median_columns) medians.push_back(sort_column(sample, column));
+
+  result.value.resize(static_cast<size_t>(figures));
+  const std::vector<int32_t> once(static_cast<size_t>(sample.clusters), 1);
+  weigh(clusters, medians, once, result.value);
+
+  result.resampled = Matrix<double>(options.resamples, figures);
+  // Drawn from one cluster, every resample is the sample: that says nothing of how it might have been.
+  const bool several = sample.clusters > 1;
+  if (!several) std::ranges::fill(result.resampled.values(), Figure::kNone);
+  pool.parallel_for(several ? options.resamples : 0, 8, [&](int64_t begin, int64_t end) {
+    std::vector<int32_t> times(static_cast<size_t>(sample.clusters));
+    for (int64_t i = begin; i < end; ++i) {
+      draw_clusters(options.seed, i, times);
+      weigh(clusters, medians, times, result.resampled.row(i));
+    }
+  });
+
+  const auto means = static_cast<int64_t>(sample.mean_names.size());
+  result.left_out = Matrix<double>(sample.clusters, means);
+  for (int64_t c = 0; c < sample.clusters; ++c) {
+    const int64_t left = sample.queries() - clusters.sizes[static_cast<size_t>(c)];
+    for (int64_t f = 0; f < means; ++f) {
+      const double sum = result.value[static_cast<size_t>(f)] * static_cast<double>(sample.queries());
+      result.left_out(c, f) =
+          left == 0 ? Figure::kNone : (sum - clusters.sums(c, f)) / static_cast<double>(left);
+    }
+  }
+  return result;
+}
+
+std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
+  std::vector<Figure> figures;
+  for (size_t f = 0; f < estimates.names.size(); ++f) {
+    Figure& figure = figures.emplace_back();
+    figure.name = estimates.names[f];
+    figure.value = estimates.value[f];
+    const auto column = static_cast<int64_t>(f);
+    const std::vector<double> sorted = sorted_column(estimates.resampled, column);
+    if (sorted.empty()) continue;
+    const bool mean = column < estimates.left_out.columns();
+    add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
+    if (mean && figure.value == 0 && figure.low == 0 && figure.high == 0) {
+      const double z = normal_quantile(1 - (1 - confidence) / 2);
+      figure.wilson_high = z * z / (static_cast<double>(estimates.left_out.rows()) + z * z);
+    }
+  }
+  return figures;
+}
+
+Result<std::vector<Difference>> paired_differences(const Estimates& a, const Estimates& b,
+                                                   double confidence) {
+  if (a.names != b.names || a.resampled.rows() != b.resampled.rows() ||
+      a.left_out.rows() != b.left_out.rows()) {
+    return fail(ErrorCode::kMismatch,
+                "figures over {} clusters and {} resamples cannot be paired with such over {} and {}",
+                a.left_out.rows(), a.resampled.rows(), b.left_out.rows(), b.resampled.rows());
+  }
+  Estimates between;
+  between.names = a.names;
+  for (size_t f = 0; f < a.value.size(); ++f) between.value.push_back(a.value[f] - b.value[f]);
+  const auto subtract = [](const Matrix<double>& x, const Matrix<double>& y) {
+    Matrix<double> result(x.rows(), x.columns());
+    for (size_t i = 0; i < result.values().size(); ++i) result.values()[i] = x.values()[i] - y.values()[i];
+    return result;
+  };
+  between.resampled = subtract(a.resampled, b.resampled);
+  between.left_out = subtract(a.left_out, b.left_out);
+  std::vector<Difference> differences;
+  const std::vector<Figure> figures = figures_of(between, confidence);
+  for (size_t f = 0; f < figures.size(); ++f) {
+    Difference& difference = differences.emplace_back();
+    difference.figure = figures[f];
+    difference.figure.wilson_high = Figure::kNone;  // two that are equal throughout are no rate
+    const std::vector<double> sorted = sorted_column(between.resampled, static_cast<int64_t>(f));
+    if (sorted.empty()) continue;
+    const auto below = std::ranges::lower_bound(sorted, 0.0) - sorted.begin();
+    const auto up_to = std::ranges::upper_bound(sorted, 0.0) - sorted.begin();
+    const auto least = std::min(up_to, static_cast<std::ptrdiff_t>(sorted.size()) - below);
+    difference.p_value =
+        std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));
+    constexpr double kRounding = 1e-12;  // 1 - 0.9 is a little less than 0.1
+    difference.told_apart = difference.p_value <= 1 - confidence + kRounding;
+  }
+  return differences;
+}
+
+}  // namespace saccade::lab

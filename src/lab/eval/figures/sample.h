@@ -1,0 +1,90 @@
+// A sample of queries with their figures, in clusters, and what can be said of it: values, bootstrap
+// intervals, paired differences.
+//
+// Queries about one image (its five captions) are not independent, so whole clusters are drawn, with
+// replacement: Field and Welsh, "Bootstrapping clustered data", J. R. Stat. Soc. B 69 (2007). A figure of a
+// resample is the mean over all its queries, or their median. Intervals: percentile, and bias-corrected and
+// accelerated (BCa: Efron, "Better bootstrap confidence intervals", JASA 82 (1987)), the acceleration by
+// leaving out one cluster at a time; for medians, where that does not work, it is 0 (BC).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+
+namespace saccade::lab {
+
+// Queries with one value a figure. Figures in `mean_names` are means of columns of `values`; those in
+// `median_names` are medians of the column of that index in `median_columns`.
+struct ClusteredSample {
+  std::vector<std::string> mean_names;
+  Matrix<double> values;  // [queries, mean_names.size()]
+  std::vector<std::string> median_names;
+  std::vector<int64_t> median_columns;  // one a median
+  std::vector<int64_t> cluster;         // [queries], each in [0, clusters)
+  int64_t clusters = 0;
+
+  [[nodiscard]] int64_t queries() const { return values.rows(); }
+};
+
+// With fewer clusters than this, percentile intervals of a bootstrap are too narrow to be trusted. They
+// lack a factor of sqrt((n - 1) / n), and hang on the few values that happen to be there.
+inline constexpr int64_t kFewestClusters = 20;
+
+struct BootstrapOptions {
+  int64_t resamples = 1000;  // 0: no intervals
+  uint64_t seed = 0;
+  double confidence = 0.95;
+};
+
+// Figures (means first, then medians) of the sample itself, of every resample, and without each cluster.
+struct Estimates {
+  std::vector<std::string> names;
+  std::vector<double> value;  // NaN without queries
+  Matrix<double> resampled;   // [resamples, names]; NaN where a resample has no query, and of one cluster
+  Matrix<double> left_out;    // [clusters, means]
+};
+
+// Deterministic: the clusters of resample i depend on the seed, i and the number of clusters alone, so that
+// samples over the same clusters are resampled alike. Thread-safe. Cost: resamples * (clusters * means +
+// queries * medians).
+Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& options, ThreadPool& pool);
+
+struct Figure {
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  std::string name;
+  double value = kNone;
+  double low = kNone;  // percentile
+  double high = kNone;
+  double bca_low = kNone;
+  double bca_high = kNone;
+  // Of a mean that is 0 in every cluster: resamples know nothing else, and their interval has no width. The
+  // upper end of Wilson's for so many trials without a success (J. Am. Stat. Assoc. 22 (1927)), each
+  // cluster one: for figures from 0 to 1.
+  double wilson_high = kNone;
+};
+// Every figure with its intervals; NaN where there is none.
+std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
+
+// What one system is better by than another on the same clusters, figure by figure: a - b.
+struct Difference {
+  Figure figure;
+  double p_value = Figure::kNone;  // two-sided
+  bool told_apart = false;         // p_value is at most 1 - confidence
+};
+// Both from the same options over the same clusters; kMismatch where their sizes or names differ. p = 2 (1 +
+// the smaller of the resamples with a difference <= 0 and of those >= 0) / (1 + resamples), at most 1. The
+// percentile interval begins to leave out 0 where p falls to 1 - confidence; at that border, and with few
+// resamples, p decides. Not corrected for many comparisons.
+Result<std::vector<Difference>> paired_differences(const Estimates& a, const Estimates& b, double confidence);
+
+// The quantile of sorted values with linear interpolation, as numpy's default. NaN of none.
+double quantile(std::span<const double> sorted, double share);
+
+}  // namespace saccade::lab

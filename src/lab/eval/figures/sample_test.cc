@@ -1,0 +1,306 @@
+#include "lab/eval/figures/sample.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace saccade::lab {
+namespace {
+
+using testing::ElementsAre;
+
+// One figure, "x", and its median.
+ClusteredSample sample_of(const std::vector<double>& values, std::vector<int64_t> cluster, int64_t clusters) {
+  ClusteredSample sample;
+  sample.mean_names = {"x"};
+  sample.median_names = {"median"};
+  sample.median_columns = {0};
+  sample.values = Matrix<double>(static_cast<int64_t>(values.size()), 1);
+  std::ranges::copy(values, sample.values.data());
+  sample.cluster = std::move(cluster);
+  sample.clusters = clusters;
+  return sample;
+}
+
+std::vector<int64_t> one_each(size_t count) {
+  std::vector<int64_t> cluster(count);
+  for (size_t i = 0; i < count; ++i) cluster[i] = static_cast<int64_t>(i);
+  return cluster;
+}
+
+TEST(Quantile, AsNumpy) {
+  const std::vector<double> values = {1, 2, 4, 8};
+  EXPECT_DOUBLE_EQ(quantile(values, 0), 1);
+  EXPECT_DOUBLE_EQ(quantile(values, 0.5), 3);
+  EXPECT_DOUBLE_EQ(quantile(values, 0.9), 6.8);
+  EXPECT_DOUBLE_EQ(quantile(values, 1), 8);
+  EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
+}
+
+TEST(Estimate, IsTheMeanAndTheMedian) {
+  ThreadPool pool(1);
+  const Estimates odd = estimate(sample_of({5, 1, 3}, {0, 0, 1}, 2), {.resamples = 0}, pool);
+  EXPECT_THAT(odd.value, ElementsAre(3, 3));
+  const Estimates even = estimate(sample_of({5, 1, 3, 4}, one_each(4), 4), {.resamples = 0}, pool);
+  EXPECT_THAT(even.value, ElementsAre(3.25, 3.5));
+  EXPECT_TRUE(std::isnan(figures_of(odd, 0.95)[0].low));
+  const Estimates none = estimate(sample_of({}, {}, 0), {}, pool);
+  EXPECT_TRUE(std::isnan(none.value[0]));
+  EXPECT_TRUE(std::isnan(figures_of(none, 0.95)[0].low));
+}
+
+// Resampling done the plain way: whole clusters collected, then the figure of the collection.
+TEST(Estimate, ResamplesWholeClusters) {
+  ThreadPool pool(2);
+  std::mt19937 random(1);
+  std::vector<double> values;
+  std::vector<int64_t> cluster;
+  for (int64_t c = 0; c < 7; ++c) {
+    for (uint64_t i = 0; i < 1 + random() % 4; ++i) {
+      values.push_back(static_cast<double>(random() % 100));
+      cluster.push_back(c);
+    }
+  }
+  const Estimates estimates =
+      estimate(sample_of(values, cluster, 7), {.resamples = 4000, .seed = 9, .confidence = 0.95}, pool);
+  // Seven figures, the indicators of the clusters, tell how often each was drawn; the same seed draws alike.
+  ClusteredSample drawn;
+  drawn.values = Matrix<double>(7, 7);
+  for (int64_t c = 0; c < 7; ++c) {
+    drawn.mean_names.push_back(std::to_string(c));
+    drawn.values(c, c) = 1;
+  }
+  drawn.cluster = one_each(7);
+  drawn.clusters = 7;
+  const Estimates draws = estimate(drawn, {.resamples = 4000, .seed = 9, .confidence = 0.95}, pool);
+  std::vector<double> times(7);
+  for (int64_t b = 0; b < 4000; ++b) {
+    std::vector<double> collected;
+    double sum = 0;
+    for (int64_t c = 0; c < 7; ++c) {
+      const auto count = static_cast<int64_t>(std::lround(draws.resampled(b, c) * 7));
+      times[static_cast<size_t>(c)] += static_cast<double>(count);
+      for (int64_t again = 0; again < count; ++again) {
+        for (size_t i = 0; i < values.size(); ++i) {
+          if (cluster[i] == c) collected.push_back(values[i]);
+        }
+      }
+    }
+    for (const double value : collected) sum += value;
+    std::ranges::sort(collected);
+    const size_t n = collected.size();
+    ASSERT_NEAR(estimates.resampled(b, 0), sum / static_cast<double>(n), 1e-9);
+    ASSERT_EQ(estimates.resampled(b, 1), (collected[(n - 1) / 2] + collected[n / 2]) / 2);
+  }
+  // 28,000 draws, 4,000 expected of each; the standard deviation is 59.
+  for (const double count : times) EXPECT_NEAR(count, 4000, 300);
+}
+
+TEST(Estimate, SameForAnyNumberOfThreadsOtherForAnotherSeed) {
+  const ClusteredSample sample = sample_of({1, 2, 3, 5, 8, 13}, {0, 0, 1, 1, 2, 3}, 4);
+  ThreadPool one(1), three(3);
+  const Estimates a = estimate(sample, {.resamples = 100, .seed = 1, .confidence = 0.95}, one);
+  const Estimates b = estimate(sample, {.resamples = 100, .seed = 1, .confidence = 0.95}, three);
+  const Estimates c = estimate(sample, {.resamples = 100, .seed = 2, .confidence = 0.95}, one);
+  EXPECT_TRUE(std::ranges::equal(a.resampled.values(), b.resampled.values()));
+  EXPECT_FALSE(std::ranges::equal(a.resampled.values(), c.resampled.values()));
+}
+
+// The formulas of Efron 1987 written out once more, over given resamples.
+TEST(Figures, PercentileAndBcaByFormula) {
+  ThreadPool pool(1);
+  std::mt19937 random(3);
+  std::exponential_distribution<double> skewed(1);
+  std::vector<double> values(40);
+  for (double& value : values) value = skewed(random);
+  const Estimates estimates = estimate(sample_of(values, one_each(40), 40), {}, pool);
+  const Figure figure = figures_of(estimates, 0.95)[0];
+
+  std::vector<double> sorted;
+  for (int64_t b = 0; b < 1000; ++b) sorted.push_back(estimates.resampled(b, 0));
+  std::ranges::sort(sorted);
+  EXPECT_DOUBLE_EQ(figure.low, quantile(sorted, 0.025));
+  EXPECT_DOUBLE_EQ(figure.high, quantile(sorted, 0.975));
+  double mean = 0;
+  for (const double value : values) mean += value / 40;
+  double squares = 0, cubes = 0;
+  for (const double value : values) {
+    // Without this value the mean is (40 m - x) / 39, so that m's distance to it is (x - m) / 39.
+    squares += std::pow((value - mean) / 39, 2);
+    cubes += std::pow((value - mean) / 39, 3);
+  }
+  const double a = cubes / (6 * std::pow(squares, 1.5));
+  EXPECT_GT(a, 0.01);  // skewed to the right
+  const double below = static_cast<double>(std::ranges::count_if(sorted, [&](double v) { return v < mean; }));
+  // The bias z0 by walking a table of the normal distribution in steps of 1e-5.
+  double z0 = -5;
+  while (0.5 * std::erfc(-z0 / std::sqrt(2.0)) < below / 1000) z0 += 1e-5;
+  const auto share = [&](double z) {
+    const double corrected = z0 + (z0 + z) / (1 - a * (z0 + z));
+    return 0.5 * std::erfc(-corrected / std::sqrt(2.0));
+  };
+  EXPECT_NEAR(figure.bca_low, quantile(sorted, share(-1.959963985)), 1e-4);
+  EXPECT_NEAR(figure.bca_high, quantile(sorted, share(1.959963985)), 1e-4);
+  EXPECT_GT(figure.bca_high, figure.high);  // a right-skewed sample's interval moves to the right
+}
+
+// 95 of 100 intervals should hold the truth; clusters treated as independent would hold it far less often.
+TEST(Figures, IntervalsCoverTheTruth) {
+  ThreadPool pool(2);
+  std::mt19937 random(4);
+  std::normal_distribution<double> normal;
+  constexpr int kRounds = 400;
+  int covered = 0, covered_bca = 0, covered_blind = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<double> values;
+    std::vector<int64_t> cluster;
+    for (int64_t c = 0; c < 60; ++c) {
+      const double shared = normal(random);
+      for (int i = 0; i < 5; ++i) {
+        values.push_back(shared + 0.3 * normal(random));
+        cluster.push_back(c);
+      }
+    }
+    const BootstrapOptions options{
+        .resamples = 400, .seed = static_cast<uint64_t>(round), .confidence = 0.95};
+    const Figure figure = figures_of(estimate(sample_of(values, cluster, 60), options, pool), 0.95)[0];
+    covered += figure.low <= 0 && figure.high >= 0 ? 1 : 0;
+    covered_bca += figure.bca_low <= 0 && figure.bca_high >= 0 ? 1 : 0;
+    const Figure blind = figures_of(estimate(sample_of(values, one_each(300), 300), options, pool), 0.95)[0];
+    covered_blind += blind.low <= 0 && blind.high >= 0 ? 1 : 0;
+  }
+  EXPECT_GE(covered, 0.91 * kRounds);
+  EXPECT_LE(covered, 0.98 * kRounds);
+  EXPECT_GE(covered_bca, 0.91 * kRounds);
+  EXPECT_LE(covered_bca, 0.98 * kRounds);
+  EXPECT_LE(covered_blind, 0.75 * kRounds);
+}
+
+TEST(Figures, OfConstantsHaveIntervalsOfNoWidthOfOneClusterNone) {
+  ThreadPool pool(1);
+  for (const Figure& figure : figures_of(estimate(sample_of({1, 1, 1}, one_each(3), 3), {}, pool), 0.95)) {
+    EXPECT_EQ(figure.low, 1);
+    EXPECT_EQ(figure.high, 1);
+    EXPECT_EQ(figure.bca_low, 1);
+    EXPECT_EQ(figure.bca_high, 1);
+  }
+  const Figure single = figures_of(estimate(sample_of({0, 1}, {0, 0}, 1), {}, pool), 0.95)[0];
+  EXPECT_EQ(single.value, 0.5);
+  EXPECT_TRUE(std::isnan(single.low));
+  EXPECT_TRUE(std::isnan(single.bca_high));
+}
+
+// Zero of 1,000 is not zero for certain: z^2 / (1000 + z^2) of z = 1.959964.
+TEST(Figures, OfNothingFoundHaveWilsonsUpperEnd) {
+  ThreadPool pool(1);
+  const ClusteredSample none = sample_of(std::vector<double>(1000, 0.0), one_each(1000), 1000);
+  const Estimates estimates = estimate(none, {}, pool);
+  for (const Figure& figure : figures_of(estimates, 0.95)) {
+    if (figure.name != none.mean_names[0]) continue;
+    EXPECT_EQ(figure.high, 0);
+    EXPECT_NEAR(figure.wilson_high, 0.003826758, 1e-7);
+  }
+  const Figure some = figures_of(estimate(sample_of({0, 1, 0}, one_each(3), 3), {}, pool), 0.95)[0];
+  EXPECT_TRUE(std::isnan(some.wilson_high));
+  const auto same = paired_differences(estimates, estimates, 0.95);
+  ASSERT_TRUE(same);
+  EXPECT_TRUE(std::isnan((*same)[0].figure.wilson_high));
+}
+
+TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {
+  ThreadPool pool(2);
+  std::mt19937 random(6);
+  std::normal_distribution<double> normal;
+  std::vector<double> a, b, c;
+  for (int i = 0; i < 500; ++i) {
+    const double shared = normal(random);
+    a.push_back(shared + 0.05 + 0.1 * normal(random));
+    b.push_back(shared + 0.1 * normal(random));
+    c.push_back(shared + 0.1 * normal(random));
+  }
+  const Estimates of_a = estimate(sample_of(a, one_each(500), 500), {}, pool);
+  const Estimates of_b = estimate(sample_of(b, one_each(500), 500), {}, pool);
+  const Estimates of_c = estimate(sample_of(c, one_each(500), 500), {}, pool);
+  EXPECT_GT(figures_of(of_b, 0.95)[0].high, figures_of(of_a, 0.95)[0].low);  // these overlap
+  const auto told = paired_differences(of_a, of_b, 0.95);
+  ASSERT_TRUE(told);
+  const Difference& mean = (*told)[0];
+  EXPECT_EQ(mean.figure.name, "x");
+  EXPECT_TRUE(mean.told_apart);
+  EXPECT_NEAR(mean.figure.value, 0.05, 0.02);
+  EXPECT_DOUBLE_EQ(mean.p_value, 2.0 / 1001);
+  const auto same = paired_differences(of_b, of_c, 0.95);
+  EXPECT_FALSE((*same)[0].told_apart);
+  EXPECT_GT((*same)[0].p_value, 0.05);
+  const auto itself = paired_differences(of_a, of_a, 0.95);
+  EXPECT_FALSE((*itself)[0].told_apart);
+  EXPECT_EQ((*itself)[0].p_value, 1);
+  const Estimates fewer = estimate(sample_of({1, 2}, one_each(2), 2), {}, pool);
+  EXPECT_EQ(paired_differences(of_a, fewer, 0.95).error().code, ErrorCode::kMismatch);
+}
+
+// One rule: what is told apart has a p-value of at most 1 - confidence, whatever the samples and
+// their number. The interval, which is interpolated between resamples, goes with it but for that
+// border; of few resamples it is no proof.
+TEST(PairedDifferences, AreToldApartByThePValue) {
+  ThreadPool pool(1);
+  std::mt19937 random(3);
+  int apart = 0;
+  int by_interval_alone = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const size_t size = 1 + random() % 12;
+    std::vector<double> a, b;
+    for (size_t i = 0; i < size; ++i) {
+      a.push_back(static_cast<double>(random() % 3));
+      b.push_back(static_cast<double>(random() % 3));
+    }
+    const int64_t clusters = std::ssize(a);
+    const double confidence = std::array{0.8, 0.9, 0.95}[random() % 3];
+    const BootstrapOptions options{.resamples = std::array{9, 19, 99}[random() % 3],
+                                   .seed = static_cast<uint64_t>(round),
+                                   .confidence = confidence};
+    const auto differences =
+        paired_differences(estimate(sample_of(a, one_each(size), clusters), options, pool),
+                           estimate(sample_of(b, one_each(size), clusters), options, pool), confidence);
+    ASSERT_TRUE(differences);
+    const Difference& mean = (*differences)[0];
+    EXPECT_EQ(mean.told_apart, mean.p_value <= 1 - confidence + 1e-9) << round;
+    const bool leaves_out_0 = mean.figure.low > 0 || mean.figure.high < 0;
+    EXPECT_TRUE(leaves_out_0 || !mean.told_apart) << round;
+    apart += mean.told_apart ? 1 : 0;
+    by_interval_alone += leaves_out_0 && !mean.told_apart ? 1 : 0;
+    EXPECT_TRUE(size > 1 || !mean.told_apart) << "one cluster proves nothing";
+  }
+  EXPECT_GT(apart, 50);
+  EXPECT_GT(by_interval_alone, 50);  // which the rule of before told apart
+}
+
+// Two systems of equal quality: at 5%, about one in twenty pairs is told apart.
+TEST(PairedDifferences, FalseAlarmsAreAsRareAsSaid) {
+  ThreadPool pool(2);
+  std::mt19937 random(8);
+  constexpr int kRounds = 400;
+  int alarms = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<double> a, b;
+    for (int i = 0; i < 100; ++i) {
+      a.push_back(random() % 10 < 4 ? 1 : 0);
+      b.push_back(random() % 10 < 4 ? 1 : 0);
+    }
+    const BootstrapOptions options{
+        .resamples = 300, .seed = static_cast<uint64_t>(round), .confidence = 0.95};
+    const auto differences =
+        paired_differences(estimate(sample_of(a, one_each(100), 100), options, pool),
+                           estimate(sample_of(b, one_each(100), 100), options, pool), 0.95);
+    alarms += (*differences)[0].told_apart ? 1 : 0;
+  }
+  EXPECT_LE(alarms, 0.09 * kRounds);
+  EXPECT_GE(alarms, 0.02 * kRounds);
+}
+
+}  // namespace
+}  // namespace saccade::lab

@@ -1,0 +1,139 @@
+#include "lab/eval/head_figures.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "saccade/core/random.h"
+
+namespace saccade::lab {
+namespace {
+
+constexpr std::array<std::string_view, 3> kRecalls = {"r1", "r5", "r10"};
+constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
+
+// {"t2i_r1": X, ...} to {"t2i": {"r1": X, ...}, ...}
+Json by_direction(const Json& flat) {
+  Json json = Json::object();
+  for (const Direction direction : kDirections) {
+    for (const std::string_view name : kRecalls) {
+      json[std::string(direction_name(direction))][std::string(name)] =
+          flat[fmt::format("{}_{}", direction_name(direction), name)];
+    }
+  }
+  json[std::string(kMeanRecall)] = flat[std::string(kMeanRecall)];
+  return json;
+}
+
+std::string interval_text(const Figure& figure) {
+  return fmt::format("{:+.3f} [{:+.3f}, {:+.3f}]", figure.value, figure.low, figure.high);
+}
+
+}  // namespace
+
+Estimates recall_estimates(const RetrievalOutcome& outcome) {
+  Estimates result;
+  const auto count = static_cast<int64_t>(kDirections.size() * kRecalls.size());
+  const Estimates& first = outcome.text_to_image.estimates;
+  result.resampled = Matrix<double>(first.resampled.rows(), count + 1);
+  result.left_out = Matrix<double>(first.left_out.rows(), count + 1);
+  int64_t column = 0;
+  double sum = 0;
+  for (const Direction direction : kDirections) {
+    const Estimates& from = outcome.of(direction).estimates;
+    for (const std::string_view name : kRecalls) {
+      const auto at = std::ranges::find(from.names, name) - from.names.begin();
+      result.names.push_back(fmt::format("{}_{}", direction_name(direction), name));
+      result.value.push_back(from.value[static_cast<size_t>(at)]);
+      sum += result.value.back();
+      for (const auto& [to, source] :
+           {std::pair{&result.resampled, &from.resampled}, std::pair{&result.left_out, &from.left_out}}) {
+        for (int64_t r = 0; r < to->rows(); ++r) {
+          (*to)(r, column) = (*source)(r, at);
+          (*to)(r, count) += (*source)(r, at) / static_cast<double>(count);
+        }
+      }
+      ++column;
+    }
+  }
+  result.names.emplace_back(kMeanRecall);
+  result.value.push_back(sum / static_cast<double>(count));
+  return result;
+}
+
+Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed) {
+  if (trainings.empty()) return fail(ErrorCode::kUsage, "no training to take the mean of");
+  const Estimates& first = trainings.front();
+  for (const Estimates& other : trainings) {
+    if (other.names != first.names || other.resampled.rows() != first.resampled.rows() ||
+        other.left_out.rows() != first.left_out.rows()) {
+      return fail(ErrorCode::kMismatch, "trainings measured over {} and {} clusters have no mean",
+                  first.left_out.rows(), other.left_out.rows());
+    }
+  }
+  const auto count = static_cast<double>(trainings.size());
+  Estimates mean;
+  mean.names = first.names;
+  mean.value.assign(first.value.size(), 0);
+  mean.resampled = Matrix<double>(first.resampled.rows(), first.resampled.columns());
+  mean.left_out = Matrix<double>(first.left_out.rows(), first.left_out.columns());
+  for (const Estimates& training : trainings) {
+    for (size_t f = 0; f < mean.value.size(); ++f) mean.value[f] += training.value[f] / count;
+    for (size_t i = 0; i < mean.left_out.values().size(); ++i) {
+      mean.left_out.values()[i] += training.left_out.values()[i] / count;
+    }
+  }
+  SplitMix random(seed, -1);  // parts of other numbers draw the pictures
+  for (int64_t r = 0; r < mean.resampled.rows(); ++r) {
+    for (size_t draw = 0; draw < trainings.size(); ++draw) {
+      const auto which = random.below(static_cast<uint32_t>(trainings.size()));
+      const auto row = trainings[which].resampled.row(r);
+      for (size_t f = 0; f < row.size(); ++f) mean.resampled.row(r)[f] += row[f] / count;
+    }
+  }
+  return mean;
+}
+
+Json recall_json(const Estimates& estimates, double confidence) {
+  return by_direction(figures_json(figures_of(estimates, confidence)));
+}
+
+Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, const std::string& b_name,
+                               const Estimates& b, double confidence) {
+  SACCADE_ASSIGN(const std::vector<Difference> differences, paired_differences(a, b, confidence));
+  Verdict verdict;
+  verdict.a = a_name;
+  verdict.b = b_name;
+  verdict.mean_recall = differences.back();
+  const Figure& figure = verdict.mean_recall.figure;
+  // Without an interval all comparisons are false: nothing may be said.
+  verdict.better = verdict.mean_recall.told_apart && figure.low > 0;
+  verdict.worse = verdict.mean_recall.told_apart && figure.high < 0;
+  if (verdict.better || verdict.worse) {
+    verdict.words = fmt::format("{} is {} than {}: mean recall {}", a_name,
+                                verdict.better ? "better" : "worse", b_name, interval_text(figure));
+  } else if (!(figure.low <= figure.high)) {
+    verdict.words = fmt::format("{} cannot be called better than {}: there is no interval", a_name, b_name);
+  } else {
+    const bool holds = figure.low <= 0 && figure.high >= 0;
+    verdict.words = fmt::format("{} cannot be called better than {}: the difference in mean recall is {}, {}",
+                                a_name, b_name, interval_text(figure),
+                                holds ? std::string("an interval that holds 0")
+                                      : fmt::format("with p {:.3f}", verdict.mean_recall.p_value));
+  }
+  verdict.differences = by_direction(differences_json(differences));
+  return verdict;
+}
+
+Json verdict_json(const Verdict& verdict) {
+  Json json = {{"a", verdict.a},
+               {"b", verdict.b},
+               {"better", verdict.better},
+               {"worse", verdict.worse},
+               {"words", verdict.words}};
+  json.update(verdict.differences);
+  return json;
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,68 @@
+// The study of effective length (lab/eval/evaluation.h): how much of a text models read (length.h), and how
+// long texts are for tokenizers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "lab/eval/evaluation.h"
+#include "lab/eval/length/length.h"
+#include "lab/eval/retrieval/retrieval_task.h"
+#include "saccade/model/options/effective_length.h"
+
+namespace saccade::lab {
+
+struct LengthStudyOptions {
+  LengthOptions length;  // its bootstrap is that of EvaluationOptions
+  CaptionPolicy captions = CaptionPolicy::kAll;
+  bool join_captions = false;        // all captions of a picture are one text, a line each
+  std::vector<std::string> domains;  // what each dataset's texts are about, in a word; empty: not said
+};
+
+class LengthStudy : public Study {
+ public:
+  // `options` is borrowed.
+  LengthStudy(LengthStudyOptions study, const EvaluationOptions& options);
+
+  [[nodiscard]] std::string_view kind() const override { return "length"; }
+  [[nodiscard]] Json protocol() const override;
+  Status add_dataset(const NamedDataset& dataset) override;
+  [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
+  Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
+  Status measure(const EncodedContext& context) override;
+  [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
+
+  // Writes what was measured into the checkpoints' folders (write_measured_lengths), and warns of those that
+  // found nothing more often than by chance.
+  Status write_cards(const Evaluation& evaluation) const;
+
+ private:
+  struct Measured {
+    std::string domain;
+    RetrievalSource source;
+    std::optional<RetrievalTask> task = {};
+    std::vector<Json> results = {};  // a model each
+  };
+  void remember(const LengthOutcome& outcome, const EncodedContext& context);
+
+  LengthStudyOptions study_;
+  const EvaluationOptions& options_;
+  std::vector<Measured> datasets_;
+  std::map<std::string, std::vector<MeasuredLength>> measured_;  // by the checkpoint's path
+};
+
+// "results" of how long the datasets' texts are in tokens, for each tokenizer and in it each dataset:
+// {"dataset", "dataset_sha256", "domain", "tokenizer", "vocabulary", "context", "token_lengths"}. A
+// tokenizer is a checkpoint's, as its encoder uses it, or that of a folder with tokenizer files and no
+// model. `context`: tokens a text may have, in place of what the files say; 0: as they say. kUsage for a
+// checkpoint without a tokenizer.
+Result<Json> measure_token_lengths(const LengthStudyOptions& study, const EvaluationOptions& options,
+                                   const CheckpointSource& checkpoints, int64_t context, ThreadPool& pool);
+
+}  // namespace saccade::lab

@@ -1,0 +1,95 @@
+// Whether what is promised of hits comes true: likelihoods (index/likelihood.h) learned on one half of a
+// dataset's classes, as `saccade index` learns them from a collection's captions, and asked of the other
+// half, with the answer there and with its whole class taken away.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "lab/data/dataset.h"
+#include "lab/eval/figures/sample.h"
+#include "saccade/index/likelihood.h"
+
+namespace saccade::lab {
+
+// What is asked of a gallery of pictures.
+struct MatchTask {
+  std::vector<std::string>
+      captions;                   // of each picture, all of them, joined by "; "; empty where there are none
+  std::vector<int64_t> class_of;  // of each picture: its group's number, or one of its own
+  int64_t classes = 0;
+  std::vector<uint8_t>
+      learned;  // one byte a class: 1 where its pictures are learned from, 0 where they are asked
+};
+// `items` by number. Classes are split into halves at random by `seed`.
+MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers, uint64_t seed);
+
+// The queries of one kind: to be learned from, and to be asked. Texts of the former are parts and words of
+// captions and everyday words (text/caption_queries.h), of the latter each picture's first caption; without
+// texts the pictures themselves. Right is the query's class, and what has all words of its text.
+struct MatchQueries {
+  std::vector<std::string> texts;  // empty: pictures
+  std::vector<std::vector<int64_t>> right;
+  std::vector<int64_t> itself;   // the query's own picture, no answer of its own; -1 for texts
+  std::vector<int64_t> cluster;  // its class; -1 for everyday words
+};
+inline constexpr int64_t kMostAsked = 2000;
+MatchQueries learned_texts(const MatchTask& task, int64_t count);
+MatchQueries asked_texts(const MatchTask& task);
+MatchQueries learned_pictures(const MatchTask& task);
+MatchQueries asked_pictures(const MatchTask& task);
+
+// Of one kind of query. Figures are NaN where there is nothing to take them of.
+struct MatchFigures {
+  // Hits that promise between two numbers, and how many of them are right.
+  struct Bin {
+    double from = 0;
+    double to = 0;
+    int64_t hits = 0;
+    double promised = Figure::kNone;
+    Figure came = {};
+  };
+  struct Cut {
+    double cut = 0;
+    int64_t hits = 0;  // at or above it
+    double promised = Figure::kNone;
+    Figure precision = {};
+    Figure found = {};        // share of queries with an answer there of which any hit is shown
+    Figure false_found = {};  // the same of queries without one
+  };
+  bool tells = false;
+  std::string reason;
+  int64_t learned = 0;  // labelled queries
+  int64_t asked = 0;
+  double gain = 0;  // MatchModel's
+  double gain_error = 0;
+  Figure first_right;   // share of queries with an answer there whose first hit is right
+  Figure found_auroc;   // queries with an answer against the same without: by Judgement::there
+  Figure cosine_auroc;  // by the best score
+  Figure hit_auroc;     // right hits against wrong ones, by likelihood; of all asked, first ten hits each
+  Figure hit_cosine_auroc;
+  Figure rare;  // share of queries without an answer with a p-value of at most 0.1
+  std::vector<Bin> bins;
+  std::vector<Cut> cuts;
+};
+
+// rows: [pictures, dim], learned and asked: a row a query. Errors of exact_search; kCancelled never.
+Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQueries& learned,
+                                     const Matrix<float>& learned_rows, const MatchQueries& asked,
+                                     const Matrix<float>& asked_rows, double temperature,
+                                     const BootstrapOptions& bootstrap, ThreadPool& pool);
+
+Json match_figures_json(const MatchFigures& figures);
+
+// How often a value of `high` is above one of `low`, ties half, with an interval from drawing clusters anew.
+Figure clustered_auroc(std::span<const double> high, std::span<const int64_t> high_cluster,
+                       std::span<const double> low, std::span<const int64_t> low_cluster, int64_t clusters,
+                       const BootstrapOptions& options, ThreadPool& pool);
+
+}  // namespace saccade::lab

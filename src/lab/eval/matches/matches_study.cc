@@ -1,0 +1,130 @@
+#include "lab/eval/matches/matches_study.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace saccade::lab {
+namespace {
+
+Matrix<float> rows_of(const Matrix<float>& rows, std::span<const int64_t> which) {
+  Matrix<float> some(std::ssize(which), rows.columns());
+  for (size_t i = 0; i < which.size(); ++i) {
+    std::ranges::copy(rows.row(which[i]), some.row(static_cast<int64_t>(i)).begin());
+  }
+  return some;
+}
+
+}  // namespace
+
+Json MatchStudy::protocol() const {
+  std::string words = fmt::format(
+      "Classes (a picture's group, or itself) are split into halves. Likelihoods are learned from {} queries: words "
+      "and parts of the captions of one half, and everyday words; right is what has all words of the query in its "
+      "captions. The other half is asked: each picture's first caption, and each picture itself, at most {}; right "
+      "is its class and what has all words of its first caption. Each is asked of all pictures, and with all that "
+      "is right taken away. The first {} hits count. Intervals: {} resamples of the classes.",
+      match_.texts, kMostAsked, kJudgedHits, options_.bootstrap.resamples);
+  words += fmt::format(" {}", picture_words(options_.embed));
+  Json json = {{"words", std::move(words)},
+               {"texts", match_.texts},
+               {"halves_seed", match_.seed},
+               {"leave_out", options_.leave_out}};
+  json.update(picture_fields(options_.embed));
+  return json;
+}
+
+Status MatchStudy::add_dataset(const NamedDataset& dataset) {
+  if (dataset.dataset.items.empty()) {
+    return fail(ErrorCode::kUsage,
+                "{}: a test of composition: matches are measured on pictures with captions", dataset.name);
+  }
+  const bool captions = std::ranges::any_of(dataset.dataset.items, [](const DatasetItem& item) {
+    return std::ranges::any_of(item.captions, [](const std::string& text) { return !text.empty(); });
+  });
+  if (!captions)
+    return fail(ErrorCode::kUsage, "{}: no captions: nothing says which hits are right", dataset.name);
+  datasets_.push_back({.items = dataset.dataset.items});
+  return {};
+}
+
+std::vector<ImageRef> MatchStudy::pictures(size_t dataset) const {
+  std::vector<ImageRef> pictures;
+  for (const DatasetItem& item : datasets_[dataset].items) pictures.push_back(item.image);
+  return pictures;
+}
+
+Result<SettledTask> MatchStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
+  Judged& one = datasets_[dataset];
+  SettledTask settled;
+  for (int64_t i = 0; i < std::ssize(one.items); ++i) {
+    if (!std::ranges::binary_search(unreadable, i)) settled.pictures.push_back(i);
+  }
+  if (settled.pictures.empty()) return fail(ErrorCode::kBadData, "no picture can be read");
+  one.task = match_task(one.items, settled.pictures, match_.seed);
+  settled.texts = match_.texts + std::ssize(asked_texts(one.task).texts);
+  settled.clusters =
+      one.task.classes - std::accumulate(one.task.learned.begin(), one.task.learned.end(), int64_t{0});
+  settled.cluster = "group";
+  return settled;
+}
+
+Result<MatchFigures> MatchStudy::measure_texts(const EncodedContext& context, const MatchTask& task,
+                                               const Matrix<float>& rows) const {
+  const MatchQueries learned = learned_texts(task, match_.texts);
+  const MatchQueries asked = asked_texts(task);
+  std::vector<std::string_view> texts(learned.texts.begin(), learned.texts.end());
+  texts.insert(texts.end(), asked.texts.begin(), asked.texts.end());
+  SACCADE_ASSIGN(const EmbeddedTexts embedded, embed_study_texts(context, texts));
+  const Matrix<float> all = mean_rows(embedded.rows);
+  std::vector<int64_t> numbers(texts.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const auto split = static_cast<std::ptrdiff_t>(learned.texts.size());
+  return measure_matches(rows.view(), learned, rows_of(all, std::span(numbers).first(learned.texts.size())),
+                         asked, rows_of(all, std::span(numbers).subspan(static_cast<size_t>(split))),
+                         double{context.encoder.info().logit_scale}, options_.bootstrap, context.pool);
+}
+
+Result<MatchFigures> MatchStudy::measure_pictures(const EncodedContext& context, const MatchTask& task,
+                                                  const Matrix<float>& rows) const {
+  const MatchQueries learned = learned_pictures(task);
+  const MatchQueries asked = asked_pictures(task);
+  return measure_matches(rows.view(), learned, rows_of(rows, learned.itself), asked,
+                         rows_of(rows, asked.itself), double{context.encoder.info().logit_scale},
+                         options_.bootstrap, context.pool);
+}
+
+Status MatchStudy::measure(const EncodedContext& context) {
+  Judged& one = datasets_[context.dataset];
+  Entry entry{.model = context.model.name};
+  if (context.pictures.late) {
+    entry.unsupported =
+        "of late interaction nothing is measured: its scores grow with the text's number of tokens";
+  } else {
+    const Matrix<float> rows = mean_rows(context.pictures);
+    SACCADE_ASSIGN(entry.texts, measure_texts(context, one.task, rows));
+    SACCADE_ASSIGN(entry.pictures, measure_pictures(context, one.task, rows));
+  }
+  one.entries.push_back(std::move(entry));
+  return {};
+}
+
+Result<Json> MatchStudy::metrics(std::span<const RunDataset> datasets) const {
+  Json results = Json::array();
+  for (size_t d = 0; d < datasets_.size(); ++d) {
+    const Judged& one = datasets_[d];
+    for (const Entry& entry : one.entries) {
+      results.push_back(
+          {{"dataset", datasets[d].name},
+           {"model", entry.model},
+           {"classes", one.task.classes},
+           {"unsupported", entry.unsupported.empty() ? Json() : Json(entry.unsupported)},
+           {"text", entry.unsupported.empty() ? match_figures_json(entry.texts) : Json()},
+           {"picture", entry.unsupported.empty() ? match_figures_json(entry.pictures) : Json()}});
+    }
+  }
+  return Json{{"results", std::move(results)}};
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,57 @@
+// The study of matches (matches.h), on the frame of lab/eval/evaluation.h: whether the likelihoods that search
+// shows come true, and whether "nothing matches" is said where nothing does.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "lab/eval/evaluation.h"
+#include "lab/eval/matches/matches.h"
+
+namespace saccade::lab {
+
+struct MatchOptions {
+  int64_t texts = 1024;  // learned from: caption's words and parts, and everyday words
+  uint64_t seed = 0;     // of the halves
+};
+
+class MatchStudy : public Study {
+ public:
+  // `options` is borrowed.
+  MatchStudy(const EvaluationOptions& options, MatchOptions match) : options_(options), match_(match) {}
+
+  [[nodiscard]] std::string_view kind() const override { return "matches"; }
+  [[nodiscard]] Json protocol() const override;
+  // kUsage for tests of composition, and for a dataset without captions.
+  Status add_dataset(const NamedDataset& dataset) override;
+  [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
+  Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
+  Status measure(const EncodedContext& context) override;
+  [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
+
+ private:
+  struct Entry {
+    std::string model;
+    std::string unsupported = {};  // why nothing was measured
+    MatchFigures texts = {};
+    MatchFigures pictures = {};
+  };
+  struct Judged {
+    std::vector<DatasetItem> items;
+    MatchTask task = {};
+    std::vector<Entry> entries = {};
+  };
+  Result<MatchFigures> measure_texts(const EncodedContext& context, const MatchTask& task,
+                                     const Matrix<float>& rows) const;
+  Result<MatchFigures> measure_pictures(const EncodedContext& context, const MatchTask& task,
+                                        const Matrix<float>& rows) const;
+
+  const EvaluationOptions& options_;
+  MatchOptions match_;
+  std::vector<Judged> datasets_;
+};
+
+}  // namespace saccade::lab

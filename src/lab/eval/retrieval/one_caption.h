@@ -1,0 +1,62 @@
+// The symmetric one-caption protocol: each image of a
+// dataset with its first caption, as many texts as images.
+//
+// Text to image: one query an image, its first caption, against all images; right
+// are all images with that first caption. Image to text: the other way. Ranks by
+// counting, ties against the model (ranking.h). Transparent pictures are composited
+// over white. The protocol of a training's held-out sets and of the starter's card.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "lab/data/dataset.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/model/encoder.h"
+#include "saccade/text/tokenizer.h"
+
+namespace saccade::lab {
+
+// A dataset's images and first captions as an encoder takes them.
+struct OneCaptionSet {
+  std::string name;
+  std::string hash;                  // Dataset::hash
+  Matrix<float> pixels;              // [n, 3 * height * width]
+  std::vector<TokenizedText> texts;  // [n]
+  std::vector<int64_t> labels;       // [n], equal where first captions are
+};
+
+struct Recall {
+  int64_t queries = 0;  // those with a right answer in the gallery
+  double r1 = 0;        // share of them with a right answer among the first 1, 5, 10
+  double r5 = 0;
+  double r10 = 0;
+};
+
+struct OneCaptionRecall {
+  std::string name;
+  int64_t images = 0;
+  Recall text_to_image;
+  Recall image_to_text;
+};
+
+// Decodes and preprocesses everything. An image that cannot be read or has no
+// caption is an error that names it: a smaller gallery would be another
+// measurement. Memory: 12 bytes a pixel of the encoder's input, for every image. Of `decode`, the size of
+// vector pictures is set here.
+Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Preprocessing& preprocessing,
+                                           const Tokenizer& tokenizer, int64_t context, ThreadPool& pool,
+                                           const DecodeOptions& decode = {});
+
+// images, texts: [n, dim], rows of the set's images and texts in its order.
+Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,
+                                           MatrixView<const float> texts, ThreadPool& pool);
+
+// Load, encode, score.
+Result<OneCaptionRecall> one_caption_recall(Encoder& encoder, const DatasetSource& source, ThreadPool& pool);
+
+}  // namespace saccade::lab

@@ -1,0 +1,190 @@
+#include "lab/eval/retrieval/retrieval_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+namespace saccade::lab {
+namespace {
+
+constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
+
+// The picture of each query: what is drawn together in a resample.
+std::vector<int64_t> owners(const RetrievalTask& task, Direction direction) {
+  if (direction == Direction::kTextToImage) return task.image_of_text;
+  std::vector<int64_t> own(task.images.size());
+  std::iota(own.begin(), own.end(), 0);
+  return own;
+}
+
+// r@k and recall@k of a gallery with fewer than k answers are no figures: they would be 1 for any model.
+void blank_beyond(int64_t gallery, Json& figures) {
+  for (const int64_t k : kRecallDepths) {
+    if (k <= gallery) continue;
+    for (const char* name : {"r", "recall"}) {
+      for (auto& [key, value] : figures[fmt::format("{}{}", name, k)].items()) value = nullptr;
+    }
+  }
+}
+
+// The numbers of the `count` largest scores, in their order; of equal ones the smaller number first. count is
+// small: nearly every score is only compared with the last of the best.
+std::vector<int64_t> best_of(std::span<const float> scores, int64_t count) {
+  std::vector<int64_t> best;
+  best.reserve(static_cast<size_t>(count) + 1);
+  float last = -std::numeric_limits<float>::infinity();
+  const auto wanted = static_cast<size_t>(count);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (best.size() == wanted && !(scores[i] > last)) continue;
+    auto place = best.end();
+    while (place != best.begin() && scores[i] > scores[static_cast<size_t>(place[-1])]) --place;
+    best.insert(place, static_cast<int64_t>(i));
+    if (best.size() > wanted) best.pop_back();
+    last = scores[static_cast<size_t>(best.back())];
+  }
+  return best;
+}
+
+Json direction_json(const QueryCounts& counts, std::span<const Figure> figures, int64_t gallery) {
+  Json json = {{"queries", counts.queries},
+               {"without_answer", counts.without_answer},
+               {"tied", counts.tied},
+               {"several_right", counts.several_right}};
+  Json values = figures_json(figures);
+  blank_beyond(gallery, values);
+  json.update(values);
+  return json;
+}
+
+}  // namespace
+
+Result<TieBreak> tie_break(TiePolicy policy, const RetrievalTask& task) {
+  TieBreak ties;
+  ties.policy = policy;
+  if (policy != TiePolicy::kTrec) return ties;
+  std::vector<std::string> image_ids;
+  for (const RunImage& image : task.items.images) image_ids.push_back(image.id);
+  SACCADE_ASSIGN(ties.image_order, trec_order(image_ids));
+  SACCADE_ASSIGN(ties.text_order, trec_order(task.text_ids));
+  return ties;
+}
+
+Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const RetrievalTask& task,
+                                            const TieBreak& ties, const BootstrapOptions& bootstrap,
+                                            ThreadPool& pool) {
+  RetrievalOutcome outcome;
+  for (const Direction direction : kDirections) {
+    DirectionOutcome& one =
+        direction == Direction::kTextToImage ? outcome.text_to_image : outcome.image_to_text;
+    SACCADE_ASSIGN(one.ranks, rank_right_answers(scores, task.relevance, direction, ties, pool));
+    one.counts = count_queries(one.ranks);
+    const ClusteredSample sample = retrieval_sample(one.ranks, kRecallDepths, owners(task, direction),
+                                                    static_cast<int64_t>(task.images.size()));
+    one.estimates = estimate(sample, bootstrap, pool);
+    one.figures = figures_of(one.estimates, bootstrap.confidence);
+  }
+  return outcome;
+}
+
+std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const Relevance& relevance,
+                                                Direction direction, int64_t depth, ThreadPool& pool) {
+  const bool to_image = direction == Direction::kTextToImage;
+  const int64_t queries = relevance.queries(direction);
+  const int64_t gallery = relevance.gallery(direction);
+  const int64_t kept = std::min(depth, gallery);
+  std::vector<std::vector<RunAnswer>> result(static_cast<size_t>(queries));
+  constexpr int64_t kBlock = 16;
+  pool.parallel_for(queries, kBlock, [&](int64_t begin, int64_t end) {
+    Matrix<float> rows(end - begin, gallery);
+    if (to_image) {
+      scores.score(begin, end - begin, 0, gallery, rows.data(), gallery, 1);
+    } else {
+      scores.score(0, gallery, begin, end - begin, rows.data(), 1, gallery);
+    }
+    for (int64_t q = begin; q < end; ++q) {
+      const std::span<const float> row = std::as_const(rows).row(q - begin);
+      const std::vector<int64_t> order = best_of(row, kept);
+      const auto right = relevance.right(direction, q);
+      for (int64_t k = 0; k < kept; ++k) {
+        const int64_t answer = order[static_cast<size_t>(k)];
+        result[static_cast<size_t>(q)].push_back({.answer = answer,
+                                                  .score = row[static_cast<size_t>(answer)],
+                                                  .right = std::ranges::binary_search(right, answer)});
+      }
+    }
+  });
+  return result;
+}
+
+Json retrieval_result_json(const std::string& dataset, const std::string& model, const RetrievalTask& task,
+                           const RetrievalOutcome& outcome) {
+  Json json = {
+      {"dataset", dataset}, {"model", model}, {"images", task.images.size()}, {"texts", task.texts.size()}};
+  for (const Direction direction : kDirections) {
+    const DirectionOutcome& one = outcome.of(direction);
+    json[std::string(direction_name(direction))] = direction_json(one.counts, one.figures, one.ranks.gallery);
+  }
+  return json;
+}
+
+Json chance_result_json(const std::string& dataset, const RetrievalTask& task) {
+  Json json = {{"dataset", dataset},
+               {"model", "chance"},
+               {"images", task.images.size()},
+               {"texts", task.texts.size()}};
+  for (const Direction direction : kDirections) {
+    QueryCounts counts;
+    for (int64_t q = 0; q < task.relevance.queries(direction); ++q) {
+      const size_t right = task.relevance.right(direction, q).size();
+      ++(right == 0 ? counts.without_answer : counts.queries);
+      counts.several_right += right > 1 ? 1 : 0;
+    }
+    const std::vector<double> guess = chance_figures(task.relevance, direction, kRecallDepths);
+    std::vector<Figure> figures;
+    for (const std::string& name : retrieval_names(kRecallDepths)) {
+      Figure& figure = figures.emplace_back();
+      figure.name = name;
+      if (figures.size() <= guess.size()) figure.value = guess[figures.size() - 1];
+    }
+    json[std::string(direction_name(direction))] =
+        direction_json(counts, figures, task.relevance.gallery(direction));
+  }
+  return json;
+}
+
+Result<Json> comparison_json(const std::string& dataset, const std::string& a_name, const RetrievalOutcome& a,
+                             const std::string& b_name, const RetrievalOutcome& b, double confidence) {
+  Json json = {{"dataset", dataset}, {"a", a_name}, {"b", b_name}};
+  for (const Direction direction : kDirections) {
+    SACCADE_ASSIGN(const std::vector<Difference> differences,
+                   paired_differences(a.of(direction).estimates, b.of(direction).estimates, confidence)
+                       .in(fmt::format("{} and {} on {}", a_name, b_name, dataset)));
+    Json values = differences_json(differences);
+    blank_beyond(a.of(direction).ranks.gallery, values);
+    json[std::string(direction_name(direction))] = std::move(values);
+  }
+  return json;
+}
+
+Status add_ranks(RunWriter& run, const std::string& dataset, const std::string& model,
+                 const PairScores& scores, const RetrievalTask& task, const RetrievalOutcome& outcome,
+                 ThreadPool& pool) {
+  for (const Direction direction : kDirections) {
+    const auto top = top_answers(scores, task.relevance, direction, kTopAnswers, pool);
+    const QueryRanks& ranks = outcome.of(direction).ranks;
+    for (int64_t q = 0; q < ranks.queries(); ++q) {
+      const auto index = static_cast<size_t>(q);
+      SACCADE_TRY(run.add_query({.dataset = dataset,
+                                 .model = model,
+                                 .direction = direction,
+                                 .query = q,
+                                 .ranks = {ranks.of(q).begin(), ranks.of(q).end()},
+                                 .tied = ranks.tied[index] != 0,
+                                 .top = top[index]}));
+    }
+  }
+  return {};
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,186 @@
+#include "lab/eval/retrieval/retrieval_study.h"
+
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "saccade/core/hash.h"
+
+namespace saccade::lab {
+
+Json RetrievalStudy::protocol() const {
+  const bool encodes = rank_by_ == "encoder";
+  std::string words = fmt::format(
+      "Text to image: {}. Image to text: every picture is a query over all texts, and all of its own are "
+      "right answers. r@k is the share of queries with a right answer among the first k. Ranks are counted "
+      "over the whole gallery; {}. Intervals: {} resamples of the pictures with their queries.",
+      meaning_of(retrieval_.captions), meaning_of(retrieval_.ties), options_.bootstrap.resamples);
+  words += encodes ? " " + picture_words(options_.embed) : fmt::format(" Computed elsewhere: {}.", rank_by_);
+  Json json = {{"words", std::move(words)},
+               {"captions", enum_name(retrieval_.captions)},
+               {"ties", enum_name(retrieval_.ties)},
+               {"leave_out", options_.leave_out},
+               {"rank_by", rank_by_}};
+  if (encodes) json.update(picture_fields(options_.embed));
+  if (rank_by_ == "embeddings") json["similarity"] = enum_name(similarity_);
+  return json;
+}
+
+Status RetrievalStudy::add_dataset(const NamedDataset& dataset) {
+  SACCADE_ASSIGN(RetrievalSource source, retrieval_source(dataset.dataset));
+  add_source(std::move(source));
+  return {};
+}
+
+void RetrievalStudy::add_source(RetrievalSource source) {
+  datasets_.push_back({.source = std::move(source)});
+}
+
+std::vector<ImageRef> RetrievalStudy::pictures(size_t dataset) const {
+  return pictures_of(datasets_[dataset].source);
+}
+
+Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
+  Ranked& one = datasets_[dataset];
+  SACCADE_ASSIGN(one.task,
+                 make_retrieval_task(one.source, retrieval_.captions, unreadable, options_.leave_out));
+  SACCADE_ASSIGN(one.ties, tie_break(retrieval_.ties, *one.task));
+  return SettledTask{.pictures = one.task->images,
+                     .texts = std::ssize(one.task->texts),
+                     .excluded = one.task->excluded,
+                     .items = &one.task->items,
+                     .clusters = std::ssize(one.task->images)};
+}
+
+Status RetrievalStudy::measure(const EncodedContext& context) {
+  const RetrievalTask& task = *datasets_[context.dataset].task;
+  std::vector<std::string_view> captions;
+  for (const RunText& text : task.items.texts) captions.push_back(text.text);
+  SACCADE_ASSIGN(const EmbeddedTexts texts, embed_study_texts(context, captions));
+  SACCADE_ASSIGN(const auto scores, scores_of(texts.rows, context.pictures));
+  SACCADE_TRY(rank(context, *scores, texts.cut));
+  if (context.run == nullptr) return {};
+  const Matrix<float> image_means = mean_rows(context.pictures);
+  const Matrix<float> text_means = mean_rows(texts.rows);
+  return context.run->add_embeddings(context.described.name, context.model.name, image_means.view(),
+                                     text_means.view(), task.image_of_text,
+                                     {{"rows", context.pictures.late ? "mean" : "single"},
+                                      {"checkpoint", context.model.name},
+                                      {"fingerprint", context.model.fingerprint}});
+}
+
+Status RetrievalStudy::measure_scores(const StudyContext& context, const PairScores& all) {
+  const RetrievalTask& task = *datasets_[context.dataset].task;
+  return rank(context, *selected_scores(all, task.texts, task.images), {});
+}
+
+Status RetrievalStudy::rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut) {
+  Ranked& one = datasets_[context.dataset];
+  const std::string& dataset = context.described.name;
+  const std::string& model = context.model.name;
+  if (options_.embed.progress) {
+    options_.embed.progress({.what = "ranking", .done = 0, .total = 1, .detail = dataset});
+  }
+  SACCADE_ASSIGN(RetrievalOutcome outcome,
+                 evaluate_retrieval(scores, *one.task, one.ties, options_.bootstrap, context.pool));
+  Json result = retrieval_result_json(dataset, model, *one.task, outcome);
+  result["texts_cut"] = cut.texts;
+  result["tokens_dropped"] = cut.tokens;
+  one.results.push_back(std::move(result));
+  if (context.run != nullptr) {
+    SACCADE_TRY(add_ranks(*context.run, dataset, model, scores, *one.task, outcome, context.pool));
+  }
+  one.outcomes.emplace_back(model, std::move(outcome));
+  return {};
+}
+
+Result<Json> RetrievalStudy::metrics(std::span<const RunDataset> datasets) const {
+  Json results = Json::array();
+  Json comparisons = Json::array();
+  for (size_t d = 0; d < datasets_.size(); ++d) {
+    const Ranked& one = datasets_[d];
+    const std::string& name = datasets[d].name;
+    results.push_back(chance_result_json(name, *one.task));
+    for (const Json& result : one.results) results.push_back(result);
+    for (size_t a = 0; a < one.outcomes.size(); ++a) {
+      for (size_t b = a + 1; b < one.outcomes.size(); ++b) {
+        SACCADE_ASSIGN(
+            comparisons.emplace_back(),
+            comparison_json(name, one.outcomes[a].first, one.outcomes[a].second, one.outcomes[b].first,
+                            one.outcomes[b].second, options_.bootstrap.confidence));
+      }
+    }
+  }
+  return Json{{"results", std::move(results)}, {"comparisons", std::move(comparisons)}};
+}
+
+namespace {
+
+// The dataset that files belong to where none is named: what the first says of it itself.
+RunDataset describe_file(const std::filesystem::path& path, bool rows, const GivenFile& first) {
+  RunDataset described;
+  described.name = path.stem().string();
+  described.path = path.string();
+  described.layout = rows ? "embeddings" : "scores";
+  Sha256 hash;
+  hash.update(fmt::format("{} pictures\n", first.images()));
+  hash.update(std::as_bytes(std::span(first.text_image())));
+  described.sha256 = hash.hex();
+  return described;
+}
+
+}  // namespace
+
+Result<Evaluation> evaluate_given_retrieval(const GivenRetrieval& given, const RetrievalOptions& retrieval,
+                                            const EvaluationOptions& options, ThreadPool& pool) {
+  const char* what = given.rows ? "embeddings" : "scores";
+  std::vector<GivenFile> files;
+  for (const std::filesystem::path& path : given.files) {
+    SACCADE_ASSIGN(files.emplace_back(), given.rows ? GivenFile::open_embeddings(path, given.similarity)
+                                                    : GivenFile::open_scores(path));
+    if (files.back().means() && options.embed.warning) {
+      options.embed.warning(fmt::format(
+          "{}: means of late interaction's rows: these cosines are not the encoder's scores", path.string()));
+    }
+  }
+  if (options.datasets.size() > 1) {
+    return fail(ErrorCode::kUsage, "--{} files belong to one --dataset, {} are given", what,
+                options.datasets.size());
+  }
+  RetrievalStudy study(retrieval, options, what, given.similarity);
+  RunDataset described;
+  if (options.datasets.empty()) {
+    if (retrieval.ties == TiePolicy::kTrec) {
+      return fail(ErrorCode::kUsage, "--ties trec orders by ids: name the files' dataset with --dataset");
+    }
+    study.add_source(files.front().source());
+    described = describe_file(given.files.front(), given.rows, files.front());
+  } else {
+    SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
+    SACCADE_TRY(study.add_dataset(datasets.front()));
+    described = describe_dataset(datasets.front());
+  }
+  std::vector<GivenModel> models;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const GivenFile& file = files[i];
+    const std::filesystem::path& path = given.files[i];
+    SACCADE_TRY(file.check_belongs_to(study.source(0)));
+    GivenModel& model = models.emplace_back();
+    model.described.name = path.stem().string();
+    model.described.path = path.string();
+    model.described.fingerprint = file.sha256();
+    model.described.dim = file.dim();
+    model.measure = [&study, &file, &path, rows = given.rows](const StudyContext& context) -> Status {
+      SACCADE_TRY(study.measure_scores(context, file.scores()).in(path.string()));
+      if (context.run != nullptr && rows) {
+        std::error_code error;
+        const auto absolute = std::filesystem::absolute(path, error);
+        context.run->name_embeddings({context.described.name, context.model.name, absolute.string()});
+      }
+      return {};
+    };
+  }
+  return evaluate_given(study, std::span(&described, 1), std::move(models), options, pool);
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,73 @@
+// The study of retrieval (lab/eval/evaluation.h): how captions find their pictures, and pictures their captions.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "lab/eval/evaluation.h"
+#include "lab/eval/figures/ranking.h"
+#include "lab/eval/retrieval/retrieval_figures.h"
+#include "lab/eval/retrieval/retrieval_task.h"
+#include "lab/eval/rows/given.h"
+
+namespace saccade::lab {
+
+struct RetrievalOptions {
+  CaptionPolicy captions = CaptionPolicy::kAll;
+  TiePolicy ties = TiePolicy::kPessimistic;
+};
+
+class RetrievalStudy : public Study {
+ public:
+  // `options` is borrowed. `rank_by`: "encoder", or what was computed elsewhere, "embeddings" or "scores".
+  RetrievalStudy(const RetrievalOptions& retrieval, const EvaluationOptions& options,
+                 std::string rank_by = "encoder", Similarity similarity = Similarity::kCosine)
+      : retrieval_(retrieval), options_(options), rank_by_(std::move(rank_by)), similarity_(similarity) {}
+
+  [[nodiscard]] std::string_view kind() const override { return "retrieval"; }
+  [[nodiscard]] Json protocol() const override;
+  Status add_dataset(const NamedDataset& dataset) override;
+  // The same of what is known without a dataset.
+  void add_source(RetrievalSource source);
+  [[nodiscard]] const RetrievalSource& source(size_t dataset) const { return datasets_[dataset].source; }
+  [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
+  Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
+  Status measure(const EncodedContext& context) override;
+  // Scores from elsewhere, of all the dataset's texts and pictures.
+  Status measure_scores(const StudyContext& context, const PairScores& all);
+  [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
+
+ private:
+  struct Ranked {
+    RetrievalSource source;
+    std::optional<RetrievalTask> task = {};
+    TieBreak ties = {};
+    std::vector<std::pair<std::string, RetrievalOutcome>> outcomes = {};  // by model
+    std::vector<Json> results = {};
+  };
+  Status rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut);
+
+  RetrievalOptions retrieval_;
+  const EvaluationOptions& options_;
+  std::string rank_by_;
+  Similarity similarity_;
+  std::vector<Ranked> datasets_;
+};
+
+// Figures from files of other programs (given.h), all over the same pictures and texts: those of the one
+// dataset that `options` names, or what the first file says of them itself. kUsage for several datasets, and
+// for what needs captions or ids without one; the errors of GivenFile and of evaluate_given.
+struct GivenRetrieval {
+  std::vector<std::filesystem::path> files;
+  bool rows = true;  // embeddings; else scores
+  Similarity similarity = Similarity::kCosine;
+};
+Result<Evaluation> evaluate_given_retrieval(const GivenRetrieval& given, const RetrievalOptions& retrieval,
+                                            const EvaluationOptions& options, ThreadPool& pool);
+
+}  // namespace saccade::lab

@@ -1,0 +1,63 @@
+// What is ranked: the pictures and texts of a dataset under a caption policy, and which belong together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/enum_names.h"
+#include "lab/data/dataset.h"
+#include "lab/eval/figures/relevance.h"
+#include "lab/eval/run/run.h"
+
+namespace saccade::lab {
+
+// COCO's pictures have five captions and sometimes six or seven, and some captions stand at several pictures:
+// figures under different policies do not compare.
+enum class CaptionPolicy {
+  kAll,         // every caption is a text; its one right picture is its own
+  kFirst5,      // the same with each picture's first five captions
+  kFirst1,      // the same with each picture's first caption
+  kDedup,       // equal captions are one text; right are all pictures that have it
+  kOneCaption,  // each picture's first caption; right are all with an equal first caption, in both directions
+};
+// "all", "first5", ..., "one-caption", and each policy's meaning in a clause.
+std::span<const EnumName<CaptionPolicy>> enum_names(CaptionPolicy);
+
+struct SourceText {
+  std::string caption;  // empty where it is not known
+  int64_t image = -1;   // -1: none
+};
+
+// Pictures and texts before a policy; where captions are known, texts come in the order of their pictures.
+struct RetrievalSource {
+  std::vector<RunImage> images;
+  std::vector<SourceText> texts;
+  bool captions_known = true;
+};
+// A dataset's items and all their captions, in order. kUsage for a test of composition.
+Result<RetrievalSource> retrieval_source(const Dataset& dataset);
+// The source's pictures by number.
+std::vector<ImageRef> pictures_of(const RetrievalSource& source);
+
+struct RetrievalTask {
+  RunItems items;               // images and texts
+  std::vector<int64_t> images;  // which of the source's pictures they are, ascending
+  std::vector<int64_t> texts;   // which of the source's texts, ascending; of equal ones the first
+  Relevance relevance;
+  std::vector<int64_t> image_of_text;  // the first right picture of each text: its cluster
+  std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its picture, from 0
+  std::vector<Exclusion> excluded;     // beside what the dataset left out
+};
+
+// `unreadable`: pictures by number, ascending, that have no rows. A picture that cannot be read or has no
+// text, and a text without a picture, make another gallery than the dataset's: kBadData names the first and
+// says how many there are, or, with leave_out, they are left out and counted. kBadData too where nothing is
+// left. kUsage for policies that need captions where they are not known.
+Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, CaptionPolicy policy,
+                                          std::span<const int64_t> unreadable, bool leave_out);
+
+}  // namespace saccade::lab

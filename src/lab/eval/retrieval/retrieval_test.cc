@@ -1,0 +1,160 @@
+#include "lab/eval/retrieval/retrieval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace saccade::lab {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr std::array<int64_t, 3> kDepths = {1, 5, 10};
+
+TEST(RetrievalFigures, ByHand) {
+  EXPECT_THAT(retrieval_names(kDepths), ElementsAre("r1", "r5", "r10", "recall1", "recall5", "recall10",
+                                                    "mrr", "ndcg10", "mean_rank", "median_rank"));
+  std::vector<double> out(9);
+  // Three right answers at ranks 2, 5 and 12.
+  query_figures(std::vector<double>{2, 5, 12}, kDepths, out);
+  const double gains = 1 / std::log2(3.0) + 1 / std::log2(6.0);
+  const double ideal = 1 + 1 / std::log2(3.0) + 0.5;
+  EXPECT_THAT(out, ElementsAre(0, 1, 1, 0, testing::DoubleEq(2.0 / 3), testing::DoubleEq(2.0 / 3), 0.5,
+                               testing::DoubleEq(gains / ideal), 2));
+  // One right answer, halfway between ranks 1 and 2.
+  query_figures(std::vector<double>{1.5}, kDepths, out);
+  EXPECT_THAT(out, ElementsAre(0, 1, 1, 0, 1, 1, testing::DoubleEq(2.0 / 3),
+                               testing::DoubleEq(1 / std::log2(2.5)), 1.5));
+  // A perfect ranking of twelve has an nDCG of 1 and a recall@10 of 10/12.
+  std::vector<double> twelve(12);
+  std::iota(twelve.begin(), twelve.end(), 1.0);
+  query_figures(twelve, kDepths, out);
+  EXPECT_THAT(out, ElementsAre(1, 1, 1, testing::DoubleEq(1.0 / 12), testing::DoubleEq(5.0 / 12),
+                               testing::DoubleEq(10.0 / 12), 1, testing::DoubleEq(1), 1));
+}
+
+// The whole matrix, sorted, the way evaluation scripts do it: argsort, slice, any.
+TEST(RetrievalFigures, MatchTheFullMatrix) {
+  std::mt19937 random(5);
+  ThreadPool pool(2);
+  for (int round = 0; round < 300; ++round) {
+    const int64_t images = 2 + static_cast<int64_t>(random() % 20);
+    const int64_t texts = images * (1 + static_cast<int64_t>(random() % 4));
+    std::vector<float> values(static_cast<size_t>(texts * images));
+    std::iota(values.begin(), values.end(), 0.0F);  // no ties: a sort has one outcome
+    std::ranges::shuffle(values, random);
+    Matrix<float> scores(texts, images);
+    std::ranges::copy(values, scores.data());
+    std::vector<int64_t> text_image;
+    for (int64_t t = 0; t < texts; ++t)
+      text_image.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(images)));
+    const auto relevance = Relevance::from_text_image(text_image, images);
+    const auto source = given_scores({DType::kF32, {texts, images}, std::as_bytes(scores.values())});
+    for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+      const auto ranks = rank_right_answers(**source, *relevance, direction, {}, pool);
+      ASSERT_TRUE(ranks);
+      std::vector<int64_t> owner;
+      for (int64_t q = 0; q < ranks->queries(); ++q) owner.push_back(q);
+      const ClusteredSample sample = retrieval_sample(*ranks, kDepths, owner, ranks->queries());
+      const Estimates estimates = estimate(sample, {.resamples = 0}, pool);
+
+      std::vector<double> sums(9);
+      std::vector<double> first_ranks;
+      for (int64_t q = 0; q < relevance->queries(direction); ++q) {
+        const bool to_image = direction == Direction::kTextToImage;
+        std::vector<int64_t> order(static_cast<size_t>(relevance->gallery(direction)));
+        std::iota(order.begin(), order.end(), 0);
+        const auto score = [&](int64_t g) { return to_image ? scores(q, g) : scores(g, q); };
+        std::ranges::sort(order, [&](int64_t a, int64_t b) { return score(a) > score(b); });
+        const auto belongs = [&](int64_t g) {
+          return to_image ? text_image[static_cast<size_t>(q)] == g : text_image[static_cast<size_t>(g)] == q;
+        };
+        const double right = static_cast<double>(std::ranges::count_if(order, belongs));
+        if (right == 0) continue;
+        size_t first = 0;
+        while (!belongs(order[first])) ++first;
+        first_ranks.push_back(static_cast<double>(first) + 1);
+        double gains = 0, ideal = 0;
+        for (size_t k = 0; k < 3; ++k) {
+          const auto depth = std::min<size_t>(order.size(), static_cast<size_t>(kDepths[k]));
+          const auto within =
+              std::count_if(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(depth), belongs);
+          sums[k] += within > 0 ? 1 : 0;
+          sums[3 + k] += static_cast<double>(within) / right;
+        }
+        for (size_t place = 0; place < std::min<size_t>(order.size(), 10); ++place) {
+          gains += belongs(order[place]) ? 1 / std::log2(static_cast<double>(place) + 2) : 0;
+          ideal += static_cast<double>(place) < right ? 1 / std::log2(static_cast<double>(place) + 2) : 0;
+        }
+        sums[6] += 1 / first_ranks.back();
+        sums[7] += gains / ideal;
+        sums[8] += first_ranks.back();
+      }
+      const auto count = static_cast<double>(first_ranks.size());
+      ASSERT_EQ(sample.queries(), static_cast<int64_t>(first_ranks.size()));
+      for (size_t f = 0; f < 9; ++f)
+        EXPECT_NEAR(estimates.value[f], sums[f] / count, 1e-12) << estimates.names[f];
+      std::ranges::sort(first_ranks);
+      EXPECT_EQ(estimates.value[9],
+                (first_ranks[(first_ranks.size() - 1) / 2] + first_ranks[first_ranks.size() / 2]) / 2);
+    }
+  }
+}
+
+TEST(RetrievalFigures, QueriesWithoutAnAnswerAreCountedApart) {
+  QueryRanks ranks;
+  ranks.gallery = 4;
+  ranks.begin = {0, 2, 2, 3};
+  ranks.ranks = {1, 3, 4};
+  ranks.tied = {0, 0, 1};
+  const QueryCounts counts = count_queries(ranks);
+  EXPECT_EQ(counts.queries, 2);
+  EXPECT_EQ(counts.without_answer, 1);
+  EXPECT_EQ(counts.tied, 1);
+  EXPECT_EQ(counts.several_right, 1);
+  const std::vector<int64_t> owner = {5, 6, 7};
+  const ClusteredSample sample = retrieval_sample(ranks, kDepths, owner, 8);
+  EXPECT_EQ(sample.queries(), 2);
+  EXPECT_THAT(sample.cluster, ElementsAre(5, 7));
+}
+
+// Draws rankings at random, again and again.
+TEST(Chance, IsWhatGuessingGets) {
+  std::vector<std::pair<int64_t, int64_t>> pairs = {{0, 0}, {0, 3}, {0, 4}, {1, 1}, {3, 2}, {3, 11}};
+  const auto relevance = Relevance::from_pairs(4, 12, pairs);
+  const std::vector<double> chance = chance_figures(*relevance, Direction::kTextToImage, kDepths);
+  std::mt19937 random(3);
+  Matrix<float> scores(4, 12);
+  std::vector<double> sums(9);
+  ThreadPool pool(1);
+  constexpr int kRounds = 20'000;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int64_t t = 0; t < 4; ++t) {
+      std::iota(scores.row(t).begin(), scores.row(t).end(), 0.0F);
+      std::ranges::shuffle(scores.row(t), random);
+    }
+    const auto source = given_scores({DType::kF32, {4, 12}, std::as_bytes(scores.values())});
+    const auto ranks = rank_right_answers(**source, *relevance, Direction::kTextToImage, {}, pool);
+    std::vector<double> one(9);
+    for (const int64_t q : {0, 1, 3}) {
+      query_figures(ranks->of(q), kDepths, one);
+      for (size_t f = 0; f < 9; ++f) sums[f] += one[f] / 3;
+    }
+  }
+  for (size_t f = 0; f < 9; ++f) {
+    EXPECT_NEAR(sums[f] / kRounds, chance[f], 0.01 * std::max(1.0, chance[f])) << retrieval_names(kDepths)[f];
+  }
+  // COCO: one image among 5,000.
+  const auto coco = Relevance::from_text_image(std::vector<int64_t>{17}, 5000);
+  const auto guess = chance_figures(*coco, Direction::kTextToImage, kDepths);
+  EXPECT_NEAR(guess[0], 1.0 / 5000, 1e-15);
+  EXPECT_NEAR(guess[2], 10.0 / 5000, 1e-12);
+  EXPECT_NEAR(guess[8], 2500.5, 1e-9);
+}
+
+}  // namespace
+}  // namespace saccade::lab

@@ -1,0 +1,118 @@
+// The study of visualness, on the frame of lab/eval/evaluation.h: how well models, and rules without a model,
+// tell texts that picture something from others (Verma et al. 2023, "Learning the Visualness of Text Using
+// Large Vision-Language Models", tables 2 to 4, A.5 and A.6).
+//
+// Every method gives a text a score and calls it visual above a threshold, which is chosen on validation
+// texts. What a checkpoint does follows from what it is: one that was trained for this (model/visualness.h)
+// goes by its own NULL picture, a classifier of texts by the probability of its visual class, any other dual
+// encoder by the NULL picture of the options.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/enum_names.h"
+#include "lab/eval/evaluation.h"
+#include "lab/eval/visualness/binary.h"
+#include "saccade/search/visualness/lexicon.h"
+#include "lab/eval/visualness/word_attention.h"
+#include "saccade/model/visualness.h"
+
+namespace saccade::lab {
+
+enum class TextMap { kNone, kPca, kTsne };
+std::span<const EnumName<TextMap>> enum_names(TextMap);  // "none", "pca", "tsne"
+
+struct VisualnessOptions {
+  // Datasets of rated texts that thresholds are chosen on: one for all datasets, or one each. None: only
+  // checkpoints that keep a threshold are measured, with that.
+  std::vector<std::string> validation;
+  NullPicture null_picture = {};  // of checkpoints that keep none
+  std::filesystem::path lexicon;  // ratings of words; empty: no such method, and no correlation of attention
+  std::vector<std::filesystem::path> vectors;  // word vectors: each expands the lexicon, a method of its own
+  std::filesystem::path objects;               // names of things; empty: no such method
+  TextMap map = TextMap::kTsne;                // of texts, pictures and the NULL picture, into the run
+};
+
+class VisualnessStudy : public Study {
+ public:
+  // Reads lexicon and lists. Both options are borrowed.
+  static Result<VisualnessStudy> make(const VisualnessOptions& options, const EvaluationOptions& evaluation);
+
+  [[nodiscard]] bool takes_text_models() const override { return true; }
+  [[nodiscard]] std::string_view kind() const override { return "visualness"; }
+  [[nodiscard]] Json protocol() const override;
+  // kUsage for datasets of another sort, or with texts of one class only.
+  Status add_dataset(const NamedDataset& dataset) override;
+  [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
+  Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
+  Status measure(const EncodedContext& context) override;
+  [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
+
+ private:
+  struct Texts {
+    std::vector<std::string> texts;
+    std::vector<std::optional<bool>> visual;
+    std::vector<int64_t> cluster;
+    int64_t clusters = 0;
+    std::vector<int64_t> picture;  // number among the pictures; -1: none
+    std::vector<ImageRef> pictures;
+  };
+  struct Retrieval {
+    Estimates estimates;
+    Figure figure;
+    int64_t texts = 0;
+    int64_t pictures = 0;
+  };
+  struct Method {
+    std::string name;
+    std::string kind;
+    Json details = Json::object();
+    Threshold threshold = {};
+    bool own_threshold = false;  // the checkpoint's
+    Estimates estimates = {};
+    std::vector<Figure> figures = {};
+    Json ambiguous = {};
+    std::optional<Retrieval> retrieval = {};
+    Json attention = {};
+  };
+  struct Judged {
+    std::string name;
+    Texts texts;
+    Texts validation;          // empty where there is none
+    Json validated_on;         // name and hash
+    std::vector<int64_t> row;  // of each picture among those that could be read; -1: none
+    std::vector<Method> methods;
+  };
+
+  VisualnessStudy(const VisualnessOptions& options, const EvaluationOptions& evaluation)
+      : options_(options), evaluation_(evaluation) {}
+  static Result<Texts> texts_of(const Dataset& dataset);
+  // Chooses the threshold on `validation`, or takes `kept`, and judges the texts.
+  Result<Method> judge(const Judged& one, std::string name, std::string kind, std::span<const double> scores,
+                       std::span<const double> validation, std::optional<double> kept,
+                       ThreadPool& pool) const;
+  Status judge_without_models(Judged& one, ThreadPool& pool);
+  [[nodiscard]] Result<Retrieval> retrieve(const Judged& one, MatrixView<const float> texts,
+                                           const EmbeddedRows& pictures, ThreadPool& pool) const;
+  Status write_maps(const EncodedContext& context, const Judged& one, MatrixView<const float> texts,
+                    std::span<const float> null_row) const;
+
+  const VisualnessOptions& options_;
+  const EvaluationOptions& evaluation_;
+  std::optional<Lexicon> lexicon_;
+  std::optional<ObjectList> objects_;
+  std::vector<std::string> vectors_sha256_;
+  std::vector<std::pair<std::string, Dataset>> validation_;  // as given
+  Json null_picture_;
+  std::vector<Judged> datasets_;
+};
+
+}  // namespace saccade::lab

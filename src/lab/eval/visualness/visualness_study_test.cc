@@ -1,0 +1,254 @@
+#include "lab/eval/visualness/visualness_study.h"
+
+#include <filesystem>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files/files.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/model/test_encoder.h"
+
+namespace saccade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// A text of one colour is far from a grey picture, one of all three is near it.
+constexpr const char* kTexts =
+    "{\"text\": \"rrrr\", \"visual\": true, \"image\": \"0.png\"}\n"
+    "{\"text\": \"gggg\", \"visual\": true, \"image\": \"1.png\"}\n"
+    "{\"text\": \"ggg\", \"visual\": true, \"image\": \"1.png\"}\n"
+    "{\"text\": \"bbbb\", \"visual\": true, \"image\": \"2.png\"}\n"
+    "{\"text\": \"rgb\", \"visual\": false}\n"
+    "{\"text\": \"rgb rgb\", \"visual\": false}\n"
+    "{\"text\": \"bgr\", \"visual\": false, \"group\": \"g\"}\n"
+    "{\"text\": \"grb b\", \"visual\": false, \"group\": \"g\"}\n"
+    "{\"text\": \"rrg\", \"visual\": null}\n"
+    "{\"text\": \"rrggb\", \"visual\": null}\n"
+    "{\"text\": \"rrrrrgb\", \"visual\": null}\n";
+constexpr const char* kValidation =
+    "{\"text\": \"rrr\", \"visual\": true, \"image\": \"0.png\"}\n{\"text\": \"bbb\", \"visual\": true}\n"
+    "{\"text\": \"rgbrgb\", \"visual\": false}\n{\"text\": \"gbr\", \"visual\": false}\n";
+
+// A classifier of texts alone: visual is what has an "r" and no "g".
+class LetterClassifier : public ColourEncoder, public TextClassifier {
+ public:
+  LetterClassifier() {
+    mutable_info().image_height = mutable_info().image_width = 0;
+    mutable_info().fingerprint = "classifier";
+  }
+  TextClassifier* text_classifier() override { return this; }
+  const std::vector<std::string>& labels() const override { return labels_; }
+  Result<Matrix<float>> classify_texts(std::span<const TokenizedText> batch) override {
+    Matrix<float> logits(std::ssize(batch), 2);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const auto has = [&](char c) { return std::ranges::count(batch[i].ids, c + 3) > 0; };
+      logits(static_cast<int64_t>(i), 0) = has('r') && !has('g') ? 2.0F : -1.0F;
+    }
+    return logits;
+  }
+  Result<AttentionMaps> attention_maps(const TokenizedText& text) override {
+    const int64_t n = std::ssize(text.ids);
+    const std::vector<float> even(static_cast<size_t>(n * n), 1.0F / static_cast<float>(n));
+    return AttentionMaps{.layers = 1, .heads = 1, .tokens = n, .weights = even};
+  }
+  std::vector<std::string> labels_ = {"visual", "other"};
+};
+
+class VisualnessStudyTest : public testing::Test {
+ protected:
+  VisualnessStudyTest() {
+    folder_.write("0.png", one_colour(250, 0, 0));
+    folder_.write("1.png", one_colour(0, 250, 0));
+    folder_.write("2.png", one_colour(0, 0, 250));
+    options_.datasets = {write("texts.jsonl", kTexts)};
+    visualness_.validation = {write("validation.jsonl", kValidation)};
+    visualness_.null_picture.kind = NullPicture::Kind::kGrey;
+    visualness_.map = TextMap::kPca;
+    options_.checkpoints = {"single"};
+    options_.bootstrap.resamples = 50;
+    source_.find = [](const std::string& given) -> Result<fs::path> { return fs::path(given); };
+    source_.fingerprint = [](const std::string& given) -> Result<std::string> { return given; };
+    source_.load = [this](const std::string& given, Precision) -> Result<LoadedEncoder> {
+      LoadedEncoder loaded;
+      loaded.encoder =
+          given == "classifier" ? std::make_unique<LetterClassifier>() : std::make_unique<ColourEncoder>();
+      loaded.id = {.name = given, .path = (folder_ / given).string(), .fingerprint = given, .dim = 4};
+      return loaded;
+    };
+  }
+  std::string write(const std::string& name, std::string_view content) {
+    return folder_.write(name, content).string();
+  }
+  Result<Evaluation> measure() {
+    auto study = VisualnessStudy::make(visualness_, options_);
+    if (!study) return fail(std::move(study).error());
+    return evaluate(*study, options_, source_, pool_);
+  }
+  std::string refusal() {
+    const auto result = measure();
+    EXPECT_FALSE(result);
+    return result ? "" : result.error().message;
+  }
+  static Json of(const Evaluation& evaluation, const std::string& model) {
+    for (const Json& result : evaluation.metrics["results"]) {
+      if (result["model"] == model) return result;
+    }
+    ADD_FAILURE() << "no result of " << model << " in " << dump_json(evaluation.metrics["results"], 2);
+    return {};
+  }
+
+  test::TestFolder folder_;
+  VisualnessOptions visualness_;
+  EvaluationOptions options_;
+  CheckpointSource source_;
+  ThreadPool pool_{2};
+};
+
+TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
+  visualness_.lexicon = write("c.tsv", "Word\tConc.M\nrrrr\t5\nrrr\t4\ngggg\t4\nbbb\t3\nbgr\t3\n");
+  visualness_.objects = write("o.txt", "rrrr\nrrr\nbbb\n");
+  visualness_.vectors = {write("glove.txt", "rrrr 1 0\nbbbb 1 0\nrgb 0 1\nggg 0.6 0.8\n")};
+  options_.checkpoints = {"single", "classifier"};
+  options_.run = folder_ / "run";
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const Json& results = evaluation->metrics["results"];
+  ASSERT_EQ(results.size(), 6U);
+
+  const Json model = of(*evaluation, "single");
+  EXPECT_EQ(model["method"], "null picture");
+  EXPECT_EQ(model["texts"], 8);
+  EXPECT_EQ(model["visual"], 4);
+  for (const char* figure : {"f1", "precision", "recall", "accuracy"})
+    EXPECT_EQ(model[figure]["value"], 1) << figure;
+  EXPECT_GT(model["threshold"], 0.03);
+  EXPECT_LT(model["threshold"], 0.4);
+  EXPECT_EQ(model["threshold_from"]["name"], "validation");
+  EXPECT_EQ(model["mrr"]["value"], 1);
+  EXPECT_EQ(model["mrr"]["texts"], 4);
+  EXPECT_EQ(model["mrr"]["pictures"], 3);
+  EXPECT_EQ(model["ambiguous"]["texts"], 3);
+  EXPECT_TRUE(model["attention"].is_null());
+
+  // The lexicon has rrrr, gggg and bgr of the texts; the threshold of the validation's rrr and bbb is 0.25.
+  const Json lexicon = of(*evaluation, "mean rating of words (brysbaert)");
+  EXPECT_EQ(lexicon["method"], "lexicon");
+  EXPECT_EQ(lexicon["recall"]["value"], (2.0 / 4 + 3.0 / 4) / 2);
+  const Json expanded = of(*evaluation, "brysbaert + glove");
+  EXPECT_EQ(expanded["details"]["added"], 3);  // bbbb and ggg as rrrr, and rgb
+  EXPECT_EQ(expanded["recall"]["value"], (4.0 / 4 + 3.0 / 4) / 2);
+  const Json objects = of(*evaluation, "objects named (o)");
+  EXPECT_EQ(objects["recall"]["value"], (1.0 / 4 + 4.0 / 4) / 2);
+  EXPECT_EQ(of(*evaluation, "class prior")["details"]["visual"], 0.5);
+
+  const Json classifier = of(*evaluation, "classifier");
+  EXPECT_EQ(classifier["method"], "classifier");
+  EXPECT_EQ(classifier["recall"]["value"], (1.0 / 4 + 4.0 / 4) / 2);  // only rrrr
+  EXPECT_TRUE(classifier["mrr"].is_null());
+
+  const Json& comparisons = evaluation->metrics["comparisons"];
+  EXPECT_EQ(comparisons.size(), 15U);
+  const Json last = comparisons.back();
+  EXPECT_EQ(last["a"], "single");
+  EXPECT_EQ(last["b"], "classifier");
+  EXPECT_EQ(last["scores"]["recall"]["difference"], 1 - 0.625);
+  EXPECT_FALSE(last["scores"].contains("mrr"));
+
+  const auto run = read_run(folder_ / "run");
+  ASSERT_TRUE(run) << run.error().message;
+  EXPECT_EQ(run->info.kind, "visualness");
+  std::map<std::string, int> kinds;
+  ASSERT_TRUE(read_run_lines(*run, "map.jsonl", [&](const Json& line) -> Status {
+    ++kinds[line["kind"].get<std::string>()];
+    return {};
+  }));
+  EXPECT_EQ(kinds, (std::map<std::string, int>{
+                       {"visual text", 4}, {"non-visual text", 4}, {"picture", 3}, {"NULL picture", 1}}));
+  int scores = 0;
+  ASSERT_TRUE(read_run_lines(*run, "scores.jsonl", [&](const Json&) -> Status {
+    ++scores;
+    return {};
+  }));
+  EXPECT_EQ(scores, 22);
+}
+
+TEST_F(VisualnessStudyTest, ATrainedCheckpointBringsItsNullPictureAndThreshold) {
+  folder_.write("single/saccade.json", "{}");
+  // The other way round: what is red is called other, as a colour of its own is its NULL picture.
+  const KeptVisualness kept{
+      .null_picture = {{"kind", "file"}}, .null_row = {1, 0, 0, 0}, .threshold = 0.5, .measured = {}};
+  ASSERT_TRUE(write_kept_visualness(folder_ / "single", "single", kept));
+  visualness_.validation.clear();
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const Json model = of(*evaluation, "single");
+  EXPECT_EQ(model["method"], "trained");
+  EXPECT_EQ(model["threshold"], 0.5);
+  EXPECT_EQ(model["threshold_from"], "checkpoint");
+  EXPECT_EQ(model["details"]["null_picture"]["kind"], "file");
+  EXPECT_LT(model["f1"]["value"], 1);
+  EXPECT_EQ(evaluation->metrics["results"].size(), 1U);
+}
+
+TEST_F(VisualnessStudyTest, ThresholdsOfEachDatasetMayBeItsOwn) {
+  options_.datasets.push_back(write("more.jsonl", kTexts));
+  visualness_.validation.push_back(write(
+      "other.jsonl", "{\"text\": \"rgb\", \"visual\": true}\n{\"text\": \"rrr\", \"visual\": false}\n"));
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  std::vector<std::string> from;
+  for (const Json& result : evaluation->metrics["results"]) {
+    if (result["model"] == "single") from.push_back(result["threshold_from"]["name"]);
+  }
+  EXPECT_EQ(from, (std::vector<std::string>{"validation", "other"}));
+  visualness_.validation.push_back(visualness_.validation.back());
+  EXPECT_THAT(refusal(), HasSubstr("3 validation datasets for 2"));
+}
+
+TEST_F(VisualnessStudyTest, IntervalsAndDifferencesAreTheSameAgain) {
+  const auto once = measure();
+  const auto again = measure();
+  ASSERT_TRUE(once);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(dump_json(once->metrics), dump_json(again->metrics));
+}
+
+TEST_F(VisualnessStudyTest, WhatItRefuses) {
+  visualness_.validation.clear();
+  EXPECT_THAT(refusal(), HasSubstr("no threshold"));
+  visualness_.lexicon = write("c.tsv", "Word\tConc.M\nr\t5\n");
+  EXPECT_THAT(refusal(), HasSubstr("without validation texts"));
+  visualness_.validation = {write("one.jsonl", "{\"text\": \"rrr\", \"visual\": true}\n")};
+  EXPECT_THAT(refusal(), HasSubstr("1 visual and 0 non-visual"));
+  visualness_.validation = options_.datasets;
+  EXPECT_THAT(refusal(), HasSubstr("its own texts would choose its threshold"));
+  visualness_.validation = {write("validation.jsonl", kValidation)};
+  options_.datasets = {write("pictures.jsonl", "{\"image\": \"0.png\", \"captions\": [\"r\"]}\n")};
+  EXPECT_THAT(refusal(), HasSubstr("images with captions, not rated texts"));
+  options_.datasets = {write("texts.jsonl", kTexts)};
+  visualness_.lexicon = write("bad.tsv", "term\tscore\nr\t5\n");
+  EXPECT_THAT(refusal(), HasSubstr("a lexicon of another format"));
+  visualness_.lexicon.clear();
+  visualness_.vectors = {"v.txt"};
+  EXPECT_THAT(refusal(), HasSubstr("without a lexicon"));
+}
+
+TEST_F(VisualnessStudyTest, PicturesThatCannotBeReadCostOnlyTheirRanks) {
+  folder_.write("1.png", "no picture");
+  EXPECT_THAT(refusal(), HasSubstr("1 of 3 pictures cannot be read"));
+  options_.leave_out = true;
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  EXPECT_TRUE(evaluation->some_unreadable);
+  const Json model = of(*evaluation, "single");
+  EXPECT_EQ(model["texts"], 8);
+  EXPECT_EQ(model["mrr"]["texts"], 2);
+  EXPECT_EQ(model["mrr"]["pictures"], 2);
+}
+
+}  // namespace
+}  // namespace saccade::lab

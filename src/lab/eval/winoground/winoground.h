@@ -1,0 +1,97 @@
+// Tests of composition: whether a model tells two captions of the same words apart by their pictures.
+//
+// Thrush et al., "Winoground", CVPR 2022: with s(c, i) the score of caption c with picture i, an item counts
+//
+//   text    s(c0, i0) > s(c1, i0) and s(c1, i1) > s(c0, i1)
+//   image   s(c0, i0) > s(c0, i1) and s(c1, i1) > s(c1, i0)
+//   group   both
+//
+// strictly: a tie is wrong. Items of one picture (SugarCrepe, ARO) have the text score alone, and of that the
+// first half: s(c0, i0) > s(c1, i0). Guessing gets 1/4, 1/4 and 1/6, or 1/2.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "lab/data/dataset.h"
+#include "lab/eval/figures/sample.h"
+#include "lab/eval/run/run.h"
+
+namespace saccade::lab {
+
+// Scores of an item: [caption][picture]; of one picture, the second column is not looked at.
+using CompositionScores = std::array<std::array<float, 2>, 2>;
+
+struct CompositionVerdict {
+  bool text = false;
+  bool image = false;
+  bool group = false;
+  bool tied = false;  // two of the scores compared are equal
+};
+CompositionVerdict judge(const CompositionScores& scores, bool two_pictures);
+
+// The items of a dataset that are judged, and their pictures, each once.
+struct CompositionTask {
+  bool two_pictures = true;
+  std::vector<CompositionItem> items;
+  std::vector<ImageRef> pictures;  // in the order of their first item
+  std::vector<int64_t> source;     // [pictures]: their numbers in the task of the whole dataset
+  // [items]: numbers of the item's pictures; [1] is -1 of one
+  std::vector<std::array<int64_t, 2>> picture_of;
+  std::vector<Exclusion> excluded;  // beside what the dataset left out
+};
+// kUsage for a dataset of pictures and captions; kBadData where items of one and of two pictures are mixed.
+Result<CompositionTask> composition_task(const Dataset& dataset);
+// Without the items of these pictures (by number, ascending), counted. The pictures that are left are
+// numbered anew, in the order of the items that are left, which may be another than before: `source` says
+// which is which. kBadData where nothing is left.
+Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<const int64_t> pictures);
+
+// How many sets of items there are that no picture connects: what intervals are drawn from.
+int64_t composition_clusters(const CompositionTask& task);
+
+// The figures of all items (kind is nullopt) or of one kind.
+struct CompositionGroup {
+  std::optional<std::string> kind;
+  int64_t items = 0;
+  int64_t tied = 0;
+  Estimates estimates;  // resampled by sets of items that pictures connect
+  std::vector<Figure> figures;
+};
+struct CompositionOutcome {
+  std::vector<CompositionVerdict> verdicts;
+  std::vector<CompositionGroup>
+      groups;  // all items, then the kinds by their first item where there are several
+};
+
+// scores: one an item. kBadData names an item with a score that is not a number.
+Result<CompositionOutcome> evaluate_compositions(const CompositionTask& task,
+                                                 std::span<const CompositionScores> scores,
+                                                 const BootstrapOptions& bootstrap, ThreadPool& pool);
+
+// Entries of metrics.json's "results" (docs/runs.md), those of guessing, and of "comparisons".
+Json composition_results_json(const std::string& dataset, const std::string& model,
+                              const CompositionOutcome& outcome);
+Json composition_chance_json(const std::string& dataset, const CompositionTask& task,
+                             const CompositionOutcome& any);
+Result<Json> composition_comparisons_json(const std::string& dataset, const std::string& a_name,
+                                          const CompositionOutcome& a, const std::string& b_name,
+                                          const CompositionOutcome& b, double confidence);
+
+// Adds a line an item to the run's pairs.jsonl.
+Status add_pairs(RunWriter& run, const std::string& dataset, const std::string& model,
+                 const CompositionTask& task, std::span<const CompositionScores> scores,
+                 const CompositionOutcome& outcome);
+
+// Scores that another program computed: the tensor "scores" [items, 2, pictures]. Errors name what is wrong.
+Result<std::vector<CompositionScores>> read_composition_scores(const std::filesystem::path& path,
+                                                               const CompositionTask& task);
+
+}  // namespace saccade::lab

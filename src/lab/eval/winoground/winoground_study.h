@@ -1,0 +1,53 @@
+// The study of composition (composition.h), on the frame of lab/eval/evaluation.h: whether models tell captions
+// of the same words apart by their pictures.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "lab/eval/winoground/winoground.h"
+#include "lab/eval/evaluation.h"
+
+namespace saccade::lab {
+
+class CompositionStudy : public Study {
+ public:
+  // `options` is borrowed. `given`: the scores were computed elsewhere.
+  explicit CompositionStudy(const EvaluationOptions& options, bool given = false)
+      : options_(options), given_(given) {}
+
+  [[nodiscard]] std::string_view kind() const override { return "winoground"; }
+  [[nodiscard]] Json protocol() const override;
+  Status add_dataset(const NamedDataset& dataset) override;
+  [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
+  Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
+  Status measure(const EncodedContext& context) override;
+  // Scores of all the dataset's items, from a file (read_composition_scores).
+  Status measure_file(const StudyContext& context, const std::filesystem::path& path);
+  [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
+
+ private:
+  struct Judged {
+    CompositionTask whole;  // before pictures were left out
+    std::optional<CompositionTask> task = {};
+    RunItems items = {};
+    std::vector<std::pair<std::string, CompositionOutcome>> outcomes = {};  // by model
+  };
+  Status add_outcome(const StudyContext& context, std::span<const CompositionScores> scores);
+
+  const EvaluationOptions& options_;
+  bool given_;
+  std::vector<Judged> datasets_;
+};
+
+// Figures from files of other programs. kUsage where `options` does not name one dataset; the errors of
+// read_composition_scores and of evaluate_given.
+Result<Evaluation> evaluate_given_compositions(std::span<const std::filesystem::path> files,
+                                               const EvaluationOptions& options, ThreadPool& pool);
+
+}  // namespace saccade::lab

@@ -1,0 +1,62 @@
+// A picture for every edit query of a dataset, by an engine: what training
+// takes in place of the true targets.
+//
+// The folder's files are those of lab/data/generated.h. A picture lies in pictures/, under the hash of everything
+// that decides it: the reference's bytes, the text, the engine's settings, the seed. What is there is never
+// asked for again, so that whatever ends a run (Ctrl-C, a full disk, a bound, a kill), the same command goes
+// on from there; queries that ask the same share one picture.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "lab/data/dataset.h"
+#include "saccade/imagegen/image_engine.h"
+
+namespace saccade::lab {
+
+struct GenerateEditsOptions {
+  std::filesystem::path folder;
+  int64_t limit = 0;           // queries, the first of a shuffle by the seed; 0: all
+  uint64_t seed = 1;           // of the pictures, and of that choice
+  int64_t give_up_after = 20;  // pictures that failed one after the other; 0: never
+  bool replace_list =
+      false;             // where the folder has one of other settings or another dataset; its pictures stay
+  DecodeOptions decode;  // of references and answers
+  int64_t max_pixels = 64'000'000;  // of an answer
+};
+
+struct GenerateEditsReport {
+  int64_t queries = 0;
+  int64_t there = 0;     // had their picture from an earlier run
+  int64_t made = 0;      // pictures made by this one
+  int64_t shared = 0;    // queries that ask for what another one has
+  int64_t failed = 0;    // queries without a picture after all
+  int64_t untried = 0;   // not come to
+  int64_t requests = 0;  // of an engine elsewhere
+  int64_t bytes = 0;
+  int64_t cut_texts = 0;
+  double seconds = 0;
+  std::vector<std::string> failures;  // the first ten: "query: why"
+  std::string ended;                  // why it ended early; empty: it did not
+  bool cancelled = false;             // ... because it was asked to
+  std::filesystem::path list;
+};
+Json generate_edits_json(const GenerateEditsReport& report);
+
+// kUsage for a dataset of another sort, and for a folder that holds other things; kMismatch where its list
+// is of another dataset or other settings; kIo where a picture cannot be written: what is there stays, and
+// the list names it. Failures of the engine are no error: they are in the report and in the list.
+// Thread-safe for different folders.
+Result<GenerateEditsReport> generate_edits(const Dataset& dataset, PictureEngine& engine,
+                                           const GenerateEditsOptions& options, ThreadPool& pool,
+                                           const ProgressCallback& progress, const std::stop_token& stop);
+
+}  // namespace saccade::lab

@@ -1,0 +1,50 @@
+// A report: one HTML page of runs, for people. Needs nothing else: data, pictures and scripts are inside.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "lab/eval/run/run.h"
+#include "saccade/image/image.h"
+
+namespace saccade::lab {
+
+// A folder that a page is made from: an evaluation's run, or a training's.
+struct ReportFolder {
+  std::filesystem::path folder;
+  std::optional<Run> run;         // of an evaluation
+  std::vector<Json> evaluations;  // of a training: the lines of its metrics.jsonl
+};
+// kNotFound for a folder that holds neither; otherwise as read_run.
+Result<ReportFolder> read_report_folder(const std::filesystem::path& folder);
+
+struct RunPageOptions {
+  std::string title = "Saccade: report";
+  // The script that draws charts (tools/report/bundle.mjs makes it); empty: their data are shown as tables.
+  std::string chart_script;
+  int64_t examples = 4;        // best and worst queries shown, of each dataset, model and direction
+  int64_t map_points = 1000;   // images and texts together on a map of each dataset and model; 0: no maps
+  int thumbnail_side = 168;    // pixels: twice what the page shows, for fine screens
+  int64_t max_pictures = 600;  // thumbnails in the page; what is beyond is said
+  int64_t max_picture_bytes = int64_t{6} << 20;  // and their size, as they stand in the page
+  DecodeOptions limits;                          // of pictures, which are read from where they lie
+};
+
+// Errors: kUsage where a chart script cannot stand in a page (it has "</script", "<!--" or
+// carriage returns in it); what
+// reading the runs' files gives, with the run's folder; kCancelled. A picture that is gone leaves a tile that
+// says so. `progress` may be called by the pool's threads, one at a time. The same runs make the same page.
+Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPageOptions& options,
+                             ThreadPool& pool, const ProgressCallback& progress = {},
+                             std::stop_token stop = {});
+
+}  // namespace saccade::lab

@@ -1,0 +1,378 @@
+#include "lab/report/run_page.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files/files.h"
+#include "lab/report/chart.h"
+#include "saccade/pages/html.h"
+#include "lab/report/page_builder.h"
+#include "lab/report/run_sections.h"
+#include "lab/report/table.h"
+
+#include "test_runs.h"
+
+namespace saccade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+int count(const std::string& text, std::string_view part) {
+  int result = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++result;
+  return result;
+}
+
+TEST(ScriptJson, EndsNoScript) {
+  const std::string text = script_json({{"caption", "</script><!-- <script> & ]]>\xFF"}});
+  EXPECT_THAT(text, Not(HasSubstr("<")));
+  EXPECT_THAT(text, Not(HasSubstr(">")));
+  EXPECT_THAT(text, Not(HasSubstr("&")));
+  EXPECT_EQ(parse_json(text)->at("caption"), "</script><!-- <script> & ]]>\xEF\xBF\xBD");
+}
+
+TEST(ScriptHash, IsWhatBrowsersCompute) {
+  // From the Content Security Policy specification's example.
+  EXPECT_EQ(script_hash("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
+}
+
+TEST(ReportTable, CellsShowAndSave) {
+  EXPECT_EQ(number_text(0.43216, Unit::kPercent), "43.2");
+  EXPECT_EQ(number_text(17, Unit::kNumber), "17");
+  EXPECT_EQ(number_text(0.43216, Unit::kNumber), "0.432");
+  EXPECT_EQ(number_text(12.3456, Unit::kNumber), "12.35");
+  EXPECT_EQ(number_text(1234.5, Unit::kNumber), "1234");
+  EXPECT_EQ(number_text(kNaN, Unit::kPercent), "\xE2\x80\x93");
+  EXPECT_EQ(count_cell(1234567).html, "1,234,567");
+  EXPECT_EQ(count_cell(-123).html, "-123");
+  EXPECT_EQ(count_cell(-1234).html, "-1,234");
+  EXPECT_EQ(count_cell(999).html, "999");
+  const Cell figure = figure_cell({{"value", 0.5}, {"low", 0.25}, {"high", 0.75}}, Unit::kPercent);
+  EXPECT_EQ(figure.html, "50.0 <small>[25.0, 75.0]</small>");
+  EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
+  EXPECT_EQ(
+      figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kPercent).html,
+      "0.0 <small>[0.0, 0.0]</small> <small>(Wilson: up to 0.38)</small>");
+  // No interval, no number, nothing at all, and what is no object.
+  EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kPercent).html, "50.0");
+  EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kPercent).html, "\xE2\x80\x93");
+  EXPECT_EQ(dump_json(figure_cell(Json(), Unit::kPercent).values), "[null,null,null]");
+  EXPECT_EQ(dump_json(figure_cell(kNaN, kNaN, kNaN, Unit::kNumber).values), "[null,null,null]");
+}
+
+TEST(ReportTable, TextIsEscapedAndSavedAsItIs) {
+  Table table;
+  table.name = "a/b <c>..";
+  table.caption = "<i>";
+  table.columns = {text_column("<b>", "text"), figure_column("x", "x")};
+  table.rows.push_back({text_cell("=1+1</script>"), figure_cell(1, kNaN, 2, Unit::kNumber)});
+  const std::string html = table_html(table);
+  EXPECT_THAT(html, HasSubstr("&lt;b&gt;"));
+  EXPECT_THAT(html, HasSubstr("=1+1&lt;/script&gt;"));
+  EXPECT_THAT(html, Not(HasSubstr("<b>")));
+  const Json json = table_json(table);
+  EXPECT_EQ(json["name"], "a-b-c");
+  EXPECT_EQ(dump_json(json["columns"]), R"(["text","x","x_low","x_high"])");
+  EXPECT_EQ(dump_json(json["rows"]), R"([["=1+1</script>",1.0,null,2.0]])");
+}
+
+TEST(ReportTable, VerdictsNameTheBetter) {
+  const auto verdict = [](double by, bool apart, bool lower) {
+    return verdict_cell({{"difference", by}, {"told_apart", apart}}, "<a>", "b", lower)
+        .values[0]
+        .get<std::string>();
+  };
+  EXPECT_EQ(verdict(0.1, true, false), "<a> is better");
+  EXPECT_EQ(verdict(-0.1, true, false), "b is better");
+  EXPECT_EQ(verdict(-3, true, true), "<a> is better");
+  EXPECT_EQ(verdict(0.1, false, false), "cannot be told apart");
+  EXPECT_THAT(verdict_cell({{"difference", 1}, {"told_apart", true}}, "<a>", "b", false).html,
+              HasSubstr("&lt;a&gt;"));
+  EXPECT_EQ(verdict_cell(Json(), "a", "b", false).html, "");
+}
+
+TEST(Shortened, CutsBetweenCharacters) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abcd", 3), "abc\xE2\x80\xA6");
+  EXPECT_EQ(shortened("\xC3\xBC\xC3\xBC\xC3\xBC", 2), "\xC3\xBC\xC3\xBC\xE2\x80\xA6");
+  EXPECT_EQ(shortened("\xC3\xBC\xC3\xBC", 2), "\xC3\xBC\xC3\xBC");
+}
+
+TEST(PageBuilder, WithoutChartsThereAreTables) {
+  Chart chart;
+  chart.title = "curve <1>";
+  chart.spec = {{"mark", "line"}};
+  chart.legend = {{"model </script>", 1}};
+  chart.data.name = "curve";
+  chart.data.columns = {number_column("n", "n")};
+  chart.data.rows.push_back({number_cell(4)});
+  PageBuilder plain(false);
+  const std::string without = plain.chart(chart);
+  EXPECT_THAT(without, Not(HasSubstr("data-chart")));
+  EXPECT_THAT(without, HasSubstr("<td class=\"n\">4</td>"));
+  PageBuilder full(true);
+  const std::string with = full.chart(chart) + full.chart(chart);
+  EXPECT_EQ(count(with, "data-chart=\"t1\""), 1);
+  EXPECT_EQ(count(with, "data-chart=\"t2\""), 1);
+  EXPECT_EQ(count(with, "model &lt;/script&gt;"), 2);
+}
+
+class RunPage : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "saccade_run_page_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string page(const std::vector<std::string>& names, RunPageOptions options = {}) {
+    ThreadPool pool(2);
+    std::vector<ReportFolder> folders;
+    for (const std::string& name : names) {
+      auto folder = read_report_folder(folder_ / name);
+      EXPECT_TRUE(folder.has_value()) << folder.error().message;
+      if (folder) folders.push_back(*std::move(folder));
+    }
+    const auto html = run_page(folders, options, pool);
+    EXPECT_TRUE(html.has_value()) << html.error().message;
+    return html ? *html : "";
+  }
+
+  fs::path folder_;
+};
+
+const char* const kHostile = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>";
+
+TEST_F(RunPage, RetrievalWithHostileTexts) {
+  test::write_retrieval_run(folder_ / "run", {"good <model>", "worse"},
+                            std::vector<std::string>(60, kHostile));
+  fs::remove(folder_ / "run-pictures" / "3.png");
+  RunPageOptions options;
+  options.title = "<title>";
+  options.chart_script = "globalThis.nothing = 1;\n";
+  options.examples = 30;
+  const std::string html = page({"run"}, options);
+
+  // The charts' script and the page's own, and nothing that a text brought.
+  EXPECT_EQ(count(html, "<script>"), 2);
+  EXPECT_EQ(count(html, "</script>"), 2 + count(html, "<script type=\"application/json\""));
+  EXPECT_THAT(html, Not(HasSubstr("<img src=x")));
+  EXPECT_THAT(html, HasSubstr("&lt;/script&gt;&lt;script&gt;alert(2)"));
+  EXPECT_THAT(html, HasSubstr("script-src '" + script_hash(options.chart_script) + "' '" +
+                              script_hash(page_script()) + "'"));
+  EXPECT_THAT(html, HasSubstr("&lt;title&gt;"));
+  EXPECT_THAT(html, HasSubstr("good &lt;model&gt;"));
+  EXPECT_THAT(html, Not(HasSubstr("<model>")));
+  // Nothing from elsewhere.
+  EXPECT_EQ(count(html, "src=\""), count(html, "src=\"data:image/"));
+  EXPECT_EQ(count(html, "url("), 0);
+
+  EXPECT_THAT(html, HasSubstr("Every caption is a query."));
+  EXPECT_THAT(html, HasSubstr("left out: 2 images without captions"));
+  EXPECT_THAT(html, HasSubstr("Cannot be shown: "));  // the picture that is gone
+  EXPECT_THAT(html, testing::ContainsRegex("is better|cannot be told apart"));
+  EXPECT_THAT(html, HasSubstr("PCA: drawings, good &lt;model&gt;"));
+  EXPECT_EQ(count(html, "<figure data-chart"), 2 + 2 + 2 * 2);  // recall, ranks, two maps a model
+  for (const char* section : {"protocol", "retrieval", "queries", "maps"}) {
+    EXPECT_EQ(count(html, std::string("<section id=\"") + section), 1) << section;
+    EXPECT_EQ(count(html, std::string("href=\"#") + section), 1) << section;
+  }
+  EXPECT_THAT(html, Not(HasSubstr("<section id=\"length")));
+  // The same runs, the same page.
+  EXPECT_EQ(html, page({"run"}, options));
+}
+
+TEST_F(RunPage, PicturesAreLimited) {
+  test::write_retrieval_run(folder_ / "run", {"model"});
+  RunPageOptions options;
+  options.examples = 30;
+  options.map_points = 0;
+  const int all = count(page({"run"}, options), "src=\"data:image/");
+  EXPECT_GT(all, 30);
+  options.max_pictures = 5;
+  const std::string few = page({"run"}, options);
+  EXPECT_LT(count(few, "src=\"data:image/"), all);
+  EXPECT_THAT(few, HasSubstr("as many pictures as it may"));
+  EXPECT_THAT(few, Not(HasSubstr("<section id=\"maps")));
+  options.max_pictures = 600;
+  options.max_picture_bytes = 1000;
+  const std::string light = page({"run"}, options);
+  EXPECT_LT(count(light, "src=\"data:image/"), all);
+  EXPECT_THAT(light, HasSubstr("as many bytes of pictures as it may"));
+  options.examples = 0;
+  EXPECT_THAT(page({"run"}, options), Not(HasSubstr("<section id=\"queries")));
+}
+
+TEST_F(RunPage, LengthAndComposition) {
+  test::write_plain_run(
+      folder_ / "length", "length", {"m1", "m2"},
+      {{"results",
+        {test::length_result("d1", "aerial", "m1", 0.4, 6), test::length_result("d1", "aerial", "m2", 0.3, 9),
+         test::length_result("d2", "icons", "m1", 0.5, 4)}}});
+  test::write_plain_run(folder_ / "pairs", "winoground", {"m1"}, test::winoground_metrics("m1"));
+  RunPageOptions options;
+  options.chart_script = ";";
+  const std::string html = page({"length", "pairs"}, options);
+  EXPECT_EQ(count(html, "<h3>aerial</h3>"), 1);
+  EXPECT_EQ(count(html, "<h3>icons</h3>"), 1);
+  EXPECT_THAT(html, HasSubstr("18 <small>[12, 24]</small>"));  // m1's effective length
+  EXPECT_THAT(html, HasSubstr("\"strokeDash\":[5,4]"));
+  EXPECT_THAT(html, HasSubstr("1.0 <small>[-2.0, 4.0]</small>"));  // chunks against cut
+  EXPECT_THAT(html, HasSubstr("16.7"));                            // the group score of guessing
+  // m1 has one colour throughout.
+  EXPECT_EQ(count(html, "var(--s0)\"></i>m1"), 2 * 2 + 2 + 1);
+}
+
+// A curve that never rises above guessing has no effective length to show, drawn or written.
+TEST_F(RunPage, NoiseIsNoEffectiveLength) {
+  RunPageOptions options;
+  options.chart_script = ";";
+  for (const double height : {0.4, 0.0}) {
+    test::write_plain_run(folder_ / "length", "length", {"m1"},
+                          {{"results", {test::length_result("d1", "aerial", "m1", height, 6)}}});
+    const std::string html = page({"length"}, options);
+    const bool found = height > 0;
+    EXPECT_EQ(html.find("strokeDash") != std::string::npos, found);
+    EXPECT_EQ(html.find("dashed: the effective length") != std::string::npos, found);
+    EXPECT_EQ(html.find("18 <small>[12, 24]</small>") != std::string::npos, found);
+    EXPECT_EQ(count(html, "no better than guessing: there is no effective length"), found ? 0 : 2);
+    fs::remove_all(folder_ / "length");
+  }
+}
+
+// A caption names the curves that are drawn, and no others.
+TEST_F(RunPage, ControlsAreNamedAsTheyAreDrawn) {
+  RunPageOptions options;
+  options.chart_script = ";";
+  Json result = test::length_result("d1", "aerial", "m1", 0.4, 6);
+  test::write_plain_run(folder_ / "all", "length", {"m1"}, {{"results", {result}}});
+  EXPECT_THAT(
+      page({"all"}, options),
+      HasSubstr("R@1 of texts cut to n tokens: first tokens; sentences in another order; last tokens."));
+  result["controls"]["sentences_permuted"] = nullptr;
+  test::write_plain_run(folder_ / "some", "length", {"m1"}, {{"results", {result}}});
+  EXPECT_THAT(page({"some"}, options), HasSubstr("R@1 of texts cut to n tokens: first tokens; last tokens."));
+}
+
+// Two runs of one dataset and protocol stand in one table; what each compared stands there once.
+TEST_F(RunPage, PairedDifferencesStandOnce) {
+  test::write_retrieval_run(folder_ / "one", {"m1", "m2"});
+  test::write_retrieval_run(folder_ / "two", {"m3", "m4"});
+  RunPageOptions options;
+  options.examples = 0;
+  options.map_points = 0;
+  const std::string html = page({"one", "two"}, options);
+  EXPECT_EQ(count(html, "differences-drawings"), 1);
+  // Two directions, five figures.
+  EXPECT_EQ(count(html, "<tr><td>m1</td><td>m2</td>"), 10);
+  EXPECT_EQ(count(html, "<tr><td>m3</td><td>m4</td>"), 10);
+}
+
+TEST_F(RunPage, SpeedAgainstAccuracy) {
+  test::write_retrieval_run(folder_ / "run", {"m1", "m2", "m3"});
+  test::write_speed_run(folder_ / "speed", {"m1", "m2", "m3"}, {20, 80, 40});
+  RunPageOptions options;
+  options.chart_script = ";";
+  options.map_points = 0;
+  options.examples = 0;
+  const std::string html = page({"run", "speed"}, options);
+  EXPECT_EQ(count(html, "<section id=\"speed"), 1);
+  // The checkpoints are the same, whatever the speed run calls them.
+  EXPECT_THAT(html, HasSubstr("var(--s1)\"></i>m2<"));
+  EXPECT_THAT(html, Not(HasSubstr("<td>m2-fp32")));
+  EXPECT_THAT(html, HasSubstr("80 <small>[72, 88]</small>"));
+  // m1 is right more often and slower than m2; m3 is worse than m2 at half its speed.
+  const size_t at = html.find("\"name\":\"pareto-drawings\"");
+  ASSERT_NE(at, std::string::npos);
+  const std::string text = html.substr(at - 1, html.find("</script>", at) - at + 1);
+  const auto data = parse_json(text);
+  ASSERT_TRUE(data.has_value()) << text;
+  const Json& rows = (*data)["rows"];
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(dump_json((*data)["columns"]),
+            R"(["name","series","x","x_low","x_high","y","y_low","y_high","frontier"])");
+  EXPECT_EQ(rows[0][0], "m1");
+  EXPECT_EQ(rows[0][2], 20);
+  EXPECT_EQ(rows[0][8], rows[0][5]);
+  EXPECT_EQ(rows[1][8], rows[1][5]);
+  EXPECT_GT(rows[1][5], rows[2][5]);
+  EXPECT_TRUE(rows[2][8].is_null());
+}
+
+TEST_F(RunPage, FiguresThatAreNotThere) {
+  test::write_plain_run(
+      folder_ / "nulls", "retrieval", {"m"},
+      {{"results",
+        Json::array({{{"dataset", "drawings"}, {"model", "m"}, {"t2i", {{"r1", {{"value", nullptr}}}}}},
+                     {{"dataset", "drawings"}, {"model", 7}},
+                     nullptr,
+                     3,
+                     "x"})},
+       {"comparisons", {{"a", 1}}}});
+  EXPECT_THAT(page({"nulls"}), HasSubstr("\xE2\x80\x93"));
+  for (const char* kind : {"retrieval", "winoground", "length", "speed", "composed", "edits"}) {
+    test::write_plain_run(folder_ / kind, kind, {}, {{"results", Json::array()}});
+    EXPECT_THAT(page({kind}), HasSubstr("<section id=\"protocol")) << kind;
+    test::write_plain_run(
+        folder_ / (std::string(kind) + "-odd"), kind, {"m"},
+        {{"results",
+          {nullptr,
+           {{"dataset", "drawings"},
+            {"chunking", 1},
+            {"t2i", {{"curve", {1, nullptr, {{"n", 3}}}}}},
+            {"token_lengths", {{"histogram", {{"counts", {"x"}}, {"width", 0}}}}}}}},
+         {"likeness", {nullptr, 3, {{"dataset", "drawings"}, {"of", "all"}, {"cosine", "x"}}}}});
+    EXPECT_THAT(page({std::string(kind) + "-odd"}), HasSubstr("<section id=\"protocol")) << kind;
+  }
+  fs::create_directories(folder_ / "young");
+  ASSERT_TRUE(write_file_atomic(folder_ / "young" / "metrics.jsonl", "").has_value());
+  EXPECT_THAT(page({"young"}), HasSubstr("no evaluation yet"));
+}
+
+TEST_F(RunPage, OneNameOfTwoCheckpoints) {
+  test::write_plain_run(folder_ / "one", "retrieval", {"m"}, {{"results", Json::array()}});
+  RunInfo other = test::small_info("retrieval", {"m"});
+  other.checkpoints[0].fingerprint = "other";
+  auto writer = RunWriter::open(folder_ / "two", other, false);
+  ASSERT_TRUE(writer.has_value());
+  ASSERT_TRUE(writer->finish(other, {{"results", Json::array({{{"dataset", "drawings"}, {"model", "m"}}})}})
+                  .has_value());
+  EXPECT_THAT(page({"one", "two"}), HasSubstr("m (two)"));
+}
+
+TEST_F(RunPage, WhatIsRefused) {
+  EXPECT_EQ(read_report_folder(folder_ / "nothing").error().code, ErrorCode::kNotFound);
+  fs::create_directories(folder_ / "training");
+  ASSERT_TRUE(write_file_atomic(folder_ / "training" / "metrics.jsonl", "{\"step\": 1}\n{").has_value());
+  const auto broken = read_report_folder(folder_ / "training");
+  EXPECT_EQ(broken.error().code, ErrorCode::kBadData);
+  EXPECT_THAT(broken.error().message, HasSubstr("line 2"));
+
+  test::write_retrieval_run(folder_ / "run", {"model"});
+  std::vector<ReportFolder> folders;
+  folders.push_back(*read_report_folder(folder_ / "run"));
+  ThreadPool pool(1);
+  RunPageOptions options;
+  options.chart_script = "s = '</SCRIPT>'";
+  EXPECT_EQ(run_page(folders, options, pool).error().code, ErrorCode::kUsage);
+  options.chart_script = "a\r\nb";
+  EXPECT_EQ(run_page(folders, options, pool).error().code, ErrorCode::kUsage);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(run_page(folders, {}, pool, {}, stop.get_token()).error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace saccade::lab

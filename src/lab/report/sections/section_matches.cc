@@ -1,0 +1,138 @@
+// Whether what search promises of its hits comes true: promised against observed, and what cuts leave.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "saccade/pages/html.h"
+#include "lab/report/run_sections.h"
+
+namespace saccade::lab {
+namespace {
+
+struct Kind {
+  const char* key;
+  const char* words;
+};
+constexpr std::array<Kind, 2> kKinds = {{{"text", "searched by text"}, {"picture", "searched by picture"}}};
+
+struct Entry {
+  Series series;
+  const Json* figures = nullptr;
+};
+
+Chart calibration_chart(const std::string& dataset, const Kind& kind, const std::vector<Entry>& entries) {
+  Chart chart;
+  chart.title = fmt::format("{}, {}: promised and come true", dataset, kind.words);
+  chart.words =
+      "Hits by what was promised of them, and the share of them that is right, with its interval; "
+      "where promises come true, both are the same.";
+  chart.data.name = fmt::format("calibration-{}-{}", dataset, kind.key);
+  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
+                        number_column("promised", "promised"), figure_column("came true, %", "value"),
+                        number_column("hits", "hits")};
+  for (const Entry& entry : entries) {
+    const Json& bins = json_member(*entry.figures, "calibration");
+    if (!bins.is_array() || bins.empty()) continue;
+    chart.legend.push_back(entry.series);
+    for (const Json& bin : bins) {
+      chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
+                                 number_cell(json_number(bin, "promised")),
+                                 figure_cell(json_member(bin, "came"), Unit::kPercent),
+                                 number_cell(json_number(bin, "hits"))});
+    }
+  }
+  chart.spec = lines_spec(chart.legend, {.x = "promised", .x_title = "promised", .y_title = "came true"});
+  return chart;
+}
+
+Table summary_table(const std::string& dataset, const Kind& kind, const std::vector<Entry>& entries) {
+  Table table;
+  table.name = fmt::format("matches-{}-{}", dataset, kind.key);
+  table.caption = fmt::format(
+      "{}, {}: how well an answer that is there is told from one that is not (AUROC), by "
+      "likelihood and by cosine",
+      dataset, kind.words);
+  table.columns = {text_column("model", "model"),
+                   number_column("asked", "asked"),
+                   figure_column("first hit right, %", "first_right"),
+                   figure_column("there or not", "found_auroc"),
+                   figure_column("by cosine", "cosine_auroc"),
+                   figure_column("right or wrong hit", "hit_auroc"),
+                   figure_column("by cosine", "hit_cosine_auroc"),
+                   text_column("nothing can be told", "reason")};
+  for (const Entry& entry : entries) {
+    const Json& figures = *entry.figures;
+    const auto auroc = [&](const char* name) {
+      return figure_cell(json_member(figures, name), Unit::kNumber);
+    };
+    table.rows.push_back({text_cell(entry.series.name), number_cell(json_number(figures, "asked")),
+                          figure_cell(json_member(figures, "first_right"), Unit::kPercent),
+                          auroc("found_auroc"), auroc("cosine_auroc"), auroc("hit_auroc"),
+                          auroc("hit_cosine_auroc"), text_cell(json_text(figures, "reason"))});
+  }
+  return table;
+}
+
+Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector<Entry>& entries) {
+  Table table;
+  table.name = fmt::format("cuts-{}-{}", dataset, kind.key);
+  table.caption = fmt::format(
+      "{}, {}: what a cut shows; found: queries with an answer that show any hit, false found: "
+      "queries without one that do",
+      dataset, kind.words);
+  table.columns = {text_column("model", "model"),
+                   number_column("cut", "cut"),
+                   number_column("hits", "hits"),
+                   number_column("promised, %", "promised"),
+                   figure_column("precision, %", "precision"),
+                   figure_column("found, %", "found"),
+                   figure_column("false found, %", "false_found")};
+  for (const Entry& entry : entries) {
+    const Json& cuts = json_member(*entry.figures, "cuts");
+    if (!cuts.is_array()) continue;
+    for (const Json& cut : cuts) {
+      const auto share = [&](const char* name) {
+        return figure_cell(json_member(cut, name), Unit::kPercent);
+      };
+      table.rows.push_back({text_cell(entry.series.name), number_cell(json_number(cut, "cut")),
+                            number_cell(json_number(cut, "hits")),
+                            number_cell(json_number(cut, "promised"), Unit::kPercent), share("precision"),
+                            share("found"), share("false_found")});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string matches_section(const ReportData& data, PageBuilder& page) {
+  std::string html;
+  for (const LoadedRun& run : data.runs) {
+    const Json& results = json_member(run.run->metrics, "results");
+    if (run.run->info.kind != "matches" || !results.is_array()) continue;
+    for (const RunDataset& dataset : run.run->info.datasets) {
+      std::string parts;
+      for (const Kind& kind : kKinds) {
+        std::vector<Entry> entries;
+        for (const Json& result : results) {
+          const Json& figures = json_member(result, kind.key);
+          if (json_text(result, "dataset") != dataset.name || !figures.is_object()) continue;
+          entries.push_back({data.series_of(run, json_text(result, "model")), &figures});
+        }
+        if (entries.empty()) continue;
+        parts += page.table(summary_table(dataset.name, kind, entries));
+        const Chart chart = calibration_chart(dataset.name, kind, entries);
+        if (chart.data.rows.empty()) continue;
+        parts += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n" +
+                 page.table(cuts_table(dataset.name, kind, entries));
+      }
+      if (!parts.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), parts);
+    }
+  }
+  if (html.empty()) return {};
+  return "<section id=\"matches\"><h2>Nothing matches</h2>\n<p class=\"soft\">What search promises of its hits, learned "
+         "on one half of the classes and asked of the other, with the answer there and with its class taken away.</p>\n" +
+         html + "</section>\n";
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,284 @@
+// Retrieval: recall with intervals, paired differences, where the ranks lie.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "saccade/pages/html.h"
+#include "lab/report/run_sections.h"
+
+namespace saccade::lab {
+namespace {
+
+struct FigureName {
+  std::string_view key;
+  std::string_view heading;
+  Unit unit;
+  bool lower_is_better = false;
+};
+constexpr std::array kFigures = {FigureName{"r1", "R@1, %", Unit::kPercent},
+                                 FigureName{"r5", "R@5, %", Unit::kPercent},
+                                 FigureName{"r10", "R@10, %", Unit::kPercent},
+                                 FigureName{"recall1", "recall@1, %", Unit::kPercent},
+                                 FigureName{"recall5", "recall@5, %", Unit::kPercent},
+                                 FigureName{"recall10", "recall@10, %", Unit::kPercent},
+                                 FigureName{"mrr", "MRR", Unit::kNumber},
+                                 FigureName{"ndcg10", "nDCG@10", Unit::kNumber},
+                                 FigureName{"median_rank", "median rank", Unit::kNumber, true},
+                                 FigureName{"mean_rank", "mean rank", Unit::kNumber, true}};
+
+struct Entry {
+  const LoadedRun* run = nullptr;
+  const Json* result = nullptr;
+};
+
+// Results that may stand in one table: of the same dataset under the same protocol.
+struct Group {
+  std::string dataset;
+  std::vector<Entry> entries;
+};
+
+std::vector<Group> group_results(const ReportData& data) {
+  std::vector<Group> groups;
+  std::vector<std::string> keys;
+  for (const LoadedRun& run : data.runs) {
+    const Json& results = json_member(run.run->metrics, "results");
+    if (run.run->info.kind != "retrieval" || !results.is_array()) continue;
+    for (const Json& result : results) {
+      const std::string name = json_text(result, "dataset");
+      std::string hash;
+      for (const RunDataset& dataset : run.run->info.datasets) {
+        if (dataset.name == name) hash = dataset.sha256 + dataset.pictures_sha256;
+      }
+      Json protocol = run.run->info.protocol;
+      if (protocol.is_object()) protocol.erase("words");
+      const std::string key =
+          fmt::format("{}\n{}\n{}\n{}", name, hash, dump_json(protocol), run.run->info.confidence);
+      const auto found = std::ranges::find(keys, key);
+      const auto at = static_cast<size_t>(found - keys.begin());
+      if (found == keys.end()) {
+        keys.push_back(key);
+        groups.push_back(Group{name, {}});
+      }
+      // Runs of one model measure guessing each: once is enough.
+      const bool again = json_text(result, "model") == "chance" &&
+                         std::ranges::any_of(groups[at].entries, [](const Entry& entry) {
+                           return json_text(*entry.result, "model") == "chance";
+                         });
+      if (!again) groups[at].entries.push_back({&run, &result});
+    }
+  }
+  for (Group& group : groups) {  // guessing comes last
+    std::ranges::stable_partition(
+        group.entries, [](const Entry& entry) { return json_text(*entry.result, "model") != "chance"; });
+  }
+  return groups;
+}
+
+std::vector<Series> series_in(const ReportData& data, const Group& group) {
+  std::vector<Series> series;
+  for (const Entry& entry : group.entries) {
+    const Series each = data.series_of(*entry.run, json_text(*entry.result, "model"));
+    if (std::ranges::none_of(series, [&](const Series& there) { return there.colour == each.colour; })) {
+      series.push_back(each);
+    }
+  }
+  return series;
+}
+
+Chart recall_chart(const ReportData& data, const Group& group, Direction direction) {
+  Chart chart;
+  chart.title = fmt::format("{}: {}", group.dataset, direction_words(direction));
+  chart.words = "Share of queries with a right answer among the first 1, 5 and 10, with its interval.";
+  chart.legend = series_in(data, group);
+  chart.data.name = fmt::format("recall-{}-{}", group.dataset, direction_name(direction));
+  chart.data.columns = {text_column("figure", "group"), text_column("colour", "series"),
+                        text_column("model", "name"), figure_column("value, %", "value")};
+  std::vector<std::string> figures;
+  for (const FigureName& figure : std::span(kFigures).first(3)) {
+    figures.emplace_back(figure.heading.substr(0, figure.heading.find(',')));
+    for (const Entry& entry : group.entries) {
+      const Series series = data.series_of(*entry.run, json_text(*entry.result, "model"));
+      chart.data.rows.push_back(
+          {text_cell(figures.back()), text_cell(series_key(series)), text_cell(series.name),
+           figure_cell(json_member(json_member(*entry.result, direction_name(direction)), figure.key),
+                       Unit::kPercent)});
+    }
+  }
+  chart.spec = interval_spec(figures, chart.legend, "share of queries");
+  chart.table = false;  // the section's own table has these figures
+  return chart;
+}
+
+Table figures_table(const ReportData& data, const Group& group, Direction direction) {
+  Table table;
+  table.name = fmt::format("retrieval-{}-{}", group.dataset, direction_name(direction));
+  table.caption =
+      fmt::format("{}, {}: figures with their intervals", group.dataset, direction_words(direction));
+  bool several = false;
+  for (const Entry& entry : group.entries) {
+    const double count = json_number(json_member(*entry.result, direction_name(direction)), "several_right");
+    several = several || count > 0;
+  }
+  table.columns = {text_column("model", "model"), number_column("queries", "queries")};
+  for (const FigureName& figure : kFigures) {
+    // With one right answer a query, recall is the hit rate.
+    if (!several && figure.key.starts_with("recall")) continue;
+    table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
+  }
+  table.columns.push_back(number_column("tied queries", "tied"));
+  table.columns.push_back(number_column("without answer", "without_answer"));
+  for (const Entry& entry : group.entries) {
+    const Json& one = json_member(*entry.result, direction_name(direction));
+    const Series series = data.series_of(*entry.run, json_text(*entry.result, "model"));
+    std::vector<Cell> row = {text_cell(series.name), number_cell(json_number(one, "queries"))};
+    for (const FigureName& figure : kFigures) {
+      if (!several && figure.key.starts_with("recall")) continue;
+      row.push_back(figure_cell(json_member(one, figure.key), figure.unit));
+    }
+    row.push_back(number_cell(json_number(one, "tied")));
+    row.push_back(number_cell(json_number(one, "without_answer")));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table differences_table(const ReportData& data, const Group& group) {
+  Table table;
+  table.name = "differences-" + group.dataset;
+  table.caption = fmt::format(
+      "{}: paired differences, over the same resamples. p-values are two-sided and not corrected for "
+      "many comparisons",
+      group.dataset);
+  table.columns = {text_column("a", "a"),
+                   text_column("b", "b"),
+                   text_column("direction", "direction"),
+                   text_column("figure", "figure"),
+                   figure_column("a \xE2\x88\x92 b", "difference"),
+                   number_column("p", "p_value"),
+                   text_column("verdict", "verdict")};
+  std::set<const LoadedRun*> done;  // a run's entries need not stand together: guessing comes last
+  for (const Entry& entry : group.entries) {
+    if (!done.insert(entry.run).second) continue;
+    const Json& comparisons = json_member(entry.run->run->metrics, "comparisons");
+    if (!comparisons.is_array()) continue;
+    for (const Json& comparison : comparisons) {
+      if (json_text(comparison, "dataset") != group.dataset) continue;
+      const std::string a = data.series_of(*entry.run, json_text(comparison, "a")).name;
+      const std::string b = data.series_of(*entry.run, json_text(comparison, "b")).name;
+      for (const Direction direction : kBothDirections) {
+        for (const std::string_view key : {"r1", "r5", "r10", "mrr", "ndcg10"}) {
+          const Json& difference = json_member(json_member(comparison, direction_name(direction)), key);
+          if (!difference.is_object()) continue;
+          const auto figure = std::ranges::find(kFigures, key, &FigureName::key);
+          table.rows.push_back({text_cell(a), text_cell(b),
+                                text_cell(direction_name(direction), direction_words(direction)),
+                                text_cell(key, figure->heading), figure_cell(difference, figure->unit),
+                                number_cell(json_number(difference, "p_value")),
+                                verdict_cell(difference, a, b, figure->lower_is_better)});
+        }
+      }
+    }
+  }
+  return table;
+}
+
+// Where bins of ranks begin: 1, 2, 6, 11, 21, 51, 101, 201, ...
+std::vector<int64_t> rank_bins(int64_t last) {
+  std::vector<int64_t> begins = {1, 2, 6};
+  for (int64_t power = 10; power < last; power *= 10) {
+    for (const int64_t step : {1, 2, 5}) {
+      if (step * power < last) begins.push_back(step * power + 1);
+    }
+  }
+  return begins;
+}
+
+Chart ranks_chart(const ReportData& data, const Group& group, Direction direction) {
+  Chart chart;
+  std::map<size_t, std::vector<double>> ranks;  // by colour
+  double last = 1;
+  for (const Entry& entry : group.entries) {
+    const std::string model = json_text(*entry.result, "model");
+    for (const RunQuery& query : entry.run->queries) {
+      if (query.dataset != group.dataset || query.model != model || query.direction != direction) continue;
+      if (query.ranks.empty()) continue;
+      ranks[data.series_of(*entry.run, model).colour].push_back(query.ranks.front());
+      last = std::max(last, query.ranks.front());
+    }
+  }
+  for (const Series& series : series_in(data, group)) {
+    if (ranks.contains(series.colour)) chart.legend.push_back(series);
+  }
+  chart.title = fmt::format("{}: ranks, {}", group.dataset, direction_words(direction));
+  chart.words = "The rank of each query's first right answer.";
+  chart.data.name = fmt::format("ranks-{}-{}", group.dataset, direction_name(direction));
+  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
+                        text_column("ranks", "bin"), number_column("queries", "queries"),
+                        number_column("share, %", "share")};
+  const std::vector<int64_t> begins = rank_bins(static_cast<int64_t>(std::ceil(last)));
+  std::vector<std::string> bins;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    const bool end = i + 1 == begins.size();
+    const int64_t to = end ? 0 : begins[i + 1] - 1;
+    bins.push_back(end               ? fmt::format("{}+", begins[i])
+                   : to == begins[i] ? std::to_string(to)
+                                     : fmt::format("{}\xE2\x80\x93{}", begins[i], to));
+  }
+  for (const Series& series : chart.legend) {
+    std::vector<int64_t> counts(begins.size());
+    for (const double rank : ranks[series.colour]) {
+      // The policy "mean" gives halves, which belong to the bin that has begun.
+      const auto after = std::ranges::upper_bound(begins, static_cast<int64_t>(std::floor(rank)));
+      ++counts[static_cast<size_t>(std::max<int64_t>(after - begins.begin() - 1, 0))];
+    }
+    for (size_t i = 0; i < bins.size(); ++i) {
+      const double share = static_cast<double>(counts[i]) / static_cast<double>(ranks[series.colour].size());
+      chart.data.rows.push_back({text_cell(series.name), text_cell(series_key(series)), text_cell(bins[i]),
+                                 count_cell(counts[i]), number_cell(share, Unit::kPercent)});
+    }
+  }
+  chart.spec = bars_spec(bins, chart.legend, "rank", "share of queries");
+  return chart;
+}
+
+std::string group_html(const ReportData& data, const Group& group, PageBuilder& page) {
+  const Json& first = *group.entries.front().result;
+  const Json& protocol = group.entries.front().run->run->info.protocol;
+  std::string html = fmt::format("<h3>{}</h3>\n<p class=\"soft\">{} images, {} texts",
+                                 escape_html(group.dataset), number_cell(json_number(first, "images")).html,
+                                 number_cell(json_number(first, "texts")).html);
+  for (const auto& [key, words] : {std::pair{"captions", "captions"}, std::pair{"ties", "ties"}}) {
+    const std::string value = json_text(protocol, key);
+    if (!value.empty()) html += fmt::format("; {}: {}", words, escape_html(value));
+  }
+  html += ".</p>\n<div class=\"panels\">\n";
+  for (const Direction direction : kBothDirections) html += page.chart(recall_chart(data, group, direction));
+  html += "</div>\n";
+  for (const Direction direction : kBothDirections) html += page.table(figures_table(data, group, direction));
+  const Table differences = differences_table(data, group);
+  if (!differences.rows.empty()) html += page.table(differences);
+  std::string panels;
+  for (const Direction direction : kBothDirections) {
+    const Chart chart = ranks_chart(data, group, direction);
+    if (!chart.data.rows.empty()) panels += page.chart(chart);
+  }
+  if (!panels.empty()) html += "<div class=\"panels\">\n" + panels + "</div>\n";
+  return html;
+}
+
+}  // namespace
+
+std::string retrieval_section(const ReportData& data, PageBuilder& page) {
+  const std::vector<Group> groups = group_results(data);
+  if (groups.empty()) return {};
+  std::string html =
+      "<section id=\"retrieval\"><h2>Retrieval</h2>\n<p class=\"soft\">Brackets hold the bootstrap interval, "
+      "over images drawn with replacement. Figures of different datasets or protocols do not compare.</p>\n";
+  for (const Group& group : groups) html += group_html(data, group, page);
+  return html + "</section>\n";
+}
+
+}  // namespace saccade::lab

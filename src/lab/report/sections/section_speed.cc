@@ -1,0 +1,186 @@
+// Speed: throughputs, latencies and stages; and accuracy against speed where retrieval was measured too.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "saccade/pages/html.h"
+#include "lab/report/run_sections.h"
+
+namespace saccade::lab {
+namespace {
+
+struct Measured {
+  const LoadedRun* run = nullptr;
+  const Json* result = nullptr;
+  Series series;
+};
+
+std::vector<Measured> measured_speeds(const ReportData& data) {
+  std::vector<Measured> all;
+  for (const LoadedRun& run : data.runs) {
+    const Json& results = json_member(run.run->metrics, "results");
+    if (run.run->info.kind != "speed" || !results.is_array()) continue;
+    for (const Json& result : results) {
+      all.push_back({&run, &result, data.series_of(run, json_text(result, "model"))});
+    }
+  }
+  return all;
+}
+
+Table throughput_table(const std::vector<Measured>& all) {
+  Table table;
+  table.name = "speed";
+  table.caption = "Items a second, medians over passes with the slowest and the fastest; memory at its peak";
+  table.columns = {text_column("model", "model"),
+                   text_column("precision", "precision"),
+                   text_column("dataset", "dataset"),
+                   number_column("batch", "batch"),
+                   figure_column("images/s", "images_per_s"),
+                   figure_column("texts/s", "texts_per_s"),
+                   figure_column("queries/s", "queries_per_s"),
+                   number_column("memory, MiB", "peak_mib"),
+                   number_column("to load, s", "load_s"),
+                   text_column("machine", "machine"),
+                   text_column("run", "run")};
+  for (const Measured& each : all) {
+    const Json& result = *each.result;
+    const RunMachine& machine = each.run->run->info.machine;
+    const double peak = json_number(json_member(result, "memory"), "peak_bytes") / (1U << 20U);
+    table.rows.push_back({text_cell(each.series.name), text_cell(json_text(result, "precision")),
+                          text_cell(json_text(result, "dataset")), number_cell(json_number(result, "batch")),
+                          figure_cell(json_member(result, "images_per_s"), Unit::kNumber),
+                          figure_cell(json_member(result, "texts_per_s"), Unit::kNumber),
+                          figure_cell(json_member(result, "queries_per_s"), Unit::kNumber),
+                          number_cell(std::round(peak)), number_cell(json_number(result, "load_s")),
+                          text_cell(fmt::format("{}, {} threads", machine.processor, machine.threads)),
+                          text_cell(each.run->name)});
+  }
+  return table;
+}
+
+Table latency_table(const std::vector<Measured>& all) {
+  Table table;
+  table.name = "latency";
+  table.caption = "One query at a time, milliseconds";
+  table.columns = {text_column("model", "model"),      text_column("query", "query"),
+                   number_column("p50", "p50"),        number_column("p95", "p95"),
+                   number_column("p99", "p99"),        number_column("max", "max"),
+                   number_column("samples", "samples")};
+  for (const Measured& each : all) {
+    for (const char* kind : {"text", "image"}) {
+      const Json& latency = json_member(json_member(*each.result, "latency_ms"), kind);
+      if (!latency.is_object()) continue;
+      std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind)};
+      for (const char* key : {"p50", "p95", "p99", "max", "samples"}) {
+        row.push_back(number_cell(json_number(latency, key)));
+      }
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return table;
+}
+
+Table stages_table(const std::vector<Measured>& all) {
+  Table table;
+  table.name = "stages";
+  table.caption = "Where a picture's time goes, milliseconds";
+  table.columns = {text_column("model", "model"), number_column("read", "read"),
+                   number_column("decode", "decode"), number_column("preprocess", "preprocess"),
+                   number_column("encode", "encode")};
+  for (const Measured& each : all) {
+    const Json& stages = json_member(*each.result, "stages");
+    if (!stages.is_object()) continue;
+    std::vector<Cell> row = {text_cell(each.series.name)};
+    for (const char* key : {"read", "decode", "preprocess", "encode"}) {
+      row.push_back(number_cell(1000 * json_number(stages, key)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// A model's R@1 and speed.
+struct Point {
+  Series series;
+  const Json* speed = nullptr;
+  const Json* recall = nullptr;
+
+  [[nodiscard]] double x() const { return json_number(*speed, "value"); }
+  [[nodiscard]] double y() const { return json_number(*recall, "value"); }
+};
+
+// Nothing measured is both faster and right more often.
+bool on_frontier(const Point& point, const std::vector<Point>& all) {
+  return std::ranges::none_of(all, [&](const Point& other) {
+    return other.x() >= point.x() && other.y() >= point.y() &&
+           (other.x() > point.x() || other.y() > point.y());
+  });
+}
+
+Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points) {
+  Chart chart;
+  chart.title = dataset + ": accuracy against speed";
+  chart.words =
+      "R@1 of text \xE2\x86\x92 image over images encoded a second, all stages in; dashed: the best there is "
+      "at each speed.";
+  chart.data.name = "pareto-" + dataset;
+  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
+                        figure_column("images/s", "x"), figure_column("R@1, %", "y"),
+                        number_column("on the frontier, %", "frontier")};
+  for (const Point& point : points) {
+    chart.legend.push_back(point.series);
+    const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
+    chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
+                               figure_cell(*point.speed, Unit::kNumber),
+                               figure_cell(*point.recall, Unit::kPercent),
+                               number_cell(frontier, Unit::kPercent)});
+  }
+  chart.spec = pareto_spec(chart.legend, "images a second", "R@1");
+  return chart;
+}
+
+// One chart for each dataset of each retrieval run with models whose speed is known; the first measurement of
+// a model counts.
+std::string pareto_html(const ReportData& data, const std::vector<Measured>& speeds, PageBuilder& page) {
+  std::string html;
+  for (const LoadedRun& run : data.runs) {
+    const Json& results = json_member(run.run->metrics, "results");
+    if (run.run->info.kind != "retrieval" || !results.is_array()) continue;
+    for (const RunDataset& dataset : run.run->info.datasets) {
+      std::vector<Point> points;
+      for (const Json& result : results) {
+        if (json_text(result, "dataset") != dataset.name || json_text(result, "model") == "chance") continue;
+        const Series series = data.series_of(run, json_text(result, "model"));
+        const auto speed = std::ranges::find_if(
+            speeds, [&](const Measured& each) { return each.series.colour == series.colour; });
+        if (speed == speeds.end()) continue;
+        const Point point{series, &json_member(*speed->result, "images_per_s"),
+                          &json_member(json_member(result, "t2i"), "r1")};
+        if (point.x() > 0 && std::isfinite(point.y())) points.push_back(point);
+      }
+      if (!points.empty()) html += page.chart(pareto_chart(dataset.name, points));
+    }
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string speed_section(const ReportData& data, PageBuilder& page) {
+  const std::vector<Measured> all = measured_speeds(data);
+  if (all.empty()) return {};
+  std::string html =
+      "<section id=\"speed\"><h2>Speed</h2>\n<p class=\"soft\">Stages run one after the other and add up to "
+      "the whole. Figures of different machines do not compare.</p>\n";
+  const std::string pareto = pareto_html(data, all, page);
+  if (!pareto.empty()) html += "<div class=\"panels\">\n" + pareto + "</div>\n";
+  html += page.table(throughput_table(all));
+  for (const Table& table : {latency_table(all), stages_table(all)}) {
+    if (!table.rows.empty()) html += page.table(table);
+  }
+  return html + "</section>\n";
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,274 @@
+// Visualness: which texts picture something, by models and by rules over words.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "saccade/pages/html.h"
+#include "lab/report/run_sections.h"
+
+namespace saccade::lab {
+namespace {
+
+struct Entry {
+  Series series;
+  const Json* result = nullptr;
+  bool is_checkpoint = false;
+};
+
+struct FigureName {
+  std::string_view key;
+  std::string_view heading;
+};
+constexpr std::array kFigures = {FigureName{"f1", "F1, %"}, FigureName{"precision", "precision, %"},
+                                 FigureName{"recall", "recall, %"}, FigureName{"accuracy", "accuracy, %"}};
+
+bool is_checkpoint(const LoadedRun& run, const std::string& name) {
+  const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
+  return std::ranges::any_of(run.run->info.checkpoints, named);
+}
+
+// A method that is no checkpoint of the run has its own name in grey.
+Series series_of(const ReportData& data, const LoadedRun& run, const std::string& name) {
+  if (is_checkpoint(run, name)) return data.series_of(run, name);
+  Series series = data.series_of(run, "chance");
+  series.name = name;
+  return series;
+}
+
+// How many pictures MRR is among: all methods of a dataset have the same.
+double pictures_of(const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    if (const Json& mrr = json_member(*entry.result, "mrr"); mrr.is_object())
+      return json_number(mrr, "pictures");
+  }
+  return 0;
+}
+
+Table methods_table(const std::string& dataset, const std::vector<Entry>& entries) {
+  Table table;
+  table.name = "visualness-" + dataset;
+  const double pictures = pictures_of(entries);
+  table.caption = dataset + ": texts told apart, macro-averaged over visual and non-visual";
+  if (pictures > 0) table.caption += fmt::format("; MRR of a text's own picture among {:.0f}", pictures);
+  table.columns = {text_column("method", "method"), text_column("kind", "kind")};
+  for (const FigureName& figure : kFigures) {
+    table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
+  }
+  table.columns.push_back(number_column("threshold", "threshold"));
+  if (pictures > 0) table.columns.push_back(figure_column("MRR", "mrr"));
+  for (const Entry& entry : entries) {
+    std::vector<Cell> row = {text_cell(entry.series.name), text_cell(json_text(*entry.result, "method"))};
+    for (const FigureName& figure : kFigures) {
+      row.push_back(figure_cell(json_member(*entry.result, figure.key), Unit::kPercent));
+    }
+    row.push_back(number_cell(json_number(*entry.result, "threshold")));
+    if (pictures > 0) row.push_back(figure_cell(json_member(*entry.result, "mrr"), Unit::kNumber));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entries) {
+  Chart chart;
+  chart.title = dataset + ": F1";
+  chart.words = "Macro F1 with its interval.";
+  chart.table = false;
+  chart.data.name = "visualness-f1-" + dataset;
+  chart.data.columns = {text_column("method", "group"), text_column("colour", "series"),
+                        text_column("name", "name"), figure_column("F1, %", "value")};
+  std::vector<std::string> groups;
+  for (const Entry& entry : entries) {
+    groups.push_back(entry.series.name);
+    chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
+                               text_cell(entry.series.name),
+                               figure_cell(json_member(*entry.result, "f1"), Unit::kPercent)});
+    const auto same = [&](const Series& series) { return series_key(series) == series_key(entry.series); };
+    if (std::ranges::any_of(chart.legend, same)) continue;
+    chart.legend.push_back(entry.series);
+    if (!entry.is_checkpoint) chart.legend.back().name = "rules without a model";
+  }
+  chart.spec = interval_spec(groups, chart.legend, "F1");
+  chart.spec["encoding"]["y"]["axis"] = {{"labelLimit", 190}};  // pixels: the names of the rules
+  // A row has one dot: in its middle, and no room for others'.
+  chart.spec["encoding"].erase("yOffset");
+  chart.spec["height"] = static_cast<int>(groups.size()) * 26 + 44;
+  return chart;
+}
+
+// Such p as Fisher's z gives may be far below what a table's digits show.
+std::string p_text(double p) {
+  if (!std::isfinite(p)) return "\xE2\x80\x93";
+  return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
+}
+
+Table attention_table(const std::string& dataset, const std::vector<Entry>& entries) {
+  Table table;
+  table.name = "attention-" + dataset;
+  table.caption = dataset + ": attention to words of the last block, and the words' ratings (Pearson)";
+  table.columns = {text_column("model", "model"), figure_column("r", "r"), text_column("p", "p"),
+                   number_column("words", "words")};
+  for (const Entry& entry : entries) {
+    const Json& attention = json_member(*entry.result, "attention");
+    if (!attention.is_object()) continue;
+    table.rows.push_back({text_cell(entry.series.name),
+                          figure_cell(json_number(attention, "r"), json_number(attention, "low"),
+                                      json_number(attention, "high"), Unit::kNumber),
+                          text_cell(p_text(json_number(attention, "p"))),
+                          number_cell(json_number(attention, "words"))});
+  }
+  return table;
+}
+
+Table ambiguous_table(const std::string& dataset, const std::vector<Entry>& entries) {
+  Table table;
+  table.name = "ambiguous-" + dataset;
+  table.caption = dataset + ": where the scores of ambiguous texts lie, in their own standard deviations";
+  table.columns = {text_column("method", "method"),
+                   number_column("texts", "texts"),
+                   number_column("5%", "q5"),
+                   number_column("25%", "q25"),
+                   number_column("median", "q50"),
+                   number_column("75%", "q75"),
+                   number_column("95%", "q95"),
+                   number_column("bimodality (even 0.56, two ends 1)", "bimodality"),
+                   number_column("called visual, %", "called_visual")};
+  for (const Entry& entry : entries) {
+    const Json& ambiguous = json_member(*entry.result, "ambiguous");
+    const Json& quantiles = json_member(ambiguous, "quantiles");
+    if (!quantiles.is_array() || quantiles.size() != 5) continue;
+    std::vector<Cell> row = {text_cell(entry.series.name), number_cell(json_number(ambiguous, "texts"))};
+    for (const Json& each : quantiles) {
+      row.push_back(number_cell(each.is_number() ? each.get<double>() : std::nan("")));
+    }
+    row.push_back(number_cell(json_number(ambiguous, "bimodality")));
+    row.push_back(number_cell(json_number(ambiguous, "called_visual"), Unit::kPercent));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table differences_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
+  Table table;
+  table.name = "visualness-differences-" + dataset;
+  table.caption = dataset + ": paired differences";
+  table.columns = {text_column("a", "a"),           text_column("b", "b"),
+                   text_column("figure", "figure"), figure_column("a \xE2\x88\x92 b, %", "difference"),
+                   number_column("p", "p_value"),   text_column("verdict", "verdict")};
+  const Json& comparisons = json_member(run.run->metrics, "comparisons");
+  if (!comparisons.is_array()) return table;
+  for (const Json& comparison : comparisons) {
+    if (json_text(comparison, "dataset") != dataset) continue;
+    const std::string a = series_of(data, run, json_text(comparison, "a")).name;
+    const std::string b = series_of(data, run, json_text(comparison, "b")).name;
+    for (const std::string_view figure : {"f1", "accuracy", "mrr"}) {
+      const Json& difference = json_member(json_member(comparison, "scores"), figure);
+      if (!difference.is_object()) continue;
+      table.rows.push_back(
+          {text_cell(a), text_cell(b), text_cell(figure), figure_cell(difference, Unit::kPercent),
+           number_cell(json_number(difference, "p_value")), verdict_cell(difference, a, b, false)});
+    }
+  }
+  return table;
+}
+
+constexpr std::array<std::string_view, 4> kMapKinds = {"visual text", "non-visual text", "picture",
+                                                       "NULL picture"};
+
+// map.jsonl's points of one dataset and model.
+Chart map_chart(const std::string& title, const std::vector<Json>& points) {
+  Chart chart;
+  chart.square = true;
+  chart.table = false;
+  const std::string method = json_text(points.front(), "method") == "pca" ? "PCA" : "t-SNE";
+  chart.title = fmt::format("{}: {}", method, title);
+  chart.words = "Visual and non-visual texts, the pictures of the former, and the NULL picture.";
+  chart.data.name = fmt::format("visualness-map-{}", title);
+  chart.data.columns = {text_column("kind", "kind"), text_column("colour", "series"),
+                        text_column("what", "label"), number_column("x", "x"), number_column("y", "y")};
+  for (size_t i = 0; i < kMapKinds.size(); ++i) chart.legend.push_back({std::string(kMapKinds[i]), i});
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (const Json& point : points) {
+    const std::string kind = json_text(point, "kind");
+    const auto place = std::ranges::find(kMapKinds, kind);
+    if (place == kMapKinds.end()) continue;
+    const double x = json_number(point, "x");
+    const double y = json_number(point, "y");
+    if (!std::isfinite(x) || !std::isfinite(y)) continue;
+    low = std::min({low, x, y});
+    high = std::max({high, x, y});
+    const std::string text = json_text(point, "text");
+    const auto rounded = [](double value) { return std::round(value * 1e5) / 1e5; };
+    chart.data.rows.push_back(
+        {text_cell(kind), text_cell(series_key(chart.legend[static_cast<size_t>(place - kMapKinds.begin())])),
+         text_cell(shortened(text.empty() ? kind : text, 80)), number_cell(rounded(x)),
+         number_cell(rounded(y))});
+  }
+  const double border = 0.04 * (high - low) + 1e-9;
+  chart.spec = map_spec(chart.legend, low - border, high + border);
+  // One point among many that would not be seen.
+  const auto null_picture = [](const Json& value, const Json& otherwise) {
+    return Json{{"condition", {{"test", "datum.kind === 'NULL picture'"}, {"value", value}}},
+                {"value", otherwise}};
+  };
+  chart.spec["encoding"]["size"] = null_picture(240, 22);
+  chart.spec["encoding"]["shape"] = null_picture("diamond", "circle");
+  chart.spec["encoding"]["opacity"] = null_picture(1, 0.65);
+  return chart;
+}
+
+Result<std::string> maps_html(const ReportData& data, const LoadedRun& run, const std::string& dataset,
+                              PageBuilder& page) {
+  if (!run.run->files.contains("map.jsonl")) return std::string();
+  std::vector<std::pair<std::string, std::vector<Json>>> maps;
+  SACCADE_TRY(read_run_lines(*run.run, "map.jsonl", [&](const Json& line) -> Status {
+    if (json_text(line, "dataset") != dataset) return {};
+    const std::string model = json_text(line, "model");
+    auto found = std::ranges::find_if(maps, [&](const auto& each) { return each.first == model; });
+    if (found == maps.end()) found = maps.insert(found, {model, {}});
+    found->second.push_back(line);
+    return {};
+  }));
+  std::string html;
+  for (const auto& [model, points] : maps) {
+    html += page.chart(map_chart(fmt::format("{}, {}", dataset, series_of(data, run, model).name), points));
+  }
+  return html.empty() ? html : "<div class=\"panels\">\n" + html + "</div>\n";
+}
+
+}  // namespace
+
+Result<std::string> visualness_section(const ReportData& data, PageBuilder& page) {
+  std::string html;
+  for (const LoadedRun& run : data.runs) {
+    const Json& results = json_member(run.run->metrics, "results");
+    if (run.run->info.kind != "visualness" || !results.is_array()) continue;
+    for (const RunDataset& dataset : run.run->info.datasets) {
+      std::vector<Entry> entries;
+      for (const Json& result : results) {
+        if (json_text(result, "dataset") != dataset.name) continue;
+        const std::string model = json_text(result, "model");
+        entries.push_back({series_of(data, run, model), &result, is_checkpoint(run, model)});
+      }
+      if (entries.empty()) continue;
+      html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),
+                          page.chart(methods_chart(dataset.name, entries)),
+                          page.table(methods_table(dataset.name, entries)));
+      for (const Table& table :
+           {attention_table(dataset.name, entries), ambiguous_table(dataset.name, entries),
+            differences_table(data, run, dataset.name)}) {
+        if (!table.rows.empty()) html += page.table(table);
+      }
+      SACCADE_ASSIGN(const std::string maps, maps_html(data, run, dataset.name, page));
+      html += maps;
+    }
+  }
+  if (html.empty()) return std::string();
+  return "<section id=\"visualness\"><h2>Visualness</h2>\n<p class=\"soft\">Which texts picture something: each method "
+         "gives a text a score, and calls it visual above a threshold.</p>\n" +
+         html + "</section>\n";
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,77 @@
+// What a dual encoder's training reads, and its batches: everything that is a function of the options, the
+// files and the step. Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "lab/data/dataset.h"
+#include "lab/eval/retrieval/one_caption.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/text/tokenizer.h"
+#include "lab/train/recipes/train_dual.h"
+#include "lab/train/data/picture_store.h"
+#include "lab/train/math/torch.h"
+
+namespace saccade::lab {
+
+// run.json's "kind".
+inline constexpr const char* kDualTrainingKind = "train dual";
+
+// Everything a run needs that does not change while it trains.
+struct TrainingSetup {
+  ClipConfig config;
+  Preprocessing preprocessing;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::map<std::string, std::string> auxiliary_files;  // name -> content: go into the checkpoint as they are
+  Json config_json;                                    // config.json of the result
+
+  std::vector<DatasetItem> items;                     // of all datasets, one after the other
+  std::vector<std::vector<TokenizedText>> captions;   // of each item
+  std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
+  std::vector<int64_t> usable;                        // items with a picture and a caption
+  PictureStore pictures;
+  std::vector<OneCaptionSet> held_out;
+
+  std::string initial_sha256;  // of the weights to begin with; empty: random ones
+  // run.json: options and hashes of everything the training reads.
+  Json description;
+};
+
+// One step's examples.
+struct TrainingBatch {
+  torch::Tensor pixels;  // [n, 3, side, side]
+  // [n, longest] int64, shortest texts first, and each text's length.
+  torch::Tensor ids;
+  std::vector<int64_t> lengths;
+  torch::Tensor positives;  // [n, n] bool
+  torch::Tensor keep;       // [n, kept] int64, or undefined
+};
+
+// Where decoded pictures are kept.
+std::filesystem::path picture_cache(const DualTrainingOptions& options);
+
+// Reads everything but pictures: config, tokenizer, manifests and captions. The description lacks what only
+// the pictures tell. Writes nothing. Errors name the file and line.
+Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options);
+
+// Then the pictures, those held out too, and their hashes into the description. Writes nothing:
+// setup.pictures.keep() does.
+Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
+                     const ProgressCallback& progress, std::stop_token stop);
+
+// Batch number `step`; the same for the same setup, options and step. Thread-safe.
+TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& options, int64_t step,
+                         ThreadPool& pool);
+
+}  // namespace saccade::lab

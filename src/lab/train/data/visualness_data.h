@@ -1,0 +1,73 @@
+// What a training of visualness reads: the checkpoint it begins with, texts, pictures and their rows.
+// Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/threads.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/towers/bert.h"
+#include "saccade/text/tokenizer.h"
+#include "lab/train/math/torch.h"
+#include "lab/train/recipes/train_visualness.h"
+
+namespace saccade::lab {
+
+inline constexpr const char* kVisualnessKind = "train visualness";
+inline constexpr const char* kVisualnessStageKind = "train visualness, a stage";
+
+struct VisualnessExample {
+  TokenizedText text;
+  bool visual = false;
+  int64_t picture = -1;  // in VisualnessData::pictures; -1: none, or the NULL picture
+};
+
+struct VisualnessExamples {
+  std::string name;
+  double epochs = 0;
+  std::vector<VisualnessExample> items;
+  std::vector<Exclusion> excluded;
+  Json described;  // datasets and their hashes
+  [[nodiscard]] int64_t count(bool visual) const;
+  void exclude(const std::string& reason, const std::string& example);
+};
+
+struct VisualnessData {
+  std::filesystem::path checkpoint;  // empty: a classifier from random weights
+  bool classifier = false;
+  LoadedEncoder loaded;  // not of a classifier, nor are pictures and what they need
+  ClipConfig config;
+  BertConfig bert;                           // of a classifier
+  std::unique_ptr<Tokenizer> own_tokenizer;  // of a classifier
+  const Tokenizer* tokenizer = nullptr;
+  int64_t context = 0;
+  std::map<std::string, std::string> files;  // of the result, beside the weights: name -> content
+  int64_t batch = 0;
+  std::vector<VisualnessExamples> stages;  // those asked for, in order
+  VisualnessExamples validation;
+
+  std::vector<ImageRef> pictures;  // each once
+  Matrix<float> picture_rows;      // [pictures, dim], by the checkpoint
+  std::vector<float> null_pixels;  // [3 * side * side]
+  std::vector<float> null_row;     // [dim], by the checkpoint
+  int64_t common_picture = -1;     // of kOnePicture
+  Json description;                // of run.json, without what the stages alone are
+};
+
+// Reads and checks everything. Writes nothing but the cache of rows.
+Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& options, ThreadPool& pool,
+                                            const ProgressCallback& progress, std::stop_token stop);
+
+}  // namespace saccade::lab

@@ -1,0 +1,37 @@
+// What the composers that this project compares itself with (the Combiner, textual inversion) are written
+// over, with gradients: in torch's own operations, of any floating type. Internal to the module.
+#pragma once
+
+#include <cstdint>
+
+#include "lab/train/math/variable.h"
+
+namespace saccade::lab {
+
+// The twin of model/composers/combiner.h's.
+inline Variable gated_mean(const Variable& logits, const Variable& a, const Variable& b) {
+  return Variable(b.tensor() + at::sigmoid(logits.tensor()) * (a.tensor() - b.tensor()));
+}
+
+// Dropout (Srivastava et al. 2014) whose masks are a function of seed, step and place alone, so that a
+// training that goes on is the same one: for one forward pass.
+class StepDropout {
+ public:
+  StepDropout(double share, uint64_t seed, int64_t step)
+      : share_(share),
+        generator_(at::detail::createCPUGenerator(seed * 0x9e3779b97f4a7c15U + static_cast<uint64_t>(step))) {
+  }
+
+  Variable operator()(const Variable& x) {
+    if (share_ <= 0) return x;
+    const torch::Tensor kept = torch::empty(x.tensor().sizes(), x.tensor().options().requires_grad(false))
+                                   .bernoulli_(1 - share_, generator_);
+    return Variable(x.tensor() * kept / (1 - share_));
+  }
+
+ private:
+  double share_;
+  torch::Generator generator_;
+};
+
+}  // namespace saccade::lab

@@ -1,0 +1,49 @@
+#include "lab/train/math/objective.h"
+
+#include <limits>
+
+namespace saccade::lab {
+namespace {
+
+// Mean over rows of the cross-entropy with the target spread over each row's positives.
+torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& positives) {
+  const torch::Tensor log_share = at::log_softmax(logits, 1);
+  if (!positives.defined()) return -log_share.diagonal().mean();
+  const torch::Tensor target = positives.to(logits.scalar_type());
+  return -((log_share * target).sum(1) / target.sum(1)).mean();
+}
+
+// Mean over rows of -log of the share that a row's positives have together.
+torch::Tensor cross_entropy_together(const torch::Tensor& logits, const torch::Tensor& positives) {
+  const torch::Tensor right =
+      at::logsumexp(logits.masked_fill(positives.logical_not(), -std::numeric_limits<double>::infinity()), 1);
+  return (at::logsumexp(logits, 1) - right).mean();
+}
+
+}  // namespace
+
+torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
+                       const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives) {
+  const torch::Tensor logits = at::matmul(images, texts.t()) * log_inverse_temperature.exp();
+  const torch::Tensor transposed = positives.defined() ? positives.t() : positives;
+  return (cross_entropy(logits, positives) + cross_entropy(logits.t(), transposed)) / 2;
+}
+
+torch::Tensor retrieval_loss(const torch::Tensor& queries, const torch::Tensor& candidates,
+                             const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives) {
+  return cross_entropy(at::matmul(queries, candidates.t()) * log_inverse_temperature.exp(), positives);
+}
+
+torch::Tensor null_picture_loss(const torch::Tensor& images, const torch::Tensor& texts,
+                                const torch::Tensor& visual, const torch::Tensor& null_picture,
+                                const torch::Tensor& log_inverse_temperature, const torch::Tensor& pictures) {
+  const torch::Tensor rows =
+      at::where(visual.unsqueeze(1), images, null_picture.unsqueeze(0).expand_as(images));
+  if (!pictures.defined()) return info_nce(rows, texts, log_inverse_temperature);
+  const torch::Tensor numbers = at::where(visual, pictures, at::full_like(pictures, -1));
+  const torch::Tensor positives = numbers.unsqueeze(0) == numbers.unsqueeze(1);  // its own transpose
+  const torch::Tensor logits = at::matmul(rows, texts.t()) * log_inverse_temperature.exp();
+  return (cross_entropy_together(logits, positives) + cross_entropy_together(logits.t(), positives)) / 2;
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,126 @@
+// Training composers: how a reference picture and a change in words become one row (the
+// study TMCIR, arXiv 2504.10995).
+//
+//   stage one   both towers (or the text's alone) by InfoNCE on (target, text) pairs, with a
+//               learned temperature: real targets, or pseudo-targets that a generator drew of
+//               reference and text (the study's IACMA)
+//   stage two   a composer (model/composers/composer.h) by InfoNCE of its row with the target's, over frozen token
+//               states that were computed once, or with the towers trained on
+//
+// A run folder holds
+//   run.json      options, and hashes of all that is trained on; "outcome": what came of the test sets
+//   cache/        what the frozen encoder makes of pictures and texts, or pictures as
+//                 it takes them (item_file.h)
+//   align/        stage one's run; align/model: the encoder it has trained
+//   fuse/         stage two's run; fuse/model: the composer, with the encoder in it where that was trained
+// and each run what the loop writes (loop.h). The same command on the same folder goes on where it was.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/enum_names.h"
+#include "lab/eval/figures/sample.h"
+#include "lab/eval/rows/embed.h"
+#include "saccade/model/composers/atf.h"
+#include "saccade/model/composers/combiner.h"
+#include "saccade/model/encoder.h"
+#include "lab/train/loop_options.h"
+
+namespace saccade::lab {
+
+// What texts are aligned with in stage one.
+enum class AlignTargets { kNone, kReal, kPseudo };
+std::span<const EnumName<AlignTargets>> enum_names(AlignTargets);
+// Which of an encoder's towers a stage trains.
+enum class TrainedTowers { kNone, kText, kBoth };
+std::span<const EnumName<TrainedTowers>> enum_names(TrainedTowers);
+// What a query's targets are told from in stage two, beside the batch's other targets.
+enum class WrongAnswers {
+  kTargets,     // nothing else
+  kReferences,  // the batch's references, the query's own among them
+};
+std::span<const EnumName<WrongAnswers>> enum_names(WrongAnswers);
+
+struct ComposedTrainingOptions : TrainingLoopOptions {
+  ComposedTrainingOptions() {
+    steps = 4'000;
+    learning_rate = 1e-3;
+    weight_decay = 0.05;
+  }
+
+  std::vector<std::string> datasets;  // edit queries: PATH or PATH#split=NAME
+  std::vector<std::string> held_out;  // the same: measured while training, they choose the best step
+  std::vector<std::string> test;      // the same: measured once, by the checkpoint that is kept
+  std::filesystem::path cache;        // for what is computed of pictures and texts; empty: <run>/cache
+  std::string model;                  // the encoder's checkpoint
+
+  std::string method = "atf";  // a composer's kind; "none": stage one alone
+  AtfOptions atf;              // the encoder's token counts are filled in
+  CombinerShape
+      combiner;  // of the Combiner: its `dim` is filled in, and the published widths where they are 0
+  // Share of hidden values that a training's step leaves out; nothing: dropout_of().
+  std::optional<double> dropout;
+
+  AlignTargets align = AlignTargets::kNone;
+  std::filesystem::path pseudo_targets;  // the folder that `generate edits` wrote
+  // Pseudo-targets whose cosine with the true target is below this are not taken (`eval edits` measures it).
+  std::optional<double> min_cosine;
+  TrainedTowers align_towers = TrainedTowers::kBoth;
+  int64_t align_steps = 1'000;
+  double align_rate = 1e-4;
+
+  TrainedTowers towers = TrainedTowers::kNone;  // of stage two
+  double tower_rate = 1e-4;                     // peak learning rate of their weights
+
+  int64_t batch = 256;
+  // So many triplets of one group (one object) stand in a batch together, where it has them: its other
+  // changes are the hardest wrong answers there are.
+  int64_t together = 4;
+  WrongAnswers wrong = WrongAnswers::kReferences;
+  double paraphrases = 0.5;  // chance that a triplet comes in one of its other wordings, where it has them
+
+  Precision precision = Precision::kFp32;  // of towers that are trained: kFp32 or kBf16
+  BootstrapOptions bootstrap;
+  EmbedOptions embed;  // how pictures are read; its `progress` and `stop` are set from the call
+  EncoderOptions encoder;
+};
+
+struct ComposedStageReport {
+  std::string stage;  // "align" or "fuse"
+  int64_t steps = 0;
+  int64_t best_step = 0;
+  bool finished = false;
+  double last_loss = 0;
+  double triplets_per_second = 0;  // of this call, evaluations included
+  Json held_out = Json::array();   // of the best step
+  Json test = Json::array();       // of the best step, once the stage is finished; of the last stage alone
+  std::filesystem::path model;
+};
+struct ComposedTrainingReport {
+  std::vector<ComposedStageReport> stages;
+  int64_t triplets = 0;
+  std::vector<std::string> left_out;  // pictures that could not be read
+  bool finished = false;
+};
+// As published, 0.5, of the Combiner and of fusion that projects by it; of other fusion 0.
+double dropout_of(const ComposedTrainingOptions& options);
+// As `train composed --json` prints it.
+Json composed_training_json(const ComposedTrainingReport& report);
+
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the
+// option; kUnsupported an encoder that lacks what the method or the stage needs; kMismatch another training's
+// folder; kBadData for datasets with fewer triplets than a batch. Triplets with a picture that cannot be read
+// are left out and counted. Memory: the triplets' numbers and texts' tokens, about 200 bytes a triplet, and
+// what a few batches need; states and pixels lie mapped.
+Result<ComposedTrainingReport> train_composed(const ComposedTrainingOptions& options,
+                                              const ProgressCallback& progress, std::stop_token stop);
+
+}  // namespace saccade::lab

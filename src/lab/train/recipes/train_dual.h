@@ -1,0 +1,101 @@
+// Training a dual encoder (CLIP's architecture) from datasets of images and captions.
+//
+// A run folder holds
+//   run.json           options, and hashes of all that is trained on: captions, pictures as decoded, what is
+//                      held out, tokenizer, weights to begin with
+//   metrics.jsonl      a line every evaluation: step, loss, learning rate, held-out recall and its protocol
+//   state.safetensors  weights, optimizer and position, written atomically: what a resumed training reads
+//   model/             the best checkpoint so far, in the Hugging Face layout
+//   cache/             decoded pictures, where no other folder is given for them
+//   lock               held while a process trains into the folder
+// The same command on the same folder goes on where it was; run.json is compared first, and a difference in
+// anything it names is refused. Data order, augmentation and captions are functions of seed and step alone,
+// so a training that was stopped and resumed ends with the same weights as one that was not (on the same
+// machine with the same number of threads).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "saccade/core/enum_names.h"
+#include "lab/data/dataset.h"
+#include "lab/eval/retrieval/one_caption.h"
+#include "saccade/model/encoder.h"
+#include "lab/train/loop_options.h"
+
+namespace saccade::lab {
+
+enum class WeightsFormat { kFp32, kFp16, kBf16 };
+std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat);  // "fp32", "fp16", "bf16"
+enum class TrainingDevice { kCpu, kCuda };
+std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
+
+struct DualTrainingOptions : TrainingLoopOptions {
+  std::vector<DatasetSource> datasets;  // items without captions are left out
+  std::vector<DatasetSource> held_out;  // scored during training, never trained on
+  // What is trained; empty: as `initial` is. {"model": config.json of CLIP, "preprocessor":
+  // preprocessor_config.json, "tokenizer": folder}; the folder is relative to the file. Vocabulary and
+  // special ids in "model" are filled in from the tokenizer.
+  std::filesystem::path config;
+  // A checkpoint in the Hugging Face layout (one model.safetensors) whose weights the training begins with,
+  // of the config's architecture and tokenizer, of any float type; empty: random ones.
+  std::filesystem::path initial;
+  std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
+
+  int64_t batch = 256;
+  double patch_dropout = 0;  // share of the patches not looked at while training (FLIP, Li et al. 2023)
+  double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
+  // Chance that an example's caption is its item's first; else one of all, evenly.
+  double first_caption = 0.4;
+  Precision precision = Precision::kBf16;
+  WeightsFormat weights = WeightsFormat::kFp32;  // of the written checkpoint; training's own are fp32
+  TrainingDevice device = TrainingDevice::kCpu;  // kCuda where libtorch has it
+  int threads = 0;                               // 0: all processors of the process
+  DecoderPool* processes = nullptr;              // that decode the pictures; nullptr: the threads do
+};
+
+// What a dry run has found: the data, and what the training will cost, by two steps that were tried.
+struct DualTrainingPlan {
+  int64_t pictures = 0;  // that can be decoded and have a caption
+  int64_t captions = 0;  // of those
+  int64_t held_out = 0;  // pictures
+  int64_t parameters = 0;
+  int64_t steps = 0;
+  int64_t memory_bytes =
+      0;  // of this process at its most, with what the optimizer keeps; a GPU's is not looked at
+  double seconds_a_step = 0;  // of the second; steps late in the training may look at more (patch_dropout)
+  double seconds = 0;         // of all steps, without evaluations
+};
+
+struct DualTrainingReport {
+  int64_t steps = 0;         // done in all
+  int64_t resumed_from = 0;  // of them by earlier calls; equal to steps where this one found it finished
+  bool finished = false;
+  double last_loss = 0;
+  std::vector<OneCaptionRecall> best;  // of the checkpoint in model/
+  int64_t best_step = 0;
+  double images_per_second = 0;       // of this call
+  std::vector<std::string> left_out;  // images that could not be decoded
+  std::filesystem::path model;
+  std::optional<DualTrainingPlan> plan;  // of a dry run, and nothing else then but what was left out
+};
+
+// As `train dual --json` prints it.
+Json dual_training_json(const DualTrainingReport& report);
+
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file
+// and line or option. A folder with a training of other options or data is refused (kMismatch, naming what
+// differs), and so is one that holds other files and no training (kUsage). A state.safetensors that is
+// damaged (kBadData) or of another training (kMismatch) is refused. What is refused leaves all as it was.
+Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
+                                      std::stop_token stop);
+
+}  // namespace saccade::lab

@@ -1,0 +1,79 @@
+// Training an editor (lab/editor/editor.h) on edit queries: reference, text and the true target, by flow matching.
+//
+// A run folder holds
+//   run.json           options, and hashes of all that is trained on
+//   metrics.jsonl      a line every evaluation: step, loss, held-out loss beside that of
+//                      leaving the reference as it is
+//   state.safetensors  what a stopped training goes on from exactly
+//   model/             the best editor so far: a checkpoint
+//   cache/             decoded pictures, where no other folder is given for them
+// The same command on the same folder goes on where it was; other data or options are refused.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/progress.h"
+#include "lab/editor/editor.h"
+#include "lab/train/loop_options.h"
+
+namespace saccade::lab {
+
+class DecoderPool;
+
+struct EditorTrainingOptions : TrainingLoopOptions {
+  EditorTrainingOptions() {
+    steps = 20'000;
+    weight_decay = 0.01;
+    evaluate_every = 1000;
+    checkpoint_every = 500;
+  }
+
+  // Of edit queries, PATH or PATH#split=NAME; queries without a target or a text are left out.
+  std::vector<std::string> datasets;
+  std::vector<std::string> held_out;  // scored during training, never trained on
+  std::string encoder;                // -m: reads the texts, and stays as it is
+  EditorConfig shape;                 // text_width and frozen are filled in
+  std::filesystem::path cache;        // decoded pictures; empty: <run>/cache
+
+  int64_t batch = 64;
+  // Share of the examples that are told nothing, so that guidance has something to go
+  // away from (Ho and Salimans 2022).
+  double text_dropout = 0.1;
+  int64_t held_out_queries = 512;  // that are scored, the first of a shuffle by seed; 0: all
+  Precision precision = Precision::kBf16;
+  int threads = 0;
+  DecoderPool* processes = nullptr;
+  FingerprintMemory fingerprints = {};
+};
+
+struct EditorTrainingReport {
+  int64_t steps = 0;  // done in all
+  int64_t resumed_from = 0;
+  bool finished = false;
+  double last_loss = 0;
+  Json best = Json::array();  // "held_out" of the editor in model/
+  int64_t best_step = 0;
+  int64_t queries = 0;  // trained on
+  int64_t texts = 0;    // different ones, trained on or scored
+  int64_t cut = 0;      // of them longer than the editor reads
+  int64_t parameters = 0;
+  double examples_per_second = 0;     // of this call
+  std::vector<std::string> left_out;  // pictures that could not be decoded
+  std::filesystem::path model;
+};
+// As `train editor --json` prints it.
+Json editor_training_json(const EditorTrainingReport& report);
+
+// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for datasets of
+// another sort and for fewer queries than a batch; kMismatch for another training's folder: what is refused
+// leaves all as it was. Memory: 4 side^2 bytes a picture, mapped, and the states of all different texts.
+Result<EditorTrainingReport> train_editor(const EditorTrainingOptions& options,
+                                          const ProgressCallback& progress, std::stop_token stop);
+
+}  // namespace saccade::lab

@@ -1,0 +1,600 @@
+// Training to tell visual texts from others: the objective against the reference's numbers, and
+// trainings end to end on small data.
+#include "lab/train/recipes/train_visualness.h"
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/hash.h"
+#include "saccade/core/files/safetensors.h"
+#include "lab/eval/visualness/binary.h"
+#include "lab/train/math/objective.h"
+#include "lab/train/math/test_shapes.h"
+#include "lab/train/math/variable.h"
+
+namespace saccade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read;
+using test::SmallData;
+using torch::Tensor;
+
+double max_difference(const Tensor& a, const Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+TEST(NullPictureLoss, LiteralLossAndGradientsAreTheReferences) {
+  const auto file = SafeTensors::open(fs::path(test::kSourceDir) / "tests/golden/objectives/io.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  const TorchMap io = torch_tensors(*file).value();
+  const Tensor images = io.at("images").clone().requires_grad_(true);
+  const Tensor texts = io.at("texts").clone().requires_grad_(true);
+  const Tensor scale = io.at("log_inverse_temperature").clone().requires_grad_(true);
+  const Tensor null_picture = normalize_rows(io.at("null_image").unsqueeze(0)).squeeze(0);
+  const Tensor visual = io.at("is_visual").to(at::kBool);
+  ASSERT_GT(visual.sum().item<int64_t>(), 0);
+  ASSERT_LT(visual.sum().item<int64_t>(), 7);  // several rows share the NULL picture
+  const Tensor loss =
+      null_picture_loss(normalize_rows(images), normalize_rows(texts), visual, null_picture, scale);
+  loss.backward();
+  EXPECT_LT(max_difference(loss, io.at("null_image_loss")), 1e-5);
+  EXPECT_LT(max_difference(images.grad(), io.at("null_image_grad_images")), 1e-5);
+  EXPECT_LT(max_difference(texts.grad(), io.at("null_image_grad_texts")), 1e-5);
+  EXPECT_LT(max_difference(scale.grad(), io.at("null_image_grad_log_inverse_temperature")), 1e-5);
+}
+
+struct Rows {
+  Tensor images = normalize_rows(torch::randn({6, 5}, at::kDouble));
+  Tensor texts = normalize_rows(torch::randn({6, 5}, at::kDouble));
+  Tensor null_picture = normalize_rows(torch::randn({1, 5}, at::kDouble)).squeeze(0);
+  Tensor scale = torch::full({}, 1.7, at::kDouble);
+  Tensor visual = torch::tensor({1, 0, 1, 0, 1, 0}).to(at::kBool);
+  Tensor pictures = torch::tensor({4, 0, 9, 0, 4, 0});
+};
+
+double loss_of(const Rows& rows, bool literal) {
+  return null_picture_loss(rows.images, rows.texts, rows.visual, rows.null_picture, rows.scale,
+                           literal ? Tensor() : rows.pictures)
+      .item<double>();
+}
+
+// Sum by sum: the texts of a picture, and the copies of a text's picture, are right together.
+TEST(NullPictureLoss, MultiPositiveSharesPictures) {
+  torch::manual_seed(3);
+  Rows rows;
+  rows.images[4].copy_(rows.images[0]);  // one picture of two texts
+  const auto owner = [&](int64_t i) {
+    return rows.visual[i].item<bool>() ? rows.pictures[i].item<int64_t>() : -1;
+  };
+  const auto picture = [&](int64_t i) { return owner(i) < 0 ? rows.null_picture : rows.images[i]; };
+  const auto likeness = [&](int64_t i, int64_t j) {
+    return std::exp(std::exp(1.7) * picture(i).dot(rows.texts[j]).item<double>());
+  };
+  double expected = 0;
+  double literal = 0;
+  for (const bool by_text : {false, true}) {
+    for (int64_t i = 0; i < 6; ++i) {
+      double all = 0;
+      double right = 0;
+      for (int64_t j = 0; j < 6; ++j) {
+        const double each = by_text ? likeness(j, i) : likeness(i, j);
+        all += each;
+        if (owner(i) == owner(j)) right += each;
+      }
+      expected += std::log(all / right) / 12;
+      literal += std::log(all / likeness(i, i)) / 12;
+    }
+  }
+  EXPECT_NEAR(loss_of(rows, false), expected, 1e-9);
+  EXPECT_NEAR(loss_of(rows, true), literal, 1e-9);
+  EXPECT_GT(literal, expected + 0.5);
+}
+
+TEST(NullPictureLoss, TheLossesAreOneWhereNoPictureStandsTwice) {
+  torch::manual_seed(5);
+  Rows rows;
+  rows.visual = torch::tensor({1, 0, 1, 1, 1, 1}).to(at::kBool);
+  rows.pictures = torch::tensor({4, 0, 9, 0, 5, 1});  // 0 twice: at the NULL picture's text it is not read
+  EXPECT_NEAR(loss_of(rows, false), loss_of(rows, true), 1e-12);
+  rows.pictures[5] = 9;
+  EXPECT_LT(loss_of(rows, false), loss_of(rows, true) - 1e-3);
+}
+
+// Where every text is at its picture nothing is left to lose; the literal loss keeps
+// log 3 of the NULL picture's rows.
+TEST(NullPictureLoss, MultiPositiveFallsToZero) {
+  Rows rows;
+  const Tensor axes = torch::eye(6, at::kDouble);
+  rows.images = axes.slice(1, 0, 5).clone();
+  rows.null_picture = torch::tensor({0, 0, 0, 0, 1}, at::kDouble);
+  rows.visual = torch::tensor({1, 1, 1, 0, 0, 0}).to(at::kBool);
+  rows.pictures = torch::tensor({3, 5, 7, 0, 0, 0});
+  rows.texts = at::where(rows.visual.unsqueeze(1), rows.images, rows.null_picture.unsqueeze(0));
+  rows.scale.fill_(std::log(50.0));
+  EXPECT_NEAR(loss_of(rows, false), 0, 1e-9);
+  EXPECT_NEAR(loss_of(rows, true), std::log(3.0) / 2, 1e-9);
+}
+
+// A text nearer to the NULL picture than its like is drawn on; the literal loss pushes it away.
+TEST(NullPictureLoss, MultiPositivePushesNoTextFromItsPicture) {
+  for (const bool literal : {false, true}) {
+    Rows rows;
+    const Tensor zero = torch::zeros({6, 1}, at::kDouble);
+    torch::manual_seed(6);
+    // The NULL picture has an axis of its own: a text's gradient along it is of
+    // the NULL picture's logits alone.
+    rows.images = at::cat({normalize_rows(torch::randn({6, 4}, at::kDouble)), zero}, 1);
+    rows.null_picture = torch::tensor({0, 0, 0, 0, 1}, at::kDouble);
+    rows.texts.index_put_({1}, rows.null_picture);
+    rows.texts.requires_grad_(true);
+    null_picture_loss(rows.images, rows.texts, rows.visual, rows.null_picture, rows.scale,
+                      literal ? Tensor() : rows.pictures)
+        .backward();
+    const Tensor along = rows.texts.grad().matmul(rows.null_picture);
+    for (const int64_t i : {1, 3, 5}) {
+      if (literal && i == 1) {
+        EXPECT_GT(along[i].item<double>(), 0);
+      } else {
+        EXPECT_LT(along[i].item<double>(), 0) << i;
+      }
+    }
+  }
+}
+
+TEST(NullPictureLoss, GradientsAreFiniteDifferences) {
+  torch::manual_seed(4);
+  for (const bool literal : {false, true}) {
+    Rows rows;
+    const auto loss = [&] {
+      return null_picture_loss(rows.images, rows.texts, rows.visual, rows.null_picture, rows.scale,
+                               literal ? Tensor() : rows.pictures);
+    };
+    for (Tensor* tensor : {&rows.images, &rows.texts, &rows.null_picture, &rows.scale}) {
+      tensor->requires_grad_(true);
+    }
+    loss().backward();
+    const torch::NoGradGuard no_grad;
+    for (Tensor* tensor : {&rows.images, &rows.texts, &rows.null_picture, &rows.scale}) {
+      auto* values = tensor->data_ptr<double>();
+      for (int64_t i = 0; i < tensor->numel(); ++i) {
+        constexpr double kStep = 1e-6;
+        const double kept = values[i];
+        values[i] = kept + kStep;
+        const double above = loss().item<double>();
+        values[i] = kept - kStep;
+        const double below = loss().item<double>();
+        values[i] = kept;
+        EXPECT_NEAR(tensor->grad().flatten()[i].item<double>(), (above - below) / (2 * kStep), 1e-6);
+      }
+    }
+    // What stands in the place of the NULL picture is not read.
+    EXPECT_EQ(rows.images.grad()[1].abs().max().item<double>(), 0);
+    EXPECT_GT(rows.null_picture.grad().abs().max().item<double>(), 0);
+  }
+}
+
+// The shapes of test_shapes.h as visual texts, and others that picture nothing.
+class VisualnessTraining : public testing::Test {
+ protected:
+  VisualnessTraining() {
+    DualTrainingOptions base = data_.options("base");
+    base.steps = 0;  // random weights
+    base_ = test::train(base).model;
+    std::string train;
+    std::string validation;
+    int number = 0;
+    for (const char* colour : {"red", "green", "blue", "yellow"}) {
+      for (const char* shape : {"square", "bar", "post", "frame"}) {
+        std::string& to = number++ % 4 == 3 ? validation : train;
+        to += fmt::format("{{\"text\": \"a {0} {1}\", \"visual\": true, \"image\": \"{0}-{1}-0.png\"}}\n",
+                          colour, shape);
+        to += fmt::format("{{\"text\": \"no {} to {} it\", \"visual\": false}}\n", kNouns[number % 4],
+                          kVerbs[number % 3]);
+      }
+    }
+    train += "{\"text\": \"one day\", \"visual\": null}\n{\"text\": \"a sea\", \"visual\": true}\n";
+    train_ = data_.folder().write("train.jsonl", train);
+    validation_ = data_.folder().write("validation.jsonl", validation);
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+    for (const char* word : {"a", "no", "to", "it", "red", "green", "blue", "yellow", "square", "bar", "post",
+                             "frame", "way", "claim", "reason", "rule", "prove", "waive", "know"}) {
+      vocabulary += std::string(word) + "\n";
+    }
+    data_.folder().write("words/vocab.txt", vocabulary);
+    bert_ = data_.folder().write("bert.json", R"({"model": {"hidden_size": 16, "intermediate_size": 32,
+      "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 12}, "tokenizer": "words"})");
+  }
+
+  [[nodiscard]] VisualnessTrainingOptions options(const std::string& run) const {
+    VisualnessTrainingOptions options;
+    options.checkpoint = base_.string();
+    options.automatic = {.datasets = {train_}, .epochs = 16};
+    options.human = {.datasets = {train_}, .epochs = 4};
+    options.validation = {validation_};
+    options.run = data_.folder() / run;
+    options.learning_rate = 3e-3;
+    options.batch = 8;
+    options.precision = Precision::kFp32;
+    options.threads = 1;
+    return options;
+  }
+
+  [[nodiscard]] VisualnessTrainingOptions classifier(const std::string& run) const {
+    VisualnessTrainingOptions options = this->options(run);
+    options.checkpoint.clear();
+    options.config = bert_;
+    return options;
+  }
+
+  static VisualnessTrainingReport train(const VisualnessTrainingOptions& options) {
+    auto report = train_visualness(options, {}, {});
+    EXPECT_TRUE(report) << report.error().message;
+    return report.value_or(VisualnessTrainingReport{});
+  }
+  static Error refusal(const VisualnessTrainingOptions& options) {
+    auto report = train_visualness(options, {}, {});
+    EXPECT_FALSE(report);
+    return report ? Error{} : report.error();
+  }
+  static TorchMap weights(const SafeTensors& file) { return torch_tensors(file).value(); }
+
+  static constexpr std::array kNouns = {"way", "claim", "reason", "rule"};
+  static constexpr std::array kVerbs = {"prove", "waive", "know"};
+  SmallData data_;
+  fs::path base_;
+  fs::path train_;
+  fs::path validation_;
+  fs::path bert_;
+};
+
+TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
+  for (const TrainedPart part : {TrainedPart::kText, TrainedPart::kBoth}) {
+    VisualnessTrainingOptions options = this->options(part == TrainedPart::kText ? "text" : "both");
+    options.part = part;
+    const VisualnessTrainingReport report = train(options);
+    ASSERT_TRUE(report.finished);
+    ASSERT_EQ(report.stages.size(), 2U);
+    const VisualnessStageReport& last = report.stages.back();
+    EXPECT_EQ(last.name, "human");
+    EXPECT_EQ(last.visual, 12);
+    EXPECT_EQ(last.non_visual + last.visual + 2, 26) << "what was left out";
+    std::set<std::string> reasons;
+    for (const Exclusion& exclusion : last.excluded) reasons.insert(exclusion.reason);
+    EXPECT_TRUE(reasons.contains("ambiguous texts"));
+    EXPECT_TRUE(reasons.contains("visual texts without a picture"));
+    EXPECT_GT(last.best.f1, 0.7);
+
+    // What an encoder of the written checkpoint says is what was measured.
+    const auto encoder = load_encoder(report.model);
+    ASSERT_TRUE(encoder) << encoder.error().message;
+    const auto kept = read_kept_visualness(report.model, (*encoder)->info().fingerprint);
+    ASSERT_TRUE(kept) << kept.error().message;
+    ASSERT_TRUE(*kept);
+    EXPECT_EQ((*kept)->threshold, last.best.threshold);
+    const auto null_row = null_picture_row(**encoder, options.null_picture);
+    ASSERT_TRUE(null_row);
+    for (size_t d = 0; d < null_row->size(); ++d) EXPECT_NEAR((*null_row)[d], (*kept)->null_row[d], 1e-5);
+    const Dataset validation = read_dataset(validation_).value();
+    std::vector<TokenizedText> texts;
+    Confusion confusion{};
+    for (const RatedText& item : validation.rated)
+      texts.push_back((*encoder)->tokenizer()->encode(item.text, 24));
+    const auto rows = (*encoder)->encode_texts(texts);
+    ASSERT_TRUE(rows);
+    const auto scores = visualness_scores((*kept)->null_row, rows->view());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      ++confusion[*validation.rated[i].visual ? 1 : 0][scores[i] > (*kept)->threshold ? 1 : 0];
+    }
+    EXPECT_NEAR(binary_figures(confusion).f1, last.best.f1, 1e-9);
+
+    // With the text tower alone pictures stay where they were.
+    const auto before = SafeTensors::open(base_ / "model.safetensors");
+    const auto after = SafeTensors::open(report.model / "model.safetensors");
+    const TorchMap old_weights = weights(*before);
+    int64_t changed = 0;
+    for (const auto& [name, tensor] : weights(*after)) {
+      const bool same = torch::equal(tensor, old_weights.at(name));
+      const bool of_pictures = name.starts_with("vision_model") || name.starts_with("visual_projection");
+      if (of_pictures && part == TrainedPart::kText) {
+        EXPECT_TRUE(same) << name;
+      }
+      if (of_pictures && !same) ++changed;
+    }
+    EXPECT_EQ(changed > 0, part == TrainedPart::kBoth);
+  }
+}
+
+TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
+  for (const TrainedPart part : {TrainedPart::kText, TrainedPart::kBoth}) {
+    const std::string name = part == TrainedPart::kText ? "t" : "b";
+    VisualnessTrainingOptions whole = options("whole-" + name);
+    whole.part = part;
+    const VisualnessTrainingReport report = train(whole);
+    VisualnessTrainingOptions cut = whole;
+    cut.run = data_.folder() / ("cut-" + name);
+    for (int calls = 0; calls < 20; ++calls) {
+      std::stop_source stop;
+      int64_t steps = 0;
+      const auto part_report = train_visualness(
+          cut,
+          [&](const ProgressUpdate& progress) {
+            if (progress.what == "training" && ++steps == 7) stop.request_stop();
+          },
+          stop.get_token());
+      ASSERT_TRUE(part_report) << part_report.error().message;
+      if (part_report->finished) break;
+      EXPECT_FALSE(fs::exists(cut.run / "model"));
+    }
+    for (const char* file : {"model.safetensors", "saccade.json", "config.json"}) {
+      EXPECT_EQ(sha256_hex(read(cut.run / "model" / file)), sha256_hex(read(whole.run / "model" / file)))
+          << file;
+    }
+    EXPECT_EQ(read(cut.run / "human/metrics.jsonl"), read(whole.run / "human/metrics.jsonl"));
+    // Once more the same command: nothing is left to do, and the answer is the same.
+    const VisualnessTrainingReport again = train(whole);
+    EXPECT_EQ(dump_json(visualness_training_json(again)), dump_json(visualness_training_json(report)));
+    VisualnessTrainingOptions other = whole;
+    other.null_picture.seed = 5;
+    const Error error = refusal(other);
+    EXPECT_EQ(error.code, ErrorCode::kMismatch);
+    EXPECT_NE(error.message.find("null_picture/seed"), std::string::npos) << error.message;
+  }
+}
+
+TEST_F(VisualnessTraining, TheAlternativesTrainToo) {
+  VisualnessTrainingOptions options = this->options("one");
+  options.objective = VisualnessObjective::kOnePicture;
+  options.human.datasets.clear();
+  const VisualnessTrainingReport one = train(options);
+  ASSERT_EQ(one.stages.size(), 1U);
+  EXPECT_EQ(one.stages[0].visual, 13);  // it needs no picture of their own
+  EXPECT_GT(one.stages[0].best.f1, 0.7);
+
+  options = this->options("shared");
+  options.loss = VisualnessLoss::kMultiPositive;
+  options.automatic.datasets.clear();
+  options.null_picture.kind = NullPicture::Kind::kGrey;
+  const VisualnessTrainingReport shared = train(options);
+  ASSERT_EQ(shared.stages.size(), 1U);
+  EXPECT_EQ(shared.stages[0].name, "human");
+  EXPECT_TRUE(fs::exists(options.run / "model/saccade.json"));
+  EXPECT_FALSE(fs::exists(options.run / "automatic"));
+}
+
+TEST_F(VisualnessTraining, WhatItRefuses) {
+  const auto expect = [&](const VisualnessTrainingOptions& options, ErrorCode code, const std::string& part) {
+    const Error error = refusal(options);
+    EXPECT_EQ(error.code, code) << error.message;
+    EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
+    EXPECT_FALSE(fs::exists(options.run)) << part;
+  };
+  const VisualnessTrainingOptions good = options("refused");
+  VisualnessTrainingOptions bad = good;
+  bad.automatic.datasets.clear();
+  bad.human.datasets.clear();
+  expect(bad, ErrorCode::kUsage, "no texts to train on");
+  bad = good;
+  bad.validation.clear();
+  expect(bad, ErrorCode::kUsage, "no validation texts");
+  bad = good;
+  bad.human.datasets = {data_.folder() / "shapes.jsonl"};
+  expect(bad, ErrorCode::kUsage, "images with captions, not rated texts");
+  bad = good;
+  bad.human.datasets = {data_.folder().write("one.jsonl",
+                                             "{\"text\": \"a red bar\", \"visual\": true, \"image\": "
+                                             "\"red-bar-0.png\"}\n")};
+  expect(bad, ErrorCode::kUsage, "the human texts are 1 visual and 0 non-visual");
+  bad = good;
+  bad.validation = {data_.folder().write("two.jsonl", "{\"text\": \"no use\", \"visual\": false}\n")};
+  expect(bad, ErrorCode::kUsage, "the validation texts are 0 visual and 1 non-visual");
+  bad = good;
+  bad.batch = 1000;
+  expect(bad, ErrorCode::kUsage, "a batch of 1000 from");
+  bad = good;
+  bad.null_picture = {.kind = NullPicture::Kind::kFile, .file = data_.folder() / "red-square-0.png"};
+  expect(bad, ErrorCode::kUsage, "the NULL picture is one of the texts' own pictures");
+  bad = good;
+  bad.precision = Precision::kInt8;
+  expect(bad, ErrorCode::kUsage, "precision int8");
+  bad = good;
+  bad.checkpoint = (fs::path(test::kSourceDir) / "tests/golden/siglip").string();
+  expect(bad, ErrorCode::kUnsupported, "family siglip");
+  bad = good;
+  bad.checkpoint = (fs::path(test::kSourceDir) / "tests/golden/bert").string();
+  expect(bad, ErrorCode::kNotFound, "tokenizer");
+  bad = good;
+  bad.config = bert_;
+  expect(bad, ErrorCode::kUsage, "one of them");
+}
+
+// The study's baseline. A config without weights begins at random; a checkpoint
+// with its own, and another head.
+TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
+  VisualnessTrainingOptions options = classifier("classifier");
+  const VisualnessTrainingReport report = train(options);
+  ASSERT_TRUE(report.finished);
+  ASSERT_EQ(report.stages.size(), 2U);
+  EXPECT_EQ(report.stages[0].name, "automatic");
+  EXPECT_EQ(report.stages[0].visual, 13) << "it needs no pictures";
+  EXPECT_LT(report.before.f1, 0.6);
+  EXPECT_GT(report.stages[1].best.f1, 0.8);
+  EXPECT_EQ(report.stages[1].best.threshold, 0.5);
+
+  const auto encoder = load_encoder(report.model);
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  TextClassifier* classifier = (*encoder)->text_classifier();
+  ASSERT_NE(classifier, nullptr);
+  EXPECT_EQ(classifier->labels(), (std::vector<std::string>{"non-visual", "visual"}));
+  const Dataset validation = read_dataset(validation_).value();
+  std::vector<TokenizedText> texts;
+  for (const RatedText& item : validation.rated) {
+    texts.push_back((*encoder)->tokenizer()->encode(item.text, (*encoder)->info().context));
+  }
+  const auto scores = visual_probabilities(*classifier, texts);
+  ASSERT_TRUE(scores) << scores.error().message;
+  Confusion confusion{};
+  for (size_t i = 0; i < scores->size(); ++i) {
+    ++confusion[*validation.rated[i].visual ? 1 : 0][(*scores)[i] > 0.5 ? 1 : 0];
+  }
+  EXPECT_NEAR(binary_figures(confusion).f1, report.stages[1].best.f1, 1e-9);
+
+  // From that checkpoint on: what it knew is there before the first step.
+  VisualnessTrainingOptions more = options;
+  more.config.clear();
+  more.checkpoint = report.model.string();
+  more.run = data_.folder() / "more";
+  more.automatic.datasets.clear();
+  more.human.epochs = 1;
+  EXPECT_EQ(train(more).before.f1, report.stages[1].best.f1);
+  // With classes of other names its head is another's, and a BERT without one has none: a new one is drawn.
+  for (const char* change : {"labels", "bare"}) {
+    const fs::path folder = data_.folder() / change;
+    fs::copy(report.model, folder);
+    Json config = read_json(folder / "config.json").value();
+    config["id2label"] = {{"0", "bad"}, {"1", "good"}};
+    if (change == std::string("bare")) {
+      const auto file = SafeTensors::open(folder / "model.safetensors");
+      const TorchMap tensors = weights(*file);
+      std::vector<NamedTensor> kept;
+      for (const auto& [name, tensor] : tensors) {
+        if (!name.starts_with("classifier.") && name != "bert.pooler.dense.bias")
+          kept.push_back({name.substr(5), view_of(tensor)});
+      }
+      config["architectures"] = {"BertModel"};
+      data_.folder().write("kept", "");
+      ASSERT_TRUE(write_safetensors(data_.folder() / "kept", kept));
+      fs::rename(data_.folder() / "kept", folder / "model.safetensors");
+    }
+    data_.folder().write(std::string(change) + "/config.json", dump_json(config));
+    more.checkpoint = folder.string();
+    more.run = data_.folder() / (std::string("run-") + change);
+    const VisualnessTrainingReport again = train(more);
+    EXPECT_TRUE(again.finished);
+    const auto after = SafeTensors::open(again.model / "model.safetensors");
+    EXPECT_TRUE(weights(*after).contains("classifier.weight"));
+  }
+}
+
+TEST_F(VisualnessTraining, WeightsThatAreNoNumbersAreNamedBeforeAStep) {
+  VisualnessTrainingOptions options = classifier("whole");
+  options.automatic.datasets.clear();
+  options.human.epochs = 1;
+  const fs::path model = train(options).model;
+  {
+    const auto file = SafeTensors::open(model / "model.safetensors");
+    TorchMap tensors = weights(*file);
+    std::vector<NamedTensor> damaged;
+    for (auto& [name, tensor] : tensors) {
+      tensor = tensor.clone();
+      if (name == "bert.pooler.dense.weight") tensor[0][0] = std::nan("");
+      damaged.push_back({name, view_of(tensor)});
+    }
+    ASSERT_TRUE(write_safetensors(model / "damaged", damaged));
+  }
+  fs::rename(model / "damaged", model / "model.safetensors");
+  options.config.clear();
+  options.checkpoint = model.string();
+  options.run = data_.folder() / "damaged";
+  const Error error = refusal(options);
+  EXPECT_EQ(error.code, ErrorCode::kBadData);
+  EXPECT_NE(error.message.find("tensor bert.pooler.dense.weight has values that are no numbers"),
+            std::string::npos)
+      << error.message;
+  EXPECT_FALSE(fs::exists(options.run));
+}
+
+TEST_F(VisualnessTraining, AStoppedClassifierGoesOnToTheSameWeights) {
+  const VisualnessTrainingOptions whole = classifier("whole-classifier");
+  (void)train(whole);
+  VisualnessTrainingOptions cut = whole;
+  cut.run = data_.folder() / "cut-classifier";
+  int calls = 0;
+  for (bool finished = false; !finished && calls < 40; ++calls) {
+    std::stop_source stop;
+    int64_t steps = 0;
+    const auto part = train_visualness(
+        cut,
+        [&](const ProgressUpdate& progress) {
+          if (progress.what == "training" && ++steps == 9) stop.request_stop();
+        },
+        stop.get_token());
+    ASSERT_TRUE(part) << part.error().message;
+    finished = part->finished;
+  }
+  EXPECT_GT(calls, 3);
+  EXPECT_EQ(sha256_hex(read(cut.run / "model/model.safetensors")),
+            sha256_hex(read(whole.run / "model/model.safetensors")));
+  VisualnessTrainingOptions other = whole;
+  other.dropout = 0;
+  EXPECT_NE(refusal(other).message.find("dropout"), std::string::npos);
+}
+
+TEST_F(VisualnessTraining, AClassifierTakesNothingOfClips) {
+  const VisualnessTrainingOptions good = classifier("refused");
+  VisualnessTrainingOptions bad = good;
+  bad.loss = VisualnessLoss::kMultiPositive;
+  EXPECT_NE(refusal(bad).message.find("a loss is for CLIP"), std::string::npos);
+  bad = good;
+  bad.part = TrainedPart::kText;
+  EXPECT_NE(refusal(bad).message.find("a part to train is for CLIP"), std::string::npos);
+  bad = good;
+  bad.null_picture.seed = 3;
+  EXPECT_NE(refusal(bad).message.find("a NULL picture is for CLIP"), std::string::npos);
+  bad = good;
+  bad.dropout = 1;
+  EXPECT_NE(refusal(bad).message.find("dropout is 1"), std::string::npos);
+  bad = good;
+  bad.batch = 0;  // the study's 32, of 26 texts
+  EXPECT_NE(refusal(bad).message.find("a batch of 32 from"), std::string::npos);
+  bad = good;
+  bad.config = data_.folder().write("no.json", "{\"model\": 3}");
+  EXPECT_NE(refusal(bad).message.find("needs \"model\""), std::string::npos);
+  EXPECT_FALSE(fs::exists(good.run));
+}
+
+// The study's defaults: what is not given is settled by what is trained.
+TEST_F(VisualnessTraining, EpochsAndBatchAreTheStudys) {
+  VisualnessTrainingOptions given = options("default");
+  given.automatic.epochs = given.human.epochs = 0;
+  (void)train(given);
+  const auto steps = [](const fs::path& run, const char* stage) {
+    return read_json(run / "run.json").value()["stages"][stage]["steps"].get<int64_t>();
+  };
+  // 24 texts with a label and, where one is needed, a picture, in batches of 8; a
+  // classifier learns from one more.
+  EXPECT_EQ(steps(given.run, "automatic"), 5 * 3);
+  EXPECT_EQ(steps(given.run, "human"), 2 * 3);
+  given = classifier("default-classifier");
+  given.automatic.epochs = given.human.epochs = 0;
+  (void)train(given);
+  EXPECT_EQ(steps(given.run, "automatic"), 22);  // 7 * 25 / 8
+  EXPECT_EQ(steps(given.run, "human"), 10);
+}
+
+TEST_F(VisualnessTraining, LeavesOutWhatWouldCheatOrContradict) {
+  VisualnessTrainingOptions options = this->options("counted");
+  options.human.datasets.clear();
+  options.dry_run = true;
+  data_.folder().write("train.jsonl",
+                       read(train_) +
+                           "{\"text\": \"a yellow frame\", \"visual\": true, \"image\": "
+                           "\"yellow-frame-0.png\"}\n"
+                           "{\"text\": \"a red square\", \"visual\": false}\n"
+                           "{\"text\": \"a wall\", \"visual\": true, \"image\": \"gone.png\"}\n");
+  const VisualnessTrainingReport report = train(options);
+  EXPECT_FALSE(fs::exists(options.run));
+  ASSERT_EQ(report.stages.size(), 1U);
+  std::map<std::string, int64_t> counts;
+  for (const Exclusion& exclusion : report.stages[0].excluded) counts[exclusion.reason] = exclusion.count;
+  EXPECT_EQ(counts["texts that are among the validation's"], 1);
+  EXPECT_EQ(counts["texts called visual and non-visual"], 2);
+  EXPECT_EQ(counts["visual texts whose picture cannot be read"], 1);
+}
+
+}  // namespace
+}  // namespace saccade::lab

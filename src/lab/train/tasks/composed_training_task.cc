@@ -1,0 +1,435 @@
+#include "lab/train/tasks/composed_training_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "saccade/core/files/files.h"
+#include "saccade/model/composers/token_states.h"
+#include "lab/train/composer_file.h"
+#include "lab/train/math/objective.h"
+#include "lab/train/math/step_random.h"
+#include "lab/train/tasks/visualness_task.h"
+
+namespace saccade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using torch::Tensor;
+
+constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
+constexpr double kInitialComposerScale = 2.6592600369327780;  // log(1 / 0.07)
+constexpr uint64_t kWording = 32;                             // purposes of keyed random numbers (random.h)
+constexpr uint64_t kTarget = 33;
+constexpr int64_t kAtOnce = 256;  // queries or pictures encoded at a time without gradients
+// Of states read, before their pages are given back.
+constexpr int64_t kMappedBytes = int64_t{256} << 20;
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file
+constexpr const char* kPrefix = "composer.";           // of a composer's parameters among the trained ones
+
+MatrixView<const float> view(const Tensor& rows) {
+  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
+}
+
+bool is_of_text_tower(const std::string& name) {
+  return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
+}
+
+Tensor numbers_of(std::span<const int64_t> values) {
+  Tensor tensor = torch::empty({std::ssize(values)}, at::kLong);
+  std::ranges::copy(values, tensor.data_ptr<int64_t>());
+  return tensor;
+}
+
+// Places of things in a list where each stands once.
+class Places {
+ public:
+  int64_t of(int64_t number) {
+    const auto [place, fresh] = places_.try_emplace(number, std::ssize(numbers));
+    if (fresh) numbers.push_back(number);
+    return place->second;
+  }
+  std::vector<int64_t> numbers;
+
+ private:
+  std::unordered_map<int64_t, int64_t> places_;
+};
+
+}  // namespace
+
+ComposedTrainingTask::ComposedTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage,
+                                           ThreadPool& pool)
+    : options_(options),
+      stage_(stage),
+      pool_(pool),
+      dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
+      order_(*stage.data, options.together, options.seed) {}
+
+Result<std::unique_ptr<ComposedTrainingTask>> ComposedTrainingTask::make(
+    const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool) {
+  auto task = std::unique_ptr<ComposedTrainingTask>(new ComposedTrainingTask(options, stage, pool));
+  if (stage.towers != TrainedTowers::kNone) SACCADE_TRY(task->make_towers());
+  SACCADE_TRY(task->make_composer());
+  task->number_classes();
+  // Rows alone have one token.
+  const bool tokens = task->trains_texts() ||
+                      (stage.text_tokens != nullptr &&
+                       std::ranges::any_of(stage.text_tokens->tokens, [](int64_t n) { return n > 1; }));
+  TokenStates* states = stage.loaded->encoder->token_states();
+  for (const TokenizedText& text : stage.texts) task->ends_.push_back(tokens ? states->end_token(text) : 0);
+  return task;
+}
+
+Status ComposedTrainingTask::make_towers() {
+  const fs::path folder = stage_.loaded->id.path;
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  const EncoderInfo& info = stage_.loaded->encoder->info();
+  if (info.family != "clip" || checkpoint.layout != Layout::kHuggingFace) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: family {}, layout {}; the towers that are trained are CLIP's, Hugging Face's",
+                folder.string(), info.family, layout_name(checkpoint.layout));
+  }
+  SACCADE_ASSIGN(const ClipConfig config,
+                 clip_config_from_hugging_face(checkpoint.config).in(folder.string()));
+  InitializedParameters source(options_.seed);
+  SACCADE_ASSIGN(model_, TrainedClip::make(config, source));
+  SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
+  for (const auto& [name, parameter] : source.parameters()) {
+    SACCADE_TRY(take_weight(folder, weights.tensors, name, parameter));
+  }
+  for (const fs::path& file : checkpoint.files) {
+    const std::string name = file.filename().string();
+    if (name.find("safetensors") != std::string::npos || file.extension() == ".bin") continue;
+    SACCADE_ASSIGN(files_[name], read_file(file, kMaxFileBytes));
+  }
+  tower_parameters_ = source.parameters();
+  for (const auto& [name, tensor] : tower_parameters_) {
+    if (trains_pictures() || is_of_text_tower(name)) {
+      trained_.emplace(name, tensor);
+    } else {
+      Tensor(tensor).set_requires_grad(false);
+    }
+  }
+  return {};
+}
+
+Status ComposedTrainingTask::make_composer() {
+  InitializedParameters source(options_.seed);
+  ComposerConfig config = stage_.composer;
+  if (stage_.align) config.kind = "sum";  // what stage one is measured by
+  SACCADE_ASSIGN(composer_, make_trained_composer(config, source));
+  if (stage_.align) {
+    log_scale_ = model_->logit_scale().tensor();
+    return {};
+  }
+  SACCADE_ASSIGN(const Variable scale, source.take("logit_scale", {}, {kInitialComposerScale, 0}));
+  log_scale_ = scale.tensor();
+  composer_parameters_ = source.parameters();
+  for (const auto& [name, tensor] : composer_parameters_) trained_.emplace(kPrefix + name, tensor);
+  return {};
+}
+
+// Pictures that are the same under several names: none is a wrong answer for the other.
+void ComposedTrainingTask::number_classes() {
+  const ItemFile& file = trains_pictures() ? stage_.pixels->file : stage_.picture_tokens->file;
+  std::unordered_map<size_t, int64_t> numbers;
+  for (int64_t i = 0; i < file.size(); ++i) {
+    const std::span<const std::byte> bytes = file.bytes(i);
+    const size_t hash =
+        std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    class_of_.push_back(numbers.try_emplace(hash, std::ssize(numbers)).first->second);
+    if (i % 4096 == 4095) file.release();
+  }
+  file.release();
+}
+
+Result<StepLoss> ComposedTrainingTask::prepare(int64_t step) {
+  return StepLoss([this, prepared = batch(step)] { return loss(prepared); });
+}
+
+double ComposedTrainingTask::rate_of(const std::string& parameter) const {
+  return stage_.align || parameter.starts_with(kPrefix) ? 1 : options_.tower_rate / options_.learning_rate;
+}
+
+void ComposedTrainingTask::after_update() {
+  log_scale_.clamp_(0, kMaxLogScale);
+}
+
+ComposedBatch ComposedTrainingTask::batch(int64_t step) {
+  const ComposedData& data = *stage_.data;
+  const int64_t n = options_.batch;
+  std::vector<int64_t> triplets;
+  Places pictures;
+  Places texts;
+  std::vector<int64_t> references;
+  std::vector<int64_t> chosen;  // targets
+  std::vector<int64_t> wordings;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t triplet = order_.at(step * n + i);
+    const ComposedTriplet& each = data.triplets[static_cast<size_t>(triplet)];
+    KeyedRandom random(options_.seed, kWording, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
+    const auto said = data.wordings_of(triplet);
+    const bool other = said.size() > 1 && random.chance(static_cast<float>(options_.paraphrases));
+    const size_t wording = other ? 1 + random.below(said.size() - 1) : 0;
+    const auto right = data.targets_of(triplet);
+    KeyedRandom chooser(options_.seed, kTarget, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
+    const bool pseudo = stage_.align && options_.align == AlignTargets::kPseudo && each.pseudo >= 0;
+    triplets.push_back(triplet);
+    references.push_back(stage_.align ? 0 : pictures.of(each.reference));
+    chosen.push_back(pseudo ? each.pseudo : right[chooser.below(right.size())]);
+    wordings.push_back(texts.of(said[wording]));
+  }
+  const auto with_tokens = std::ssize(pictures.numbers);
+  std::vector<int64_t> targets;
+  for (const int64_t picture : chosen) targets.push_back(pictures.of(picture));
+  ComposedBatch batch;
+  batch.step = step;
+  batch.references = numbers_of(references);
+  batch.targets = numbers_of(targets);
+  batch.wordings = numbers_of(wordings);
+  fill_pictures(pictures.numbers, with_tokens, batch);
+  fill_texts(texts.numbers, batch);
+  if (stage_.align) {
+    // Text j belongs to picture i where it is one of the triplet's wordings, or their targets are one.
+    batch.positives = torch::empty({n, n}, at::kBool);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto own = data.wordings_of(triplets[static_cast<size_t>(i)]);
+      const int64_t target = class_of_[static_cast<size_t>(
+          pictures.numbers[static_cast<size_t>(targets[static_cast<size_t>(i)])])];
+      for (int64_t j = 0; j < n; ++j) {
+        const auto other = static_cast<size_t>(j);
+        const auto text = static_cast<int32_t>(texts.numbers[static_cast<size_t>(wordings[other])]);
+        const int64_t its =
+            class_of_[static_cast<size_t>(pictures.numbers[static_cast<size_t>(targets[other])])];
+        batch.positives.data_ptr<bool>()[i * n + j] =
+            its == target || std::ranges::find(own, text) != own.end();
+      }
+    }
+  } else {
+    fill_positives(triplets, pictures.numbers, batch);
+  }
+  const ItemFile& file = trains_pictures() ? stage_.pixels->file : stage_.picture_tokens->file;
+  unreleased_ += std::ssize(pictures.numbers) * std::ssize(file.bytes(0));
+  if (unreleased_ >= kMappedBytes) {
+    file.release();
+    if (stage_.text_tokens != nullptr) stage_.text_tokens->file.release();
+    unreleased_ = 0;
+  }
+  return batch;
+}
+
+void ComposedTrainingTask::fill_positives(std::span<const int64_t> triplets,
+                                          std::span<const int64_t> pictures, ComposedBatch& batch) const {
+  const auto n = std::ssize(triplets);
+  const int64_t candidates = options_.wrong == WrongAnswers::kReferences ? 2 * n : n;
+  batch.positives = torch::empty({n, candidates}, at::kBool);
+  std::vector<int64_t> classes;
+  for (int64_t j = 0; j < candidates; ++j) {
+    const int64_t place =
+        j < n ? batch.targets.data_ptr<int64_t>()[j] : batch.references.data_ptr<int64_t>()[j - n];
+    classes.push_back(class_of_[static_cast<size_t>(pictures[static_cast<size_t>(place)])]);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<int64_t> right;
+    for (const int32_t target : stage_.data->targets_of(triplets[static_cast<size_t>(i)])) {
+      right.push_back(class_of_[static_cast<size_t>(target)]);
+    }
+    for (int64_t j = 0; j < candidates; ++j) {
+      batch.positives.data_ptr<bool>()[i * candidates + j] =
+          std::ranges::find(right, classes[static_cast<size_t>(j)]) != right.end();
+    }
+  }
+}
+
+void ComposedTrainingTask::fill_pictures(std::span<const int64_t> pictures, int64_t references,
+                                         ComposedBatch& batch) const {
+  const auto count = std::ssize(pictures);
+  if (trains_pictures()) {
+    const EncoderInfo& info = stage_.loaded->encoder->info();
+    batch.pixels = torch::empty({count, 3, info.image_height, info.image_width});
+    const auto values = static_cast<size_t>(batch.pixels.numel() / std::max<int64_t>(1, count));
+    pool_.parallel_for(count, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        stage_.pixels->read(pictures[static_cast<size_t>(i)],
+                            {batch.pixels.data_ptr<float>() + static_cast<size_t>(i) * values, values});
+      }
+    });
+    return;
+  }
+  const StoredTokens& stored = *stage_.picture_tokens;
+  Tensor rows = torch::empty({count, stored.dim}, at::kHalf);
+  Tensor tokens = torch::empty({references, stored.tokens.front(), stored.dim}, at::kHalf);
+  auto* row = static_cast<std::byte*>(rows.data_ptr());
+  auto* out = static_cast<std::byte*>(tokens.data_ptr());
+  for (int64_t i = 0; i < count; ++i) {
+    const std::span<const std::byte> bytes = stored.file.bytes(pictures[static_cast<size_t>(i)]);
+    row = std::copy_n(bytes.begin(), 2 * stored.dim, row);
+    if (i < references) out = std::ranges::copy(bytes, out).out;
+  }
+  batch.picture_rows = rows.to(at::kFloat);
+  batch.picture_tokens = tokens.to(at::kFloat);
+}
+
+void ComposedTrainingTask::fill_texts(std::span<const int64_t> texts, ComposedBatch& batch) const {
+  const auto count = std::ssize(texts);
+  std::vector<int64_t> ends;
+  int64_t longest = 1;
+  for (const int64_t text : texts) {
+    const auto at = static_cast<size_t>(text);
+    batch.lengths.push_back(trains_texts() ? std::ssize(stage_.texts[at].ids)
+                                           : stage_.text_tokens->tokens[at]);
+    longest = std::max(longest, batch.lengths.back());
+    ends.push_back(ends_[at]);
+  }
+  batch.ends = numbers_of(ends);
+  if (trains_texts()) {
+    batch.ids = torch::zeros({count, longest}, at::kLong);
+    for (int64_t i = 0; i < count; ++i) {
+      std::ranges::copy(stage_.texts[static_cast<size_t>(texts[static_cast<size_t>(i)])].ids,
+                        batch.ids.data_ptr<int64_t>() + i * longest);
+    }
+    return;
+  }
+  const StoredTokens& stored = *stage_.text_tokens;
+  Tensor halves = torch::zeros({count, longest, stored.dim}, at::kHalf);
+  for (int64_t i = 0; i < count; ++i) {
+    const std::span<const std::byte> bytes = stored.file.bytes(texts[static_cast<size_t>(i)]);
+    std::memcpy(static_cast<std::byte*>(halves.data_ptr()) + i * longest * stored.dim * 2, bytes.data(),
+                bytes.size());
+  }
+  batch.text_tokens = halves.to(at::kFloat);
+}
+
+ComposedTrainingTask::Encoded ComposedTrainingTask::encode(const ComposedBatch& batch) const {
+  Encoded encoded;
+  const bool frozen = !batch.pixels.defined();
+  encoded.picture_tokens =
+      frozen ? batch.picture_tokens : model_->image_tokens(Variable(batch.pixels), dtype_).tensor();
+  encoded.text_tokens =
+      batch.ids.defined() ? model_->text_tokens(borrow_torch(batch.ids), dtype_).tensor() : batch.text_tokens;
+  encoded.pictures = normalize_rows(frozen ? batch.picture_rows : encoded.picture_tokens.select(1, 0));
+  encoded.texts = normalize_rows(take_rows(Variable(encoded.text_tokens), borrow_torch(batch.ends)).tensor());
+  return encoded;
+}
+
+Tensor ComposedTrainingTask::compose(const ComposedBatch& batch, const Encoded& encoded,
+                                     MatchedTokens* matched) const {
+  ComposerPartsOf<Variable> parts;
+  parts.pictures = Variable(encoded.pictures.index_select(0, batch.references));
+  parts.texts = Variable(encoded.texts.index_select(0, batch.wordings));
+  parts.picture_tokens = Variable(encoded.picture_tokens.index_select(0, batch.references));
+  parts.text_tokens = Variable(encoded.text_tokens.index_select(0, batch.wordings));
+  for (int64_t i = 0; i < batch.wordings.size(0); ++i) {
+    parts.text_lengths.push_back(batch.lengths[static_cast<size_t>(batch.wordings.data_ptr<int64_t>()[i])]);
+  }
+  const StepDraw draw{.seed = options_.seed, .step = batch.step, .dropout = dropout_of(options_)};
+  return normalize_rows(composer_->compose(parts, matched, batch.step < 0 ? nullptr : &draw));
+}
+
+Tensor ComposedTrainingTask::loss(const ComposedBatch& batch) const {
+  const Encoded encoded = encode(batch);
+  const Tensor targets = encoded.pictures.index_select(0, batch.targets);
+  if (stage_.align) {
+    return info_nce(targets, encoded.texts.index_select(0, batch.wordings), log_scale_, batch.positives);
+  }
+  Tensor candidates = targets;
+  if (options_.wrong == WrongAnswers::kReferences) {
+    candidates = torch::cat({targets, encoded.pictures.index_select(0, batch.references)});
+  }
+  return retrieval_loss(compose(batch, encoded, nullptr), candidates, log_scale_, batch.positives);
+}
+
+Status ComposedTrainingTask::read_model(const fs::path& folder) {
+  if (!stage_.align) SACCADE_TRY(take_up_weights(folder, composer_parameters_));
+  if (!model_) return {};
+  return take_up_weights(stage_.align ? folder : folder / "encoder", tower_parameters_);
+}
+
+Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
+  const torch::NoGradGuard no_grad;
+  std::vector<Tensor> gallery;
+  for (size_t first = 0; first < set.pictures.size(); first += kAtOnce) {
+    const auto part =
+        std::span(set.pictures).subspan(first, std::min<size_t>(kAtOnce, set.pictures.size() - first));
+    ComposedBatch batch;
+    fill_pictures(part, 0, batch);
+    gallery.push_back(normalize_rows(
+        batch.pixels.defined() ? model_->image_tokens(Variable(batch.pixels), dtype_).tensor().select(1, 0)
+                               : batch.picture_rows));
+  }
+  std::vector<Tensor> queries;
+  MatchedTokens matched;
+  for (size_t first = 0; first < set.task.asked.size(); first += kAtOnce) {
+    Places pictures;
+    Places texts;
+    std::vector<int64_t> references;
+    std::vector<int64_t> wordings;
+    for (size_t a = first; a < std::min(first + kAtOnce, set.task.asked.size()); ++a) {
+      const ComposedTask::Query& query = set.task.queries[static_cast<size_t>(set.task.asked[a].query)];
+      references.push_back(pictures.of(set.pictures[static_cast<size_t>(query.reference)]));
+      wordings.push_back(texts.of(set.texts[a]));
+    }
+    ComposedBatch batch;
+    batch.references = numbers_of(references);
+    batch.wordings = numbers_of(wordings);
+    fill_pictures(pictures.numbers, std::ssize(pictures.numbers), batch);
+    fill_texts(texts.numbers, batch);
+    queries.push_back(compose(batch, encode(batch), &matched));
+  }
+  const Tensor pictures = torch::cat(gallery).contiguous();
+  const Tensor asked = torch::cat(queries).contiguous();
+  SACCADE_ASSIGN(Json line, composed_held_out_json(set.name, set.task, view(asked), view(pictures),
+                                                   options_.bootstrap, pool_));
+  if (matched.tokens > 0) {
+    line["matched_tokens"] = static_cast<double>(matched.matched) / static_cast<double>(matched.tokens);
+  }
+  return line;
+}
+
+Result<Json> ComposedTrainingTask::evaluate() {
+  Json sets = Json::array();
+  for (const HeldOutQueries& set : stage_.data->held_out) {
+    SACCADE_ASSIGN(Json line, measure(set));
+    sets.push_back(std::move(line));
+  }
+  return Json{{"logit_scale", std::exp(log_scale_.item<double>())}, {"held_out", std::move(sets)}};
+}
+
+Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  if (!model_) {
+    // It was trained by the stage before: as that has left it.
+    SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(stage_.loaded->id.path));
+    for (const fs::path& file : checkpoint.files) {
+      fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing, error);
+      if (error) return fail(ErrorCode::kIo, "{}: {}", (folder / file.filename()).string(), error.message());
+    }
+    return {};
+  }
+  for (const auto& [name, content] : files_) SACCADE_TRY(write_file_atomic(folder / name, content));
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : tower_parameters_) named.push_back({name, view_of(tensor.detach())});
+  return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+}
+
+Status ComposedTrainingTask::write_model(const fs::path& folder) const {
+  if (stage_.align) return write_encoder(folder);
+  ComposerConfig config = stage_.composer;
+  if (stage_.own != OwnEncoder::kNone) {
+    SACCADE_TRY(write_encoder(folder / "encoder"));
+    EncoderId own{.name = "encoder", .family = config.encoder.family, .fingerprint = {}, .path = "encoder"};
+    SACCADE_ASSIGN(own.fingerprint, checkpoint_fingerprint(folder / "encoder"));
+    if (stage_.own == OwnEncoder::kWhole)
+      config.encoder = own;
+    else
+      config.texts = own;
+  }
+  return write_composer(folder, config, composer_parameters_);
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,124 @@
+// A stage of composers' training as the loop's task. Internal to the module.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/threads.h"
+#include "saccade/model/families/clip.h"
+#include "lab/train/data/composed_data.h"
+#include "lab/train/data/composed_held_out.h"
+#include "lab/train/loop.h"
+#include "lab/train/trained_composers.h"
+
+namespace saccade::lab {
+
+// What a composer's checkpoint holds in its encoder/: nothing, as all that was trained is the composer; what
+// reads the words, as the text tower alone was trained; or what encodes the pictures too.
+enum class OwnEncoder { kNone, kTexts, kWhole };
+
+// What a stage trains, and on what. Everything that is a pointer is borrowed, and
+// may be missing where it says so.
+struct ComposedStage {
+  bool align = false;  // stage one: texts towards targets; else stage two
+  TrainedTowers towers = TrainedTowers::kNone;
+  ComposerConfig composer;  // stage two's; its encoder is the one that the training begins with
+  OwnEncoder own = OwnEncoder::kNone;
+  const LoadedEncoder* loaded = nullptr;
+  const ComposedData* data = nullptr;
+  const StoredPixels* pixels = nullptr;          // where the picture tower is trained
+  const StoredTokens* picture_tokens = nullptr;  // where it is not
+  const StoredTokens* text_tokens = nullptr;     // where the text tower is not trained
+  std::span<const TokenizedText> texts;          // [data->texts]
+};
+
+struct ComposedBatch {
+  // Pictures of the batch, each once, the references first: pixels, or what a frozen tower made of them.
+  torch::Tensor pixels;          // [u, 3, height, width]
+  torch::Tensor picture_rows;    // [u, dim]: the tokens that stand for the whole
+  torch::Tensor picture_tokens;  // [references, tokens, dim]
+  // Texts of the batch, each once: one of the two.
+  torch::Tensor ids;             // [v, longest] int64
+  torch::Tensor text_tokens;     // [v, longest, dim]
+  std::vector<int64_t> lengths;  // [v]
+  torch::Tensor ends;            // [v] int64: the tokens that stand for the whole
+  torch::Tensor references;      // [n] int64: places among the pictures
+  torch::Tensor targets;         // [n]
+  torch::Tensor wordings;        // [n]: places among the texts
+  torch::Tensor positives;       // [n, candidates] bool
+  int64_t step = -1;             // of the training; below 0: of none
+};
+
+class ComposedTrainingTask : public TrainingTask {
+ public:
+  static Result<std::unique_ptr<ComposedTrainingTask>> make(const ComposedTrainingOptions& options,
+                                                            const ComposedStage& stage, ThreadPool& pool);
+
+  [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
+  Result<StepLoss> prepare(int64_t step) override;
+  [[nodiscard]] double rate_of(const std::string& parameter) const override;
+  void after_update() override;
+  Result<Json> evaluate() override;
+  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
+    return composed_headline(held_out);
+  }
+  [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
+
+  // Takes up the weights that write_model has left.
+  Status read_model(const std::filesystem::path& folder);
+  // A set's figures by the weights as they are. Without gradients.
+  Result<Json> measure(const HeldOutQueries& set) const;
+
+  // What a step learns from: a function of the seed and the step alone.
+  ComposedBatch batch(int64_t step);
+  [[nodiscard]] torch::Tensor loss(const ComposedBatch& batch) const;
+
+ private:
+  ComposedTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool);
+  Status make_towers();
+  Status make_composer();
+  void number_classes();
+  [[nodiscard]] bool trains_pictures() const { return stage_.towers == TrainedTowers::kBoth; }
+  [[nodiscard]] bool trains_texts() const { return stage_.towers != TrainedTowers::kNone; }
+  // references: so many of the pictures, the first, are seen by their tokens.
+  void fill_pictures(std::span<const int64_t> pictures, int64_t references, ComposedBatch& batch) const;
+  void fill_texts(std::span<const int64_t> texts, ComposedBatch& batch) const;
+  void fill_positives(std::span<const int64_t> triplets, std::span<const int64_t> pictures,
+                      ComposedBatch& batch) const;
+
+  // The batch's pictures and texts: tokens, and rows of length 1.
+  struct Encoded {
+    torch::Tensor picture_tokens;  // [references or more, tokens, dim]
+    torch::Tensor text_tokens;     // [v, longest, dim]
+    torch::Tensor pictures;        // [u, dim]
+    torch::Tensor texts;           // [v, dim]
+  };
+  [[nodiscard]] Encoded encode(const ComposedBatch& batch) const;
+  // The queries' rows of length 1: [n, dim].
+  [[nodiscard]] torch::Tensor compose(const ComposedBatch& batch, const Encoded& encoded,
+                                      MatchedTokens* matched) const;
+  Status write_encoder(const std::filesystem::path& folder) const;
+
+  const ComposedTrainingOptions& options_;
+  const ComposedStage stage_;
+  ThreadPool& pool_;
+  DType dtype_ = DType::kF32;  // of the towers' products
+  std::optional<TrainedClip> model_;
+  std::map<std::string, std::string> files_;  // of its checkpoint, beside the weights
+  TorchMap tower_parameters_;                 // all of the model's
+  std::unique_ptr<TrainedComposer> composer_;
+  TorchMap composer_parameters_;
+  torch::Tensor log_scale_;
+  TorchMap trained_;
+  GroupedOrder order_;             // of prepare(), which one thread runs at a time
+  std::vector<int64_t> class_of_;  // pictures of equal content have equal numbers
+  std::vector<int64_t> ends_;      // of each text: the token that stands for the whole
+  int64_t unreleased_ = 0;         // bytes of mapped states read since they were given back
+};
+
+}  // namespace saccade::lab

@@ -1,0 +1,96 @@
+// Textual inversion's training as the loop's task. Internal to the module.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "lab/eval/composed/composed_task.h"
+#include "saccade/model/composers/composer.h"
+#include "saccade/model/composers/inversion.h"
+#include "lab/train/data/composed_held_out.h"
+#include "lab/train/data/epoch_order.h"
+#include "lab/train/recipes/train_inversion.h"
+#include "lab/train/data/inversion_texts.h"
+#include "lab/train/loop.h"
+
+namespace saccade::lab {
+
+// CLIP's checkpoint with gradients towards what stands in its words' places, and none towards
+// its weights, which it borrows.
+struct FrozenTextTower {
+  Weights weights;
+  nn::TensorMap tensors;
+  TrainedClip clip;
+};
+// kUnsupported for another family than CLIP.
+Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const std::filesystem::path& checkpoint);
+
+// Edit queries that are asked while training.
+struct InversionQueries {
+  std::string name;
+  ComposedTask task;
+  Matrix<float> pictures;           // [task.pictures, dim]
+  std::vector<InvertedText> asked;  // [task.asked], of one text each
+  std::vector<int64_t> references;  // [task.asked]: numbers of pictures
+};
+
+// What a step learns from.
+struct InversionBatch {
+  torch::Tensor rows;       // [n, dim]: the texts' rows of length 1, with noise, of length 1 again
+  torch::Tensor originals;  // [n, dim]: what the tower made of the texts, of any length
+  nn::Tensor ids;           // [n, longest] int64: the masked texts
+  nn::Tensor places;        // [n, most] int64: where the word stands; -1 behind a text's own
+  int64_t step = 0;
+};
+
+class InversionTask : public TrainingTask {
+ public:
+  // All but `config` are borrowed.
+  static Result<std::unique_ptr<InversionTask>> make(const InversionTrainingOptions& options,
+                                                     const ComposerConfig& config, Encoder& encoder,
+                                                     const FrozenTextTower& tower,
+                                                     const std::vector<InversionText>& texts,
+                                                     const std::vector<InversionQueries>& held_out,
+                                                     ThreadPool& pool);
+
+  [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
+  Result<StepLoss> prepare(int64_t step) override;
+  Result<Json> evaluate() override;
+  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
+    return composed_headline(held_out);
+  }
+  [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
+
+  // Takes up the weights that write_model has left.
+  Status read_model(const std::filesystem::path& folder);
+  // A set's figures by the weights as they are. Without gradients.
+  [[nodiscard]] Result<Json> measure(const InversionQueries& set) const;
+
+  // A function of the seed and the step alone.
+  Result<InversionBatch> batch(int64_t step);
+  [[nodiscard]] torch::Tensor loss(const InversionBatch& batch) const;
+
+ private:
+  InversionTask(const InversionTrainingOptions& options, ComposerConfig config, Encoder& encoder,
+                const FrozenTextTower& tower, const std::vector<InversionText>& texts,
+                const std::vector<InversionQueries>& held_out, ThreadPool& pool,
+                InversionOf<Variable> network, TorchMap parameters);
+
+  const InversionTrainingOptions& options_;
+  ComposerConfig config_;
+  Encoder& encoder_;
+  const FrozenTextTower& tower_;
+  const std::vector<InversionText>& texts_;
+  const std::vector<InversionQueries>& held_out_;
+  ThreadPool& pool_;
+  InversionOf<Variable> network_;
+  TorchMap parameters_;
+  std::vector<int64_t> numbers_;  // of the texts
+  EpochOrder order_;              // of prepare(), which one thread runs at a time
+};
+
+}  // namespace saccade::lab

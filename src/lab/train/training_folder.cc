@@ -1,0 +1,124 @@
+#include "lab/train/training_folder.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace saccade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRunFile = "run.json";
+constexpr const char* kLockFile = "lock";
+constexpr const char* kDoing = "training into this run folder";
+
+// "/datasets/0/sha256" -> value, for every value that is no object and no array.
+Json leaves(const Json& json) {
+  return json.empty() ? Json::object() : json.flatten();
+}
+
+// The whole of a short value, the beginning of a long one.
+std::string shown(const Json& value) {
+  constexpr size_t kShown = 72;
+  const std::string text = dump_json(value);
+  return text.size() <= kShown ? text : fmt::format("{}...", text.substr(0, kShown));
+}
+
+}  // namespace
+
+Result<TrainingFolder> TrainingFolder::open(const fs::path& path, std::string_view kind,
+                                            const fs::path& cache, bool dry_run) {
+  TrainingFolder folder(path, kind);
+  const std::string where = fmt::format("run folder {}", path.string());
+  std::error_code error;
+  if (fs::exists(path / kRunFile, error)) {
+    SACCADE_TRY(folder.read_description());
+    if (!dry_run) {
+      SACCADE_ASSIGN(folder.lock_, lock_file(path / kLockFile, kDoing));
+    }
+    return folder;
+  }
+  if (!fs::exists(path, error)) return folder;
+  // Empty where the cache is not below the run folder.
+  const fs::path below = fs::absolute(cache).lexically_relative(fs::absolute(path));
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name == kLockFile || name.starts_with(fmt::format("{}.tmp-", kRunFile))) continue;
+    if (!below.empty() && name == *below.begin()) continue;
+    return fail(ErrorCode::kUsage, "{}: not a training's, and not empty (it holds \"{}\")", where, name);
+  }
+  if (error) return fail(ErrorCode::kIo, "{}: {}", where, error.message());
+  return folder;
+}
+
+Status TrainingFolder::read_description() {
+  SACCADE_ASSIGN(there_, read_json(path_ / kRunFile));
+  if (there_.is_object() && there_.value("kind", Json()) == kind_) {
+    there_.erase("outcome");
+    return {};
+  }
+  return fail(ErrorCode::kMismatch,
+              "run folder {}: its {} is not of a training (\"{}\"); choose another folder", path_.string(),
+              kRunFile, kind_);
+}
+
+Status TrainingFolder::check(const Json& part) const {
+  return refuse_differences(part, false);
+}
+
+Status TrainingFolder::check_whole(const Json& description) const {
+  return refuse_differences(description, true);
+}
+
+Status TrainingFolder::refuse_differences(const Json& description, bool whole) const {
+  if (there_.is_null()) return {};
+  const Json here = leaves(description);
+  const Json there = leaves(there_);
+  std::vector<std::string> differences;
+  const auto add = [&](const std::string& pointer, const std::string& its, const std::string& ours) {
+    differences.push_back(fmt::format("\"{}\" is {} there, {} here", pointer.substr(1), its, ours));
+  };
+  for (const auto& [pointer, value] : here.items()) {
+    const auto found = there.find(pointer);
+    if (found == there.end()) {
+      add(pointer, "missing", shown(value));
+    } else if (*found != value) {
+      add(pointer, shown(*found), shown(value));
+    }
+  }
+  for (const auto& [pointer, value] : there.items()) {
+    if (whole && !here.contains(pointer)) add(pointer, shown(value), "missing");
+  }
+  if (differences.empty()) return {};
+  constexpr size_t kNamed = 4;
+  const size_t named = std::min(differences.size(), kNamed);
+  std::string words = fmt::format(
+      "{}", fmt::join(differences.begin(), differences.begin() + static_cast<ptrdiff_t>(named), "; "));
+  if (differences.size() > named) words += fmt::format("; and {} more", differences.size() - named);
+  return fail(ErrorCode::kMismatch, "run folder {} holds another training; choose another folder: {}",
+              path_.string(), words);
+}
+
+Status TrainingFolder::claim(const Json& description) {
+  if (lock_.get() < 0) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) return fail(ErrorCode::kIo, "run folder {}: {}", path_.string(), error.message());
+    SACCADE_ASSIGN(lock_, lock_file(path_ / kLockFile, kDoing));
+    if (fs::exists(path_ / kRunFile, error)) SACCADE_TRY(read_description());
+  }
+  SACCADE_TRY(check_whole(description));
+  if (!there_.is_null()) return {};
+  SACCADE_TRY(write_file_atomic(path_ / kRunFile, dump_json(description, 2) + "\n"));
+  there_ = description;
+  return {};
+}
+
+Status TrainingFolder::conclude(const Json& outcome) {
+  Json whole = there_;
+  whole["outcome"] = outcome;
+  return write_file_atomic(path_ / kRunFile, dump_json(whole, 2) + "\n");
+}
+
+}  // namespace saccade::lab

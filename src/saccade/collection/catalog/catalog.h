@@ -1,0 +1,128 @@
+// What a collection's catalog holds: the words that the reader, the writer, ingest and search share.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/index/late_rows.h"
+#include "saccade/index/patch_pool.h"
+#include "saccade/model/checkpoints/checkpoint_id.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+// The newest versions this program reads and writes.
+inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and the folder's layout; 2 only
+                                                        // where rows of late interaction are kept
+
+// What transparent pictures are laid over before the encoder sees them.
+// Words: "by_contrast" (or "contrast"), "white", "checkpoint".
+enum class BackgroundPolicy {
+  kByContrast,  // white, or dark grey where the visible pixels are themselves nearly white
+                // (choose_background)
+  kWhite,
+  kCheckpoint,  // as the checkpoint's own preprocessing says
+};
+std::span<const EnumName<BackgroundPolicy>> enum_names(BackgroundPolicy);
+
+// How the rows of late interaction are kept, of an encoder that gives many an item.
+struct LateSettings {
+  RowPrecision precision = RowPrecision::kFp16;
+  // Patches that one stored row stands for (index/patch_pool.h); 1: each its own.
+  int64_t pool = 1;
+  PatchGrid grid;  // the encoder's
+};
+inline constexpr int64_t kMaxPool = 64;
+
+// Whether rows are kept in eight bits a value too (index/int8_rows.h): a quarter more on disk, and searches
+// that give the same answers from a quarter of the bytes.
+enum class Int8Policy { kAuto, kOn, kOff };
+inline constexpr std::array<EnumName<Int8Policy>, 3> kInt8PolicyNames{
+    {{Int8Policy::kAuto, "auto"}, {Int8Policy::kOn, "on"}, {Int8Policy::kOff, "off"}}};
+inline std::span<const EnumName<Int8Policy>> enum_names(Int8Policy) {
+  return kInt8PolicyNames;
+}
+// From how many rows on kAuto keeps them: 400 MB at 512 columns, which are read in a fifth of what a person
+// waits for without noticing.
+inline constexpr int64_t kInt8AutoRows = 200'000;
+
+// How pictures become rows in one collection. Set when it is made, kept in collection.json, the same for all
+// its rows and for pictures it is searched by.
+struct IngestSettings {
+  bool apply_orientation = true;  // EXIF
+  BackgroundPolicy background = BackgroundPolicy::kByContrast;
+  // Let JPEG and WebP decode at a smaller size, at least twice what the encoder reads. Faster, not bit-exact.
+  bool fast_decode = false;
+  std::optional<LateSettings> late;  // nothing: the collection has one row an item
+  Int8Policy int8_rows = Int8Policy::kAuto;
+  Precision precision = Precision::kFp32;  // of the encoder's products
+};
+
+// The content of collection.json.
+struct CollectionInfo {
+  int64_t format_version = 1;
+  std::string product_version;  // of the program that made it
+  std::string created;          // UTC, "2026-01-31T12:00:00Z"
+  CheckpointId checkpoint;
+  IngestSettings settings;
+};
+
+// One picture of a collection.
+struct Item {
+  int64_t id = 0;        // 1 upward, never given to another item, kept when a file changes or moves
+  int64_t row = -1;      // its row in the rows file
+  std::string path;      // absolute, the bytes the file system uses (mostly, not always, UTF-8)
+  std::string hash;      // SHA-256 of the file, 64 hexadecimal digits
+  int64_t size = 0;      // bytes
+  int64_t mtime_ns = 0;  // last change of the file, nanoseconds since 1970 UTC
+  int64_t width = 0;     // pixels, after orientation
+  int64_t height = 0;
+  std::string format;   // "jpeg", "png", ... as DecodedImage::format
+  std::string caption;  // UTF-8, empty if there is none
+  int64_t added = 0;    // seconds since 1970 UTC
+};
+
+// A file that could not be taken in. One whose bytes are at fault is skipped while its size and time stay the
+// same, unless asked to retry. What may have nothing to do with the bytes (permission, a failing disk, memory
+// or time that ran out, the encoder) is tried again at every run, and its size and time are kUnknownState.
+inline constexpr int64_t kUnknownState = -1;
+struct Failure {
+  std::string path;
+  ErrorCode code = ErrorCode::kInternal;
+  std::string reason;
+  int64_t size = kUnknownState;
+  int64_t mtime_ns = kUnknownState;
+  int64_t when = 0;  // of the last try, seconds since 1970 UTC
+  int64_t tries = 1;
+};
+
+// Figures for `collection info`.
+struct CollectionSummary {
+  int64_t items = 0;
+  int64_t rows = 0;        // in the rows file, those of removed items included
+  int64_t dead_rows = 0;   // what `compact` would drop
+  int64_t generation = 0;  // of the rows file; each `compact` makes the next
+  int64_t failures = 0;
+  int64_t captions = 0;           // items that have one
+  int64_t looked_at = 0;          // items whose pixels are known to be a photograph or not
+  int64_t photographs = 0;        // of these (image/metadata/look.h)
+  int64_t removed = 0;            // pictures taken out to stay out
+  int64_t distinct_contents = 0;  // different hashes
+  int64_t file_bytes = 0;         // the pictures' own
+  int64_t catalog_bytes = 0;      // catalog.sqlite and its log
+  int64_t row_bytes = 0;
+  int64_t int8_rows = 0;  // rows that are there in eight bits too
+  int64_t int8_bytes = 0;
+  int64_t late_rows = 0;  // stored rows of late interaction, those of removed items included
+  int64_t late_bytes = 0;
+  std::map<std::string, int64_t> formats;  // format -> items
+};
+
+}  // namespace saccade

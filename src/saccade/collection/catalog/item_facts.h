@@ -1,0 +1,43 @@
+// What the catalog keeps of a picture beside its row: what its file says of itself, and what it looks like.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "saccade/core/enum_names.h"
+#include "saccade/image/metadata/facts.h"
+
+namespace saccade {
+
+// How far a picture has been looked into. A later run that can do more looks again, once.
+enum class FactsRead : int64_t {
+  kNothing = 0,  // taken in by a program that kept none of this
+  kPixels = 1,   // no process was there to read foreign bytes in
+  kEverything = 2,
+};
+std::span<const EnumName<FactsRead>> enum_names(FactsRead);
+
+struct ItemFacts {
+  PictureFacts picture;
+  std::string place;    // the town nearest to where it was taken; empty where that is not known
+  std::string caption;  // made of title, description and keywords, for an item that has no other
+  uint64_t look = 0;    // PictureLook::hash
+  double grain = 0;     // PictureLook::grain
+  FactsRead read = FactsRead::kNothing;
+};
+
+// "Title. Description. (keyword, keyword)", with what is there of it.
+std::string caption_of(const PictureFacts& facts);
+
+// What the one says that the other does not: of an import's facts those stay
+// that the file itself has none of.
+void fill_gaps(ItemFacts& facts, const ItemFacts& from);
+
+// A picture that was taken out of the collection to stay out.
+struct RemovedPicture {
+  std::string path;
+  std::string hash;
+};
+
+}  // namespace saccade

@@ -1,0 +1,98 @@
+// The collection folder's layout, shared by reader, writer and verify; not for use outside this module.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "saccade/collection/catalog/catalog.h"
+#include "saccade/collection/catalog/item_facts.h"
+#include "saccade/collection/catalog/sqlite.h"
+#include "saccade/core/error.h"
+
+namespace saccade::store {
+
+// The newest version of catalog.sqlite that this program reads and writes, kept in the file's user_version.
+// Older ones are read as they are, and become of this version when they are next opened for writing: a step a
+// version (migrate_to), in one transaction.
+inline constexpr int64_t kCatalogSchemaVersion = 3;
+inline constexpr int64_t kWordsSince = 2;  // words of captions, names and folders (word_index.h)
+inline constexpr int64_t kFactsSince =
+    3;  // what pictures say of themselves, and what is to stay out (item_facts.h)
+inline constexpr std::string_view kInfoName = "collection.json";
+inline constexpr std::string_view kCatalogName = "catalog.sqlite";
+// "SACC" in the catalog's header (https://www.sqlite.org/fileformat.html, offset 68): another program's
+// database is not taken for one.
+inline constexpr int64_t kApplicationId = 0x53414343;
+inline constexpr std::string_view kLockName = "lock";
+// How often a reader looks for the rows file that the catalog names: each `compact` beside it
+// may take one away.
+inline constexpr int kSnapshotTries = 5;
+
+std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
+// The generation of a name as rows_path and those of late_file.h and int8_file.h make them, or 0.
+int64_t generation_of(std::string_view name);
+
+Result<CollectionInfo> read_info(const std::filesystem::path& folder);
+Status write_info(const std::filesystem::path& folder, const CollectionInfo& info);
+
+// What the catalog's `meta` table says.
+struct Meta {
+  int64_t rows = 0;        // committed in the rows file
+  int64_t generation = 1;  // of the rows file
+};
+
+Status create_schema(Database& database, const CollectionInfo& info);
+// That this is a catalog of ours, of a version we read, holding our tables and nothing else (no
+// triggers, no views: a foreign file must not run anything), and belongs to `info`. Returns its
+// version. Errors say "catalog: ...".
+Result<int64_t> check_schema(Database& database, const CollectionInfo& info);
+Result<Meta> read_meta(Database& database);
+Status write_meta(Database& database, const Meta& meta);
+
+// Opens catalog.sqlite and checks it; for writing, it is brought to the newest version.
+Result<Database> open_catalog(const std::filesystem::path& folder, const CollectionInfo& info,
+                              Database::Mode mode);
+
+// rows x dim x 4, or kBadData where that is absurd.
+Result<int64_t> row_bytes(const Meta& meta, int64_t dim);
+
+// Of a collection with rows of late interaction.
+RowLayout late_layout(const CollectionInfo& info);
+
+// An item's file in SQL: its path, but of a frame (image/frame_name.h) its video's, without "#t=" and time.
+inline constexpr std::string_view kItemFile =
+    "(CASE format WHEN 'video' THEN substr(path, 1, length(rtrim(path, '0123456789.')) - 3) ELSE path END)";
+
+// The columns of `items` and `failures` in the order that the functions below read and bind them.
+inline constexpr std::string_view kItemColumns =
+    "id, row, path, hash, size, mtime_ns, width, height, format, caption, added";
+inline constexpr std::string_view kFailureColumns = "path, code, reason, size, mtime_ns, failed_at, tries";
+// Likewise of `facts`. Keywords are joined and ended by line ends, so that one of them can be looked for.
+inline constexpr std::string_view kFactsColumns =
+    "id, taken, zone_minutes, camera, lens, latitude, longitude, rating, title, description, keywords, place, caption, "
+    "look, grain, facts_read";
+ItemFacts read_facts(const Statement& statement);
+// Binds all of them.
+void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts);
+// Of an item; FactsRead::kNothing where there are none.
+Result<ItemFacts> find_facts(Database& database, int64_t id);
+
+Item read_item(const Statement& statement);
+Failure read_failure(const Statement& statement);
+// Binds path, hash, size, mtime_ns, width, height, format, caption, added.
+void bind_fields(Statement& statement, const Item& item);
+
+// A condition for paths that are `path` or below it, with its values.
+Filter under(std::string_view path);
+
+int64_t now_seconds();
+// "2026-01-31T12:00:00", of PictureFacts::taken
+std::string local_text(int64_t taken);
+// "2026-01-31T12:00:00Z"
+std::string utc_text(int64_t seconds);
+
+}  // namespace saccade::store

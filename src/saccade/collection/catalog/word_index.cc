@@ -1,0 +1,271 @@
+#include "saccade/collection/catalog/word_index.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "saccade/image/frame_name.h"
+#include "saccade/text/utf8.h"
+#include "saccade/text/words.h"
+
+namespace saccade::store {
+namespace {
+
+Result<std::string> spaced_words(std::string_view text) {
+  const std::string valid = to_valid_utf8(text);
+  SACCADE_ASSIGN(const std::vector<TextSegment> segments, split_words(valid));
+  std::string words;
+  for (const TextSegment& segment : segments) {
+    if (!segment.is_word) continue;
+    if (!words.empty()) words += ' ';
+    words += segment.text;
+  }
+  return words;
+}
+
+// A term as FTS5's string (https://www.sqlite.org/fts5.html, 3.1): nothing within the quotes is syntax.
+// Its tokenizer takes the string apart as it did the fields, so that several words must stand side by
+// side. Empty where it has no word.
+Result<std::string> match_string(std::string_view term) {
+  SACCADE_ASSIGN(const std::string words, spaced_words(term));
+  if (words.empty()) return words;
+  std::string quoted = "\"";
+  for (const char c : words) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace
+
+Result<WordText> word_text(std::string_view named, std::string_view caption) {
+  const std::string file = file_of(named);
+  const std::string_view path = file;
+  const size_t slash = path.rfind('/');
+  const std::string_view folders =
+      slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+  std::string_view name = path.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  if (const size_t dot = name.rfind('.'); dot != std::string_view::npos && dot > 0)
+    name = name.substr(0, dot);
+  WordText text;
+  SACCADE_ASSIGN(text.caption, spaced_words(caption));
+  SACCADE_ASSIGN(text.name, spaced_words(name));
+  SACCADE_ASSIGN(text.folders, spaced_words(folders));
+  return text;
+}
+
+Result<WordWriter> WordWriter::make(Database& database) {
+  SACCADE_ASSIGN(Statement add,
+                 database.prepare("INSERT INTO words (rowid, caption, name, folders) VALUES (?,?,?,?)"));
+  SACCADE_ASSIGN(Statement remove, database.prepare("DELETE FROM words WHERE rowid = ?"));
+  return WordWriter(std::move(add), std::move(remove));
+}
+
+Status WordWriter::put(int64_t id, std::string_view path, std::string_view caption) {
+  SACCADE_TRY(remove(id));
+  SACCADE_ASSIGN(const WordText text, word_text(path, caption));
+  add_.bind(id).bind(std::string_view(text.caption));
+  return add_.bind(std::string_view(text.name)).bind(std::string_view(text.folders)).run().in("words");
+}
+
+Status WordWriter::remove(int64_t id) {
+  return remove_.bind(id).run().in("words");
+}
+
+Status fill_word_index(Database& database) {
+  SACCADE_TRY(database.execute("DELETE FROM words"));
+  SACCADE_ASSIGN(WordWriter writer, WordWriter::make(database));
+  SACCADE_ASSIGN(Statement items, database.prepare("SELECT id, path, caption FROM items"));
+  for (;;) {
+    SACCADE_ASSIGN(const bool more, items.step());
+    if (!more) return {};
+    SACCADE_TRY(writer.put(items.integer(0), items.text(1), items.text(2)));
+  }
+}
+
+Result<WordFaults> word_faults(Database& database) {
+  WordFaults faults;
+  const auto note = [&](int64_t id) {
+    if (faults.count++ == 0) faults.first = id;
+  };
+  SACCADE_ASSIGN(
+      Statement items,
+      database.prepare("SELECT items.id, path, items.caption, words.caption, name, folders FROM items "
+                       "LEFT JOIN words ON words.rowid = items.id ORDER BY items.id"));
+  for (;;) {
+    SACCADE_ASSIGN(const bool more, items.step());
+    if (!more) break;
+    SACCADE_ASSIGN(const WordText text, word_text(items.text(1), items.text(2)));
+    const bool same =
+        items.text(3) == text.caption && items.text(4) == text.name && items.text(5) == text.folders;
+    if (!same) note(items.integer(0));
+  }
+  SACCADE_ASSIGN(Statement others,
+                 database.prepare("SELECT rowid FROM words WHERE rowid NOT IN (SELECT id FROM items)"));
+  for (;;) {
+    SACCADE_ASSIGN(const bool more, others.step());
+    if (!more) return faults;
+    note(others.integer(0));
+  }
+}
+
+TermLookup::TermLookup(std::span<const int64_t> ids) {
+  for (size_t row = 0; row < ids.size(); ++row) {
+    if (ids[row] != 0) rows_.emplace_back(ids[row], static_cast<int64_t>(row));
+  }
+  // Rows are appended as items come, so that they are in order but for those that have changed since.
+  if (!std::ranges::is_sorted(rows_)) std::ranges::sort(rows_);
+}
+
+int64_t TermLookup::row_of(int64_t id) const {
+  const auto found = std::ranges::lower_bound(rows_, id, {}, &std::pair<int64_t, int64_t>::first);
+  return found != rows_.end() && found->first == id ? found->second : -1;
+}
+
+// visit(row) of each item that has it, by id, until it returns false.
+template <typename Visit>
+Status TermLookup::for_each_row(Database& database, const std::string& wanted, const Visit& visit) {
+  SACCADE_ASSIGN(const KeptStatement statement,
+                 database.kept("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid"));
+  statement->bind(std::string_view(wanted));
+  auto place = rows_.begin();
+  for (;;) {
+    SACCADE_ASSIGN(const bool more, statement->step());
+    if (!more) return {};
+    const int64_t id = statement->integer(0);
+    place = std::ranges::lower_bound(place, rows_.end(), id, {}, &std::pair<int64_t, int64_t>::first);
+    if (place != rows_.end() && place->first == id && !visit(place->second)) return {};
+  }
+}
+
+Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, const std::string& term) {
+  if (const auto known = known_.find(term); known != known_.end()) return known->second.having;
+  auto made = std::make_shared<TermRows>();
+  SACCADE_ASSIGN(const std::string wanted, match_string(term));
+  if (!wanted.empty()) {
+    const int64_t common = std::max(kFewestCommon, items() / 4) + 1;
+    SACCADE_TRY(for_each_row(database, wanted, [&](int64_t row) {
+      made->rows.push_back(row);
+      return std::ssize(made->rows) < common;
+    }));
+    made->pictures = std::ssize(made->rows);
+    made->common = made->pictures >= common;
+    const auto have = static_cast<double>(made->pictures);
+    if (!made->common) made->weight = std::log1p((static_cast<double>(items()) - have + 0.5) / (have + 0.5));
+    if (made->common) made->rows.clear();
+    std::ranges::sort(made->rows);
+  }
+  made->rows.shrink_to_fit();
+  // Those asked for lately: begun anew when they become many.
+  constexpr int64_t kMostRows = int64_t{4} << 20;
+  constexpr size_t kMostKept = size_t{1} << 16;
+  if (kept_rows_ + std::ssize(made->rows) > kMostRows || known_.size() >= kMostKept) {
+    known_.clear();
+    kept_rows_ = 0;
+  }
+  constexpr size_t kLongest = 256;
+  if (term.size() <= kLongest) {
+    kept_rows_ += std::ssize(made->rows);
+    known_[term].having = made;
+  }
+  return made;
+}
+
+constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
+
+Status TermLookup::look_up_fields(Database& database, const std::string& wanted, Known& known) {
+  const std::vector<int64_t>& rows = known.having->rows;
+  std::vector<uint8_t> fields(rows.size());
+  for (const auto& [field, bit] : kFields) {
+    SACCADE_TRY(for_each_row(database, fmt::format("{} : {}", field, wanted), [&, bit = bit](int64_t row) {
+      const auto at = std::ranges::lower_bound(rows, row);
+      if (at != rows.end() && *at == row) fields[static_cast<size_t>(at - rows.begin())] |= bit;
+      return true;
+    }));
+  }
+  known.fields = std::move(fields);
+  return {};
+}
+
+Result<uint8_t> TermLookup::fields_of(Database& database, const std::string& term, int64_t id) {
+  SACCADE_ASSIGN(const auto having, rows_of(database, term));
+  const auto at = std::ranges::lower_bound(having->rows, row_of(id));
+  const bool listed = at != having->rows.end() && *at == row_of(id);
+  if (!listed && !having->common) return 0;
+  SACCADE_ASSIGN(const std::string wanted, match_string(term));
+  // Looking all of them up costs about as much as this many times looking for one.
+  constexpr int64_t kAtOnce = 64;
+  const auto known = known_.find(term);
+  if (listed && known != known_.end()) {
+    if (known->second.fields.empty() && ++known->second.asked * kAtOnce >= std::ssize(having->rows)) {
+      SACCADE_TRY(look_up_fields(database, wanted, known->second));
+    }
+    if (!known->second.fields.empty()) {
+      return known->second.fields[static_cast<size_t>(at - having->rows.begin())];
+    }
+  }
+  SACCADE_ASSIGN(const KeptStatement statement,
+                 database.kept("SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"));
+  uint8_t fields = 0;
+  for (const auto& [field, bit] : kFields) {
+    statement->bind(std::string_view(fmt::format("{} : {}", field, wanted))).bind(id);
+    SACCADE_ASSIGN(const bool has, statement->step());
+    if (has) fields |= bit;
+    statement->reset();
+  }
+  return fields;
+}
+
+WordMatches weigh_words(std::span<const std::string> terms,
+                        std::span<const std::shared_ptr<const TermRows>> found,
+                        std::span<const int64_t> ids) {
+  WordMatches matches;
+  for (size_t i = 0; i < found.size(); ++i) {
+    WordTerm& term = matches.terms.emplace_back();
+    term.text = terms[i];
+    term.pictures = found[i]->pictures;
+    term.common = found[i]->common;
+    term.weight = found[i]->weight;
+    if (!found[i]->rows.empty()) matches.weight += term.weight;
+  }
+  // A stretch of rows after the other, so that a query costs as much as there are pictures with its words,
+  // and not a number for each row.
+  constexpr int64_t kStretch = 512;
+  std::array<double, kStretch> weights;
+  std::vector<std::span<const int64_t>> left;  // of each term
+  for (const auto& having : found) left.emplace_back(having->rows);
+  for (;;) {
+    int64_t first = std::numeric_limits<int64_t>::max();
+    for (const auto& rows : left) first = rows.empty() ? first : std::min(first, rows.front());
+    if (first == std::numeric_limits<int64_t>::max()) return matches;
+    std::array<uint64_t, kStretch / 64> had{};  // a bit a row
+    for (size_t i = 0; i < left.size(); ++i) {
+      for (; !left[i].empty() && left[i].front() < first + kStretch; left[i] = left[i].subspan(1)) {
+        const auto at = static_cast<size_t>(left[i].front() - first);
+        uint64_t& bits = had[at / 64];
+        const uint64_t bit = uint64_t{1} << (at % 64);
+        weights[at] = ((bits & bit) != 0 ? weights[at] : 0) + found[i]->weight;
+        bits |= bit;
+      }
+    }
+    for (size_t word = 0; word < had.size(); ++word) {
+      for (uint64_t bits = had[word]; bits != 0; bits &= bits - 1) {
+        const size_t at = 64 * word + static_cast<size_t>(std::countr_zero(bits));
+        const int64_t row = first + static_cast<int64_t>(at);
+        if (weights[at] > 0) matches.found.push_back({row, ids[static_cast<size_t>(row)], weights[at]});
+      }
+    }
+  }
+}
+
+Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
+                                         std::span<const std::string> terms) {
+  std::vector<uint8_t> fields(std::min(terms.size(), kMostTerms));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    SACCADE_ASSIGN(fields[i], lookup.fields_of(database, terms[i], id));
+  }
+  return fields;
+}
+
+}  // namespace saccade::store

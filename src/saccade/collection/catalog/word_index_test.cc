@@ -1,0 +1,260 @@
+#include "saccade/collection/catalog/word_index.h"
+
+#include <gmock/gmock.h>
+
+#include "saccade/collection/catalog/store.h"
+#include "saccade/collection/test_support.h"
+#include "saccade/core/source_dir.h"
+
+namespace saccade {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+namespace fs = std::filesystem;
+
+CollectionChange::Put captioned(std::string path, int seed, std::string caption) {
+  CollectionChange::Put put = test::put_of(std::move(path), seed);
+  put.item.caption = std::move(caption);
+  return put;
+}
+
+class WordIndexTest : public testing::Test {
+ protected:
+  void make() {
+    auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {captioned("/pics/fruit/red_apple.png", 1, ""),
+                   captioned("/pics/IMG_7.jpg", 2, "a red stop sign"),
+                   captioned("/pics/b.jpg", 3, "Zwei Vögel, NOT \"apples\"")};
+    ASSERT_OK(writer->commit(change));
+  }
+  // Ids of what the term finds.
+  std::vector<int64_t> found(const std::string& term) {
+    const auto collection = Collection::open(folder_);
+    EXPECT_TRUE(collection) << collection.error().message;
+    const auto matches = collection->match_words({&term, 1});
+    EXPECT_TRUE(matches) << matches.error().message;
+    std::vector<int64_t> ids;
+    if (!matches) return ids;
+    for (const WordMatch& match : matches->found) ids.push_back(match.id);
+    return ids;
+  }
+
+  test::TestFolder temporary_;
+  fs::path folder_ = temporary_.path() / "photos";
+};
+
+TEST_F(WordIndexTest, FindsWordsOfCaptionsNamesAndFolders) {
+  make();
+  EXPECT_THAT(found("red"), ElementsAre(1, 2));
+  EXPECT_THAT(found("fruit"), ElementsAre(1));
+  EXPECT_THAT(found("img"), ElementsAre(2));
+  EXPECT_THAT(found("APPLE"), ElementsAre(1, 3)) << "case and English endings do not count";
+  EXPECT_THAT(found("vogel"), ElementsAre(3)) << "nor do accents";
+  EXPECT_THAT(found("png"), IsEmpty()) << "a file's ending is no word of it";
+  EXPECT_THAT(found("stop sign"), ElementsAre(2));
+  EXPECT_THAT(found("sign stop"), IsEmpty()) << "a term of two words has them side by side";
+
+  const auto collection = Collection::open(folder_);
+  const std::vector<std::string> terms = {"red", "fruit", "apple", "bird"};
+  EXPECT_THAT(collection->word_fields(1, terms).value(), ElementsAre(2, 4, 2, 0));
+  EXPECT_THAT(collection->word_fields(2, terms).value(), ElementsAre(1, 0, 0, 0));
+}
+
+// https://www.sqlite.org/fts5.html, section 3: what would be syntax there is a word here, or nothing.
+TEST_F(WordIndexTest, NothingInATermIsSyntax) {
+  make();
+  for (const char* term : {"", " ", "\"", "\"\"", "*", "apple*", "NOT", "apple OR sign", "caption:red",
+                           "{caption}:red", "NEAR(red apple, 2)", "^red", "-red", "(red", "a\"b",
+                           "'; DROP TABLE items; --", "\xff\xfe", "red + stop", "\xe2\x80\xae"}) {
+    const auto ids = found(term);
+    EXPECT_LE(ids.size(), 3U) << term;
+  }
+  EXPECT_THAT(found("NOT"), ElementsAre(3)) << "a word that a caption has";
+  EXPECT_THAT(found("apple OR sign"), IsEmpty());
+  EXPECT_THAT(found("caption:red"), IsEmpty());
+  EXPECT_THAT(found("\"red\""), ElementsAre(1, 2)) << "quotes are no part of a word";
+}
+
+TEST_F(WordIndexTest, ScriptsWithoutSpacesHaveWordsToo) {
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  change.puts = {captioned("/a.jpg", 1, "赤いりんごと木"), captioned("/\xff.jpg", 2, "\xc3\x28 broken")};
+  ASSERT_OK(writer->commit(change));
+  EXPECT_THAT(found("りんご"), ElementsAre(1));
+  EXPECT_THAT(found("broken"), ElementsAre(2));
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(WordIndexTest, ChangesWithTheItems) {
+  make();
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {captioned("/pics/IMG_7.jpg", 20, "a green bus"), captioned("/new.jpg", 4, "red")};
+    change.puts[0].item.id = 2;
+    Item moved = writer->find_path("/pics/fruit/red_apple.png").value().value();
+    moved.path = "/pics/vegetables/tomato.png";
+    change.updates = {moved};
+    change.removals = {3};
+    ASSERT_OK(writer->commit(change));
+  }
+  EXPECT_THAT(found("red"), ElementsAre(4));
+  EXPECT_THAT(found("bus"), ElementsAre(2));
+  EXPECT_THAT(found("fruit"), IsEmpty());
+  EXPECT_THAT(found("vegetable"), ElementsAre(1));
+  EXPECT_THAT(found("vogel"), IsEmpty());
+  EXPECT_EQ(test::faults(folder_), "");
+  // A change that fails leaves the words as the items are: a path that another item has.
+  auto writer = CollectionWriter::open(folder_);
+  CollectionChange change;
+  change.puts = {captioned("/other.jpg", 5, "yellow"), captioned("/new.jpg", 6, "yellow")};
+  EXPECT_FALSE(writer->commit(change));
+  EXPECT_THAT(found("yellow"), IsEmpty());
+  EXPECT_EQ(test::faults(folder_), "");
+}
+
+TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  for (int i = 0; i < 200; ++i) {
+    change.puts.push_back(captioned(fmt::format("/icons/{}.png", i), i,
+                                    i < 50    ? "arrow"
+                                    : i < 101 ? "line"
+                                              : ""));
+  }
+  ASSERT_OK(writer->commit(change));
+  const auto collection = Collection::open(folder_);
+  const std::vector<std::string> terms = {"icons", "arrow", "line", "nowhere"};
+  const auto matches = collection->match_words(terms);
+  ASSERT_OK(matches);
+  ASSERT_EQ(matches->terms.size(), 4U);
+  EXPECT_TRUE(matches->terms[0].common);
+  EXPECT_FALSE(matches->terms[1].common);
+  EXPECT_EQ(matches->terms[1].pictures, 50);
+  EXPECT_TRUE(matches->terms[2].common) << "51 of 200";
+  EXPECT_EQ(matches->terms[3].pictures, 0);
+  EXPECT_EQ(matches->found.size(), 50U);
+  // BM25's weight of a word, by hand.
+  EXPECT_NEAR(matches->terms[1].weight, std::log(1 + 150.5 / 50.5), 1e-12);
+  EXPECT_NEAR(matches->terms[3].weight, std::log(1 + 200.5 / 0.5), 1e-12);
+  EXPECT_NEAR(matches->weight, matches->terms[1].weight, 1e-12)
+      << "a word that nothing has tells nothing either";
+}
+
+// What is kept of a term says the same as looking it up anew, also where items have changed their rows since.
+TEST_F(WordIndexTest, AskedAgainATermSaysTheSame) {
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  for (int i = 0; i < 100; ++i) {
+    change.puts.push_back(captioned(fmt::format("/{}/{}.png", i % 7 == 0 ? "bell" : "else", i), i,
+                                    i % 5 == 0   ? "a red bell"
+                                    : i % 3 == 0 ? "bell, red"
+                                                 : "none"));
+  }
+  ASSERT_OK(writer->commit(change));
+  CollectionChange moved;
+  for (const int i : {90, 5, 35}) {
+    moved.puts.push_back(
+        captioned(fmt::format("/{}/{}.png", i % 7 == 0 ? "bell" : "else", i), i, "a red bell"));
+    moved.puts.back().item.id = i + 1;
+  }
+  ASSERT_OK(writer->commit(moved));
+  const auto collection = Collection::open(folder_);
+  const std::vector<std::string> terms = {"red bell", "35", "bell"};
+  const auto first = collection->match_words(terms);
+  ASSERT_OK(first);
+  EXPECT_EQ(first->terms[0].pictures, 20);
+  EXPECT_EQ(first->terms[1].pictures, 1);
+  EXPECT_TRUE(first->terms[2].common);
+  ASSERT_EQ(first->found.size(), 20U);
+  for (const WordMatch& match : first->found) {
+    EXPECT_EQ((match.id - 1) % 5, 0);
+    EXPECT_EQ(collection->item(match.id)->row, match.row);
+  }
+  for (int again = 0; again < 3; ++again) {
+    const auto matches = collection->match_words(terms);
+    ASSERT_OK(matches);
+    ASSERT_EQ(matches->found.size(), 20U);
+    for (size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(matches->found[i].row, first->found[i].row);
+      EXPECT_EQ(matches->found[i].weight, first->found[i].weight);
+    }
+    // Caption 1, name 2, folders 4.
+    EXPECT_EQ(*collection->word_fields(36, terms), (std::vector<uint8_t>{1, 2, 5}));
+    EXPECT_EQ(*collection->word_fields(6, terms), (std::vector<uint8_t>{1, 0, 1}));
+    EXPECT_EQ(*collection->word_fields(2, terms), (std::vector<uint8_t>{0, 0, 0}));
+  }
+}
+
+// A collection that the program of schema 1 wrote: read as it is, and brought to
+// the newest when next written to.
+TEST_F(WordIndexTest, ACollectionOfTheFirstSchemaBecomesOneWithWords) {
+  fs::create_directories(temporary_.path());
+  fs::copy(fs::path(test::kSourceDir) / "tests/data/collection_v1", folder_);
+  const std::string term = "apple";
+  {
+    const auto old = Collection::open(folder_);
+    ASSERT_OK(old);
+    EXPECT_EQ(old->item_count(), 3);
+    const auto matches = old->match_words({&term, 1});
+    ASSERT_OK(matches);
+    EXPECT_THAT(matches->reason, HasSubstr("saccade index"));
+    EXPECT_THAT(matches->found, IsEmpty());
+    EXPECT_EQ(test::faults(folder_), "");
+  }
+  const auto before = test::paths_of(Collection::open(folder_).value());
+  ASSERT_OK(CollectionWriter::open(folder_));
+  const auto collection = Collection::open(folder_);
+  ASSERT_OK(collection);
+  EXPECT_EQ(test::paths_of(*collection), before);
+  EXPECT_THAT(found("apple"),
+              UnorderedElementsAre(collection->item_of_path("/photos/fruit/red_apple.svg").value().id));
+  EXPECT_THAT(found("stop sign"),
+              UnorderedElementsAre(collection->item_of_path("/photos/signs/IMG_0001.svg").value().id));
+  EXPECT_THAT(found("ubung").size(), 1U);
+  EXPECT_EQ(test::faults(folder_), "");
+  EXPECT_EQ(Database::open(folder_ / "catalog.sqlite", Database::Mode::kRead)
+                ->integer("PRAGMA user_version")
+                .value(),
+            store::kCatalogSchemaVersion);
+}
+
+TEST_F(WordIndexTest, AnIndexThatIsNotWhatTheItemsSayIsFoundAndMended) {
+  make();
+  {
+    auto database = Database::open(folder_ / "catalog.sqlite", Database::Mode::kWrite);
+    ASSERT_OK(database);
+    ASSERT_OK(database->execute("DELETE FROM words WHERE rowid = 2"));
+    ASSERT_OK(database->execute("INSERT INTO words (rowid, caption) VALUES (99, 'ghost')"));
+  }
+  EXPECT_THAT(test::faults(folder_), HasSubstr("of 2 items, the first of them 2"));
+  EXPECT_THAT(found("ghost"), IsEmpty()) << "what is no item is no hit";
+  ASSERT_OK(CollectionWriter::open(folder_)->compact());
+  EXPECT_EQ(test::faults(folder_), "");
+  EXPECT_THAT(found("stop"), ElementsAre(2));
+}
+
+// A foreign catalog may hold our tables and nothing else, also beside the index of words.
+TEST_F(WordIndexTest, ATableThatFtsDoesNotMakeIsForeign) {
+  make();
+  {
+    auto database = Database::open(folder_ / "catalog.sqlite", Database::Mode::kWrite);
+    ASSERT_OK(database->execute("CREATE TABLE words_extra (x)"));
+  }
+  const auto collection = Collection::open(folder_);
+  ASSERT_FALSE(collection);
+  EXPECT_THAT(collection.error().message, HasSubstr("words_extra"));
+}
+
+}  // namespace
+}  // namespace saccade

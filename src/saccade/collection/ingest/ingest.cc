@@ -1,0 +1,330 @@
+// The whole way: walk the inputs, prepare files block by block
+// (ingest_prepare.h), decide (ingest_decide.h); then videos (ingest_video.h).
+//
+// Preparing and encoding take turns, each on all processors. Run side by side they hold each other up: an
+// encoder's threads wait for one another at every layer, so that one of them sharing its processor with a
+// decoder slows all of them down.
+#include "saccade/collection/ingest/ingest.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "saccade/collection/ingest/ingest_decide.h"
+#include "saccade/collection/ingest/ingest_prepare.h"
+#include "saccade/collection/ingest/ingest_video.h"
+#include "saccade/collection/rows/late_item.h"
+#include "saccade/collection/ingest/walk.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/seconds_since.h"
+#include "saccade/image/frame_name.h"
+#include "saccade/image/decode/video.h"
+#include "saccade/model/options/precision.h"
+
+namespace saccade {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Error no_such_input() {
+  return {ErrorCode::kNotFound, "no such file or folder"};
+}
+
+std::string trimmed(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
+  constexpr std::string_view kSpace = " \t\r\n\f\v";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
+}
+
+// That it is the collection's, before anything is read for it.
+Status check_encoder(const CollectionWriter& collection, Encoder& encoder, const IngestOptions& options) {
+  const CollectionInfo& info = collection.info();
+  const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
+  SACCADE_TRY(
+      check_same_checkpoint(info, given).in(fmt::format("collection {}", collection.folder().string())));
+  if (!options.mix_precisions) {
+    SACCADE_TRY(check_same_precision(info, encoder.info().precision)
+                    .in(fmt::format("collection {}", collection.folder().string())));
+  }
+  if (info.settings.late) SACCADE_TRY(check_grid(encoder, *info.settings.late));
+  return {};
+}
+
+class Run {
+ public:
+  Run(CollectionWriter& collection, const EncoderSource& encoder, const IngestOptions& options,
+      ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop)
+      : collection_(collection),
+        source_(encoder),
+        options_(options),
+        pool_(pool),
+        progress_(progress),
+        stop_(std::move(stop)),
+        block_(static_cast<size_t>(std::max(std::max(1, options.batch), 2 * pool.size()))),
+        decider_(collection, options, report_) {
+    for (const auto& [path, caption] : options.captions)
+      captions_.emplace(catalog_path(path), trimmed(caption));
+  }
+
+  Result<IngestReport> run(std::span<const std::filesystem::path> inputs);
+
+ private:
+  Status get_encoder();
+  Status check_inputs(const WalkResult& found);
+  void count(const std::string& path);
+  std::string caption_of(const std::string& path);
+  Result<std::vector<FileTask>> next_block(std::span<const std::string> files);
+  Status take_all(const WalkResult& found);
+  void pass_over_videos(WalkResult& found);
+  Status take_videos(const WalkResult& found);
+  Status look_for_missing(const WalkResult& found);
+  void tell();
+
+  CollectionWriter& collection_;
+  const EncoderSource& source_;
+  const IngestOptions& options_;
+  ThreadPool& pool_;
+  const ProgressCallback& progress_;
+  std::stop_token stop_;
+  const size_t block_;  // files prepared at a time
+  std::unordered_map<std::string, std::string> captions_;
+  IngestReport report_;
+  std::optional<FilePreparer> preparer_;  // once the encoder is there
+  IngestDecider decider_;
+  int64_t total_ = 0;
+  size_t offered_ = 0;              // of the files that were found
+  std::vector<std::string> again_;  // to be offered anew, before the others
+  int64_t undecided_ = 0;           // offered, and not taken yet
+};
+
+void Run::count(const std::string& path) {
+  ++report_.seen;
+  if (captions_.contains(path)) ++report_.given_captions;
+}
+
+std::string Run::caption_of(const std::string& path) {
+  if (const auto found = captions_.find(path); found != captions_.end()) return found->second;
+  if (!options_.sidecar_captions) return {};
+  constexpr int64_t kMaxCaption = 64 << 10;
+  const std::filesystem::path file(path);
+  for (const auto& sidecar :
+       {std::filesystem::path(file).replace_extension(".txt"), std::filesystem::path(path + ".txt")}) {
+    if (sidecar == file) continue;
+    const auto text = read_file(sidecar, kMaxCaption);
+    if (text) return trimmed(*text);
+    if (text.error().code != ErrorCode::kNotFound)
+      report_.unread_captions.push_back(failure_of(sidecar.string(), text.error()));
+  }
+  return {};
+}
+
+// The next files that need anything.
+Result<std::vector<FileTask>> Run::next_block(std::span<const std::string> files) {
+  const auto start = Clock::now();
+  std::vector<FileTask> tasks;
+  std::vector<std::string> again = std::exchange(again_, {});
+  const auto offer = [&](const std::string& path) -> Status {
+    SACCADE_ASSIGN(std::optional<FileTask> task, decider_.offer(path, caption_of(path)));
+    if (task) tasks.push_back(*std::move(task));
+    return {};
+  };
+  for (const std::string& path : again) SACCADE_TRY(offer(path));
+  while (tasks.size() < block_ && offered_ < files.size() && !stop_.stop_requested()) {
+    count(files[offered_]);
+    SACCADE_TRY(offer(files[offered_++]));
+    if (report_.seen % 64 == 0) tell();
+  }
+  undecided_ += static_cast<int64_t>(tasks.size());
+  report_.seconds.walk += seconds_since(start);
+  return tasks;
+}
+
+Status Run::get_encoder() {
+  if (preparer_) return {};
+  SACCADE_ASSIGN(Encoder * encoder, source_());
+  report_.encoder_used = true;
+  SACCADE_TRY(check_encoder(collection_, *encoder, options_));
+  preparer_.emplace(collection_, *encoder, options_, pool_, stop_);
+  decider_.use(*encoder);
+  return {};
+}
+
+Status Run::take_all(const WalkResult& found) {
+  SACCADE_ASSIGN(std::vector<FileTask> tasks, next_block(found.files));
+  if (!tasks.empty()) SACCADE_TRY(get_encoder());
+  while (!tasks.empty() && !stop_.stop_requested()) {
+    const auto start = Clock::now();
+    const auto count = static_cast<int64_t>(tasks.size());
+    std::vector<PreparedFile> files = preparer_->prepare(std::move(tasks));
+    report_.seconds.waiting += seconds_since(start);
+    // Looked for before these are decided, so that the disk is read while they are encoded.
+    SACCADE_ASSIGN(tasks, next_block(found.files));
+    FilePreparer::announce(tasks);
+    for (PreparedFile& file : files) {
+      if (stop_.stop_requested()) break;
+      SACCADE_ASSIGN(std::optional<std::string> again, decider_.take(std::move(file)));
+      if (again) again_.push_back(*std::move(again));
+      --undecided_;
+      tell();
+    }
+    if (stop_.stop_requested()) break;
+    SACCADE_TRY(decider_.end_block());
+    undecided_ -= count - static_cast<int64_t>(files.size());
+    if (tasks.empty() && !again_.empty()) {
+      SACCADE_ASSIGN(tasks, next_block(found.files));
+    }
+  }
+  return stop_.stop_requested() ? decider_.stop() : decider_.finish();
+}
+
+// Videos that were named one by one, where nothing reads them.
+void Run::pass_over_videos(WalkResult& found) {
+  std::erase_if(found.files, [&](const std::string& path) {
+    if (!has_video_extension(path)) return false;
+    const bool left_out = options_.video_tools.has_value();
+    decider_.report_failure(
+        path, {ErrorCode::kUnsupported, left_out ? "videos are left out" : std::string(kNoVideoTools)});
+    return true;
+  });
+}
+
+// One after the other: a video is committed with all its frames, or not at all.
+Status Run::take_videos(const WalkResult& found) {
+  VideoTaker taker(collection_, decider_, options_, report_, pool_, stop_, [&]() -> Result<FilePreparer*> {
+    SACCADE_TRY(get_encoder());
+    return &*preparer_;
+  });
+  for (const std::string& path : found.videos) {
+    if (stop_.stop_requested()) return {};
+    const auto start = Clock::now();
+    SACCADE_TRY(taker.take(path, caption_of(path)));
+    count(path);
+    report_.seconds.waiting += seconds_since(start);
+    tell();
+  }
+  return {};
+}
+
+void Run::tell() {
+  if (!progress_) return;
+  const std::string detail =
+      report_.failed.empty() ? std::string() : fmt::format("{} failed", report_.failed.size());
+  progress_({"indexing", report_.seen - undecided_, total_, detail});
+}
+
+// Inputs that are not there: with `prune`, what the catalog has of them goes; otherwise each is a failure,
+// and if there is nothing else, the run's.
+Status Run::check_inputs(const WalkResult& found) {
+  bool any = !found.files.empty() || !found.videos.empty() || !found.folders.empty();
+  for (const std::string& path : found.missing) {
+    bool known = false;
+    if (options_.prune) {
+      SACCADE_TRY(collection_.for_each_item_under(path, [&](const Item&) {
+        known = true;
+        return Status{};
+      }));
+    }
+    any = any || known;
+    if (!known) decider_.report_failure(path, no_such_input());
+  }
+  if (!any && !found.missing.empty()) {
+    return fail(no_such_input().in(found.missing.front()));
+  }
+  for (const auto& folder : found.unreadable) decider_.report_failure(folder.path, folder.error);
+  return {};
+}
+
+Status Run::look_for_missing(const WalkResult& found) {
+  std::unordered_set<std::string_view> seen(found.files.begin(), found.files.end());
+  seen.insert(found.videos.begin(), found.videos.end());
+  std::unordered_set<int64_t> gone;
+  CollectionChange change;
+  // Files named by themselves and gone are in `missing`; those that were found need no second look.
+  for (const auto* inputs : {&found.folders, &found.missing}) {
+    for (const std::string& input : *inputs) {
+      SACCADE_TRY(collection_.for_each_item_under(input, [&](const Item& item) {
+        if (seen.find(file_of(item.path)) == seen.end() && is_gone(item.path)) gone.insert(item.id);
+        return Status{};
+      }));
+      SACCADE_TRY(collection_.for_each_failure_under(input, [&](const Failure& failure) {
+        if (seen.find(file_of(failure.path)) == seen.end() && is_gone(failure.path)) {
+          change.forget_failures.push_back(failure.path);
+        }
+        return Status{};
+      }));
+    }
+  }
+  if (options_.prune) {
+    change.removals.assign(gone.begin(), gone.end());
+    report_.removed = static_cast<int64_t>(gone.size());
+  } else {
+    report_.missing = static_cast<int64_t>(gone.size());
+  }
+  return collection_.commit(change);
+}
+
+Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
+  const auto start = Clock::now();
+  WalkResult found = walk(inputs, walk_options_of(options_, collection_.folder()), stop_, [&](int64_t count) {
+    if (progress_) progress_({"looking for pictures", count, 0, {}});
+  });
+  report_.seconds.walk = seconds_since(start);
+  report_.not_looked_at = std::move(found.not_looked_at);
+  SACCADE_TRY(check_inputs(found));
+  pass_over_videos(found);
+  total_ = static_cast<int64_t>(found.files.size() + found.videos.size());
+  SACCADE_TRY(take_all(found));
+  SACCADE_TRY(take_videos(found));
+  report_.cancelled = stop_.stop_requested();
+  if (!report_.cancelled) SACCADE_TRY(look_for_missing(found));
+  // Of a collection that was made before there were any, or where the disk was full.
+  SACCADE_TRY(collection_.update_int8_rows(progress_, stop_));
+  tell();
+
+  if (preparer_) preparer_->add_to(report_);
+  report_.seconds.total = seconds_since(start);
+  std::sort(report_.failed.begin(), report_.failed.end(),
+            [](const Failure& a, const Failure& b) { return a.path < b.path; });
+  return std::move(report_);
+}
+
+}  // namespace
+
+Status check_same_precision(const CollectionInfo& info, Precision precision) {
+  if (precision == info.settings.precision) return {};
+  return fail(
+      ErrorCode::kMismatch,
+      "its rows were made in {}, the encoder computes in {}: load it in {}, or ask for both to be mixed",
+      enum_name(info.settings.precision), enum_name(precision), enum_name(info.settings.precision));
+}
+
+Status check_any_input(std::span<const std::filesystem::path> inputs) {
+  for (const std::filesystem::path& input : inputs) {
+    if (!is_missing(catalog_path(input))) return {};
+  }
+  if (inputs.empty()) return {};
+  return fail(no_such_input().in(catalog_path(inputs.front())).in("index"));
+}
+
+Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
+                            std::span<const std::filesystem::path> inputs, const IngestOptions& options,
+                            ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
+  SACCADE_TRY(check_encoder(collection, encoder, options).in("index"));
+  return ingest(
+      collection, [&]() -> Result<Encoder*> { return &encoder; }, inputs, options, pool, progress,
+      std::move(stop));
+}
+
+Result<IngestReport> ingest(CollectionWriter& collection, const EncoderSource& encoder,
+                            std::span<const std::filesystem::path> inputs, const IngestOptions& options,
+                            ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
+  Run run(collection, encoder, options, pool, progress, std::move(stop));
+  return run.run(inputs).in("index");
+}
+
+}  // namespace saccade

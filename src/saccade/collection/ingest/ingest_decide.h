@@ -1,0 +1,119 @@
+// The second half of taking pictures in: what becomes of a file. Not for use outside this module.
+//
+// One thread decides, file by file in the order of the walk: unchanged, changed, moved, a copy, new or
+// failed. It encodes what is new in batches and commits in transactions, so that ids and batches do
+// not depend on timing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/ingest/ingest_prepare.h"
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+// A failure for the catalog and the report, without the path in front of its reason.
+Failure failure_of(const std::string& path, Error error);
+
+class IngestDecider {
+ public:
+  // `report` gets counts, failures, and the seconds of encoding and writing.
+  IngestDecider(CollectionWriter& collection, const IngestOptions& options, IngestReport& report);
+  // Before the first call of `take`.
+  void use(Encoder& encoder) { encoder_ = &encoder; }
+
+  // What a file that the walk found needs: nothing where it is unchanged, or failed before and
+  // is to be skipped.
+  Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
+  // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
+  Result<std::optional<std::string>> take(PreparedFile file);
+  // After the files that were prepared together: commits if it is time to. In the middle of them that would
+  // break up a batch.
+  Status end_block();
+  // Encodes what waits for it, then commits; `take` does so itself when enough has come together.
+  Status finish();
+  // Commits what has been encoded and drops what waits for the encoder.
+  Status stop();
+
+  // Nothing is committed between the two, so that what is taken meanwhile becomes visible together; whoever
+  // held ends with release() and finish(), or with drop().
+  void hold() { held_ = true; }
+  void release() { held_ = false; }
+  // Forgets what was taken since the last commit.
+  void drop();
+  // What is to be committed with what is taken: `puts` and what follows from them excepted.
+  CollectionChange& beside() { return change_; }
+
+  // A failure that the run reports and the catalog does not remember.
+  void report_failure(const std::string& path, Error error);
+
+ private:
+  // An item on its way into the catalog.
+  struct Pending {
+    Item item;
+    std::vector<float> values;    // its row, once encoded
+    std::vector<std::byte> late;  // and those of late interaction, where the collection keeps such
+    int64_t copy_of = -1;         // index of the pending item with the same content
+    bool duplicate = false;
+    std::optional<ItemFacts> facts;
+    std::optional<Error> error;  // the encoder gave no usable row
+  };
+
+  Result<std::optional<Item>> find_moved(const std::string& hash);
+  Result<bool> stays_out(const PreparedFile& file);
+  Result<bool> follow_failure(const FileTask& task);
+  Result<bool> wants_facts(const Item& item);
+  Status take_same(Item item, PreparedFile& file);
+  Status set_caption(Item& item, const PreparedFile& file);
+  Status take_known(Item item, const Item& known);
+  Status take_new(Item item, PreparedFile file);
+  void add_failure(const std::string& path, Error error, std::optional<FileState> state);
+  Status encode_rows(MatrixView<const float> pixels);
+  Status encode_late(MatrixView<const float> pixels);
+  MatrixView<const float> batch_pixels();
+  Status encode_batch();
+  Status flush();
+  Status flush_if_due();
+
+  CollectionWriter& collection_;
+  Encoder* encoder_ = nullptr;
+  const IngestOptions& options_;
+  IngestReport& report_;
+  const int batch_size_;
+
+  std::vector<Pending> pending_;
+  std::unordered_map<std::string, int64_t> pending_hashes_;
+  // What waits for the encoder: an index into pending_, and where its pixels are.
+  struct Waiting {
+    int64_t pending = 0;
+    std::shared_ptr<const Matrix<float>> block;
+    int64_t row = 0;
+  };
+  std::vector<Waiting> batch_;
+  Matrix<float> gathered_;   // pixels of a batch that are not together
+  CollectionChange change_;  // all but the puts
+  bool held_ = false;
+  int64_t pending_bytes_ = 0;  // of late rows
+  // By hash, for content that items have: the last item looked at for having moved.
+  std::unordered_map<std::string, int64_t> examined_;
+  int64_t pending_moved_ = 0;
+  int64_t pending_unchanged_ = 0;
+  int64_t pending_facts_ = 0;
+  // Failures whose files are gone, by size and time: looked for once a run, when a file is new.
+  std::optional<std::map<std::pair<int64_t, int64_t>, std::vector<Failure>>> gone_failures_;
+  std::chrono::steady_clock::time_point last_flush_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace saccade

@@ -1,0 +1,98 @@
+// The first half of taking pictures in: what a file is. Not for use outside this module.
+//
+// Files are read, hashed, decoded and preprocessed on all threads; nothing is decided and nothing is changed
+// here (that is ingest_decide.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/catalog/catalog.h"
+#include "saccade/collection/collection.h"
+#include "saccade/collection/file_state.h"
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/read_pixels.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+// How far pictures are looked into with such options.
+FactsRead facts_of(const DecodeOptions& limits);
+
+// A frame of a video, in the place of a file's bytes.
+struct FrameSource {
+  std::string picture;  // a JPEG
+  std::string hash;     // of the video, with the frame's fragment behind it
+  PictureFacts facts;
+  int width = 0;  // of the video
+  int height = 0;
+};
+
+// A file that may be new or changed.
+struct FileTask {
+  std::string path;
+  FileState state;
+  std::optional<Item> existing;  // the item of this path
+  std::string caption;
+  bool wants_facts = false;                       // nothing is kept of it yet, or less than could be
+  std::shared_ptr<const FrameSource> frame = {};  // where `path` is a frame's name
+};
+
+// The same, once it has been looked into.
+struct PreparedFile {
+  FileTask task;
+  std::string hash;
+  bool same_content = false;   // as the item of this path has
+  bool known_content = false;  // another item has it: not decoded
+  PictureView picture;         // format and size; its pixels are gone
+  // As the encoder reads it: row `row` of a block's pixels. None where it was not decoded.
+  std::shared_ptr<const Matrix<float>> block;
+  int64_t row = 0;
+  std::optional<ItemFacts> facts;  // where it was decoded, and facts are kept
+  std::optional<Error> error;
+  bool of_the_bytes = false;    // the error is a property of the file's bytes
+  bool catalog_failed = false;  // the error is the collection's, not this file's
+};
+
+class FilePreparer {
+ public:
+  FilePreparer(const CollectionWriter& collection, const Encoder& encoder, const IngestOptions& options,
+               ThreadPool& pool, std::stop_token stop);
+
+  // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left
+  // out: the result may be shorter. Must not be called from inside a task of the pool.
+  std::vector<PreparedFile> prepare(std::vector<FileTask> tasks);
+  // Tells the system that these files will be read soon, so that it may fetch them meanwhile.
+  static void announce(std::span<const FileTask> tasks);
+
+  // Adds the work done until now: seconds.read, decode and preprocess, and bytes_read.
+  void add_to(IngestReport& report) const;
+
+ private:
+  struct Work;
+  void prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row, Work& work);
+  [[nodiscard]] ItemFacts item_facts(const PictureView& picture) const;
+  std::shared_ptr<Matrix<float>> block_of(int64_t rows);
+
+  const CollectionWriter& collection_;
+  const Preprocessing& preprocessing_;
+  const bool facts_;
+  const Gazetteer* const places_;
+  ThreadPool& pool_;
+  std::stop_token stop_;
+  PictureReader reader_;
+  // Pixels of blocks: memory that nobody holds any more is taken for the next block.
+  std::vector<std::shared_ptr<Matrix<float>>> blocks_;
+  double read_seconds_ = 0;
+  int64_t bytes_read_ = 0;
+};
+
+}  // namespace saccade

@@ -1,0 +1,60 @@
+// Which files an ingest looks at.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/collection/ingest/ingest.h"
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+struct WalkOptions {
+  bool follow_links = false;
+  bool hidden = false;
+  // A folder not to look into: the collection's own. Empty: none.
+  std::filesystem::path except;
+  // As IngestOptions has them.
+  std::vector<std::string> exclude = {};
+  bool ignore_files = true;
+  bool sidecars = true;  // "picture.txt" and "picture.jpg.txt" belong to the picture
+  bool videos = false;   // are taken too (WalkResult::videos)
+};
+// What an ingest with such options walks by; `except` is the collection's folder.
+WalkOptions walk_options_of(const IngestOptions& options, const std::filesystem::path& except);
+
+struct WalkResult {
+  std::vector<std::string> files;    // pictures: catalog paths, each once, in the order found
+  std::vector<std::string> videos;   // likewise
+  std::vector<std::string> folders;  // the inputs that are folders, as catalog paths
+  std::vector<std::string> missing;  // inputs that are not there, as catalog paths
+  struct Unreadable {
+    std::string path;
+    Error error;
+  };
+  std::vector<Unreadable> unreadable;  // folders, and ignore files, that could not be read
+  NotLookedAt not_looked_at;
+};
+
+// Whether an input is not there: neither a file, a folder, nor a link that leads nowhere.
+bool is_missing(const std::filesystem::path& path);
+
+// Folders are walked below, names sorted byte by byte, taking files with an image's extension; inputs that
+// are files are taken whatever they are called. Ends early, with what it has, when asked to stop.
+WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
+                std::stop_token stop, const std::function<void(int64_t found)>& progress);
+
+// Whether a walk of `inputs` would come to this file or folder: by its name, its links, and the rules of the
+// folders above it, without listing any. An input itself is always come to.
+bool walk_would_take(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs,
+                     const WalkOptions& options);
+
+// The first `most` files that a walk finds, or all where there are fewer.
+std::vector<std::string> first_pictures(std::span<const std::filesystem::path> inputs, size_t most,
+                                        const WalkOptions& options);
+
+}  // namespace saccade

@@ -1,0 +1,30 @@
+// What a collection keeps of an item of many rows, and of the encoder that gives them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "saccade/collection/catalog/catalog.h"
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade {
+
+struct LateItem {
+  std::vector<float> mean;        // [dim], the rows' mean, of length 1: the item's row of the first stage
+  std::vector<std::byte> stored;  // its rows, pooled and rounded as the settings say
+};
+
+// rows: [n, dim], all of one item. kBadData where there are none, fewer than the grid has patches, or one
+// that is not of length 1 (within 1e-3), before pooling or after.
+Result<LateItem> make_late_item(MatrixView<const float> rows, const LateSettings& settings);
+
+// How a new collection keeps `encoder`'s rows. kUnsupported where it has one row an item,
+// or where `pool` is above 1 and its rows stand for no patches; kUsage for `pool` outside 1 to kMaxPool.
+Result<LateSettings> late_settings(Encoder& encoder, RowPrecision precision, int64_t pool);
+
+// kMismatch unless the encoder gives many rows an item, over the grid that the settings name.
+Status check_grid(Encoder& encoder, const LateSettings& settings);
+
+}  // namespace saccade

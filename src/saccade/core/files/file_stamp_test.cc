@@ -1,0 +1,76 @@
+// What tells files apart without reading them, and where the user's own folders are.
+#include "saccade/core/files/file_stamp.h"
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "saccade/core/test_environment.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/core/files/user_folders.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& path, const char* text) {
+  std::ofstream(path) << text;
+}
+
+TEST(FileStamps, TellChangesAndFilesApart) {
+  const test::TestFolder scratch;
+  const fs::path path = scratch.path() / "a";
+  write(path, "one");
+  const FileStamp before = file_stamp(path).value();
+  EXPECT_EQ(before.size, 3);
+  EXPECT_EQ(file_stamp(path).value(), before);
+  EXPECT_EQ(file_stamp(path).value().text(), before.text());
+  fs::create_symlink("a", scratch.path() / "link");
+  EXPECT_EQ(file_stamp(scratch.path() / "link").value(), before);
+
+  write(path, "four");
+  EXPECT_NE(file_stamp(path).value().text(), before.text());
+  // Another file of the same size and time of change.
+  fs::copy(path, scratch.path() / "b");
+  fs::last_write_time(scratch.path() / "b", fs::last_write_time(path));
+  EXPECT_NE(file_stamp(scratch.path() / "b").value().text(), file_stamp(path).value().text());
+
+  const auto absent = file_stamp(scratch.path() / "absent");
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, ErrorCode::kNotFound);
+}
+
+TEST(FileStamps, SettleAfterTwoSeconds) {
+  const test::TestFolder scratch;
+  write(scratch.path() / "a", "one");
+  const FileStamp stamp = file_stamp(scratch.path() / "a").value();
+  EXPECT_FALSE(is_settled(stamp));
+  FileStamp older = stamp;
+  older.mtime_ns -= 3'000'000'000;
+  EXPECT_FALSE(is_settled(older));  // the time of the change of status counts too
+  older.ctime_ns -= 3'000'000'000;
+  EXPECT_TRUE(is_settled(older));
+}
+
+TEST(UserFolders, AreWhereTheEnvironmentSays) {
+  const test::TestVariable home("HOME", "/home/me");
+  {
+    const test::TestVariable cache("XDG_CACHE_HOME", "/var/caches");
+    const test::TestVariable state("XDG_STATE_HOME", std::nullopt);
+    EXPECT_EQ(user_cache_folder().value(), "/var/caches/saccade");
+    EXPECT_EQ(user_state_folder().value(), "/home/me/.local/state/saccade");
+  }
+  const test::TestVariable cache("XDG_CACHE_HOME", "relative");
+  EXPECT_EQ(user_cache_folder().value(), "/home/me/.cache/saccade");
+  const test::TestVariable homeless("HOME", std::nullopt);
+  const auto none = user_cache_folder();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(none.error().message.find("XDG_CACHE_HOME"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace saccade

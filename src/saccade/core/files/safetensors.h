@@ -1,0 +1,85 @@
+// The safetensors format: named tensors in one file, mapped without copying.
+//
+//   offset  size  what
+//   0       8     N, the header's length, little-endian unsigned
+//   8       N     JSON object: name -> {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted from
+//                 byte 8 + N; the optional key "__metadata__" maps strings to strings. May be padded
+//                 with spaces.
+//   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end
+//                 of the file
+//
+// The reader refuses everything else, and says what and where: it is meant for files from anywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
+
+namespace saccade {
+
+enum class DType { kBool, kU8, kI8, kU16, kI16, kF16, kBF16, kU32, kI32, kF32, kU64, kI64, kF64 };
+
+int64_t dtype_size(DType dtype);
+// As the format spells it: "F32", "BF16".
+std::string_view dtype_name(DType dtype);
+
+// A tensor whose bytes belong to someone else. The bytes need not be aligned to the element size.
+struct TensorView {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+
+  [[nodiscard]] int64_t elements() const;
+  // All elements as float, whatever the floating-point dtype; kBadData for integers. Copies.
+  [[nodiscard]] Result<std::vector<float>> to_floats() const;
+  // All elements as int64, whatever the integer dtype; kBadData for floating point. Copies.
+  [[nodiscard]] Result<std::vector<int64_t>> to_int64s() const;
+};
+
+// "[2, 3]", for messages.
+std::string shape_text(std::span<const int64_t> shape);
+
+// An open file. Immutable after open: reading from many threads is safe. Views live as long as it does.
+class SafeTensors {
+ public:
+  // kBadData with the byte or tensor at fault for any breach of the format.
+  static Result<SafeTensors> open(const std::filesystem::path& path);
+  // The same over bytes in memory, which must outlive the result.
+  static Result<SafeTensors> parse(std::span<const std::byte> bytes);
+
+  [[nodiscard]] const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
+  // nullptr if there is none of that name.
+  [[nodiscard]] const TensorView* find(std::string_view name) const;
+  // Whether the tensors' bytes are those of a mapped file, not of memory that the caller gave.
+  [[nodiscard]] bool is_mapped() const { return !file_.bytes().empty(); }
+
+ private:
+  MappedFile file_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::map<std::string, std::string, std::less<>> metadata_;
+};
+
+struct NamedTensor {
+  std::string name;
+  TensorView tensor;
+};
+
+// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input gives
+// the same bytes. kUsage for two tensors of one name, or one named "__metadata__".
+Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                         const std::map<std::string, std::string>& metadata = {});
+
+// The files that an index of weights in shards names, sorted: {"weight_map": {TENSOR: FILE, ...}, ...}, as
+// model.safetensors.index.json has it. kBadData for names that are not those of files beside it.
+Result<std::vector<std::string>> shard_names(const std::filesystem::path& index);
+
+}  // namespace saccade

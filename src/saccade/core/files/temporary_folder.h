@@ -1,0 +1,40 @@
+// A folder for files that other programs write for us, gone with the object.
+#pragma once
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
+
+namespace saccade {
+
+// Its user's alone (0700), in the system's folder for such. A process that is killed leaves it there.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> make() {
+    std::error_code error;
+    std::string name = (std::filesystem::temp_directory_path(error) / "saccade-XXXXXX").string();
+    if (error || ::mkdtemp(name.data()) == nullptr) return fail_errno(errno, "make a temporary folder");
+    TemporaryFolder folder;
+    folder.path_ = name;
+    return folder;
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  TemporaryFolder() = default;
+  std::filesystem::path path_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,113 @@
+// Programs under limits: what they say comes back, and what breaks a limit is ended and named.
+#include "saccade/core/process/limited_process.h"
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/test_folder.h"
+
+namespace saccade {
+namespace {
+
+using testing::HasSubstr;
+
+Result<ProcessOutcome> shell(const std::string& script, const ProcessLimits& limits = {},
+                             const std::stop_token& stop = {}) {
+  const std::vector<std::string> arguments = {"-c", script, "name", "two words", "$(echo no)"};
+  return run_limited("/bin/sh", arguments, limits, stop);
+}
+
+TEST(LimitedProcess, GivesOutputErrorsAndCode) {
+  const auto outcome = shell("printf '%s|' \"$@\"; cat; echo wrong >&2; exit 7");
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->out, "two words|$(echo no)|");  // and stdin is empty
+  EXPECT_EQ(outcome->errors, "wrong\n");
+  EXPECT_EQ(outcome->code, 7);
+}
+
+TEST(LimitedProcess, TakesMoreErrorsThanItKeeps) {
+  const auto outcome = shell("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero");
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->errors.size(), 4096U);
+  EXPECT_EQ(outcome->out.size(), 1000000U);
+}
+
+TEST(LimitedProcess, WhatBreaksALimitIsEnded) {
+  const auto time = shell("while :; do :; done", {.seconds = 1});
+  ASSERT_FALSE(time);
+  EXPECT_EQ(time.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(time.error().message, HasSubstr("did not end within 1 seconds of processor time"));
+
+  const auto output = shell("cat /dev/zero", {.output_bytes = int64_t{1} << 20});
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(output.error().message, HasSubstr("more than 1 MiB"));
+
+  // dd asks for a block of that size; its own message is how it ends.
+  const auto memory =
+      shell("exec dd if=/dev/zero of=/dev/null bs=400M count=1", {.memory_bytes = int64_t{100} << 20});
+#if !defined(__SANITIZE_ADDRESS__)
+  ASSERT_TRUE(memory) << memory.error().message;
+  EXPECT_NE(memory->code, 0);
+  EXPECT_THAT(memory->errors, HasSubstr("memory"));
+#endif
+}
+
+TEST(LimitedProcess, WhatASignalEndsAndWhatIsNotThere) {
+  const auto crashed = shell("kill -SEGV $$");
+  ASSERT_FALSE(crashed);
+  EXPECT_EQ(crashed.error().code, ErrorCode::kBadData);
+  EXPECT_THAT(crashed.error().message, HasSubstr("Segmentation"));
+  const auto missing = run_limited("/nowhere/at-all", {}, {});
+  ASSERT_TRUE(missing);
+  EXPECT_EQ(missing->code, 127);
+  EXPECT_FALSE(find_program("a-program-that-nobody-has"));
+  EXPECT_TRUE(find_program("sh"));
+}
+
+// Who is killed leaves no program behind that works on for nobody.
+TEST(LimitedProcess, EndsWithTheProcessThatStartedIt) {
+  if (!find_program("setpriv")) GTEST_SKIP() << "setpriv (util-linux) is not installed";
+  const test::TestFolder folder;
+  const std::string file = (folder / "pid").string();
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    static_cast<void>(shell("echo $$ > " + file + ".new; mv " + file + ".new " + file + "; exec sleep 1000"));
+    ::_exit(0);
+  }
+  pid_t child = 0;
+  while (child == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::ifstream(file) >> child;
+  }
+  ::kill(parent, SIGKILL);
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  // Gone, or dead and waiting for somebody who looks.
+  const auto lives = [&] {
+    std::ifstream state(fmt::format("/proc/{}/stat", child));
+    std::string line;
+    return std::getline(state, line) && line.find(") Z ") == std::string::npos;
+  };
+  while (lives()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST(LimitedProcess, StopsWhenAsked) {
+  std::stop_source source;
+  std::jthread asks([&] { source.request_stop(); });
+  const auto stopped = shell("sleep 100", {}, source.get_token());
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace saccade

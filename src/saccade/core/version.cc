@@ -1,0 +1,9 @@
+#include "saccade/core/version.h"
+
+namespace saccade {
+
+std::string_view version() {
+  return SACCADE_VERSION;
+}
+
+}  // namespace saccade

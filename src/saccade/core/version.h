@@ -1,0 +1,11 @@
+// The version of Saccade.
+#pragma once
+
+#include <string_view>
+
+namespace saccade {
+
+// Returns the version as "MAJOR.MINOR.PATCH" (semantic versioning). Thread-safe.
+std::string_view version();
+
+}  // namespace saccade

@@ -1,0 +1,257 @@
+#include "saccade/document/document.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "saccade/core/files/files.h"
+#include "saccade/document/page_text.h"
+#include "saccade/text/normalize.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n\f\v";
+
+bool begins_with_word(std::string_view text, std::string_view word) {
+  return lowercase_each(text.substr(0, word.size())) == word;
+}
+
+// "2.1", "A.3.", "2.1.2 CPU Support": a section's number of two levels or more, alone or before few words.
+bool is_heading(std::string_view line, bool& number_alone) {
+  constexpr size_t kLongest = 80;
+  size_t at = 0;
+  int levels = 0;
+  while (at < line.size()) {
+    const size_t begin = at;
+    while (at < line.size() && line[at] >= '0' && line[at] <= '9') ++at;
+    if (at == begin && levels == 0 && line[at] >= 'A' && line[at] <= 'Z') ++at;  // of an appendix
+    if (at == begin || at - begin > 3) break;
+    ++levels;
+    if (at >= line.size() || line[at] != '.') break;
+    ++at;
+  }
+  number_alone = at == line.size();
+  if (levels < 2) return false;
+  if (number_alone) return true;
+  const bool ends = std::string_view(".,;:!?").find(line.back()) != std::string_view::npos;
+  return line[at] == ' ' && line.size() <= kLongest && !ends;
+}
+
+// Whether a paragraph may be the words that belong to a number before it.
+bool may_be_title(std::string_view text) {
+  constexpr size_t kLongest = 80;
+  return !text.empty() && text.size() <= kLongest &&
+         std::string_view(".,;:!?").find(text.back()) == std::string_view::npos;
+}
+
+// Tells headings, and joins a number that stands by itself with its title.
+void find_headings(std::vector<DocumentParagraph>& paragraphs) {
+  std::vector<DocumentParagraph> result;
+  bool number_before = false;
+  for (DocumentParagraph& paragraph : paragraphs) {
+    bool number_alone = false;
+    const bool one_line =
+        paragraph.kind == ParagraphKind::kProse && paragraph.text.find('\n') == std::string::npos;
+    if (number_before && one_line && may_be_title(paragraph.text) &&
+        !is_heading(paragraph.text, number_alone)) {
+      result.back().text += " " + paragraph.text;
+      result.back().end = paragraph.end;
+      number_before = false;
+      continue;
+    }
+    const bool heading = one_line && is_heading(paragraph.text, number_alone);
+    if (heading) paragraph.kind = ParagraphKind::kHeading;
+    number_before = heading && number_alone;
+    result.push_back(std::move(paragraph));
+  }
+  paragraphs = std::move(result);
+}
+
+Result<Document> from_pdf(const std::filesystem::path& file, const DocumentOptions& options,
+                          const std::stop_token& stop) {
+  SACCADE_ASSIGN(const PdfPrograms programs, PdfPrograms::find());
+  SACCADE_ASSIGN(PdfDocument pdf, read_pdf(programs, file, options.pdf, false, stop));
+  Document document;
+  document.format = DocumentFormat::kPdf;
+  document.pages_left_out = pdf.pages_left_out;
+  for (PdfPage& page : pdf.pages) {
+    for (std::string& text : page.paragraphs) {
+      document.paragraphs.push_back({std::move(text), 0, page.number, ParagraphKind::kProse});
+    }
+  }
+  find_headings(document.paragraphs);
+  return document;
+}
+
+}  // namespace
+
+std::span<const EnumName<DocumentFormat>> enum_names(DocumentFormat) {
+  static constexpr std::array<EnumName<DocumentFormat>, 4> kWords = {{{DocumentFormat::kText, "text"},
+                                                                      {DocumentFormat::kMarkdown, "markdown"},
+                                                                      {DocumentFormat::kHtml, "html"},
+                                                                      {DocumentFormat::kPdf, "pdf"}}};
+  return kWords;
+}
+
+DocumentFormat document_format(std::string_view beginning, const std::filesystem::path& name) {
+  if (beginning.substr(0, 1024).find("%PDF-") != std::string_view::npos) return DocumentFormat::kPdf;
+  const std::string ending = lowercase_each(name.extension().string());
+  constexpr std::array<std::pair<std::string_view, DocumentFormat>, 9> kEndings = {
+      {{".md", DocumentFormat::kMarkdown},
+       {".markdown", DocumentFormat::kMarkdown},
+       {".mkd", DocumentFormat::kMarkdown},
+       {".html", DocumentFormat::kHtml},
+       {".htm", DocumentFormat::kHtml},
+       {".xhtml", DocumentFormat::kHtml},
+       {".pdf", DocumentFormat::kPdf},
+       {".txt", DocumentFormat::kText},
+       {".text", DocumentFormat::kText}}};
+  for (const auto& [word, format] : kEndings) {
+    if (ending == word) return format;
+  }
+  beginning.remove_prefix(std::min(beginning.find_first_not_of(kSpace), beginning.size()));
+  if (begins_with_word(beginning, "<!doctype html") || begins_with_word(beginning, "<html")) {
+    return DocumentFormat::kHtml;
+  }
+  return DocumentFormat::kText;
+}
+
+Result<Document> parse_document(std::string bytes, DocumentFormat format) {
+  Document document;
+  document.format = format;
+  const std::string declared =
+      format == DocumentFormat::kHtml ? declared_html_encoding(bytes) : std::string();
+  SACCADE_ASSIGN(DecodedText text, decode_text(bytes, declared));
+  document.encoding = text.encoding;
+  document.source = std::move(bytes);
+  if (text.encoding == TextEncoding::kUtf16Le || text.encoding == TextEncoding::kUtf16Be) {
+    document.source = text.utf8;
+    text.mark = 0;
+  }
+  switch (format) {
+    case DocumentFormat::kMarkdown:
+      SACCADE_TRY(find_markdown_paragraphs(text, document));
+      break;
+    case DocumentFormat::kHtml:
+      SACCADE_TRY(find_html_paragraphs(text, document));
+      break;
+    default:
+      find_text_paragraphs(text, document);
+  }
+  for (DocumentParagraph& paragraph : document.paragraphs) {
+    paragraph.end = std::min(text.source_offset(paragraph.end), document.source.size());
+  }
+  return document;
+}
+
+Result<Document> read_document(const std::filesystem::path& file, const DocumentOptions& options,
+                               const std::stop_token& stop) {
+  // A PDF may be larger than what is read of a text; its programs read it themselves.
+  std::string bytes;
+  auto whole = read_file(file, options.max_bytes);
+  const bool named_pdf = document_format({}, file) == DocumentFormat::kPdf;
+  if (whole) {
+    bytes = *std::move(whole);
+  } else if (whole.error().code != ErrorCode::kLimit || !named_pdf) {
+    return fail(std::move(whole).error());
+  }
+  const DocumentFormat format = options.format.value_or(document_format(bytes, file));
+  if (format == DocumentFormat::kPdf) return from_pdf(file, options, stop).in(file.string());
+  if (bytes.empty()) return fail(ErrorCode::kBadData, "{} is empty", file.string());
+  return parse_document(std::move(bytes), format).in(file.string());
+}
+
+namespace {
+
+// Lines shorter than this on the mean are ended by whoever wrote them: verse, an address. Others are wrapped.
+constexpr size_t kShortLine = 45;
+
+std::string_view trimmed(std::string_view line) {
+  const size_t first = line.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return line.substr(first, line.find_last_not_of(kSpace) + 1 - first);
+}
+
+// Whether a line is set with spaces: far to the right, or with gaps inside.
+bool is_set(std::string_view line) {
+  const std::string_view words = trimmed(line);
+  const std::string_view before = line.substr(0, static_cast<size_t>(words.data() - line.data()));
+  return words.find("   ") != std::string_view::npos || words.find('\t') != std::string_view::npos ||
+         before.size() >= 20 || before.find("\t\t") != std::string_view::npos;
+}
+
+// The lines of a paragraph, and the byte behind the last one.
+struct Lines {
+  std::vector<std::string_view> lines;
+  size_t end = 0;
+};
+
+std::vector<Lines> paragraphs_of(std::string_view all) {
+  std::vector<Lines> paragraphs;
+  bool inside = false;
+  for (size_t at = 0; at < all.size();) {
+    // LF, CR LF, or CR.
+    const size_t stop = std::min(all.find_first_of("\r\n", at), all.size());
+    const size_t next = std::min(stop + (all.substr(stop, 2) == "\r\n" ? 2 : 1), all.size());
+    const std::string_view line = all.substr(at, stop - at);
+    const bool words = !trimmed(line).empty();
+    if (words) {
+      if (!inside) paragraphs.emplace_back();
+      paragraphs.back().lines.push_back(line);
+      paragraphs.back().end = next;
+    }
+    inside = words;
+    at = next;
+  }
+  return paragraphs;
+}
+
+bool is_set(const Lines& paragraph) {
+  const auto set = std::ranges::count_if(paragraph.lines, [](std::string_view line) { return is_set(line); });
+  return 2 * set >= std::ssize(paragraph.lines);
+}
+
+DocumentParagraph paragraph_of(const Lines& from, const data::Vocabulary& words) {
+  DocumentParagraph paragraph;
+  paragraph.end = from.end;
+  const auto& lines = from.lines;
+  if (is_set(from)) {
+    paragraph.kind = ParagraphKind::kSet;
+    for (const std::string_view line : lines) {
+      if (!paragraph.text.empty()) paragraph.text += '\n';
+      paragraph.text += line.substr(0, line.find_last_not_of(kSpace) + 1);
+    }
+    return paragraph;
+  }
+  size_t length = 0;
+  for (size_t i = 0; i + 1 < lines.size(); ++i) length += trimmed(lines[i]).size();
+  const bool own_lines = length < kShortLine * (lines.size() - 1);
+  for (const std::string_view line : lines) {
+    const std::string text = collapse_white_space(trimmed(line));
+    if (!own_lines) {
+      data::append_line(paragraph.text, text, words);
+    } else {
+      paragraph.text += (paragraph.text.empty() ? "" : "\n") + text;
+    }
+  }
+  return paragraph;
+}
+
+}  // namespace
+
+// Blank lines divide. A paragraph that is set with spaces, as tables and listings are, is no prose.
+void find_text_paragraphs(const DecodedText& text, Document& document) {
+  const std::vector<Lines> paragraphs = paragraphs_of(text.utf8);
+  // The words that lines' ends may have divided are judged by those that stand whole.
+  std::vector<data::TextPage> page(1);
+  for (const Lines& paragraph : paragraphs) {
+    data::TextBlock& block = page[0].blocks.emplace_back();
+    for (const std::string_view line : paragraph.lines) block.push_back({.text = std::string(trimmed(line))});
+  }
+  const data::Vocabulary words = data::vocabulary_of(page);
+  for (const Lines& paragraph : paragraphs) document.paragraphs.push_back(paragraph_of(paragraph, words));
+  find_headings(document.paragraphs);
+}
+
+}  // namespace saccade

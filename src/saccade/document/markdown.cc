@@ -1,0 +1,173 @@
+// Markdown by cmark-gfm: it says which lines each block takes up.
+#include <algorithm>
+#include <array>
+#include <cmark-gfm-core-extensions.h>
+#include <cmark-gfm-extension_api.h>
+#include <cmark-gfm.h>
+#include <memory>
+#include <mutex>
+
+#include "saccade/document/document.h"
+#include "saccade/text/normalize.h"
+
+namespace saccade {
+namespace {
+
+struct FreeParser {
+  void operator()(cmark_parser* parser) const { cmark_parser_free(parser); }
+};
+struct FreeNode {
+  void operator()(cmark_node* node) const { cmark_node_free(node); }
+};
+struct FreeEvents {
+  void operator()(cmark_iter* events) const { cmark_iter_free(events); }
+};
+using Node = std::unique_ptr<cmark_node, FreeNode>;
+using Events = std::unique_ptr<cmark_iter, FreeEvents>;
+
+// Raw HTML is kept when a page is made: it is the document's own.
+constexpr int kOptions = CMARK_OPT_FOOTNOTES | CMARK_OPT_UNSAFE;
+// A row of a table is filled up to the columns of its head: a short text with
+// many columns is large as a table.
+constexpr int64_t kMostColumns = 1000;
+
+struct Parsed {
+  std::unique_ptr<cmark_parser, FreeParser> parser;  // has the extensions that a renderer needs
+  Node root;
+};
+
+bool has_wide_tables(std::string_view markdown) {
+  while (!markdown.empty()) {
+    const size_t end = std::min(markdown.find('\n'), markdown.size());
+    if (std::ranges::count(markdown.substr(0, end), '|') > kMostColumns) return true;
+    markdown.remove_prefix(std::min(end + 1, markdown.size()));
+  }
+  return false;
+}
+
+Result<Parsed> parse(std::string_view markdown) {
+  static std::once_flag once;  // cmark-gfm's table of extensions is the process's
+  std::call_once(once, [] { cmark_gfm_core_extensions_ensure_registered(); });
+  Parsed parsed;
+  parsed.parser.reset(cmark_parser_new(kOptions));
+  const bool tables = !has_wide_tables(markdown);
+  for (const char* name : {"table", "strikethrough", "autolink", "tagfilter"}) {
+    if (!tables && std::string_view(name) == "table") continue;
+    cmark_syntax_extension* extension = cmark_find_syntax_extension(name);
+    if (extension == nullptr) return fail(ErrorCode::kInternal, "cmark-gfm has no extension {}", name);
+    cmark_parser_attach_syntax_extension(parsed.parser.get(), extension);
+  }
+  cmark_parser_feed(parsed.parser.get(), markdown.data(), markdown.size());
+  parsed.root.reset(cmark_parser_finish(parsed.parser.get()));
+  return parsed;
+}
+
+// Bytes of the lines before what is Markdown: "---" or "+++" to the same again ("..." ends the first too).
+size_t front_matter(std::string_view text) {
+  const std::string_view fence = text.substr(0, 3);
+  if (fence != "---" && fence != "+++") return 0;
+  bool first = true;
+  for (size_t at = 0; at < text.size();) {
+    const size_t stop = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, stop - at);
+    while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
+    at = std::min(stop + 1, text.size());
+    if (first && line != fence) return 0;
+    // A rule, and a paragraph behind it.
+    if (!first && line.empty() && fence == "---") return 0;
+    if (!first && (line == fence || (fence == "---" && line == "..."))) return at;
+    first = false;
+  }
+  return 0;
+}
+
+struct Words {
+  std::string text;
+  bool picture = false;
+};
+
+// What a reader reads of a block. Addresses and footnotes' numbers are no words of it.
+Words words_of(cmark_node* block) {
+  Words words;
+  const Events events(cmark_iter_new(block));
+  int skipped = 0;  // inside pictures
+  for (cmark_event_type event; (event = cmark_iter_next(events.get())) != CMARK_EVENT_DONE;) {
+    cmark_node* node = cmark_iter_get_node(events.get());
+    const cmark_node_type type = cmark_node_get_type(node);
+    if (type == CMARK_NODE_IMAGE) {
+      words.picture = true;
+      skipped += event == CMARK_EVENT_ENTER ? 1 : -1;
+    } else if (skipped > 0) {
+      continue;
+    } else if (type == CMARK_NODE_TEXT || type == CMARK_NODE_CODE) {
+      words.text += cmark_node_get_literal(node);
+    } else if (type == CMARK_NODE_SOFTBREAK || type == CMARK_NODE_LINEBREAK) {
+      words.text += ' ';
+    } else if (type == CMARK_NODE_HTML_INLINE) {
+      const std::string tag = lowercase_each(std::string_view(cmark_node_get_literal(node)).substr(0, 8));
+      if (tag.starts_with("<img") || tag.starts_with("<svg") || tag.starts_with("<picture"))
+        words.picture = true;
+      if (tag.starts_with("<br")) words.text += ' ';
+    }
+  }
+  return words;
+}
+
+// A paragraph of nothing but pictures: what stands before it has its picture.
+bool is_picture(cmark_node* node) {
+  if (node == nullptr || cmark_node_get_type(node) != CMARK_NODE_PARAGRAPH) return false;
+  const Words words = words_of(node);
+  return words.picture && words.text.find_first_not_of(" \t") == std::string::npos;
+}
+
+// Where each line begins, and the end of all.
+std::vector<size_t> line_begins(std::string_view text) {
+  std::vector<size_t> begins = {0};
+  for (size_t at = 0; at < text.size(); ++at) {
+    const bool ends =
+        text[at] == '\n' || (text[at] == '\r' && (at + 1 == text.size() || text[at + 1] != '\n'));
+    if (ends) begins.push_back(at + 1);
+  }
+  if (begins.back() != text.size()) begins.push_back(text.size());
+  return begins;
+}
+
+}  // namespace
+
+Status find_markdown_paragraphs(const DecodedText& text, Document& document) {
+  const size_t skipped = front_matter(text.utf8);
+  const std::string_view markdown = std::string_view(text.utf8).substr(skipped);
+  SACCADE_ASSIGN(const Parsed parsed, parse(markdown));
+  const std::vector<size_t> begins = line_begins(markdown);
+  for (cmark_node* node = cmark_node_first_child(parsed.root.get()); node != nullptr;
+       node = cmark_node_next(node)) {
+    const cmark_node_type type = cmark_node_get_type(node);
+    if (type == CMARK_NODE_HEADING && document.title.empty()) document.title = words_of(node).text;
+    if (type != CMARK_NODE_PARAGRAPH) continue;
+    // The text above a table, which the parser cuts off the table's head, has no lines of its own:
+    // nothing can be put between the two.
+    const auto first = static_cast<size_t>(cmark_node_get_start_line(node));
+    const auto last = static_cast<size_t>(cmark_node_get_end_line(node));
+    if (first < 1 || last < first || last >= begins.size()) continue;
+    cmark_node* next = cmark_node_next(node);
+    const int behind = next == nullptr ? 0 : cmark_node_get_start_line(next);
+    if (behind > 0 && static_cast<size_t>(behind) <= last &&
+        cmark_node_get_type(next) != CMARK_NODE_FOOTNOTE_DEFINITION)
+      continue;
+    Words words = words_of(node);
+    if (words.picture || is_picture(next)) continue;
+    document.paragraphs.push_back({std::move(words.text), skipped + begins[last], 0, ParagraphKind::kProse});
+  }
+  return {};
+}
+
+Result<std::string> render_markdown(std::string_view markdown) {
+  markdown.remove_prefix(front_matter(markdown));
+  SACCADE_ASSIGN(const Parsed parsed, parse(markdown));
+  const std::unique_ptr<char, void (*)(void*)> html(
+      cmark_render_html(parsed.root.get(), kOptions, cmark_parser_get_syntax_extensions(parsed.parser.get())),
+      &free);
+  return std::string(html.get());
+}
+
+}  // namespace saccade

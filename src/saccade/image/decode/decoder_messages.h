@@ -1,0 +1,144 @@
+// What a program and its decoder processes say to each other, over a socket that keeps messages apart.
+//
+// Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map, one
+// that the program writes and one that the decoder writes. Nor does what is said of a picture, which lies
+// before its pixels: the socket has one message each way, the request and its number, so that each side is
+// woken once a picture. Both sides are of one build (kDecoderProtocol, in the hello), so messages are
+// structures as they are in memory. Still nothing that comes from a decoder is believed: a picture may have
+// taken it over.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
+#include "saccade/image/metadata/facts.h"
+#include "saccade/image/image.h"
+
+namespace saccade {
+
+inline constexpr uint32_t kDecoderProtocol = 3;
+
+// The descriptors that a decoder begins with.
+inline constexpr int kDecoderSocket = 0;
+inline constexpr int kDecoderInput = 1;     // file in memory: a picture's bytes
+inline constexpr int kDecoderOutput = 3;    // file in memory: a DecodeAnswer and the picture's pixels
+inline constexpr int kDecoderLifeline = 4;  // a pipe that closes with the program
+
+// The first message of a decoder.
+struct DecoderHello {
+  uint32_t protocol = kDecoderProtocol;
+  uint32_t landlock = 0;        // version of the kernel's interface in use; 0: files are not closed off
+  uint32_t seccomp = 0;         // 1: system calls are filtered
+  uint32_t memory_limited = 0;  // 1: the kernel enforces the limit
+};
+
+struct DecodeRequest {
+  uint64_t number = 0;  // counted from 1: what the answer says it is to
+  uint64_t bytes = 0;   // of input
+  int64_t max_pixels = 0;
+  int64_t max_bytes = 0;
+  int64_t size_only_above = 0;
+  double max_seconds = 0;
+  int32_t vector_side = 0;
+  int32_t shrink_to_side = 0;
+  uint32_t apply_orientation = 0;
+  uint32_t facts = 0;  // of a picture that is decoded, what its file says of itself
+};
+
+inline constexpr size_t kDecodeMessageBytes = 512;
+
+struct DecodeReply {
+  int32_t error = -1;  // an ErrorCode; -1: decoded
+  int32_t width = 0;
+  int32_t height = 0;
+  int32_t channels = 0;
+  int32_t mode = 0;  // a PixelMode
+  int32_t original_width = 0;
+  int32_t original_height = 0;
+  uint32_t has_pixels = 0;
+  std::array<char, 16> format = {};                    // padded with zeros
+  std::array<char, kDecodeMessageBytes> message = {};  // of an error, likewise
+};
+
+// What the file says of itself.
+struct FactsMessage {
+  int64_t taken = 0;
+  double latitude = 0;
+  double longitude = 0;
+  int32_t zone_minutes = 0;
+  int32_t rating = 0;
+  uint8_t has_taken = 0;
+  uint8_t has_zone = 0;
+  uint8_t has_place = 0;
+  uint8_t has_rating = 0;
+  uint32_t unused = 0;
+  // Padded with zeros. Keywords end in a line end each.
+  std::array<char, kMaxFactName + 1> camera = {};
+  std::array<char, kMaxFactName + 1> lens = {};
+  std::array<char, kMaxFactTitle + 1> title = {};
+  std::array<char, kMaxFactText + 1> description = {};
+  std::array<char, kMaxFactText + 1> keywords = {};
+};
+// What the output file begins with. The decoder writes the reply, then the number that says it is there, then
+// reads the facts: if it dies of these, the picture has been decoded before.
+struct DecodeAnswer {
+  uint64_t number = 0;  // of the request that `reply` is to
+  uint32_t has_facts = 0;
+  uint32_t unused = 0;
+  DecodeReply reply;
+  FactsMessage facts;
+};
+inline constexpr size_t kDecoderPixels = 8192;  // where the pixels begin, behind it
+static_assert(sizeof(DecodeAnswer) <= kDecoderPixels);
+
+FactsMessage message_of(const PictureFacts& facts);
+// What cannot be true is left out.
+PictureFacts facts_of(const FactsMessage& message);
+
+DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options);
+DecodeOptions options_of(const DecodeRequest& request);
+DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels);
+
+// Whether facts are read: they were asked for, and the picture's pixels have come.
+inline bool asks_for_facts(const DecodeOptions& options, const DecodeReply& reply) {
+  return options.facts && reply.error == -1 && reply.has_pixels != 0;
+}
+
+// The picture without its pixels, which are room for `pixels` bytes still to be filled, or the
+// error that the decoder sent. kInternal for a reply that no decoder of ours sends, or that
+// breaks the limits of `options`.
+struct ReadReply {
+  DecodedImage picture;
+  size_t pixels = 0;  // bytes of output
+};
+Result<ReadReply> read_reply(const DecodeReply& reply, const DecodeOptions& options);
+
+// A file in memory, mapped. It grows and never shrinks, so that no page of a mapping can go away.
+class SharedBytes {
+ public:
+  static Result<SharedBytes> make(const char* name);
+  explicit SharedBytes(Descriptor file, bool writable) : file_(std::move(file)), writable_(writable) {}
+  SharedBytes(SharedBytes&& other) noexcept;
+  SharedBytes& operator=(SharedBytes&& other) = delete;
+  ~SharedBytes();
+
+  [[nodiscard]] int descriptor() const { return file_.get(); }
+  // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or
+  // where there is no memory. Earlier addresses are void.
+  Result<std::byte*> map(size_t size, bool grow);
+  // Gives the memory behind the first `keep` bytes back to the system; they read as zeros from then on.
+  void release(size_t keep);
+
+ private:
+  Descriptor file_;
+  bool writable_ = true;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace saccade

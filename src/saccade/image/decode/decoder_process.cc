@@ -1,0 +1,153 @@
+#include "saccade/image/decode/decoder_process.h"
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "saccade/image/decode/decode_here.h"
+#include "saccade/image/decode/decoder_messages.h"
+#include "saccade/image/decode/sandbox.h"
+#include "saccade/image/decode/vips_support.h"
+
+namespace saccade {
+namespace {
+
+bool send_message(const void* message, size_t size) {
+  for (;;) {
+    const ssize_t sent = ::send(kDecoderSocket, message, size, MSG_NOSIGNAL);
+    if (sent >= 0 || errno != EINTR) return sent == static_cast<ssize_t>(size);
+  }
+}
+
+// Ends this process with the one that started it, whatever it is doing then: the lifeline's other end closes,
+// and SIGIO's default is the end. PR_SET_PDEATHSIG would follow the thread that started it, not the process.
+bool follow_to_the_end() {
+  return ::fcntl(kDecoderLifeline, F_SETOWN, ::getpid()) == 0 &&
+         ::fcntl(kDecoderLifeline, F_SETFL, O_NONBLOCK | O_ASYNC) == 0;
+}
+
+// The kernel's own clock over this process, should nobody look at it from outside: whole seconds. It is set
+// anew when a picture would find less than it may take, not for each.
+class ProcessorLimit {
+ public:
+  void allow(double seconds) {
+    rlimit limit = {};
+    if (seconds <= 0) {
+      if (limited_ && ::getrlimit(RLIMIT_CPU, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        limited_ = ::setrlimit(RLIMIT_CPU, &limit) != 0;
+      }
+      return;
+    }
+    rusage used = {};
+    ::getrusage(RUSAGE_SELF, &used);
+    const double now = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 2;
+    const double end = now + std::ceil(seconds) + 1;
+    if (limited_ && end <= end_ && end_ <= end + kSlack) return;
+    if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
+    end_ = end + kSlack;
+    limit.rlim_cur = end_ < 1e9 ? static_cast<rlim_t>(end_) : limit.rlim_max;
+    limited_ = ::setrlimit(RLIMIT_CPU, &limit) == 0;
+  }
+
+ private:
+  static constexpr double kSlack = 10;
+  double end_ = 0;
+  bool limited_ = false;
+};
+
+// One picture. False: nobody listens any more, or there is no room for an answer.
+bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedBytes& input,
+            SharedBytes& output) {
+  const DecodeOptions options = options_of(request);
+  bool has_pixels = false;
+  DecodeHere here;
+  here.in_own_process = true;
+  here.raw = readers.raw;
+  here.room = [&](size_t bytes) -> uint8_t* {
+    const auto room = output.map(kDecoderPixels + bytes, true);
+    has_pixels = room.has_value();
+    return has_pixels ? reinterpret_cast<uint8_t*>(*room) + kDecoderPixels : nullptr;
+  };
+  const auto decode = [&]() -> Result<DecodedImage> {
+    SACCADE_ASSIGN(const std::byte* bytes, input.map(request.bytes, false));
+    const std::span content(bytes, request.bytes);
+    SACCADE_TRY(check_decode_input(content, options));
+    return decode_here(content, options, here);
+  };
+  const Result<DecodedImage> decoded = decode();
+  const auto front = output.map(kDecoderPixels, true);
+  if (!front) return false;
+  auto& said = *reinterpret_cast<DecodeAnswer*>(*front);
+  said.has_facts = 0;
+  said.reply = reply_of(decoded, has_pixels);
+  std::atomic_ref(said.number).store(request.number, std::memory_order_release);
+  if (asks_for_facts(options, said.reply)) {
+    const auto bytes = input.map(request.bytes, false);
+    if (bytes) {
+      said.facts = message_of(readers.facts(std::span<const std::byte>(*bytes, request.bytes)));
+      said.has_facts = 1;
+    }
+  }
+  return send_message(&request.number, sizeof request.number);
+}
+
+}  // namespace
+
+int run_decoder_process(std::span<const std::string> arguments, const DecoderReaders& readers,
+                        std::string& problem) {
+  const std::string number = std::to_string(kDecoderProtocol);
+  int64_t memory = 0;
+  if (arguments.size() != 2 ||
+      std::from_chars(arguments[1].data(), arguments[1].data() + arguments[1].size(), memory).ec !=
+          std::errc()) {
+    problem = "saccade-decode decodes pictures for saccade, which starts it; it is not run by hand.\nHere: " +
+              isolate(int64_t{1} << 30).describe();
+    return 2;
+  }
+  if (arguments[0] != number) {
+    problem =
+        "saccade-decode of another version: it speaks protocol " + number + ", asked for " + arguments[0];
+    return 2;
+  }
+  // What the program had open and did not close for others is no business of a decoder.
+  (void)::close_range(kDecoderLifeline + 1, ~0U, 0);
+  // Memory taken once is kept for the next picture: giving it back and taking it anew costs a page fault for
+  // every 4 KiB, a tenth of the time of decoding a photograph.
+  (void)::mallopt(M_MMAP_THRESHOLD, 64 << 20);
+  (void)::mallopt(M_TRIM_THRESHOLD, 128 << 20);
+  if (!follow_to_the_end()) {
+    problem = "saccade-decode: no lifeline";
+    return 1;
+  }
+  problem = start_vips();
+  if (!problem.empty()) return 1;
+  const Isolation isolation = isolate(memory);
+  DecoderHello hello;
+  hello.landlock = isolation.landlock;
+  hello.seccomp = isolation.seccomp ? 1 : 0;
+  hello.memory_limited = isolation.memory_limited ? 1 : 0;
+  if (!send_message(&hello, sizeof hello)) return 0;
+
+  SharedBytes input(Descriptor(kDecoderInput), false);
+  SharedBytes output(Descriptor(kDecoderOutput), true);
+  ProcessorLimit limit;
+  for (;;) {
+    DecodeRequest request;
+    const ssize_t got = ::recv(kDecoderSocket, &request, sizeof request, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(sizeof request)) return 0;
+    limit.allow(request.max_seconds);
+    if (!answer(request, readers, input, output)) return 0;
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,310 @@
+#include "saccade/image/decode/video.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/core/files/files.h"
+#include "saccade/core/json.h"
+#include "saccade/core/process/limited_process.h"
+#include "saccade/core/files/temporary_folder.h"
+#include "saccade/image/frame_name.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSceneScore = 0.3;
+constexpr double kLeastGap = 1;          // seconds between two frames
+constexpr double kPixelsInFull = 150e9;  // decoded in some 5 to 15 minutes of a processor
+constexpr double kAssumedFrameRate = 30;
+constexpr int64_t kFrameBytes = int64_t{32} << 20;
+
+// Containers that hold a video by themselves. Playlists
+// (HLS, DASH, concat) name other files and are not read.
+constexpr std::string_view kContainers = "mov,matroska,avi,mpeg,mpegts,mpegvideo,asf,flv,ogg";
+
+// To the size at which it is shown, at most kFrameSide a side.
+std::string scaling() {
+  return fmt::format(
+      "scale=w='if(between(sar,0.1,10),iw*sar,iw)':h=ih,"
+      "scale=w='min({0},iw)':h='min({0},ih)':force_original_aspect_ratio=decrease,setsar=1",
+      kFrameSide);
+}
+
+// What both programs are told of the file before its name.
+std::vector<std::string> reading(const fs::path& path) {
+  return {"-v",
+          "error",
+          "-protocol_whitelist",
+          "file,pipe",
+          "-format_whitelist",
+          std::string(kContainers),
+          "-i",
+          "file:" + path.string()};
+}
+
+// And ffmpeg alone, which decodes.
+std::vector<std::string> decoding(const VideoOptions& options) {
+  return {"-nostdin", "-max_pixels", std::to_string(options.max_pixels), "-threads",
+          std::to_string(std::max(1, options.threads))};
+}
+
+// What the program said of the file, without addresses and the file's name.
+std::string said(const ProcessOutcome& outcome, const fs::path& path) {
+  std::vector<std::string> lines;
+  std::string_view rest = outcome.errors;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.starts_with('[')) line.remove_prefix(std::min(line.find("] ") + 2, line.size()));
+    const std::string name = "file:" + path.string() + ": ";
+    if (line.starts_with(name)) line.remove_prefix(name.size());
+    // What ffmpeg calls so is a playlist, or a picture or text of another kind.
+    if (line.find("not on whitelist") != std::string_view::npos)
+      return "not a container that holds a video itself";
+    if (!line.empty() && std::ranges::find(lines, line) == lines.end())
+      lines.emplace_back(line.substr(0, 160));
+  }
+  std::string text = lines.empty() ? std::string("no reason given") : lines.front();
+  if (lines.size() > 1) text += "; " + lines.back();
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  }
+  return text;
+}
+
+tl::unexpected<Error> refused(std::string_view program, const ProcessOutcome& outcome, const fs::path& path) {
+  const std::string why = said(outcome, path);
+  if (outcome.errors.find("annot allocate memory") != std::string::npos) {
+    return fail(ErrorCode::kLimit, "{} ran out of memory", program);
+  }
+  return fail(ErrorCode::kBadData, "no video that {} reads: {}", program, why);
+}
+
+ProcessLimits limits_of(const VideoOptions& options) {
+  return {.seconds = options.max_seconds,
+          .memory_bytes = options.memory_bytes,
+          .output_bytes = kFrameBytes,
+          .file_bytes = kFrameBytes};
+}
+
+// A number within a text, as ffprobe writes durations.
+double number_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return 0;
+  const auto& text = found->get_ref<const std::string&>();
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && value > 0 && value < 1e9 ? value : 0;
+}
+
+// "2024-05-31T23:30:00.000000Z". Programs that know no date
+// write that of their clock's beginning (1904, 1970).
+std::optional<int64_t> taken_of(const Json& format) {
+  const auto tags = format.find("tags");
+  if (tags == format.end() || !tags->is_object()) return std::nullopt;
+  const auto found = tags->find("creation_time");
+  if (found == tags->end() || !found->is_string()) return std::nullopt;
+  std::tm time{};
+  const std::string text = found->get<std::string>();
+  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
+  constexpr int kFirstYear = 1980;
+  constexpr int kLastYear = 2200;
+  if (time.tm_year + 1900 < kFirstYear || time.tm_year + 1900 > kLastYear) return std::nullopt;
+  return ::timegm(&time);
+}
+
+// Whether it is shown turned by a quarter.
+bool lies_on_its_side(const Json& stream) {
+  const auto list = stream.find("side_data_list");
+  if (list == stream.end() || !list->is_array()) return false;
+  return std::ranges::any_of(*list, [](const Json& data) {
+    const auto turned = data.is_object() ? data.find("rotation") : data.end();
+    if (turned == data.end() || !turned->is_number()) return false;
+    const auto degrees = static_cast<int64_t>(turned->get<double>());
+    return degrees % 180 != 0;
+  });
+}
+
+Result<Video> probe(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
+  std::vector<std::string> arguments = {"-select_streams",
+                                        "V",  // pictures of covers are no video
+                                        "-show_entries",
+                                        "stream=width,height,duration:stream_side_data=rotation:"
+                                        "format=duration:format_tags=creation_time",
+                                        "-of",
+                                        "json"};
+  const std::vector<std::string> file = reading(path);
+  arguments.insert(arguments.end(), file.begin(), file.end());
+  SACCADE_ASSIGN(const ProcessOutcome outcome,
+                 run_limited(tools.ffprobe, arguments, limits_of(options), options.stop));
+  if (outcome.code != 0) return refused("ffprobe", outcome, path);
+  SACCADE_ASSIGN(const Json json, parse_json(outcome.out).in("ffprobe"));
+  const Json none = Json::object();
+  const Json& format = json.contains("format") && json["format"].is_object() ? json["format"] : none;
+  if (!json.contains("streams") || !json["streams"].is_array() || json["streams"].empty()) {
+    return fail(ErrorCode::kUnsupported, "it has sound, or other data, and no picture");
+  }
+  const Json& stream = json["streams"][0];
+  Video video;
+  SACCADE_ASSIGN(video.width, json_field_or<int>(stream, "width", 0));
+  SACCADE_ASSIGN(video.height, json_field_or<int>(stream, "height", 0));
+  if (video.width <= 0 || video.height <= 0) {
+    return fail(ErrorCode::kBadData, "no video that ffprobe reads: pictures of {} x {}", video.width,
+                video.height);
+  }
+  if (int64_t{video.width} * video.height > options.max_pixels) {
+    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {}", video.width, video.height, options.max_pixels);
+  }
+  if (lies_on_its_side(stream)) std::swap(video.width, video.height);
+  video.seconds = std::max(number_of(format, "duration"), number_of(stream, "duration"));
+  video.taken = taken_of(format);
+  return video;
+}
+
+// The frames that ffmpeg has written, by time.
+Result<std::vector<VideoFrame>> written(const fs::path& folder) {
+  std::vector<VideoFrame> frames;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().stem().string();
+    VideoFrame frame;
+    const auto [end, bad] = std::from_chars(name.data(), name.data() + name.size(), frame.milliseconds);
+    if (bad != std::errc() || end != name.data() + name.size() || frame.milliseconds < 0) continue;
+    SACCADE_ASSIGN(frame.jpeg, read_file(entry.path(), kFrameBytes));
+    if (!frame.jpeg.empty()) frames.push_back(std::move(frame));
+  }
+  if (error) return fail_errno(error.value(), folder.string());
+  std::ranges::sort(frames, {}, &VideoFrame::milliseconds);
+  // Where decoding begins later (frames that come before their time), that is where the video begins.
+  if (!frames.empty()) frames.front().milliseconds = 0;
+  return frames;
+}
+
+// Those that the filter chooses. Of a run that its limits ended, none.
+Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path& path, bool key_frames,
+                                        const std::string& chosen, const VideoOptions& options) {
+  SACCADE_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
+  std::vector<std::string> arguments = decoding(options);
+  if (key_frames) arguments.insert(arguments.end(), {"-skip_frame", "nokey"});
+  const std::vector<std::string> file = reading(path);
+  arguments.insert(arguments.end(), file.begin(), file.end());
+  // A frame's file is called by its time in milliseconds.
+  std::string pattern;
+  for (const char c : folder.path().string()) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  arguments.insert(arguments.end(), {"-map",
+                                     "0:V:0",
+                                     "-vf",
+                                     fmt::format("select='{}',{}", chosen, scaling()),
+                                     "-frames:v",
+                                     std::to_string(options.most_frames),
+                                     "-fps_mode",
+                                     "passthrough",
+                                     "-enc_time_base",
+                                     "1:1000",
+                                     "-c:v",
+                                     "mjpeg",
+                                     "-q:v",
+                                     "2",
+                                     "-threads",
+                                     "1",
+                                     "-f",
+                                     "image2",
+                                     "-frame_pts",
+                                     "1",
+                                     pattern + "/%d.jpg"});
+  SACCADE_ASSIGN(const ProcessOutcome outcome,
+                 run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
+  SACCADE_ASSIGN(std::vector<VideoFrame> frames, written(folder.path()));
+  if (frames.empty() && outcome.code != 0) return refused("ffmpeg", outcome, path);
+  if (frames.empty()) {
+    return fail(ErrorCode::kBadData, "no video that ffmpeg reads: no frame of it: {}", said(outcome, path));
+  }
+  return frames;
+}
+
+Status check_file(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status state = fs::status(path, error);
+  if (state.type() == fs::file_type::not_found) return fail_errno(ENOENT, path.string());
+  if (error) return fail_errno(error.value(), path.string());
+  if (state.type() != fs::file_type::regular) {
+    return fail(ErrorCode::kUnsupported, "{}: not a regular file", path.string());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<VideoTools> find_video_tools() {
+  auto ffmpeg = find_program("ffmpeg");
+  auto ffprobe = find_program("ffprobe");
+  if (!ffmpeg || !ffprobe) return std::nullopt;
+  return VideoTools{*std::move(ffmpeg), *std::move(ffprobe)};
+}
+
+Result<Video> read_video(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
+  SACCADE_TRY(check_file(path));
+  SACCADE_ASSIGN(Video video, probe(tools, path, options));
+  const double share = video.seconds / static_cast<double>(std::max<int64_t>(1, options.most_frames));
+  const double gap = std::max(kLeastGap, share);
+  const double every = std::max(options.every_seconds, gap);
+  const std::string by_time = fmt::format("isnan(prev_selected_t)+gte(t-prev_selected_t,{:.3f})", every);
+  const double pixels = static_cast<double>(video.width) * video.height * video.seconds * kAssumedFrameRate;
+  if (pixels > kPixelsInFull) {
+    SACCADE_ASSIGN(video.frames, extract(tools, path, true, by_time, options));
+    return video;
+  }
+  const std::string by_scene =
+      fmt::format("{}+gt(scene,{})*gte(t-prev_selected_t,{:.3f})", by_time, kSceneScore, gap);
+  SACCADE_ASSIGN(video.frames, extract(tools, path, false, by_scene, options));
+  return video;
+}
+
+Result<std::string> read_frame(const VideoTools& tools, const fs::path& path, int64_t milliseconds,
+                               const VideoOptions& options) {
+  SACCADE_TRY(check_file(path));
+  std::vector<std::string> arguments = decoding(options);
+  // The first frame that is not before it; its own time may have been rounded up.
+  if (milliseconds > 0) {
+    arguments.insert(arguments.end(), {"-ss", fmt::format("{}ms", milliseconds - 1)});
+  }
+  const std::vector<std::string> file = reading(path);
+  arguments.insert(arguments.end(), file.begin(), file.end());
+  arguments.insert(arguments.end(), {"-map", "0:V:0", "-frames:v", "1", "-vf", scaling(), "-c:v", "mjpeg",
+                                     "-q:v", "2", "-threads", "1", "-f", "image2pipe", "-"});
+  SACCADE_ASSIGN(ProcessOutcome outcome,
+                 run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
+  if (!outcome.out.empty()) return std::move(outcome.out);
+  if (outcome.code != 0) {
+    // Since version 7 it is an error to ffmpeg too that no frame comes: is it that the video ends before?
+    const Result<Video> video = probe(tools, path, options);
+    const bool ends =
+        video && video->seconds > 0 && static_cast<double>(milliseconds) >= 1000 * video->seconds;
+    if (!ends) return refused("ffmpeg", outcome, path);
+  }
+  return fail(ErrorCode::kNotFound, "{}: no frame at {}", path.string(),
+              time_text(static_cast<double>(milliseconds) / 1000));
+}
+
+Result<std::string> read_picture_file(const fs::path& path, int64_t max_bytes) {
+  auto frame = read_frame_name(path.native());
+  if (!frame && has_video_extension(path)) frame = FrameName{path.string(), 0};
+  if (!frame) return read_file(path, max_bytes);
+  SACCADE_TRY(check_file(frame->file));
+  const auto tools = find_video_tools();
+  if (!tools) return fail(ErrorCode::kUnsupported, "{}", kNoVideoTools);
+  return read_frame(*tools, frame->file, frame->milliseconds, {}).in(frame->file);
+}
+
+}  // namespace saccade

@@ -1,0 +1,74 @@
+// Videos by their scenes: a frame of each, by ffmpeg and ffprobe where they are installed, in processes of
+// their own under limits that the kernel enforces (core/process/limited_process.h).
+//
+// They read one file and no other: no playlists, no protocols but files' (no network).
+// What comes back is a JPEG a frame, which is decoded as any picture of a stranger is
+// (image/decode/decoder_pool.h). docs/adr/0014-videos-by-their-frames.md has the reasons.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+struct VideoTools {
+  std::filesystem::path ffmpeg;
+  std::filesystem::path ffprobe;
+};
+// Both programs, of PATH. Nothing where one of them is missing.
+std::optional<VideoTools> find_video_tools();
+// Why a video cannot be read then, and what would change that.
+inline constexpr std::string_view kNoVideoTools =
+    "videos are read by ffmpeg and ffprobe, which are not here: install ffmpeg";
+
+struct VideoOptions {
+  double every_seconds = 10;  // a frame at least so often, however still the picture stands
+  int64_t most_frames = 100;  // of a video; they are farther apart in a long one. 0: videos are not looked at
+  double max_seconds = 600;   // of processor time, for each of the programs' calls
+  int64_t max_pixels = 200'000'000;         // of a frame
+  int64_t memory_bytes = int64_t{4} << 30;  // of address space
+  int threads = 2;                          // that decode one video
+  std::stop_token stop = {};                // asked to stop, the programs are ended: kCancelled
+};
+
+struct VideoFrame {
+  int64_t milliseconds = 0;  // from the beginning of the video
+  std::string jpeg;          // at most kFrameSide pixels on a side, in square pixels
+};
+inline constexpr int kFrameSide = 1280;
+
+struct Video {
+  int width = 0;  // as it is shown, before kFrameSide
+  int height = 0;
+  double seconds = 0;              // as its file says; 0 where it does not
+  std::optional<int64_t> taken;    // seconds since 1970 UTC, likewise
+  std::vector<VideoFrame> frames;  // by time; the first at 0
+};
+
+// The frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and
+// one every every_seconds between; none nearer to the one before than a second, or than the
+// most_frames-th part of the video. A video of more than 150 thousand million pixels, all frames
+// together (40 minutes of 1080p, 10 of 2160p, at the 30 frames a second that are assumed), is
+// looked at by its key frames alone, one every every_seconds. Errors: kBadData (no video, broken
+// before its first frame), kUnsupported (no picture in it), kLimit (pixels, time, memory),
+// kCancelled, kIo. Of a video that breaks off later, the frames before that. Thread-safe.
+Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& path,
+                         const VideoOptions& options);
+
+// That frame again, as JPEG. Errors likewise; kNotFound where the file, or the frame, is not there.
+Result<std::string> read_frame(const VideoTools& tools, const std::filesystem::path& path,
+                               int64_t milliseconds, const VideoOptions& options);
+
+// The bytes of the picture of that name: of a frame (frame_name.h), or of a video,
+// which is shown by its first, those that read_frame() gives, with the programs of
+// PATH (kUnsupported without); else the file's, as read_file(). Thread-safe.
+Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes);
+
+}  // namespace saccade

@@ -1,0 +1,103 @@
+// Image engines: programs that draw an image from a text, or change a reference image as a text says. The ones here are
+// servers that speak HTTP (docs/engines.md). The laboratory adds an editor of its own (lab/generate/own_engine.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/hub/client.h"
+#include "saccade/hub/settings.h"
+#include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
+
+namespace saccade {
+
+struct PictureRequest {
+  std::string text;
+  const Image* reference = nullptr;  // as of PictureEngine::reference(); nullptr: a picture of the text alone
+  uint64_t seed = 0;
+};
+
+// Thread-safe.
+class PictureEngine {
+ public:
+  virtual ~PictureEngine() = default;
+
+  // Everything that decides its pictures, "name" first; nothing secret.
+  [[nodiscard]] virtual Json settings() const = 0;
+  // Requests that make() is best given at a time, and calls of it at a time.
+  [[nodiscard]] virtual int64_t at_once() const { return 1; }
+  [[nodiscard]] virtual int calls_at_once() const { return 1; }
+  // The shorter side, in pixels, that vector pictures are drawn with.
+  [[nodiscard]] virtual int vector_side() const = 0;
+  // What it is given of a picture: RGB.
+  [[nodiscard]] virtual Image reference(const ImageView& picture) const = 0;
+  // A picture file each, as the engine sent it: nobody has looked at the bytes yet.
+  // kCancelled when asked to stop.
+  [[nodiscard]] virtual std::vector<Result<std::string>> make(std::span<const PictureRequest> requests,
+                                                              const std::stop_token& stop) = 0;
+  // Why no further picture will come, where that is known: nobody is there, the key
+  // is refused, a bound is reached.
+  [[nodiscard]] virtual std::optional<Error> over() const { return std::nullopt; }
+  // The width and height that were asked for; 0: the engine's choice.
+  [[nodiscard]] virtual int asked_width() const { return 0; }
+  [[nodiscard]] virtual int asked_height() const { return 0; }
+  // Of an engine elsewhere: requests that were counted, and bytes there and back.
+  [[nodiscard]] virtual int64_t requests() const { return 0; }
+  [[nodiscard]] virtual int64_t bytes() const { return 0; }
+  // Texts that were longer than it reads.
+  [[nodiscard]] virtual int64_t cut_texts() const { return 0; }
+};
+
+enum class EngineKind { kOpenAi, kAutomatic1111, kComfyUi };
+std::span<const EnumName<EngineKind>> enum_names(EngineKind);  // "openai", "automatic1111", "comfyui"
+
+struct EngineOptions {
+  EngineKind kind = EngineKind::kOpenAi;
+  std::string endpoint;  // empty: where such an engine usually is (default_endpoint)
+  std::string key;       // as of engine_key(); never part of a message
+  std::string model;     // by the engine's own name for it
+  int width = 0;         // 0: the engine's own choice
+  int height = 0;
+  std::string prompt = "{text}";      // what it is told: {text} stands for the text
+  std::map<std::string, Json> set;    // further fields of its requests
+  std::filesystem::path workflow;     // of ComfyUI: in its API format, with placeholders
+  int calls_at_once = 0;              // 0: the engine's default
+  std::chrono::seconds silence{600};  // an answer that takes longer is given up
+  hub::RetryPolicy retry;
+  int64_t max_requests = 0;  // 0: no bound
+  int64_t max_bytes = 0;     // there and back; 0: no bound
+  int64_t max_answer = int64_t{96} << 20;
+  std::filesystem::path certificates;  // empty: the system's
+};
+
+// Address where an engine of this kind listens unless it was told otherwise.
+std::string default_endpoint(EngineKind kind);
+// SACCADE_ENGINE_KEY; for OpenAI's own address also OPENAI_API_KEY. Empty where there is none.
+std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment);
+
+// Checks that a prompt contains {text}. kUsage if not.
+Status check_prompt(std::string_view prompt);
+
+// Returns an engine of the given kind. Sends nothing to it yet. Errors: kUsage for options that the engine does not know
+// or lacks, and those of reading the workflow's file.
+Result<std::unique_ptr<PictureEngine>> open_engine(const EngineOptions& options);
+
+// Each kind's own. Internal to the module.
+Result<std::unique_ptr<PictureEngine>> open_openai_engine(const EngineOptions& options);
+Result<std::unique_ptr<PictureEngine>> open_automatic1111_engine(const EngineOptions& options);
+Result<std::unique_ptr<PictureEngine>> open_comfyui_engine(const EngineOptions& options);
+
+}  // namespace saccade

@@ -1,0 +1,60 @@
+// A checkpoint folder: which layout it has, its config, its weights under one set of names.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/nn/parameters.h"
+#include "saccade/nn/weights/torch_file.h"
+
+namespace saccade {
+
+// Weights are one safetensors file, shards with `<file>.index.json`, or, where there are none, the same in
+// torch's own format (torch_file.h).
+enum class Layout {
+  kHuggingFace,  // config.json + model.safetensors or pytorch_model.bin
+  kOpenClip,     // open_clip_config.json + open_clip_model.safetensors or open_clip_pytorch_model.bin
+  kOpenAi,       // model.safetensors or a single *.pt or *.pth under OpenAI's names, mostly without a config:
+                 // OpenAI's TorchScript archives, Long-CLIP's own files
+};
+std::string_view layout_name(Layout layout);
+
+// What the checkpoint says of bringing pictures into shape: "image_processor" of processor_config.json (as
+// transformers 5 writes it) where it is there, else preprocessor_config.json; that is transformers' order
+// too. `json` is null where neither says anything; `where` is what an error about it should name, also then.
+struct PictureConfig {
+  Json json;
+  std::string where;
+};
+
+struct Checkpoint {
+  std::filesystem::path folder;
+  Layout layout = Layout::kHuggingFace;
+  Json config;  // config.json, or open_clip_config.json; null without one
+  PictureConfig pictures;
+  // The files that decide what the encoder answers, sorted: what the fingerprint covers.
+  std::vector<std::filesystem::path> files;
+};
+
+// Recognizes the layout and reads the configs. kNotFound says which files would make a checkpoint.
+Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
+
+// The weights, mapped. Tensors borrow from `files`, which must outlive them.
+struct Weights {
+  std::vector<std::unique_ptr<SafeTensors>> files;
+  std::vector<std::unique_ptr<TorchFile>> torch_files;
+  nn::TensorMap tensors;
+};
+Result<Weights> map_weights(const Checkpoint& checkpoint);
+
+// OpenAI's and OpenCLIP's tensor names to Hugging Face's: joint query-key-value tensors are split,
+// projections transposed, the two position tensors of Long-CLIP joined (first 20 rows of one, the rest of the
+// other). Views where possible. Long-CLIP's rule: beichenzbc/Long-CLIP, model_longclip.py (mask1, mask2).
+Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors);
+
+}  // namespace saccade

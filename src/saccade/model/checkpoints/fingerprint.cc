@@ -1,0 +1,102 @@
+#include "saccade/model/checkpoints/fingerprint.h"
+
+#include <map>
+#include <system_error>
+
+#include "saccade/core/files/file_stamp.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/json.h"
+#include "saccade/core/files/user_folders.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMaxRecord = 1 << 20;
+
+struct KnownFile {
+  std::string stamp;
+  std::string sha256;
+};
+using KnownFiles = std::map<std::string, KnownFile>;  // by the file's name
+
+bool is_hash(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+fs::path record_of(const fs::path& folder, const FingerprintMemory& memory) {
+  return memory.folder / (sha256_hex(folder.native()) + ".json");
+}
+
+// Whatever is wrong with a record, the file is read again.
+KnownFiles read_record(const fs::path& path) {
+  KnownFiles known;
+  const auto json = read_json(path, kMaxRecord);
+  if (!json || !json->is_object()) return known;
+  const auto files = json->find("files");
+  if (files == json->end() || !files->is_object()) return known;
+  for (const auto& [name, entry] : files->items()) {
+    const auto stamp = json_field<std::string>(entry, "stamp");
+    const auto hash = json_field<std::string>(entry, "sha256");
+    if (stamp && hash && is_hash(*hash)) known[name] = {*stamp, *hash};
+  }
+  return known;
+}
+
+// Not being able to remember is no failure.
+void write_record(const fs::path& path, const fs::path& folder, const KnownFiles& known) {
+  Json files = Json::object();
+  for (const auto& [name, file] : known) files[name] = {{"stamp", file.stamp}, {"sha256", file.sha256}};
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) return;
+  (void)write_file_atomic(path, dump_json({{"folder", folder.string()}, {"files", files}}, 2) + "\n");
+}
+
+}  // namespace
+
+FingerprintMemory user_fingerprint_memory() {
+  const auto cache = user_cache_folder();
+  return {.folder = cache ? *cache / "fingerprints" : fs::path()};
+}
+
+Result<std::string> checkpoint_fingerprint(const Checkpoint& checkpoint, const FingerprintMemory& memory) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(checkpoint.folder, error);
+  const bool remembers = !memory.folder.empty() && !error;
+  const fs::path record = remembers ? record_of(folder, memory) : fs::path();
+  const KnownFiles before = remembers ? read_record(record) : KnownFiles();
+  KnownFiles now;
+  bool fresh = false;
+  Sha256 all;
+  for (const fs::path& file : checkpoint.files) {
+    const std::string name = file.filename().string();
+    const auto stamp = file_stamp(file);
+    std::string hash;
+    if (const auto known = before.find(name);
+        memory.trusted && stamp && known != before.end() && known->second.stamp == stamp->text()) {
+      hash = known->second.sha256;
+    } else {
+      SACCADE_ASSIGN(hash, sha256_file(file));
+      fresh = true;
+    }
+    // What changed while it was read, or may change again without its stamp
+    // showing it, is read the next time.
+    if (stamp && is_settled(*stamp) && file_stamp(file).value_or(FileStamp{}) == *stamp) {
+      now[name] = {stamp->text(), hash};
+    }
+    all.update(fmt::format("{} {}\n", hash, name));
+  }
+  if (remembers && fresh && !now.empty()) write_record(record, folder, now);
+  return all.hex();
+}
+
+Result<std::string> checkpoint_fingerprint(const fs::path& folder, const FingerprintMemory& memory) {
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  return checkpoint_fingerprint(checkpoint, memory);
+}
+
+}  // namespace saccade

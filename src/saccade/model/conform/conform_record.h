@@ -1,0 +1,60 @@
+// What is remembered of conformance (conform.h): which checkpoints
+// have given their reference's answers, by fingerprint.
+//
+// Each fingerprint has one file, FINGERPRINT.json in saccade/conformance of XDG_STATE_HOME (default:
+// ~/.local/state). It is not kept beside the weights: they may be in a folder that is shared or read-only, or
+// in a hub's cache.
+//   {"fingerprint": HEX, "stamps": [HEX, ...],
+//    "results": [{"precision": "fp32", "reference": HEX, "answers": 8, "max_abs": 2e-06,
+//                "program": "0.1.0"}, ...]}
+// A stamp is what files look like without reading them;
+// "reference" is the SHA-256 of the reference's answers.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/conform/conform.h"
+
+namespace saccade {
+
+struct ConformanceResult {
+  std::string precision;
+  std::string reference;
+  int64_t answers = 0;
+  double max_abs = 0;   // the largest difference of any answer
+  std::string program;  // the version that compared
+};
+
+struct ConformanceRecord {
+  std::string fingerprint;
+  std::vector<std::string> stamps;
+  std::vector<ConformanceResult> results;
+};
+
+// SHA-256 over the files' paths, sizes and times of change: equal while nobody touches them. Empty if one
+// cannot be looked at.
+std::string files_stamp(std::span<const std::filesystem::path> files);
+
+// Adds a report that is ok. One that is not takes away what was remembered of
+// the same precision and reference. `files` are the checkpoint's, `reference` the
+// file that was compared with, `program` this program's version.
+Status remember_conformance(const ConformReport& report, std::span<const std::filesystem::path> files,
+                            const std::filesystem::path& reference, std::string_view program);
+
+// The record's "results", as files and answers have them.
+Json conformance_json(const ConformanceRecord& record);
+
+// What is known of one checkpoint; no results where there is no record.
+// A record that cannot be read counts as none.
+ConformanceRecord conformance_of(const std::string& fingerprint);
+// Every record, by each of its stamps.
+std::map<std::string, ConformanceRecord> conformance_by_stamp();
+
+}  // namespace saccade

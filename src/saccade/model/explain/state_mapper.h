@@ -1,0 +1,28 @@
+// Maps over pictures of a score that a head makes of an encoder's states: between the families' files.
+#pragma once
+
+#include "saccade/model/head_input.h"
+#include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/towers/qformer.h"
+#include "saccade/model/towers/state_score.h"
+
+namespace saccade {
+
+struct StatesScored {
+  ImageStates states = ImageStates::kRows;
+  // Of states as image_head_input reads them, not pooled yet; of kVision those of qformer's queries.
+  StateScore score;
+  const QFormer* qformer = nullptr;  // of kVision alone: it asks the vision tower's states
+};
+
+// What architectures have whose states can be followed back to a picture's patches.
+class StateMapper {
+ public:
+  virtual ~StateMapper() = default;
+  [[nodiscard]] virtual bool can_map_states(ImageStates states) const = 0;
+  // As PictureMapper::map_pictures; of states that can_map_states() names.
+  [[nodiscard]] virtual Result<PictureMaps> map_states(MatrixView<const float> pixels,
+                                                       const StatesScored& scored, MapMethod method) = 0;
+};
+
+}  // namespace saccade

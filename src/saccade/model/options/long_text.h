@@ -1,0 +1,30 @@
+// Texts longer than a model reads: their chunks' rows (text/token_parts.h) made one row.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/matrix.h"
+#include "saccade/core/enum_names.h"
+
+namespace saccade {
+
+enum class ChunkPooling {
+  kMean,      // every chunk counts the same
+  kMaximum,   // column by column, the largest
+  kWeighted,  // each chunk counts by its number of tokens
+};
+inline constexpr std::array kChunkPoolings = {ChunkPooling::kMean, ChunkPooling::kMaximum,
+                                              ChunkPooling::kWeighted};
+std::span<const EnumName<ChunkPooling>> enum_names(ChunkPooling);  // "mean", "maximum", "weighted"
+
+// rows: [chunks, dim] of length 1, at least one; tokens: how many each chunk has beside its frame. A row of
+// length 1; a single chunk's comes back as it is. kBadData for rows that cancel out.
+Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<const int64_t> tokens,
+                                       ChunkPooling pooling);
+
+}  // namespace saccade

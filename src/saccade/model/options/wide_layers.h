@@ -1,0 +1,21 @@
+// Layers of an encoder in 8-bit integers that are of
+// more bits, as their inputs have outliers (nn/kernels/outlier_inputs.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "saccade/nn/tensor.h"
+
+namespace saccade {
+
+class Encoder;
+
+struct WideLayers {
+  DType dtype = DType::kF32;       // what they are packed in, where there are any
+  std::vector<std::string> names;  // as the Hugging Face layout has them: "text_model.encoder.layers.0"
+};
+// None of encoders that load_encoder has not made.
+WideLayers wide_layers_of(const Encoder& encoder);
+
+}  // namespace saccade

@@ -1,0 +1,265 @@
+#include "saccade/nn/kernels/attention_bf16.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "saccade/nn/kernels/attention_head.h"
+#include "saccade/nn/kernels/lanes.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns of its own header (GCC bug 105593)
+#endif
+#include <immintrin.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+
+namespace saccade::nn {
+
+#if defined(__x86_64__)
+#define SACCADE_AVX512_BF16 __attribute__((target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+namespace {
+
+constexpr int64_t kWidth = 16;       // lanes
+constexpr int64_t kTileQueries = 6;  // with four vectors, 24 sums
+constexpr int64_t kMostHeadWidth = 256;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+constexpr int64_t whole_vectors(int64_t count) {
+  return (count + kWidth - 1) / kWidth * kWidth;
+}
+
+SACCADE_INLINE __mmask16 first_lanes(int64_t count) {
+  return static_cast<__mmask16>(count >= kWidth ? 0xffff : (1U << std::max<int64_t>(count, 0)) - 1);
+}
+
+// Rows of 16 words become columns.
+SACCADE_AVX512_BF16 inline void transpose(__m512i (&rows)[16]) {
+  __m512i half[16];
+  SACCADE_UNROLL
+  for (int i = 0; i < 16; i += 2) {
+    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  SACCADE_UNROLL
+  for (int i = 0; i < 16; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
+  }
+  // rows[4 a + j]: of rows 4 a to 4 a + 3 the columns j, 4 + j, 8 + j and 12 + j.
+  SACCADE_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const __m512i low = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0x88);
+    const __m512i high = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0xdd);
+    const __m512i low2 = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0x88);
+    const __m512i high2 = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0xdd);
+    half[j] = _mm512_shuffle_i32x4(low, low2, 0x88);
+    half[8 + j] = _mm512_shuffle_i32x4(low, low2, 0xdd);
+    half[4 + j] = _mm512_shuffle_i32x4(high, high2, 0x88);
+    half[12 + j] = _mm512_shuffle_i32x4(high, high2, 0xdd);
+  }
+  SACCADE_UNROLL
+  for (int i = 0; i < 16; ++i) rows[i] = half[i];
+}
+
+// keys: [tokens][depth] -> [depth / 2][columns] of pairs of neighbours; columns beyond the tokens are 0.
+SACCADE_AVX512_BF16 void pack_keys(const uint16_t* from, int64_t stride, int64_t tokens, int64_t depth,
+                                   int64_t columns, uint32_t* to) {
+  const int64_t pairs = depth / 2;
+  for (int64_t token = 0; token < columns; token += kWidth) {
+    for (int64_t pair = 0; pair < pairs; pair += kWidth) {
+      const __mmask16 some = first_lanes(pairs - pair);
+      __m512i rows[16];
+      SACCADE_UNROLL
+      for (int i = 0; i < 16; ++i) {
+        rows[i] = token + i < tokens ? _mm512_maskz_loadu_epi32(some, from + (token + i) * stride + 2 * pair)
+                                     : _mm512_setzero_si512();
+      }
+      transpose(rows);
+      for (int i = 0; i < 16 && pair + i < pairs; ++i) {
+        _mm512_storeu_si512(to + (pair + i) * columns + token, rows[i]);
+      }
+    }
+  }
+}
+
+// values: [tokens][depth] -> [(tokens + 1) / 2][depth_columns] of pairs of neighbouring tokens.
+SACCADE_AVX512_BF16 void pack_values(const uint16_t* from, int64_t stride, int64_t tokens, int64_t depth,
+                                     int64_t depth_columns, uint32_t* to) {
+  for (int64_t token = 0; token < tokens; token += 2) {
+    const uint16_t* even = from + token * stride;
+    const bool both = token + 1 < tokens;
+    for (int64_t c = 0; c < depth; c += kWidth) {
+      const __mmask16 some = first_lanes(depth - c);
+      const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even + c));
+      const __m512i high = both ? _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even + stride + c))
+                                : _mm512_setzero_si512();
+      _mm512_storeu_si512(to + token / 2 * depth_columns + c,
+                          _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+  }
+}
+
+// out = a b: kRows rows of pairs in bfloat16, `stride` halves apart, times kVectors vectors of columns of
+// pairs, one row of them `columns` words from the next.
+template <int kRows, int kVectors>
+SACCADE_AVX512_BF16 void multiply_tile(const uint16_t* a, int64_t stride, const uint32_t* b, int64_t columns,
+                                       int64_t pairs, float* out, int64_t out_stride) {
+  __m512 sums[kRows][kVectors];
+  SACCADE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_ps();
+  }
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    __m512bh column[kVectors];
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      column[v] = (__m512bh)_mm512_loadu_si512(b + pair * columns + v * kWidth);
+    }
+    SACCADE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      int32_t two;
+      std::memcpy(&two, a + r * stride + 2 * pair, sizeof two);
+      const auto factor = (__m512bh)_mm512_set1_epi32(two);
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], factor, column[v]);
+    }
+  }
+  SACCADE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(out + r * out_stride + v * kWidth, sums[r][v]);
+  }
+}
+
+using Tile = void (*)(const uint16_t* a, int64_t stride, const uint32_t* b, int64_t columns, int64_t pairs,
+                      float* out, int64_t out_stride);
+#define SACCADE_TILES(rows) \
+  { multiply_tile<rows, 1>, multiply_tile<rows, 2>, multiply_tile<rows, 3>, multiply_tile<rows, 4> }
+constexpr Tile kTiles[kTileQueries][4] = {SACCADE_TILES(1), SACCADE_TILES(2), SACCADE_TILES(3),
+                                          SACCADE_TILES(4), SACCADE_TILES(5), SACCADE_TILES(6)};
+
+// The same for any number of columns, which is shared out evenly among the fewest tiles.
+void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b, int64_t columns,
+              int64_t used, int64_t pairs, float* out, int64_t out_stride) {
+  const int64_t vectors = used / kWidth;
+  const int64_t tiles = (vectors + 3) / 4;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t begin = vectors * tile / tiles;
+    const int64_t count = vectors * (tile + 1) / tiles - begin;
+    kTiles[rows - 1][count - 1](a, stride, b + begin * kWidth, columns, pairs, out + begin * kWidth,
+                                out_stride);
+  }
+}
+
+// scores: [keys] -> e^(scale * score + mask - largest) in bfloat16, 0 up to a whole vector. Returns 1 / their
+// sum. mask: nullptr: none.
+SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, int64_t keys,
+                                uint16_t* weights) {
+  const int64_t columns = whole_vectors(keys);
+  using Floats = Lanes<16>::Floats;
+  Floats most = Floats{} - kInfinity;
+  for (int64_t t = 0; t < columns; t += kWidth) {
+    const __mmask16 some = first_lanes(keys - t);
+    __m512 v = _mm512_mul_ps(_mm512_loadu_ps(scores + t), _mm512_set1_ps(scale));
+    if (mask != nullptr) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(some, mask + t));
+    v = _mm512_mask_blend_ps(some, _mm512_set1_ps(-kInfinity), v);
+    _mm512_storeu_ps(scores + t, v);
+    most = (Floats)v > most ? (Floats)v : most;
+  }
+  float largest = most[0];
+  for (int i = 1; i < 16; ++i) largest = std::max(largest, most[i]);
+  if (largest == -kInfinity) return std::numeric_limits<float>::quiet_NaN();
+  Floats sums = {};
+  for (int64_t t = 0; t < columns; t += kWidth) {
+    Floats v;
+    load(v, scores + t);
+    v -= largest;
+    exp_of<16>(v);
+    sums += v;
+    const auto halves = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights + t), halves);
+  }
+  return 1 / sum_of<16>(sums);
+}
+
+SACCADE_AVX512_BF16 void write_row(const float* mixed, float factor, int64_t depth, uint16_t* out) {
+  for (int64_t c = 0; c < depth; c += kWidth) {
+    const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(mixed + c), _mm512_set1_ps(factor));
+    _mm256_mask_storeu_epi16(out + c, first_lanes(depth - c), (__m256i)_mm512_cvtneps_pbh(v));
+  }
+}
+
+}  // namespace
+
+bool attends_in_bf16(const AttentionTask& task) {
+  static const bool kHas = [] {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return kernels().front().name == "avx512" && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+           (a & (1U << 5)) != 0;
+  }();
+  return kHas && task.type == DType::kBF16 && task.head_width % 2 == 0 && task.head_width <= kMostHeadWidth;
+}
+
+void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  const int64_t tokens = task.keys;
+  const int64_t depth = task.head_width;
+  const int64_t columns = whole_vectors(tokens);
+  const int64_t depth_columns = whole_vectors(depth);
+  auto* keys = reinterpret_cast<uint32_t*>(scratch);  // [depth / 2, columns]
+  uint32_t* values = keys + depth / 2 * columns;      // [(tokens + 1) / 2, depth_columns]
+  auto* scores = reinterpret_cast<float*>(values + (tokens + 1) / 2 * depth_columns);  // [6, columns]
+  float* mixed = scores + kTileQueries * columns;                                      // [6, depth_columns]
+  auto* weights = reinterpret_cast<uint16_t*>(mixed + kTileQueries * depth_columns);   // [6, columns]
+
+  for (int64_t pair = first; pair < last; ++pair) {
+    const AttentionHead<uint16_t> at = head_of<uint16_t>(task, pair);
+    const bool fetches = pair + 1 < last && at.head + 1 < task.heads;
+    const int64_t query_stride = task.query_strides.token;
+    pack_keys(at.key, task.key_strides.token, tokens, depth, columns, keys);
+    pack_values(at.value, task.value_strides.token, tokens, depth, depth_columns, values);
+
+    const int64_t blocks = (task.queries + kTileQueries - 1) / kTileQueries;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = task.queries * block / blocks;
+      const int64_t count = task.queries * (block + 1) / blocks - begin;
+      const float* masks = at.mask == nullptr ? nullptr : at.mask + begin * task.mask_strides[2];
+      const int64_t visible = visible_keys(task, masks, count);
+      multiply(count, at.query + begin * query_stride, query_stride, keys, columns, whole_vectors(visible),
+               depth / 2, scores, columns);
+      float factors[kTileQueries];
+      for (int64_t i = 0; i < count; ++i) {
+        const float* row_mask = masks == nullptr ? nullptr : masks + i * task.mask_strides[2];
+        factors[i] = weigh(scores + i * columns, task.scale, row_mask, visible, weights + i * columns);
+        if (fetches) fetch_next(task, at, begin + i);
+      }
+      multiply(count, weights, columns, values, depth_columns, depth_columns, (visible + 1) / 2, mixed,
+               depth_columns);
+      for (int64_t i = 0; i < count; ++i) {
+        uint16_t* out = static_cast<uint16_t*>(task.out) +
+                        ((at.entry * task.queries + begin + i) * task.heads + at.head) * depth;
+        write_row(mixed + i * depth_columns, factors[i], depth, out);
+      }
+    }
+  }
+}
+#else
+bool attends_in_bf16(const AttentionTask& /*task*/) {
+  return false;
+}
+void attend_bf16(const AttentionTask& /*task*/, int64_t /*first*/, int64_t /*last*/, float* /*scratch*/) {}
+#endif
+
+}  // namespace saccade::nn

@@ -1,0 +1,102 @@
+// Attention by the processor's products of bfloat16, against that in float32 over the same numbers.
+#include "saccade/nn/kernels/attention_bf16.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "saccade/nn/operations.h"
+#include "saccade/nn/test_tensors.h"
+
+namespace saccade::nn {
+namespace {
+
+using test::max_difference;
+using test::random_tensor;
+
+// The widest set of numbers a task is asked for: whether this processor has the instructions at all.
+bool has_them() {
+  AttentionTask task;
+  task.type = DType::kBF16;
+  task.head_width = 64;
+  return attends_in_bf16(task);
+}
+#define SACCADE_NEEDS_THEM() \
+  if (!has_them())           \
+  GTEST_SKIP() << "no attention in bfloat16 on this processor, or narrower kernels are asked for"
+
+Tensor rounded(const Tensor& x) {
+  return x.to(DType::kBF16).to(DType::kF32);
+}
+
+TEST(AttentionBf16, IsNearTheFloatAttention) {
+  SACCADE_NEEDS_THEM();
+  Workspace workspace(3);
+  for (const int64_t tokens : {1, 2, 5, 12, 16, 17, 50, 77, 257}) {
+    for (const int64_t width : {2, 4, 32, 64, 72, 80, 256}) {
+      const Tensor qkv = random_tensor({2, tokens, 3 * 3 * width}, static_cast<uint32_t>(tokens + width));
+      const Tensor left_out = Tensor::zeros({2, 1, 1, tokens});  // the second without its last third
+      left_out[1].slice(2, tokens - tokens / 3).fill(-std::numeric_limits<float>::infinity());
+      for (const Tensor& mask : {Tensor(), causal_mask(tokens), left_out + causal_mask(tokens)}) {
+        const Tensor expected = attention(rounded(qkv), 3, mask);
+        const Tensor ours = attention(qkv.to(DType::kBF16).in(&workspace), 3, mask);
+        ASSERT_EQ(ours.dtype(), DType::kBF16);
+        // The weights and the result are rounded to 8 bits; values are no larger than some 4.
+        EXPECT_LT(max_difference(ours, expected), 0.02) << tokens << " tokens of " << width;
+        EXPECT_EQ(max_difference(attention(qkv.to(DType::kBF16), 3, mask), ours), 0) << "depends on threads";
+      }
+    }
+  }
+}
+
+// Queries of another number than keys, heads that share keys, keys of one entry for all, a scale.
+TEST(AttentionBf16, TakesAllShapesOfTasks) {
+  SACCADE_NEEDS_THEM();
+  const Tensor query = random_tensor({3, 7, 4, 24}, 1);
+  for (const int64_t batch : {1, 3}) {
+    const Tensor key = random_tensor({batch, 33, 2, 24}, 2);
+    const Tensor value = random_tensor({batch, 33, 2, 24}, 3);
+    const Tensor mask = random_tensor({3, 1, 7, 33}, 4);
+    const Tensor expected = attention(rounded(query), rounded(key), rounded(value), mask, 0.3);
+    const Tensor ours =
+        attention(query.to(DType::kBF16), key.to(DType::kBF16), value.to(DType::kBF16), mask, 0.3);
+    EXPECT_LT(max_difference(ours, expected), 0.02) << batch;
+  }
+}
+
+// What earlier heads leave in the scratch memory does not matter: not even NaN.
+TEST(AttentionBf16, ReadsNothingThatItHasNotWritten) {
+  SACCADE_NEEDS_THEM();
+  for (const int64_t width : {2, 20, 64}) {
+    for (const int64_t tokens : {1, 7, 50}) {
+      const Tensor qkv = random_tensor({1, tokens, 3 * 2 * width}, 5).to(DType::kBF16);
+      AttentionTask task;
+      task.set_joint(qkv.raw(), 1, tokens, 2, width, DType::kBF16);
+      task.scale = 1 / std::sqrt(static_cast<float>(width));
+      const Tensor out = Tensor::empty({1, tokens, 2 * width}, DType::kBF16);
+      task.out = out.raw();
+      std::vector<float> scratch(static_cast<size_t>(attention_scratch(task)), std::nanf(""));
+      attend_bf16(task, 0, 2, scratch.data());
+      EXPECT_EQ(max_difference(out, attention(qkv, 2, {})), 0) << width << " x " << tokens;
+    }
+  }
+}
+
+TEST(AttentionBf16, NaNIsNotHidden) {
+  SACCADE_NEEDS_THEM();
+  const Tensor qkv = random_tensor({1, 9, 3 * 4}, 13);
+  qkv[0][5].slice(0, 0, 1).fill(std::nanf(""));  // in one query
+  const Tensor out = attention(qkv.to(DType::kBF16), 1, {});
+  const Tensor none =
+      attention(qkv.to(DType::kBF16), 1, Tensor::full({9, 9}, -std::numeric_limits<float>::infinity()));
+  for (int64_t c = 0; c < 4; ++c) {
+    EXPECT_TRUE(std::isnan(out.at({0, 5, c})));
+    EXPECT_FALSE(std::isnan(out.at({0, 4, c})));
+    EXPECT_TRUE(std::isnan(none.at({0, 8, c})));
+  }
+}
+
+}  // namespace
+}  // namespace saccade::nn

@@ -1,0 +1,371 @@
+#include "saccade/nn/kernels/int8_product_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "saccade/nn/kernels/activation_lanes.h"
+#include "saccade/nn/kernels/int8_digits.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+namespace saccade::nn {
+namespace {
+
+// Rows of a tile: with four vectors of outputs, 24 sums.
+constexpr int kTileRows = 6;
+
+// --- sums to float32 ------------------------------------------------------------------------------------
+
+// sums, high: [kPanelOutputs]; high: of the second digits, nullptr where the row has none.
+template <int W, Activation kActivation, bool kAccumulate, typename Out>
+SACCADE_INLINE void finish_row_as(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                                  const int32_t* high) {
+  using Floats = typename Lanes<W>::Floats;
+  using Ints = typename Lanes<W>::Ints;
+  const Int8Row& about = task.rows[row];
+  Out* out = static_cast<Out*>(task.out) + row * task.out_stride;
+  Out partial[kPanelOutputs];
+  Out* to = task.outputs == kPanelOutputs ? out : partial;
+  if (kAccumulate && to == partial) std::copy_n(out, task.outputs, partial);
+  const int32_t added = 128 * about.low_sum;
+  const int32_t added_high = 128 * about.high_sum;
+  SACCADE_UNROLL
+  for (int64_t c = 0; c < kPanelOutputs; c += W) {
+    Ints whole;
+    Ints weights;
+    load(whole, sums + c);
+    load(weights, task.sums + c);
+    whole += about.zero * weights - added;
+    Floats value = __builtin_convertvector(whole, Floats);
+    if (high != nullptr) {
+      load(whole, high + c);
+      whole -= added_high;
+      value += 128.F * __builtin_convertvector(whole, Floats);
+    }
+    Floats scale;
+    Floats bias;
+    load(scale, task.scales + c);
+    load(bias, task.bias + c);
+    value = value * about.scale * scale + bias;
+    activate<W, kActivation>(value);
+    if constexpr (std::is_same_v<Out, uint16_t>) {
+      store_halves<W>(to + c, value);
+    } else {
+      if constexpr (kAccumulate) {
+        Floats before;
+        load(before, to + c);
+        value += before;
+      }
+      store(to + c, value);
+    }
+  }
+  if (to == partial) std::copy_n(partial, task.outputs, out);
+}
+
+template <int W, Activation kActivation>
+SACCADE_INLINE void finish_row_with(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                                    const int32_t* high) {
+  if (task.accumulate) return finish_row_as<W, kActivation, true, float>(task, row, sums, high);
+  if (task.halves) return finish_row_as<W, kActivation, false, uint16_t>(task, row, sums, high);
+  finish_row_as<W, kActivation, false, float>(task, row, sums, high);
+}
+
+template <int W>
+SACCADE_INLINE void finish_row(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                               const int32_t* high) {
+  switch (task.activation) {
+    case Activation::kNone:
+      return finish_row_with<W, Activation::kNone>(task, row, sums, high);
+    case Activation::kGelu:
+      return finish_row_with<W, Activation::kGelu>(task, row, sums, high);
+    case Activation::kQuickGelu:
+      return finish_row_with<W, Activation::kQuickGelu>(task, row, sums, high);
+    case Activation::kGeluTanh:
+      return finish_row_with<W, Activation::kGeluTanh>(task, row, sums, high);
+    case Activation::kRelu:
+      return finish_row_with<W, Activation::kRelu>(task, row, sums, high);
+    case Activation::kSilu:
+      return finish_row_with<W, Activation::kSilu>(task, row, sums, high);
+  }
+}
+
+// Sums of `R` rows over one panel: low: the first row's values. sums: [R, kPanelOutputs].
+using Tile = void (*)(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums);
+// The same for one row of which some groups have values.
+using SparseTile = void (*)(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums);
+
+// Tiles: those of 1 to kTileRows rows. Rows are shared out evenly among the fewest tiles.
+template <int W>
+SACCADE_INLINE void multiply_rows(const Int8PanelTask& task, int64_t first, int64_t last, const Tile* tiles,
+                                  SparseTile sparse) {
+  alignas(64) int32_t sums[kTileRows * kPanelOutputs];
+  alignas(64) int32_t high[kPanelOutputs];
+  const int64_t count = (last - first + kTileRows - 1) / kTileRows;
+  int64_t end = first;
+  for (int64_t tile = 0; tile < count; ++tile) {
+    const int64_t begin = end;
+    end += (last - end) / (count - tile);
+    tiles[end - begin - 1](task.weights, task.groups, task.low + begin * 4 * task.groups, sums);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t digits = task.rows[row].second_digits;
+      if (digits > 0) {
+        sparse(task.weights, task.high + row * most_second_digits(task.groups), digits, high);
+      }
+      finish_row<W>(task, row, sums + (row - begin) * kPanelOutputs, digits > 0 ? high : nullptr);
+    }
+  }
+}
+
+// --- one set of functions an instruction set ------------------------------------------------------------
+
+#define SACCADE_TILES(name) \
+  { name<1>, name<2>, name<3>, name<4>, name<5>, name<6> }
+static_assert(kTileRows == 6);
+
+template <int R>
+void tile_portable(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums) {
+  std::fill(sums, sums + R * kPanelOutputs, 0);
+  for (int64_t g = 0; g < groups; ++g) {
+    const uint8_t* w = weights + g * 4 * kPanelOutputs;
+    for (int r = 0; r < R; ++r) {
+      const int8_t* x = low + (r * groups + g) * 4;
+      for (int64_t c = 0; c < kPanelOutputs; ++c) {
+        sums[r * kPanelOutputs + c] +=
+            w[4 * c] * x[0] + w[4 * c + 1] * x[1] + w[4 * c + 2] * x[2] + w[4 * c + 3] * x[3];
+      }
+    }
+  }
+}
+void sparse_portable(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums) {
+  std::fill(sums, sums + kPanelOutputs, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* w = weights + digits[i].group * 4 * kPanelOutputs;
+    for (int64_t c = 0; c < kPanelOutputs; ++c) {
+      for (int k = 0; k < 4; ++k) sums[c] += w[4 * c + k] * digits[i].digits[k];
+    }
+  }
+}
+constexpr Tile kPortableTiles[] = SACCADE_TILES(tile_portable);
+void quantize_portable(const QuantizeTask& task, int64_t first, int64_t last) {
+  quantize_rows<4>(task, first, last);
+}
+void multiply_portable(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<4>(task, first, last, kPortableTiles, sparse_portable);
+}
+
+#if defined(__x86_64__)
+#define SACCADE_AVX_VNNI __attribute__((target("avxvnni,avx2,fma")))
+#define SACCADE_AVX512_VNNI __attribute__((target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+SACCADE_INLINE int32_t four_of(const int8_t* values) {
+  int32_t four;
+  std::memcpy(&four, values, sizeof four);
+  return four;
+}
+
+// Numbers of 16 bits: pairs of 8-bit products would saturate in the instruction that multiplies bytes.
+template <int R>
+SACCADE_AVX2 void tile_avx2(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums) {
+  const __m256i low_bytes = _mm256_set1_epi16(0x00ff);
+  for (int64_t c = 0; c < kPanelOutputs; c += 8) {
+    __m256i sum[R];
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) sum[r] = _mm256_setzero_si256();
+    for (int64_t g = 0; g < groups; ++g) {
+      const __m256i w =
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + (g * kPanelOutputs + c) * 4));
+      const __m256i even = _mm256_and_si256(w, low_bytes);
+      const __m256i odd = _mm256_srli_epi16(w, 8);
+      SACCADE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m256i x = _mm256_set1_epi32(four_of(low + (r * groups + g) * 4));
+        const __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
+        const __m256i x_odd = _mm256_srai_epi16(x, 8);
+        sum[r] = _mm256_add_epi32(
+            sum[r], _mm256_add_epi32(_mm256_madd_epi16(even, x_even), _mm256_madd_epi16(odd, x_odd)));
+      }
+    }
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kPanelOutputs + c), sum[r]);
+    }
+  }
+}
+constexpr Tile kAvx2Tiles[] = SACCADE_TILES(tile_avx2);
+SACCADE_AVX2 void quantize_avx2(const QuantizeTask& task, int64_t first, int64_t last) {
+  quantize_rows<8>(task, first, last);
+}
+SACCADE_AVX2 void multiply_avx2(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<8>(task, first, last, kAvx2Tiles, sparse_portable);
+}
+
+template <int R>
+SACCADE_AVX_VNNI void tile_avx_vnni(const uint8_t* weights, int64_t groups, const int8_t* low,
+                                    int32_t* sums) {
+  constexpr int kVectors = 2;
+  for (int64_t c = 0; c < kPanelOutputs; c += 8 * kVectors) {
+    __m256i sum[R][kVectors];
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm256_setzero_si256();
+    }
+    for (int64_t g = 0; g < groups; ++g) {
+      __m256i w[kVectors];
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        w[v] = _mm256_loadu_si256(
+            reinterpret_cast<const __m256i*>(weights + (g * kPanelOutputs + c + 8 * v) * 4));
+      }
+      SACCADE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m256i x = _mm256_set1_epi32(four_of(low + (r * groups + g) * 4));
+        SACCADE_UNROLL
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm256_dpbusd_avx_epi32(sum[r][v], w[v], x);
+      }
+    }
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + r * kPanelOutputs + c + 8 * v), sum[r][v]);
+      }
+    }
+  }
+}
+SACCADE_AVX_VNNI void sparse_avx_vnni(const uint8_t* weights, const SecondDigits* digits, int64_t count,
+                                      int32_t* sums) {
+  constexpr int kVectors = 8;
+  __m256i sum[kVectors];
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) sum[v] = _mm256_setzero_si256();
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* w = weights + digits[i].group * 4 * kPanelOutputs;
+    const __m256i x = _mm256_set1_epi32(four_of(digits[i].digits));
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sum[v] = _mm256_dpbusd_avx_epi32(sum[v],
+                                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 32 * v)), x);
+    }
+  }
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + 8 * v), sum[v]);
+  }
+}
+constexpr Tile kAvxVnniTiles[] = SACCADE_TILES(tile_avx_vnni);
+SACCADE_AVX_VNNI void multiply_avx_vnni(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<8>(task, first, last, kAvxVnniTiles, sparse_avx_vnni);
+}
+
+template <int R>
+SACCADE_AVX512_VNNI void tile_avx512_vnni(const uint8_t* weights, int64_t groups, const int8_t* low,
+                                          int32_t* sums) {
+  constexpr int kVectors = 4;
+  __m512i sum[R][kVectors];
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_si512();
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    __m512i w[kVectors];
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) w[v] = _mm512_loadu_si512(weights + (g * kPanelOutputs + 16 * v) * 4);
+    SACCADE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const __m512i x = _mm512_set1_epi32(four_of(low + (r * groups + g) * 4));
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], w[v], x);
+    }
+  }
+  SACCADE_UNROLL
+  for (int r = 0; r < R; ++r) {
+    SACCADE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      _mm512_storeu_si512(sums + r * kPanelOutputs + 16 * v, sum[r][v]);
+    }
+  }
+}
+SACCADE_AVX512_VNNI void sparse_avx512_vnni(const uint8_t* weights, const SecondDigits* digits, int64_t count,
+                                            int32_t* sums) {
+  constexpr int kVectors = 4;
+  __m512i sum[2][kVectors];  // by turns: a sum that waits for itself takes twice the time
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) sum[0][v] = sum[1][v] = _mm512_setzero_si512();
+  for (int64_t i = 0; i < count; i += 2) {
+    SACCADE_UNROLL
+    for (int turn = 0; turn < 2; ++turn) {
+      if (i + turn >= count) break;
+      const uint8_t* w = weights + digits[i + turn].group * 4 * kPanelOutputs;
+      const __m512i x = _mm512_set1_epi32(four_of(digits[i + turn].digits));
+      SACCADE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        sum[turn][v] = _mm512_dpbusd_epi32(sum[turn][v], _mm512_loadu_si512(w + 64 * v), x);
+      }
+    }
+  }
+  SACCADE_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    _mm512_storeu_si512(sums + 16 * v, _mm512_add_epi32(sum[0][v], sum[1][v]));
+  }
+}
+constexpr Tile kAvx512VnniTiles[] = SACCADE_TILES(tile_avx512_vnni);
+SACCADE_AVX512 void quantize_avx512(const QuantizeTask& task, int64_t first, int64_t last) {
+  quantize_rows<16>(task, first, last);
+}
+SACCADE_AVX512_VNNI void multiply_avx512_vnni(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<16>(task, first, last, kAvx512VnniTiles, sparse_avx512_vnni);
+}
+
+// __builtin_cpu_supports does not know it in all compilers: CPUID 7.1, EAX bit 4. Whether the system keeps
+// the registers is what AVX2 says.
+bool has_avx_vnni() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __builtin_cpu_supports("avx2") != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a & (1U << 4)) != 0;
+}
+#endif
+
+}  // namespace
+
+std::span<const Int8Kernels> int8_kernels() {
+  static const std::vector<Int8Kernels> kKnown = [] {
+    std::vector<Int8Kernels> known;
+#if defined(__x86_64__)
+    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    if (avx2 && __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
+      known.push_back({"avx512_vnni", quantize_avx512, multiply_avx512_vnni});
+    }
+    if (avx2 && has_avx_vnni()) known.push_back({"avx_vnni", quantize_avx2, multiply_avx_vnni});
+    if (avx2) known.push_back({"avx2", quantize_avx2, multiply_avx2});
+#endif
+    known.push_back({"portable", quantize_portable, multiply_portable});
+    return known;
+  }();
+  return kKnown;
+}
+
+const Int8Kernels& int8_kernel() {
+  static const Int8Kernels& kChosen = [&]() -> const Int8Kernels& {
+    const char* wanted = std::getenv("SACCADE_INT8_KERNEL");
+    for (const Int8Kernels& kernel : int8_kernels()) {
+      if (wanted != nullptr && kernel.name == wanted) return kernel;
+    }
+    return int8_kernels().front();
+  }();
+  return kChosen;
+}
+
+}  // namespace saccade::nn

@@ -1,0 +1,289 @@
+#include "saccade/nn/linear/packed_linear.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "saccade/nn/kernels/int8_product_kernels.h"
+#include "saccade/nn/linear/int8_linear.h"
+#include "saccade/nn/linear/onednn.h"
+#include "saccade/nn/kernels/repack.h"
+
+namespace saccade::nn {
+namespace {
+
+using dnnl::memory;
+
+memory::desc row_major(int64_t rows, int64_t columns, DType dtype) {
+  return {{rows, columns}, dnnl_type(dtype), memory::format_tag::ab};
+}
+
+dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memory::desc& source,
+                                         const memory::desc& weights, const memory::desc& bias,
+                                         const memory::desc& destination,
+                                         const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, source, weights, bias, destination, attributes};
+#else
+  return {{source, weights, bias, destination}, attributes, engine};
+#endif
+}
+
+// A product of this many rows and more is shared out by rows, of which each part reads all
+// weights; one of fewer by outputs, so that each weight is read once: a single picture's or text's
+// time is the time of reading them.
+constexpr int64_t kFewRows = 128;
+// Into how many parts rows are cut.
+int64_t parts_of(int64_t rows, const Workers& workers) {
+  constexpr int64_t kGoodRows = 24;
+  const int64_t threads = workers.size();
+  return threads == 1 ? 1 : std::clamp<int64_t>(rows / kGoodRows, 1, 4 * threads);
+}
+
+// oneDNN's layouts keep outputs by blocks of as many.
+constexpr int64_t kBlock = 64;
+int64_t blocks_of(int64_t out) {
+  return (out + kBlock - 1) / kBlock;
+}
+// How many outputs a panel has: the fewest blocks that make no more than 16 panels.
+int64_t outputs_of_panel(int64_t out) {
+  constexpr int64_t kPanels = 16;
+  return (blocks_of(out) + kPanels - 1) / kPanels * kBlock;
+}
+
+void add_floats(const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+struct PackedLinear::State {
+  int64_t in = 0;
+  int64_t out = 0;
+  DType dtype = DType::kF32;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  std::shared_ptr<void> storage;  // of `weights`: ours, so that its end is std::bad_alloc
+  memory weights;
+  Tensor bias;  // [out, filled up to a whole block], float32
+
+  struct Product {
+    dnnl::matmul primitive;
+    memory::desc source, bias, destination, weights, scratch;
+  };
+  // rows, outputs, activation, result, accumulate
+  using Key = std::tuple<int64_t, int64_t, Activation, DType, bool>;
+  PrimitiveCache<Key, Product> products;
+  std::optional<Int8Linear> integers;  // in the place of all that
+
+  // Outputs of a panel, and how many bytes of `weights` it has; 0 where panels
+  // do not lie one behind the other.
+  int64_t panel = 0;
+  size_t panel_bytes = 0;
+
+  [[nodiscard]] dnnl::matmul::primitive_desc describe(int64_t rows, int64_t outputs,
+                                                      const memory::desc& weights_desc, Activation activation,
+                                                      DType result, bool accumulate) const {
+    dnnl::post_ops operations;
+    if (accumulate) operations.append_sum(1.0F);
+    append_activation(operations, activation);
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(operations);
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return make_matmul(engine, row_major(rows, in, dtype), weights_desc, row_major(1, outputs, DType::kF32),
+                       row_major(rows, outputs, result), attributes);
+  }
+
+  Product product_of(int64_t rows, int64_t outputs, Activation activation, DType result, bool accumulate) {
+    return products.get({rows, outputs, activation, result, accumulate}, [&] {
+      const memory::desc whole = weights.get_desc();
+      const auto description =
+          describe(rows, outputs, outputs == out ? whole : whole.submemory_desc({in, outputs}, {0, 0}),
+                   activation, result, accumulate);
+      return Product{dnnl::matmul(description),          row_major(rows, in, dtype),
+                     row_major(1, outputs, DType::kF32), row_major(rows, outputs, result),
+                     description.weights_desc(),         description.scratchpad_desc()};
+    });
+  }
+
+  // Finds out how panels lie in the packed weights: those of the layout that a panel alone would get, one
+  // behind the other.
+  void find_panels() {
+    const int64_t outputs = outputs_of_panel(out);
+    if (outputs >= out) return;
+    const memory::desc any({in, outputs}, dnnl_type(dtype), memory::format_tag::any);
+    const OneDnnThreads alone(1);
+    const memory::desc wanted =
+        describe(kFewRows / 2, outputs, any, Activation::kNone, dtype, false).weights_desc();
+    const memory::desc whole = weights.get_desc();
+    const size_t block_bytes = wanted.get_size() / static_cast<size_t>(outputs / kBlock);
+    if (wanted != whole.submemory_desc({in, outputs}, {0, 0}) ||
+        whole.get_size() != block_bytes * static_cast<size_t>(blocks_of(out))) {
+      return;
+    }
+    panel = outputs;
+    panel_bytes = wanted.get_size();
+  }
+
+  // A product and what it is executed with. Making this takes longer than many a
+  // product of one row: panels share it.
+  class Execution {
+   public:
+    Execution(const State& state, Product product, const void* x, void* result, void* scratch)
+        : product_(std::move(product)),
+          stream_(state.engine),
+          weights_(product_.weights, state.engine, nullptr),
+          bias_(product_.bias, state.engine, nullptr),
+          arguments_{{DNNL_ARG_SRC, memory(product_.source, state.engine, const_cast<void*>(x))},
+                     {DNNL_ARG_WEIGHTS, weights_},
+                     {DNNL_ARG_BIAS, bias_},
+                     {DNNL_ARG_DST, memory(product_.destination, state.engine, result)}},
+          result_(result) {
+      if (scratch != nullptr) {
+        arguments_.emplace(DNNL_ARG_SCRATCHPAD, memory(product_.scratch, state.engine, scratch));
+      }
+    }
+    void run(const void* packed, const float* added) {
+      weights_.set_data_handle(const_cast<void*>(packed));
+      bias_.set_data_handle(const_cast<float*>(added));
+      product_.primitive.execute(stream_, arguments_);
+      stream_.wait();
+    }
+    [[nodiscard]] const void* result() const { return result_; }
+
+   private:
+    Product product_;
+    dnnl::stream stream_;
+    memory weights_, bias_;
+    std::unordered_map<int, memory> arguments_;
+    void* result_;
+  };
+
+  void run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) {
+    if (integers) return integers->run(x, result, activation, accumulate);
+    if (!x.is_contiguous() || x.dtype() != dtype || x.size(-1) != in || !result.is_contiguous() ||
+        result.size(-1) != out || result.numel() / out != x.numel() / in) {
+      throw std::logic_error(fmt::format("a layer of {} to {}: {} to {}", in, out, shape_text(x.sizes()),
+                                         shape_text(result.sizes())));
+    }
+    const int64_t rows = x.numel() / in;
+    if (rows == 0) return;
+    Workspace* workspace = workspace_of({&x, &result});
+    if (workspace == nullptr) {
+      const OneDnnThreads alone(1);
+      const Product product = product_of(rows, out, activation, result.dtype(), accumulate);
+      const std::shared_ptr<void> scratch = allocate_plain(product.scratch.get_size());
+      Execution(*this, product, x.raw(), result.raw(), scratch.get())
+          .run(weights.get_data_handle(), bias.data<float>());
+      return;
+    }
+    if (rows < kFewRows && panel > 0) return run_panels(x, result, rows, activation, accumulate, *workspace);
+    const auto at = [](const Tensor& tensor, int64_t element) {
+      return static_cast<std::byte*>(tensor.raw()) + element * dtype_size(tensor.dtype());
+    };
+    const int64_t parts = parts_of(rows, workspace->workers());
+    workspace->workers().run(parts, [&](int64_t part, int worker) {
+      const int64_t first = rows * part / parts;
+      const int64_t last = rows * (part + 1) / parts;
+      const Product product = product_of(last - first, out, activation, result.dtype(), accumulate);
+      void* scratch = workspace->scratch(worker, product.scratch.get_size() + 1);
+      Execution(*this, product, at(x, first * in), at(result, first * out), scratch)
+          .run(weights.get_data_handle(), bias.data<float>());
+    });
+  }
+
+  // By panels of outputs: into memory of their own, as oneDNN has no fast kernels for results with gaps
+  // between their rows, and from there to their place.
+  void run_panels(const Tensor& x, const Tensor& result, int64_t rows, Activation activation, bool accumulate,
+                  Workspace& workspace) {
+    const auto size = dtype_size(result.dtype());
+    // Each worker's, of whole panels.
+    std::vector<std::optional<Execution>> executions(static_cast<size_t>(workspace.workers().size()));
+    workspace.workers().run((out + panel - 1) / panel, [&](int64_t item, int worker) {
+      const int64_t first = item * panel;
+      const int64_t outputs = std::min(panel, out - first);
+      const int64_t made = blocks_of(outputs) * kBlock;  // what fills a last block up is multiplied, and left
+      std::optional<Execution> last;
+      std::optional<Execution>& execution = made == panel ? executions[static_cast<size_t>(worker)] : last;
+      const auto own = static_cast<size_t>(rows * made * size);
+      const size_t begin = (own + 63) / 64 * 64;
+      auto* memory = static_cast<std::byte*>(workspace.scratch(worker, begin));
+      if (!execution || execution->result() != memory) {
+        Product product = product_of(rows, made, activation, result.dtype(), false);
+        memory = static_cast<std::byte*>(workspace.scratch(worker, begin + product.scratch.get_size() + 1));
+        execution.emplace(*this, std::move(product), x.raw(), memory, memory + begin);
+      }
+      execution->run(
+          static_cast<std::byte*>(weights.get_data_handle()) + static_cast<size_t>(item) * panel_bytes,
+          bias.data<float>() + first);
+      for (int64_t row = 0; row < rows; ++row) {
+        const std::byte* from = memory + row * made * size;
+        std::byte* to = static_cast<std::byte*>(result.raw()) + (row * out + first) * size;
+        if (accumulate) {
+          add_floats(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), outputs);
+        } else {
+          std::memcpy(to, from, static_cast<size_t>(outputs * size));
+        }
+      }
+    });
+  }
+};
+
+PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype, Workspace* workspace)
+    : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.out = weight.size(0);
+  state.in = weight.size(1);
+  if (dtype == DType::kI8 && state.in <= kMostInt8Inputs) {
+    state.integers.emplace(weight, bias, workspace);
+    return;
+  }
+  state.dtype = dtype == DType::kI8 ? DType::kF32 : dtype;
+  state.bias = Tensor::zeros({blocks_of(state.out) * kBlock});
+  if (bias.defined()) state.bias.slice(0, 0, state.out).copy_from(bias);
+
+  // The layout is chosen once, for a batch of ordinary size;
+  // products of other sizes are asked to take it as it is.
+  const memory::desc any({state.in, state.out}, dnnl_type(state.dtype), memory::format_tag::any);
+  {
+    const OneDnnThreads alone(1);
+    const auto description = state.describe(256, state.out, any, Activation::kNone, state.dtype, false);
+    state.storage = allocate_plain(description.weights_desc().get_size());
+    state.weights = memory(description.weights_desc(), state.engine, state.storage.get());
+  }
+
+  repack_weights(weight, state.weights, workspace);
+  state.find_panels();
+}
+
+PackedLinear::~PackedLinear() = default;
+
+DType PackedLinear::dtype() const {
+  return state_->dtype;
+}
+
+bool PackedLinear::takes(DType dtype) const {
+  return dtype == state_->dtype || (state_->integers && dtype == DType::kBF16);
+}
+
+DType PackedLinear::attended(DType dtype) const {
+  return state_->integers ? DType::kBF16 : dtype;
+}
+
+Tensor PackedLinear::forward(const Tensor& x, Activation activation, DType result) const {
+  Shape shape = x.sizes();
+  shape.back() = state_->out;
+  Tensor output = Tensor::empty(std::move(shape), result, x.workspace());
+  state_->run(x, output, activation, false);
+  return output;
+}
+
+void PackedLinear::add_to(const Tensor& sum, const Tensor& x) const {
+  state_->run(x, sum, Activation::kNone, true);
+}
+
+}  // namespace saccade::nn

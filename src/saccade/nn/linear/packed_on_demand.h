@@ -1,0 +1,38 @@
+// A packed layer that is packed when it is first used: of a checkpoint's two towers only the one that
+// is asked costs time and memory.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "saccade/nn/linear/packed_linear.h"
+
+namespace saccade::nn {
+
+class PackedOnDemand {
+ public:
+  // weights: each [outputs, in], of layers that read the same input; biases: each [outputs], one for every
+  // weight, or none. Only what is mapped or shared is kept until get(), nothing is read.
+  PackedOnDemand(std::vector<Tensor> weights, std::vector<Tensor> biases, DType dtype)
+      : weights_(std::move(weights)), biases_(std::move(biases)), dtype_(dtype) {}
+
+  // The layers as one, their outputs side by side; packed on the workspace's threads (nullptr: the calling
+  // one). Memory of a mapped checkpoint that was read on the way is given back. Thread-safe. Throws what
+  // PackedLinear throws, and may be called again then.
+  [[nodiscard]] const PackedLinear& get(Workspace* workspace);
+  // The way back: from what changes with the outputs to what changes with the inputs, without the
+  // biases. Packed when it is first asked for, which costs the weights' memory once more; in float32
+  // where get() packs 8-bit integers.
+  [[nodiscard]] const PackedLinear& get_transposed(Workspace* workspace);
+
+ private:
+  std::vector<Tensor> weights_;  // kept for get_transposed(): of a mapped checkpoint that costs nothing
+  std::vector<Tensor> biases_;
+  DType dtype_;
+  std::once_flag once_, transposed_once_;
+  std::unique_ptr<const PackedLinear> packed_, transposed_;
+};
+
+}  // namespace saccade::nn

@@ -1,0 +1,162 @@
+#include "saccade/search/composed/composed_query.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+#include "saccade/core/rows.h"
+#include "saccade/model/composers/composer.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/composers/token_states.h"
+#include "saccade/search/search.h"
+
+namespace saccade {
+namespace {
+
+constexpr size_t kShownPatches = 4;  // of a word, in text for people
+
+// The stretch of the text that each of its own tokens comes from, by words between white space; empty where
+// the words' tokens are not the text's.
+std::vector<std::pair<size_t, size_t>> token_stretches(const Tokenizer& tokenizer, const std::string& text,
+                                                       const TokenizedText& tokens) {
+  constexpr std::string_view kSpaces = " \t\r\n\f\v";
+  std::vector<std::pair<size_t, size_t>> stretches;
+  size_t at = 0;
+  while ((at = text.find_first_not_of(kSpaces, at)) != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(kSpaces, at), text.size());
+    const TokenizedText word = tokenizer.encode(text.substr(at, end - at), kWholeText);
+    stretches.insert(stretches.end(), static_cast<size_t>(word.used), {at, end});
+    at = end;
+  }
+  if (std::ssize(stretches) != tokens.used + tokens.dropped) return {};
+  return stretches;
+}
+
+void add_matches(const Encoder& encoder, const std::string& text, const TokenizedText& tokens,
+                 const std::vector<MergedPair>& pairs, int64_t picture_tokens, Composition& composition) {
+  composition.tokens = std::ssize(tokens.ids);
+  const auto side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(picture_tokens - 1))));
+  composition.rows = composition.columns = side;
+  const auto stretches = token_stretches(*encoder.tokenizer(), text, tokens);
+  std::map<int64_t, Composition::Token> met;
+  for (const MergedPair& pair : pairs) {
+    Composition::Token& token = met[pair.text];
+    token.place = pair.text;
+    const int64_t own = pair.text - tokens.first;
+    if (own >= 0 && own < tokens.used && own < std::ssize(stretches)) {
+      std::tie(token.begin, token.end) = stretches[static_cast<size_t>(own)];
+    }
+    const int patch = pair.picture - 1;
+    token.patches.push_back({.whole = pair.picture == 0,
+                             .row = patch < 0 ? 0 : patch / side,
+                             .column = patch < 0 ? 0 : patch % side,
+                             .cosine = pair.cosine});
+  }
+  composition.matched = std::ssize(met);
+  for (auto& [place, token] : met) {
+    std::ranges::stable_sort(token.patches, std::greater<>(), &Composition::Patch::cosine);
+    composition.met.push_back(std::move(token));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<EncodedQuery>> compose_query(Encoder& encoder, const Query& query,
+                                                MatrixView<const float> pixels,
+                                                const std::vector<std::string>& texts) {
+  Composer& composer = *query.fusion.composer;
+  SACCADE_TRY(composer.check_encoder(encoder));
+  SACCADE_TRY(check_composer_needs(encoder, composer.kind()));
+  SACCADE_ASSIGN(const Composed composed, composer.compose(encoder, pixels, texts));
+  const Encoder& reader = composer.texts(encoder);
+  std::vector<EncodedQuery> encoded(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const TokenizedText tokens = reader.tokenizer()->encode(texts[i], reader.info().context);
+    const auto row = composed.rows.row(static_cast<int64_t>(i));
+    encoded[i].row.assign(row.begin(), row.end());
+    encoded[i].tokens =
+        TokenCount{.used = tokens.used, .dropped = tokens.dropped, .chunks = 1, .longest_chunk = tokens.used};
+    auto composition = std::make_shared<Composition>();
+    composition->composer = composer.name();
+    composition->fingerprint = composer.fingerprint();
+    composition->kind = composer.config().kind;
+    const Json& options = composer.config().options;
+    if (const auto tau = options.find("tau"); tau != options.end() && tau->is_number()) {
+      composition->tau = tau->get<double>();
+    }
+    if (composer.kind().needs.tokens && i < composed.matches.size()) {
+      add_matches(encoder, texts[i], tokens, composed.matches[i], encoder.token_states()->picture_tokens(),
+                  *composition);
+    }
+    encoded[i].composition = std::move(composition);
+  }
+  return encoded;
+}
+
+std::string composition_note(const Composition& composition) {
+  std::string note =
+      fmt::format("the query was made by the composer {} ({})", composition.composer, composition.kind);
+  if (composition.tokens == 0) return note;
+  note += fmt::format(": {} of {} of the text, start and end among them, met the picture",
+                      composition.matched, counted(composition.tokens, "token"));
+  if (composition.tau) note += fmt::format(" at tau {:.2g}", *composition.tau);
+  return note;
+}
+
+std::string composition_text(const Composition& composition, const std::string& text) {
+  std::string lines;
+  for (const Composition::Token& token : composition.met) {
+    const std::string word = token.end > token.begin ? text.substr(token.begin, token.end - token.begin)
+                                                     : fmt::format("token {}", token.place);
+    lines += fmt::format("  {} met", word);
+    for (size_t i = 0; i < token.patches.size() && i < kShownPatches; ++i) {
+      const Composition::Patch& patch = token.patches[i];
+      lines += i == 0 ? " " : ", ";
+      lines += patch.whole ? std::string("the whole picture")
+                           : fmt::format("patch {},{}", patch.row + 1, patch.column + 1);
+      lines += fmt::format(" ({:.2f})", patch.cosine);
+    }
+    if (token.patches.size() > kShownPatches) {
+      lines += fmt::format(" and {} more", token.patches.size() - kShownPatches);
+    }
+    lines += "\n";
+  }
+  return lines;
+}
+
+Json composition_json(const Composition& composition, const std::string& text) {
+  Json words = Json::array();
+  for (const Composition::Token& token : composition.met) {
+    Json patches = Json::array();
+    for (const Composition::Patch& patch : token.patches) {
+      patches.push_back({{"row", patch.whole ? Json() : Json(patch.row)},
+                         {"column", patch.whole ? Json() : Json(patch.column)},
+                         {"cosine", std::stod(fmt::format("{}", patch.cosine))}});
+    }
+    words.push_back(
+        {{"token", token.place},
+         {"word", token.end > token.begin ? Json(text.substr(token.begin, token.end - token.begin)) : Json()},
+         {"begin", token.begin},
+         {"end", token.end},
+         {"patches", std::move(patches)}});
+  }
+  const bool joins = composition.tokens > 0;
+  return {{"method", "composer"},
+          {"composer", composition.composer},
+          {"fingerprint", composition.fingerprint},
+          {"kind", composition.kind},
+          {"tau", composition.tau ? Json(*composition.tau) : Json()},
+          {"tokens", joins ? Json(composition.tokens) : Json()},
+          {"matched", joins ? Json(composition.matched) : Json()},
+          {"grid", joins ? Json{{"rows", composition.rows}, {"columns", composition.columns}} : Json()},
+          {"met", std::move(words)}};
+}
+
+}  // namespace saccade

@@ -1,0 +1,70 @@
+// Words beside vectors: pictures whose captions, names or folders have the query's words, fused by rank with
+// those whose rows are near the query's; not for use outside this module, save what is measured of it.
+//
+// A picture counts by its words if it has more than half of what those of the query's words weigh that any
+// picture has; a word weighs the more the fewer pictures have it (BM25's idf; collection/catalog/word_match.h). Its
+// rank is by that weight, and pictures with the same words share it: how long a caption is says nothing of
+// the picture. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
+//
+//   share / (kRankOffset + rank by words) + (1 - share) / (kRankOffset + rank by vectors)
+//
+// where a list gives nothing to a picture below kWordDepth. Equal sums are ordered by score. So a query whose
+// words no picture has is answered by the vectors alone, as if the words had not been looked at.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/core/error.h"
+#include "saccade/search/candidates.h"
+#include "saccade/search/query.h"
+#include "saccade/search/keywords/word_answer.h"
+
+namespace saccade {
+
+// What words count for in `saccade search` and the server where nobody says;
+// docs/studies.md has what it was measured by.
+inline constexpr double kWordShare = 0.5;
+inline constexpr double kRankOffset = 60;
+inline constexpr int64_t kWordDepth = 1000;
+
+// The query's words as word search takes them: in quotes together, each other one alone; function
+// words are left out where there are others.
+std::vector<std::string> word_terms(const Query& query);
+
+struct WordRanking {
+  struct Place {
+    int64_t id = 0;
+    int64_t rank = 0;   // from 1; equal weights share it
+    double weight = 0;  // share of what the query's words weigh
+  };
+  WordSearch report;
+  std::vector<std::pair<int64_t, Place>> places;  // of each row, ascending; down to kWordDepth
+};
+
+// kUsage for a share that is not within [0, 1]. A catalog whose words cannot be read is no error: the report
+// says why nothing was searched. `allowed`: as find_rows takes it.
+Result<WordRanking> rank_by_words(const Collection& collection, const Query& query,
+                                  std::span<const uint8_t> allowed);
+
+// What became of a candidate.
+struct FusedRank {
+  int64_t row = 0;
+  std::optional<int64_t> by_vectors;             // nothing below kWordDepth
+  const WordRanking::Place* by_words = nullptr;  // of the ranking; nullptr: it is not there
+};
+
+// candidates: by score, and all that words brought are among them. Puts them into the fused order; the ranks,
+// in that order too, which refer to `words`.
+std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, std::vector<Candidate>& candidates);
+
+// Which of the terms the picture has, and where.
+Result<WordHit> word_hit(const Collection& collection, const WordRanking::Place& place,
+                         const WordSearch& report);
+
+}  // namespace saccade

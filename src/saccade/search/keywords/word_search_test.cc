@@ -1,0 +1,269 @@
+#include "saccade/search/keywords/word_search.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+#include "saccade/core/hash.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/search/query_language.h"
+#include "saccade/search/search.h"
+
+namespace saccade {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kDim = 4;
+
+// Never encodes: queries come as rows.
+class NoEncoder : public Encoder {
+ public:
+  [[nodiscard]] const EncoderInfo& info() const override { return info_; }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return nullptr; }
+  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float>) override {
+    return fail(ErrorCode::kInternal, "encodes nothing");
+  }
+  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText>) override {
+    return fail(ErrorCode::kInternal, "encodes nothing");
+  }
+
+ private:
+  EncoderInfo info_;
+  Preprocessing preprocessing_;
+};
+
+class WordSearchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto writer = CollectionWriter::create(folder_, {"none", "/none", sha256_hex("none"), kDim});
+    ASSERT_TRUE(writer) << writer.error().message;
+    writer_ = std::make_unique<CollectionWriter>(*std::move(writer));
+  }
+  // A picture whose cosine with the query, axis 0, is `score`.
+  static CollectionChange::Put put(const std::string& path, double score, const std::string& caption = "") {
+    CollectionChange::Put result;
+    result.item.path = path;
+    result.item.hash = sha256_hex(path);
+    result.item.width = result.item.height = 10;
+    result.item.format = "png";
+    result.item.caption = caption;
+    // Different directions beside axis 0, so that none looks like another.
+    const double angle = static_cast<double>(std::hash<std::string>()(path) % 1000);
+    const double rest = std::sqrt(1 - score * score);
+    result.values = {static_cast<float>(score), static_cast<float>(rest * std::cos(angle)),
+                     static_cast<float>(rest * std::sin(angle)), 0};
+    return result;
+  }
+  void add(std::vector<CollectionChange::Put> puts) {
+    CollectionChange change;
+    change.puts = std::move(puts);
+    const Status status = writer_->commit(change);
+    ASSERT_TRUE(status) << status.error().message;
+  }
+  Answer answer_to(const std::string& typed, double share = kWordShare, int64_t k = 10,
+                   const std::string& filter = "") {
+    const auto collection = Collection::open(folder_);
+    EXPECT_TRUE(collection) << collection.error().message;
+    Query query;
+    const Status read = read_query_text(typed, query);
+    EXPECT_TRUE(read) << read.error().message;
+    query.word_share = share;
+    query.k = k;
+    query.filter = filter;
+    query.fold_duplicates = fold_;
+    EncodedQuery encoded;
+    encoded.row = {1, 0, 0, 0};
+    auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer ? *std::move(answer) : Answer{};
+  }
+  static std::vector<std::string> paths(const Answer& answer) {
+    std::vector<std::string> result;
+    for (const Hit& hit : answer.hits) result.push_back(hit.item.path);
+    return result;
+  }
+
+  test::TestFolder temporary_;
+  fs::path folder_ = temporary_.path() / "collection";
+  std::unique_ptr<CollectionWriter> writer_;
+  NoEncoder encoder_;
+  ThreadPool pool_{2};
+  bool fold_ = false;
+};
+
+// The case that words are there for: the model takes a stop sign for a red apple.
+TEST_F(WordSearchTest, AFileCaptionedRedAppleIsTheFirstRedApple) {
+  add({put("/1.png", 0.9, "stop sign"), put("/2.png", 0.8, "red stop sign"), put("/3.png", 0.7, "bell"),
+       put("/4.png", 0.6), put("/5.png", 0.5, "a red apple")});
+  EXPECT_EQ(paths(answer_to("red apple", 0)).front(), "/1.png");
+  const Answer answer = answer_to("red apple");
+  EXPECT_THAT(paths(answer), ElementsAre("/5.png", "/1.png", "/2.png", "/3.png", "/4.png"));
+  const Hit& first = answer.hits.front();
+  EXPECT_FLOAT_EQ(first.score, 0.5F) << "the score stays the cosine";
+  EXPECT_EQ(first.vector_rank, 5);
+  ASSERT_TRUE(first.words);
+  EXPECT_EQ(first.words->rank, 1);
+  EXPECT_DOUBLE_EQ(first.words->weight, 1);
+  ASSERT_EQ(first.words->matches.size(), 2U);
+  EXPECT_EQ(first.words->matches[0].term, "red");
+  EXPECT_EQ(first.words->matches[0].fields, kInCaption);
+  EXPECT_FALSE(answer.hits[2].words) << "a stop sign that is red has less than half of the words' weight";
+  ASSERT_TRUE(answer.words);
+  EXPECT_EQ(answer.words->pictures, 1);
+  EXPECT_DOUBLE_EQ(answer.words->share, kWordShare);
+  EXPECT_THAT(words_note(answer), HasSubstr("1 picture found by \"red\", \"apple\""));
+}
+
+TEST_F(WordSearchTest, WithoutAMatchNothingChanges) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 50; ++i) {
+    puts.push_back(put(fmt::format("/{}.png", i), 0.9 - 0.01 * i, i % 2 == 0 ? "bell" : ""));
+  }
+  add(std::move(puts));
+  for (const char* text :
+       {"red apple", "the", "\"red bell\"", "!?", "*", "\"\"\"", "AND OR NOT", "bell*", "caption:bell"}) {
+    const Answer plain = answer_to(text, 0, 50);
+    const Answer worded = answer_to(text, 0.9, 50);
+    if (worded.words && worded.words->pictures > 0) continue;  // "bell*" is the word
+    EXPECT_EQ(paths(plain), paths(worded)) << text;
+    EXPECT_EQ(words_note(worded), "") << text;
+    for (const Hit& hit : worded.hits) EXPECT_FALSE(hit.words || hit.vector_rank) << text;
+  }
+  EXPECT_FALSE(answer_to("bell", 0).words);
+}
+
+// By formula, on every picture, with plain loops.
+TEST_F(WordSearchTest, RanksAreFusedAsTheFormulaSays) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 60; ++i) {
+    std::string caption = i % 7 == 0 ? "red apple" : i % 5 == 0 ? "green apple" : i % 3 == 0 ? "red car" : "";
+    puts.push_back(put(fmt::format("/{}.png", i), std::sin(i * 37.0) * 0.9, caption));
+  }
+  add(std::move(puts));
+  for (const double share : {0.1, 0.5, 0.8, 1.0}) {
+    const Answer answer = answer_to("red apple", share, 60);
+    const Answer by_score = answer_to("red apple", 0, 60);
+    ASSERT_EQ(answer.hits.size(), 60U);
+    std::map<std::string, int64_t> rank;
+    for (const Hit& hit : by_score.hits) rank[hit.item.path] = hit.rank;
+    double last = 1;
+    for (const Hit& hit : answer.hits) {
+      ASSERT_EQ(hit.vector_rank, rank.at(hit.item.path));
+      double sum = (1 - share) / (60.0 + static_cast<double>(*hit.vector_rank));
+      if (hit.words) sum += share / (60.0 + static_cast<double>(hit.words->rank));
+      EXPECT_EQ(hit.words.has_value(), hit.item.caption == "red apple" || hit.item.caption == "green apple")
+          << hit.item.caption;
+      EXPECT_LE(sum, last + 1e-15);
+      last = sum;
+    }
+  }
+}
+
+TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALongerOne) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 3000; ++i) puts.push_back(put(fmt::format("/{}.png", i), 0.9 - 0.0002 * i));
+  puts.push_back(put("/far/needle.png", -0.5));
+  add(std::move(puts));
+  const Answer answer = answer_to("needle", 0.5, 10);
+  EXPECT_EQ(paths(answer).front(), "/0.png")
+      << "first by vectors and first by words are equal: the score decides";
+  EXPECT_EQ(paths(answer)[1], "/far/needle.png");
+  EXPECT_FALSE(answer.hits[1].vector_rank) << "below the depth";
+  EXPECT_EQ(answer.hits[1].words->matches[0].fields, kInName);
+  EXPECT_EQ(paths(answer_to("needle", 0.6, 1)).front(), "/far/needle.png");
+  const std::vector<std::string> all = paths(answer_to("needle", 0.5, 3001));
+  ASSERT_EQ(all.size(), 3001U);
+  for (const int64_t k : {1, 2, 100, 999, 1000, 1001, 2500}) {
+    const auto some = paths(answer_to("needle", 0.5, k));
+    ASSERT_EQ(std::ssize(some), k);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << k;
+  }
+}
+
+TEST_F(WordSearchTest, PhrasesStandSideBySide) {
+  add({put("/1.png", 0.9, "apple, red"), put("/2.png", 0.8, "a red apple"),
+       put("/3.png", 0.7, "red apple tree")});
+  EXPECT_EQ(answer_to("red apple").words->pictures, 3);
+  EXPECT_EQ(answer_to("\"red apple\"").words->pictures, 2);
+  EXPECT_THAT(paths(answer_to("\"red apple\" tree")), ElementsAre("/3.png", "/1.png", "/2.png"));
+}
+
+TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
+  add({put("/1.png", 0.9), put("/2.png", 0.5, "cats and dogs"), put("/3.png", 0.4, "a cat")});
+  const Answer answer = answer_to("cats -dogs");
+  EXPECT_EQ(answer.words->pictures, 1);
+  EXPECT_EQ(paths(answer).front(), "/3.png");
+}
+
+TEST_F(WordSearchTest, TheFilterHoldsForWordsToo) {
+  add({put("/1.png", 0.9), put("/needle.png", 0.5)});
+  EXPECT_THAT(paths(answer_to("needle", 1, 10, "path != \"/needle.png\"")), ElementsAre("/1.png"));
+}
+
+TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {
+  fold_ = true;
+  auto copy = put("/2.png", 0.5, "needle");
+  copy.values = put("/1.png", 0.5).values;
+  add({put("/0.png", 0.9), put("/1.png", 0.5), copy});
+  const Answer answer = answer_to("needle", 0.9);
+  ASSERT_EQ(answer.hits.size(), 2U);
+  EXPECT_EQ(answer.hits[0].item.path, "/2.png");
+  ASSERT_EQ(answer.hits[0].folded.size(), 1U);
+  EXPECT_EQ(answer.hits[0].folded[0].item.path, "/1.png");
+}
+
+TEST_F(WordSearchTest, TermsAreWordsAndPhrases) {
+  const auto terms = [](const std::string& typed) {
+    Query query;
+    EXPECT_TRUE(read_query_text(typed, query));
+    return word_terms(query);
+  };
+  EXPECT_THAT(terms("A photo of the Red apple, red!"), ElementsAre("red", "apple"));
+  EXPECT_THAT(terms("the of"), ElementsAre("the", "of")) << "where there is nothing else";
+  EXPECT_THAT(terms("\"stop sign\" red sign"), ElementsAre("stop sign", "red"));
+  EXPECT_THAT(terms("cats -dogs bird:2"), ElementsAre("cats", "bird"));
+  EXPECT_THAT(terms("..."), IsEmpty());
+}
+
+TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
+  add({put("/1.png", 0.9)});
+  const auto collection = Collection::open(folder_);
+  EncodedQuery encoded;
+  encoded.row = {1, 0, 0, 0};
+  for (const double share : {-0.1, 1.1, std::nan("")}) {
+    Query query;
+    query.text = "x";
+    query.word_share = share;
+    EXPECT_EQ(search_encoded(*collection, encoder_, encoded, query, pool_).error().code, ErrorCode::kUsage)
+        << share;
+  }
+}
+
+// A collection without such an index is searched by vectors, and says so.
+TEST_F(WordSearchTest, OlderCollectionsAreSearchedByVectors) {
+  const fs::path old = temporary_.path() / "old";
+  fs::copy(fs::path(test::kSourceDir) / "tests/data/collection_v1", old);
+  const auto collection = Collection::open(old);
+  ASSERT_TRUE(collection) << collection.error().message;
+  Query query;
+  query.text = "apple";
+  query.word_share = kWordShare;
+  EncodedQuery encoded;
+  encoded.row.resize(static_cast<size_t>(collection->info().checkpoint.dim));
+  encoded.row[0] = 1;
+  const auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->hits.size(), 3U);
+  EXPECT_THAT(words_note(*answer), HasSubstr("the next `saccade index`"));
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,59 @@
+// Which sentences picture something, as far as can be told with what is at hand: a checkpoint that was
+// trained for it, any encoder with a threshold of the user's, or lists of words (docs/illustrate.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/progress.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/checkpoints/locate.h"
+
+namespace saccade {
+
+// What the share of a sentence's words that name things, and their mean rating, have to be above: those of
+// the best F1 on texts of other sources than it was then measured on (docs/illustrate.md).
+inline constexpr double kObjectsThreshold = 0.15;
+inline constexpr double kLexiconThreshold = 0.42;
+
+struct JudgeOptions {
+  const LoadedEncoder* own = nullptr;  // the collection's
+  // Asked for by the user, in place of `own`; one of the three below at most.
+  const LoadedEncoder* other = nullptr;
+  std::filesystem::path lexicon;  // ratings of words
+  std::filesystem::path objects;  // names of things
+  std::optional<double> threshold;
+};
+
+// Scores and threshold; a sentence above it pictures something.
+struct SentenceJudge {
+  std::string method;  // "checkpoint", "classifier", "null_picture", "lexicon", "objects", "everyday_words"
+  std::string name;    // the checkpoint's or the list's, for people
+  double threshold = 0;
+  bool threshold_given = false;
+  // A score each; adds to `cut` the texts that are longer than the encoder reads.
+  std::function<Result<std::vector<double>>(std::span<const std::string> texts, int64_t& cut)> scores;
+};
+
+// By the lists or the encoder that the options name; else by the collection's own encoder where it was
+// trained to tell, and where it was not by the program's everyday words. Encoders are borrowed by the result.
+// kUsage for another encoder that was not trained to tell, without a threshold; errors of reading the lists.
+Result<SentenceJudge> sentence_judge(const JudgeOptions& options, const ProgressCallback& progress,
+                                     const std::stop_token& stop);
+
+// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier
+// of texts the probability of its visual class. kUnsupported for encoders that read no texts, kCancelled.
+// Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads is added to it.
+Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
+                                          std::span<const std::string> texts, int64_t& cut,
+                                          const ProgressCallback& progress = {},
+                                          const std::stop_token& stop = {});
+
+}  // namespace saccade

@@ -1,0 +1,57 @@
+// The handlers of the server's own API, for api.cc's list of routes.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/collection/catalog/catalog.h"
+#include "saccade/search/answer.h"
+#include "saccade/serve/service.h"
+
+namespace saccade::serve {
+
+using Parts = std::vector<std::string>;
+
+// api_search.cc
+Result<HttpResponse> search_by_query(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> search_by_body(const Context& context, const HttpRequest& request, const Parts& parts);
+
+// api_pictures.cc
+Result<HttpResponse> pictures(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> facets(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> picture(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> picture_file(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& request, const Parts& parts);
+
+// api_jobs.cc
+Result<HttpResponse> jobs(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> job(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> job_events(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> start_job(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> cancel_job(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> add_picture(const Context& context, const HttpRequest& request, const Parts& parts);
+Result<HttpResponse> remove_picture(const Context& context, const HttpRequest& request, const Parts& parts);
+
+// What is said of a picture, beside what a hit has.
+Result<Json> picture_facts(const ServedCollection& collection, const Item& item);
+
+// Where a picture's own pages are: "/api/collections/NAME/pictures/ID".
+std::string picture_path(const ServedCollection& collection, int64_t id);
+// "file" and "thumbnail", paths on this server, for JSON that says "id".
+void add_picture_paths(const ServedCollection& collection, Json& json);
+
+// A parameter of a query string. kUsage for what is no number, or too large a one.
+template <typename T>
+Result<T> number_of(std::string_view name, std::string_view text) {
+  T value{};
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || rest != text.data() + text.size()) {
+    return fail(ErrorCode::kUsage, "\"{}\": \"{}\" is no number", name, text);
+  }
+  return value;
+}
+
+}  // namespace saccade::serve

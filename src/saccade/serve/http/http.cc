@@ -1,0 +1,129 @@
+#include "saccade/serve/http/http.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace saccade::serve {
+namespace {
+
+std::optional<std::string_view> find(const std::vector<NamedValue>& values, std::string_view name) {
+  const auto found = std::ranges::find(values, name, &NamedValue::first);
+  if (found == values.end()) return std::nullopt;
+  return found->second;
+}
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Where text[i] begins an escape, its byte; else -1.
+int escaped(std::string_view text, size_t i) {
+  if (text[i] != '%' || i + 2 >= text.size()) return -1;
+  const int high = hex(text[i + 1]);
+  const int low = hex(text[i + 2]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+std::string decode_form(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (const int byte = escaped(text, i); byte >= 0) {
+      decoded += static_cast<char>(byte);
+      i += 2;
+    } else {
+      decoded += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return decoded;
+}
+
+// Digits alone, as a number that fits.
+std::optional<int64_t> digits(std::string_view text) {
+  int64_t value = 0;
+  if (text.empty() || text.front() == '-') return std::nullopt;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::string_view> HttpRequest::header(std::string_view name) const {
+  return find(headers, name);
+}
+
+std::optional<std::string_view> HttpRequest::parameter(std::string_view name) const {
+  return find(query, name);
+}
+
+std::vector<NamedValue> parse_query(std::string_view text) {
+  std::vector<NamedValue> values;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('&', begin), text.size());
+    const std::string_view pair = text.substr(begin, end - begin);
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (!pair.empty()) {
+      values.emplace_back(decode_form(pair.substr(0, equals)),
+                          equals < pair.size() ? decode_form(pair.substr(equals + 1)) : "");
+    }
+    begin = end + 1;
+  }
+  return values;
+}
+
+std::optional<std::string> decode_path(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const int byte = escaped(text, i);
+    if (byte <= 0) return std::nullopt;
+    decoded += static_cast<char>(byte);
+    i += 2;
+  }
+  return decoded;
+}
+
+std::string escape_part(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string escaped_text;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+        c == '.' || c == '~') {
+      escaped_text += c;
+    } else {
+      escaped_text += {'%', kHex[byte >> 4U], kHex[byte & 15U]};
+    }
+  }
+  return escaped_text;
+}
+
+ByteRange parse_range(std::optional<std::string_view> header, int64_t size) {
+  const ByteRange whole{ByteRange::Kind::kWhole, 0, size};
+  constexpr std::string_view kUnit = "bytes=";
+  if (!header || !header->starts_with(kUnit)) return whole;
+  const std::string_view range = header->substr(kUnit.size());
+  const size_t dash = range.find('-');
+  if (dash == std::string_view::npos || range.find(',') != std::string_view::npos) return whole;
+  const auto first = digits(range.substr(0, dash));
+  const auto last = digits(range.substr(dash + 1));
+  const bool open = dash + 1 == range.size();
+  if (dash == 0) {  // the last so many bytes
+    if (!last) return whole;
+    if (*last == 0 || size == 0) return {ByteRange::Kind::kUnsatisfiable, 0, 0};
+    const int64_t bytes = std::min(*last, size);
+    return {ByteRange::Kind::kPart, size - bytes, bytes};
+  }
+  if (!first || (!last && !open) || (last && *last < *first)) return whole;
+  if (*first >= size) return {ByteRange::Kind::kUnsatisfiable, 0, 0};
+  const int64_t end = last ? std::min(*last, size - 1) : size - 1;
+  return {ByteRange::Kind::kPart, *first, end - *first + 1};
+}
+
+}  // namespace saccade::serve

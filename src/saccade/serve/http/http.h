@@ -1,0 +1,77 @@
+// One request and one answer, as handlers see them: no socket, no library of HTTP.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
+
+namespace saccade::serve {
+
+using NamedValue = std::pair<std::string, std::string>;
+
+struct HttpRequest {
+  std::string method;               // "GET"
+  std::string path;                 // percent-decoded, without the query
+  std::vector<NamedValue> query;    // percent-decoded, in the order given
+  std::vector<NamedValue> headers;  // names in lower case
+  std::string body;
+  std::string id;       // of the request: the client's X-Request-Id, or one that we made
+  std::string peer;     // address of the client
+  bool secure = false;  // it came under TLS
+  // Whether the client has closed its side: nobody will read the answer.
+  // Thread-safe; while the request is handled.
+  std::function<bool()> gone = [] { return false; };
+
+  // The first of that name (of a header, in lower case); nothing where there is none.
+  [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
+  [[nodiscard]] std::optional<std::string_view> parameter(std::string_view name) const;
+};
+
+// Bytes of a file, sent as they are read.
+struct FilePart {
+  std::shared_ptr<const Descriptor> file;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<NamedValue> headers;
+  std::string body;
+  std::optional<FilePart> file;  // in place of `body`
+  std::string about;             // what was searched for, for a log that may have it; not sent
+  // In place of both, the text of a stream of events, which ends with the connection: called now and then,
+  // says what there is since the last call, "" for nothing yet, and nothing at the end. Called on a thread
+  // that reads and writes for others too: it must return at once, and not throw.
+  std::function<std::optional<std::string>()> events = {};
+};
+
+// "a=1&b=%20": percent escapes and + decoded; what is no escape stays as it is.
+std::vector<NamedValue> parse_query(std::string_view text);
+// Percent escapes decoded. Nothing for a broken escape, and for a NUL.
+std::optional<std::string> decode_path(std::string_view text);
+
+// A part of a path, or a cookie's value: all but letters, digits and -_.~ as percent escapes.
+std::string escape_part(std::string_view text);
+
+// A range that a client asked for, of a body of `size` bytes. RFC 9110, section 14: one range; of several,
+// and of units we do not know, the whole body is the answer.
+struct ByteRange {
+  enum class Kind { kWhole, kPart, kUnsatisfiable };
+  Kind kind = Kind::kWhole;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+ByteRange parse_range(std::optional<std::string_view> header, int64_t size);
+
+}  // namespace saccade::serve

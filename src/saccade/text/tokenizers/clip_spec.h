@@ -1,0 +1,63 @@
+// What a checkpoint's files say about its CLIP tokenizer, read and checked, before anything is built from it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/text/tokenizers/bpe.h"
+#include "saccade/text/tokenizer.h"
+
+namespace saccade {
+
+enum class NormalizerStep { kNfc, kCollapseWhiteSpace, kLowercase };
+
+// What becomes of "<|startoftext|>" and "<|endoftext|>"
+// that only appear in normalized text ("<|ENDOFTEXT|>").
+enum class SpecialWords {
+  kPlain,   // nothing special: punctuation and letters
+  kWhole,   // one word, to be cut into pieces like any other
+  kSplit,   // one word, then "<|", the letters and "|>": what the byte-level step makes of it
+  kTokens,  // the token itself (OpenAI's code)
+};
+
+// A token found in text before it is cut into words.
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool normalized = false;  // looked for in normalized text, otherwise in the text as it is
+};
+
+struct ClipTokenizerSpec {
+  Vocabulary vocabulary;  // with the added tokens
+  std::vector<BpeMerge> merges;
+  std::string suffix = "</w>";
+  std::optional<int32_t> unknown;
+  std::vector<NormalizerStep> normalizer;
+  SpecialWords special_words = SpecialWords::kSplit;
+  std::vector<AddedToken> added_tokens;
+  int32_t start_id = 0;
+  int32_t end_id = 0;
+  int32_t pad_id = 0;
+};
+
+// From tokenizer.json. `config` is what tokenizer_config.json or special_tokens_map.json hold, an object, for
+// the padding token and special tokens that tokenizer.json does not have. kUnsupported names the part that is
+// not CLIP's, kBadData what is wrong.
+Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config);
+
+// From vocab.json and the text of merges.txt; `config` gives the special tokens' names where they differ from
+// CLIP's. Errors begin with the file's name.
+Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std::string_view merges,
+                                                          const Json& config);
+
+// The tokenizer itself. With TextCleanup::kOpenAi only vocabulary, merges and suffix are used; start, end and
+// padding are then "<|startoftext|>", "<|endoftext|>" and 0, as in OpenAI's code.
+Result<std::unique_ptr<Tokenizer>> make_clip_tokenizer(const ClipTokenizerSpec& spec, TextCleanup cleanup);
+
+}  // namespace saccade

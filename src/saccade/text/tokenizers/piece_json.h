@@ -1,0 +1,32 @@
+// tokenizer.json's two models in the SentencePiece tradition: BPE with byte fallback (Gemma, Llama) and
+// Unigram (T5), as the tokenizers library reads them (github.com/huggingface/tokenizers).
+#pragma once
+
+#include <memory>
+
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/text/tokenizers/bpe.h"
+#include "saccade/text/tokenizers/framed_tokenizer.h"
+#include "saccade/text/tokenizers/sentencepiece_model.h"
+
+namespace saccade {
+
+// An encoder and the vocabulary behind it, special tokens included.
+struct JsonPieces {
+  std::shared_ptr<const PieceEncoder> encoder;
+  Vocabulary vocabulary;
+};
+
+// kUnsupported names the part that is not known, kBadData what is wrong.
+Result<JsonPieces> json_bpe_pieces(const Json& json);
+Result<JsonPieces> json_unigram_pieces(const Json& json);
+
+// What post_processor puts before and after a text; nothing for null.
+struct JsonFrame {
+  std::vector<int32_t> before;
+  std::vector<int32_t> after;
+};
+Result<JsonFrame> json_frame(const Json& post_processor);
+
+}  // namespace saccade

@@ -1,0 +1,42 @@
+// What SentencePiece does to a text before it cuts it: characters replaced by the model's own table, white
+// space collapsed and written as U+2581 (github.com/google/sentencepiece, src/normalizer.cc).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/text/tokenizers/prefix_trie.h"
+#include "saccade/text/tokenizers/sentencepiece_model.h"
+
+namespace saccade {
+
+class SentencePieceNormalizer {
+ public:
+  // kBadData where the table of characters is not one.
+  static Result<SentencePieceNormalizer> make(const SentencePieceModel& model);
+
+  // text: valid UTF-8. Linear. Places outside the table's bytes count as not found: a broken table gives odd
+  // text, never worse.
+  [[nodiscard]] std::string normalize(std::string_view text) const;
+
+ private:
+  struct Prefix {
+    std::string_view replacement;
+    size_t length = 0;  // bytes of the text it stands for, at least 1
+  };
+  [[nodiscard]] Prefix prefix(std::string_view text) const;
+  [[nodiscard]] Prefix mapped(std::string_view text) const;
+
+  std::vector<uint32_t> units_;  // the double array
+  std::string replacements_;
+  PrefixTrie user_defined_;
+  bool add_dummy_prefix_ = true;
+  bool remove_extra_spaces_ = true;
+  bool escape_spaces_ = true;
+  bool space_as_suffix_ = false;
+};
+
+}  // namespace saccade
