@@ -72,7 +72,7 @@ Result<std::unique_ptr<Training>> make_training(int64_t picture_tokens, int64_t 
   made->scratch = std::make_unique<ScratchFolder>(std::move(scratch));
   made->options.batch = kBatch;
   SACCADE_ASSIGN(made->loaded, load_checkpoint((fs::path(test::kSourceDir) / "models/starter").string()));
-  const Encoder& encoder = *made->loaded.encoder;
+  const EncoderBackend& encoder = *made->loaded.encoder;
   ComposedData& data = made->data;
   data.pictures.resize(kPictures);
   std::vector<int64_t> begin = {0};

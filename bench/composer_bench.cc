@@ -50,7 +50,7 @@ class RandomSource : public nn::ParameterSource {
 
 struct Queries {
   std::unique_ptr<ScratchFolder> scratch;
-  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<EncoderBackend> encoder;
   std::unique_ptr<Composer> composer;
   Matrix<float> pixels;
   std::vector<std::string> words;
@@ -59,7 +59,7 @@ struct Queries {
 
 Result<Queries> queries(int64_t n, double tau) {
   Queries made;
-  EncoderOptions options;
+  BackendOptions options;
   options.threads = 1;
   SACCADE_ASSIGN(made.encoder, load_encoder(fs::path(test::kSourceDir) / "models/starter", options));
   const EncoderInfo& info = made.encoder->info();

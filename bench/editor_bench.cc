@@ -62,7 +62,7 @@ void draw(benchmark::State& state, Precision precision) {
   const auto scratch = ScratchFolder::make();
   Status ready = scratch ? write_editor(scratch->path()) : Status(fail(scratch.error()));
   const char* threads = std::getenv("SACCADE_BENCH_THREADS");
-  EncoderOptions options;
+  BackendOptions options;
   options.precision = precision;
   options.threads = threads == nullptr ? 1 : std::atoi(threads);
   auto editor =

@@ -284,7 +284,7 @@ class Bench {
     return scratch_.path();
   }
 
-  Result<Encoder*> get(Precision precision) {
+  Result<EncoderBackend*> get(Precision precision) {
     if (encoder_ && precision_ == precision) return encoder_.get();
     close();
     SACCADE_ASSIGN(const fs::path folder, checkpoint());
@@ -293,7 +293,7 @@ class Bench {
     return encoder_.get();
   }
   // In fp32, beside the one in int8 that it is compared with; nullptr beside others.
-  Result<Encoder*> reference() {
+  Result<EncoderBackend*> reference() {
     if (precision_ != Precision::kInt8 || !subject_.fp32) return nullptr;
     if (!reference_) {
       SACCADE_ASSIGN(reference_,
@@ -311,7 +311,7 @@ class Bench {
   Subject subject_;
   ScratchFolder scratch_;
   bool written_ = false;
-  std::unique_ptr<Encoder> encoder_, reference_;
+  std::unique_ptr<EncoderBackend> encoder_, reference_;
   Precision precision_ = Precision::kFp32;
 };
 
@@ -322,7 +322,7 @@ std::string threads_label() {
 // Runs `encode` (of an encoder; returning whether it worked), the bare products and, beside int8, the same
 // encoder in fp32 in turn, and reports all.
 template <typename Encode>
-void compare(benchmark::State& state, Bench& bench, Encoder& encoder, const std::vector<Product>& products,
+void compare(benchmark::State& state, Bench& bench, EncoderBackend& encoder, const std::vector<Product>& products,
              Precision precision, int64_t items, const char* rate_name, const Encode& encode_by) {
   const auto encode = [&] { return encode_by(encoder); };
   reset_peak_memory();
@@ -366,7 +366,7 @@ void encode_images(benchmark::State& state, Bench& bench, Precision precision, i
   const std::vector<float> values = normal_values(pixels.rows() * pixels.columns());
   std::copy(values.begin(), values.end(), pixels.data());
   compare(state, bench, **encoder, subject.image_products(batch), precision, batch, "images/s",
-          [&](Encoder& by) { return by.encode_images(pixels.view()).has_value(); });
+          [&](EncoderBackend& by) { return by.encode_images(pixels.view()).has_value(); });
 }
 
 // A process that does nothing but keep the last of this one's processors busy, while it lives.
@@ -472,7 +472,7 @@ void encode_texts(benchmark::State& state, Bench& bench, Precision precision, in
     text.ids.push_back(end);
   }
   compare(state, bench, **encoder, bench.subject().text_products(batch, tokens), precision, batch, "texts/s",
-          [&](Encoder& by) { return by.encode_texts(texts).has_value(); });
+          [&](EncoderBackend& by) { return by.encode_texts(texts).has_value(); });
 }
 
 // From a folder in the page cache to an encoder that takes its first batch: maps and

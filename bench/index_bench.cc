@@ -200,7 +200,7 @@ struct Indexed {
 };
 
 Result<Indexed> index_into(const fs::path& folder, const fs::path& pictures, const std::string& name,
-                           const fs::path& checkpoint, Encoder& encoder, bool processes = true) {
+                           const fs::path& checkpoint, EncoderBackend& encoder, bool processes = true) {
   const auto start = std::chrono::steady_clock::now();
   const double before = processor_seconds();
   Indexed indexed;
@@ -277,7 +277,7 @@ double median(std::vector<double> values) {
 }
 
 // Pictures a second of the encoder alone, in batches as ingest gives them.
-Result<double> encoder_rate(Encoder& encoder, int64_t pictures) {
+Result<double> encoder_rate(EncoderBackend& encoder, int64_t pictures) {
   const int batch = IngestOptions{}.batch;
   const Preprocessing& preprocessing = encoder.preprocessing();
   Matrix<float> pixels(batch, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());

@@ -220,14 +220,14 @@ void tell(const char* what, LoadOutcome& outcome, double seconds) {
   for (const std::string& wrong : outcome.wrong) fmt::print("  wrong: {}\n", wrong);
 }
 
-Status idle(const ServerProcess& server, const fs::path& folder, Encoder& encoder) {
+Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder) {
   SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
   ThreadPool pool;
   const auto asked = texts(200);
   std::vector<double> here;
   std::vector<double> there;
   for (const std::string& text : asked) {
-    Query query;
+    SearchQuery query;
     query.text = text;
     query.word_share = kWordShare;
     const auto start = std::chrono::steady_clock::now();
@@ -244,7 +244,7 @@ Status idle(const ServerProcess& server, const fs::path& folder, Encoder& encode
   return {};
 }
 
-Status load(const ServerProcess& server, const fs::path& folder, Encoder& encoder,
+Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder,
             const Arguments& arguments) {
   // So many that hardly one is asked for twice, as the server remembers those of a moment ago.
   const auto asked = texts(400'000);
@@ -302,7 +302,7 @@ Status load(const ServerProcess& server, const fs::path& folder, Encoder& encode
   const double before_those = own_work();
   int64_t searched = 0;
   for (; seconds_since(one_by_one) < arguments.seconds / 4; ++searched) {
-    Query query;
+    SearchQuery query;
     query.text = asked[static_cast<size_t>(searched) % asked.size()];
     query.word_share = kWordShare;
     SACCADE_TRY(search(collection, encoder, query, pool));

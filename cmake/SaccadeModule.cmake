@@ -100,6 +100,7 @@ function(saccade_module name)
   set(target saccade_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(saccade::${name} ALIAS ${target})
+  set_property(GLOBAL APPEND PROPERTY SACCADE_LINKS_OF_${name} ${ARG_LIBRARIES} ${ARG_PRIVATE_LIBRARIES})
   list(TRANSFORM ARG_DEPENDS PREPEND saccade_)
   target_link_libraries(${target} PUBLIC saccade_flags ${ARG_DEPENDS} ${ARG_LIBRARIES}
                                   PRIVATE ${ARG_PRIVATE_LIBRARIES})

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "saccade/core/source_dir.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 #include "fuzz.h"
 

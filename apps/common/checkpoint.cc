@@ -13,8 +13,8 @@
 
 namespace saccade::app {
 
-EncoderOptions options_of(const EncoderChoice& choice) {
-  EncoderOptions options;
+BackendOptions options_of(const EncoderChoice& choice) {
+  BackendOptions options;
   options.precision = choice.precision.value_or(Precision::kFp32);
   options.threads = choice.threads;
   options.fingerprints = user_fingerprint_memory();
@@ -56,7 +56,7 @@ Status settle_precision(const std::filesystem::path& named, EncoderChoice& choic
 
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte) {
-  EncoderOptions options = options_of(choice);
+  BackendOptions options = options_of(choice);
   options.fingerprints.trusted = !every_byte;
   return saccade::load_checkpoint(named.string(), options);
 }

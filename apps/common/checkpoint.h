@@ -9,9 +9,9 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/model/options/effective_length.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/options/effective_length.h"
 
 #include "console.h"
 
@@ -28,7 +28,7 @@ struct EncoderChoice {
 };
 
 // With what the user's cache remembers of checkpoints' files.
-EncoderOptions options_of(const EncoderChoice& choice);
+BackendOptions options_of(const EncoderChoice& choice);
 
 // --threads, and --precision with it, for every command that loads an encoder.
 void add_threads_option(CLI::App& command, EncoderChoice& choice);

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "choice.h"
+#include "help_topics.h"
 
 namespace saccade::app {
 namespace {
@@ -106,6 +107,15 @@ std::vector<std::string> followers_of(CLI::App& app) {
   return words;
 }
 
+// A shell function's name for a program and words of its commands: letters, digits and underscores alone.
+std::string function_name(const std::string& program, const std::string& words) {
+  std::string name = "_" + program + (words.empty() ? "" : " " + words);
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
 std::string bash_completion(CLI::App& app) {
   std::string words;
   std::string values;
@@ -123,8 +133,8 @@ std::string bash_completion(CLI::App& app) {
       }
     }
   }
-  return fmt::format(R"(# bash completion of saccade, made by `saccade completion bash`.
-_saccade() {{
+  return fmt::format(R"(# bash completion of {4}, made by `{4} completion bash`.
+{5}() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} path= words= each
   for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
     case "${{path:+$path }}$each" in
@@ -144,13 +154,14 @@ _saccade() {{
   fi
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }}
-complete -o default -o bashdefault -F _saccade saccade
+complete -o default -o bashdefault -F {5} {4}
 )",
-                     commands, words, values, values);
+                     commands, words, values, values, app.get_name(), function_name(app.get_name(), ""));
 }
 
 std::string fish_completion(CLI::App& app) {
-  std::string text = "# fish completion of saccade, made by `saccade completion fish`.\n";
+  const std::string& program = app.get_name();
+  std::string text = fmt::format("# fish completion of {0}, made by `{0} completion fish`.\n", program);
   for (const CommandEntry& entry : all_commands(app)) {
     std::string seen;
     std::string others;
@@ -164,11 +175,11 @@ std::string fish_completion(CLI::App& app) {
     const std::string none = others.empty() ? "" : "not __fish_seen_subcommand_from" + others;
     const std::string here = seen.empty() || none.empty() ? seen + none : seen + "; and " + none;
     for (CLI::App* command : commands_of(*entry.app)) {
-      text += fmt::format("complete -c saccade -f -n {} -a {} -d {}\n", shell_word(here), command->get_name(),
-                          shell_word(command->get_description()));
+      text += fmt::format("complete -c {} -f -n {} -a {} -d {}\n", program, shell_word(here),
+                          command->get_name(), shell_word(command->get_description()));
     }
     for (const OptionEntry& option : options_of(*entry.app)) {
-      std::string line = "complete -c saccade -n " + shell_word(here.empty() ? "true" : here);
+      std::string line = "complete -c " + program + " -n " + shell_word(here.empty() ? "true" : here);
       for (const std::string& name : option.names) {
         if (option.positional) continue;
         line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
@@ -196,17 +207,12 @@ std::string zsh_text(std::string_view text) {
   return result;
 }
 
-std::string zsh_function(const std::string& words) {
-  std::string name = "_saccade";
-  for (const char c : words.empty() ? "" : " " + words)
-    name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
-
 std::string zsh_completion(CLI::App& app) {
-  std::string text = "#compdef saccade\n# zsh completion of saccade, made by `saccade completion zsh`.\n";
+  const std::string& program = app.get_name();
+  std::string text =
+      fmt::format("#compdef {0}\n# zsh completion of {0}, made by `{0} completion zsh`.\n", program);
   for (const CommandEntry& entry : all_commands(app)) {
-    text += zsh_function(entry.words) + "() {\n  local -a commands\n  _arguments -C";
+    text += function_name(program, entry.words) + "() {\n  local -a commands\n  _arguments -C";
     for (const OptionEntry& option : options_of(*entry.app)) {
       const std::string action =
           option.values.empty() ? "_files" : fmt::format("({})", fmt::join(option.values, " "));
@@ -235,12 +241,14 @@ std::string zsh_completion(CLI::App& app) {
     for (CLI::App* command : below) {
       const std::string deeper =
           entry.words.empty() ? command->get_name() : entry.words + " " + command->get_name();
-      text += fmt::format("        {}) {} ;;\n", command->get_name(), zsh_function(deeper));
+      text += fmt::format("        {}) {} ;;\n", command->get_name(), function_name(program, deeper));
     }
     text += "      esac ;;\n  esac\n}\n";
   }
   return text +
-         "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _saccade \"$@\"; else compdef _saccade saccade; fi\n";
+         fmt::format(
+             "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then {0} \"$@\"; else compdef {0} {1}; fi\n",
+             function_name(program, ""), program);
 }
 
 // --- the manual --------------------------------------------------------------------------------------------
@@ -264,12 +272,15 @@ std::string roff(std::string_view text) {
 }
 
 std::string manual(CLI::App& app, const std::string& version) {
-  std::string text = fmt::format(".TH SACCADE 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\nsaccade \\- {}\n",
-                                 roff(version), roff(app.get_description()));
-  text += ".SH SYNOPSIS\n.B saccade\n.I COMMAND\n[\n.I OPTION\n\\&... ]\n.SH COMMANDS\n";
+  const std::string program = roff(app.get_name());
+  std::string title = app.get_name();
+  for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::string text = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", title,
+                                 roff(version), program, roff(app.get_description()));
+  text += ".SH SYNOPSIS\n.B " + program + "\n.I COMMAND\n[\n.I OPTION\n\\&... ]\n.SH COMMANDS\n";
   for (const CommandEntry& entry : all_commands(app)) {
     if (!entry.words.empty()) {
-      text += fmt::format(".SS saccade {}\n{}.\n", roff(entry.words), roff(entry.app->get_description()));
+      text += fmt::format(".SS {} {}\n{}.\n", program, roff(entry.words), roff(entry.app->get_description()));
     }
     for (const OptionEntry& option : options_of(*entry.app)) {
       text += fmt::format(".TP\n\\fB{}\\fR", roff(fmt::format("{}", fmt::join(option.names, ", "))));
@@ -277,6 +288,10 @@ std::string manual(CLI::App& app, const std::string& version) {
         text += fmt::format(" \\fI{}\\fR", roff(option.argument));
       text += "\n" + roff(option.help) + "\n";
     }
+  }
+  text += ".SH TOPICS\n";
+  for (const HelpTopic& topic : help_topics()) {
+    text += fmt::format(".SS {}\n.nf\n{}.fi\n", roff(topic.name), roff(topic.text));
   }
   return text + ".SH EXIT STATUS\n" + roff(app.get_footer()) + "\n";
 }
@@ -294,29 +309,48 @@ Result<CLI::App*> command_named(CLI::App& app, const std::vector<std::string>& w
     const std::vector<CLI::App*> below = commands_of(*command);
     const auto found = std::ranges::find(below, word, [](const CLI::App* one) { return one->get_name(); });
     if (found == below.end()) {
-      return fail(ErrorCode::kUsage, "no command named {} (saccade --help lists them)",
-                  fmt::join(words, " "));
+      return fail(ErrorCode::kUsage, "no command or topic named {} ({} help lists them)",
+                  fmt::join(words, " "), app.get_name());
     }
     command = *found;
   }
   return command;
 }
 
+// The topics in a list, behind the help of the whole program.
+std::string topics_text(const std::string& program) {
+  std::string text = fmt::format("Topics ({} help TOPIC):\n", program);
+  for (const HelpTopic& topic : help_topics()) text += fmt::format("  {:<32}{}\n", topic.name, topic.summary);
+  return text;
+}
+
+// The text of `help WORDS`: of a topic, of a command, or of the program.
+Result<std::string> help_text(CLI::App& app, const std::vector<std::string>& words) {
+  if (words.size() == 1) {
+    const auto topics = help_topics();
+    const auto topic = std::ranges::find(topics, words.front(), &HelpTopic::name);
+    if (topic != topics.end()) return std::string(topic->text);
+  }
+  SACCADE_ASSIGN(CLI::App * command, command_named(app, words));
+  std::string before = app.get_name();
+  for (size_t i = 0; i + 1 < words.size(); ++i) before += " " + words[i];
+  app.clear();
+  // What a command is called from: its parents' help adds its name itself.
+  if (!words.empty()) return command->help(before);
+  return command->help() + "\n" + topics_text(app.get_name());
+}
+
 }  // namespace
 
 void add_help_commands(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<HelpArguments>();
-  CLI::App* help = app.add_subcommand("help", "Say what a command does and what it takes");
-  help->add_option("COMMAND", arguments->words, "command, such as search, or: collection info");
+  CLI::App* help = app.add_subcommand("help", "Explain a command or a topic");
+  help->add_option("COMMAND", arguments->words,
+                   "command, such as search or collection info, or a topic, such as filters");
   help->callback([arguments, &app, &chosen] {
     chosen = [arguments, &app](Session& session) -> Result<int> {
-      SACCADE_ASSIGN(CLI::App * command, command_named(app, arguments->words));
-      std::string words = "saccade";
-      for (size_t i = 0; i + 1 < arguments->words.size(); ++i) words += " " + arguments->words[i];
-      // What a command is called from: its parents' help adds its name itself.
-      const std::string before = arguments->words.empty() ? "" : words;
-      app.clear();
-      SACCADE_TRY(session.out.write(command->help(before)));
+      SACCADE_ASSIGN(const std::string text, help_text(app, arguments->words));
+      SACCADE_TRY(session.out.write(text));
       return kDone;
     };
   });
@@ -332,7 +366,7 @@ void add_help_commands(CLI::App& app, Command& chosen) {
       return kDone;
     };
   });
-  CLI::App* man = app.add_subcommand("man", "Print the manual page: saccade man | man -l -");
+  CLI::App* man = app.add_subcommand("man", "Print the manual page; man -l - shows it");
   man->callback([&app, &chosen] {
     chosen = [&app](Session& session) -> Result<int> {
       SACCADE_TRY(session.out.write(manual(app, app.version())));

@@ -12,7 +12,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 
 namespace spdlog {
 class logger;

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/version.h"
+#include "saccade/version.h"
 
 #include "command_help.h"
 
@@ -16,8 +16,8 @@ namespace saccade::app {
 namespace {
 
 // Explains a command line that the parser did not accept.
-std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, const std::string& words, int argc,
-                             char** argv) {
+std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, const std::string& words,
+                             int argc, char** argv) {
   // The parser only says that a command is missing, not which word is unknown.
   const bool unknown = words == app.get_name() && argc > 1 && argv[1][0] != '-';
   // "cats -dogs" without its quotes.

@@ -13,13 +13,13 @@
 
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/core/files/files.h"
+
+#include "checkpoint.h"
 #include "lab/data/audit.h"
 #include "lab/data/dataset.h"
 #include "lab/data/dataset_json.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/manifest.h"
-
-#include "checkpoint.h"
 #include "lab_commands.h"
 #include "number.h"
 
@@ -304,7 +304,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   CLI::App* command = group->add_subcommand(name, what);
   auto* paths =
       command
-          ->add_option("PATH", arguments->datasets, "dataset (docs/datasets.md): PATH or PATH#key=value,...")
+          ->add_option("PATH", arguments->datasets, "dataset (see saccade help datasets): PATH or PATH#key=value,...")
           ->required();
   if (name != "audit") paths->expected(1);
   command->add_option("--split", arguments->options.split,
@@ -332,8 +332,8 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
   add_part(group, "convert", "Write a dataset as a manifest", arguments, chosen, run_convert)
       ->add_option("-o,--output", arguments->output, "manifest file to write")
       ->required();
-  add_part(group, "captions", "Print the captions of image files as JSON Lines, for saccade index --captions", arguments,
-           chosen, run_captions);
+  add_part(group, "captions", "Print the captions of image files as JSON Lines, for saccade index --captions",
+           arguments, chosen, run_captions);
   CLI::App* audit = add_part(
       group, "audit", "Check datasets for duplicates, leakage, missing files, order, and caption lengths",
       arguments, chosen, run_audit);

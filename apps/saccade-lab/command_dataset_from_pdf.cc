@@ -6,10 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "lab/eval/corpus/pdf_corpus.h"
-
 #include "checkpoint.h"
 #include "command_dataset.h"
+#include "lab/eval/corpus/pdf_corpus.h"
 #include "number.h"
 
 namespace saccade::lab::app {

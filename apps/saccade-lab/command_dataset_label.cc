@@ -7,10 +7,10 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files/files.h"
-#include "lab/data/readers/manifest.h"
-#include "lab/data/ratings.h"
 
 #include "command_dataset.h"
+#include "lab/data/ratings.h"
+#include "lab/data/readers/manifest.h"
 #include "number.h"
 
 namespace saccade::lab::app {

@@ -5,9 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "lab/eval/advise.h"
-
 #include "command_eval.h"
+#include "lab/eval/advise.h"
 #include "number.h"
 
 namespace saccade::lab::app {

@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
-#include "lab/eval/composed/composed_study.h"
 #include "saccade/model/checkpoints/locate.h"
 
 #include "choice.h"
 #include "command_eval.h"
 #include "command_help.h"
 #include "eval_options.h"
+#include "lab/eval/composed/composed_study.h"
 #include "number.h"
 
 namespace saccade::lab::app {

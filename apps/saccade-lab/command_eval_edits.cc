@@ -7,12 +7,12 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
-#include "lab/eval/edits/edits_study.h"
-#include "lab/report/edits_page.h"
 
 #include "choice.h"
 #include "command_eval.h"
 #include "eval_options.h"
+#include "lab/eval/edits/edits_study.h"
+#include "lab/report/edits_page.h"
 #include "number.h"
 
 namespace saccade::lab::app {

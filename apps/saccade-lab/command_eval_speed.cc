@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
-#include "lab/eval/speed_evaluation.h"
 #include "saccade/model/options/precision.h"
 
 #include "checkpoint.h"
@@ -17,6 +16,7 @@
 #include "command_eval.h"
 #include "command_help.h"
 #include "eval_options.h"
+#include "lab/eval/speed_evaluation.h"
 #include "number.h"
 #include "own_process.h"
 
@@ -165,7 +165,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   command
       ->add_option("--dataset", options.datasets,
-                   "the dataset (docs/datasets.md) measured with: PATH or PATH#split=NAME")
+                   "the dataset (see saccade help datasets) measured with: PATH or PATH#split=NAME")
       ->required();
   add_choices(*command, "--precision", arguments->speed.precisions,
               "number formats of the encoder's arithmetic; with both, each is measured");

@@ -1,18 +1,16 @@
 // saccade generate edits: a picture for every edit query of a dataset.
-#include "lab_commands.h"
-
 #include <memory>
 #include <string>
 
 #include <fmt/format.h>
 
-#include "lab/data/dataset.h"
-#include "lab/generate/generate_edits.h"
-#include "lab/generate/own_engine.h"
-
 #include "checkpoint.h"
 #include "choice.h"
 #include "engine_options.h"
+#include "lab/data/dataset.h"
+#include "lab/generate/generate_edits.h"
+#include "lab/generate/own_engine.h"
+#include "lab_commands.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -54,7 +52,8 @@ std::string report_text(const GenerateEditsReport& report) {
 // Opens the engine that was asked for: the laboratory's own editor unless another kind is named.
 Result<std::unique_ptr<PictureEngine>> open_engine_of(GenerateArguments& arguments) {
   const EngineOptions& elsewhere = arguments.engine.options;
-  if (!arguments.engine.kind.empty() && arguments.engine.kind != kOwnEngine) return engine_of(arguments.engine);
+  if (!arguments.engine.kind.empty() && arguments.engine.kind != kOwnEngine)
+    return engine_of(arguments.engine);
   if (!arguments.engine.set.empty() || !arguments.engine.size.empty() || !elsewhere.endpoint.empty() ||
       !elsewhere.model.empty() || !arguments.engine.workflow.empty()) {
     return fail(ErrorCode::kUsage,
@@ -73,9 +72,10 @@ Result<std::unique_ptr<PictureEngine>> open_engine_of(GenerateArguments& argumen
 // Adds the options of the laboratory's own editor.
 void add_editor_options(CLI::App& command, GenerateArguments& arguments) {
   EditSettings& edit = arguments.own.edit;
-  command.add_option("--editor", arguments.editor,
-                     "folder of the editor to draw with, as `saccade-lab train editor` makes it (for --engine own; "
-                     "default: $SACCADE_EDITOR, or models/editor beside the starter)");
+  command.add_option(
+      "--editor", arguments.editor,
+      "folder of the editor to draw with, as `saccade-lab train editor` makes it (for --engine own; "
+      "default: $SACCADE_EDITOR, or models/editor beside the starter)");
   command
       .add_option_function<int64_t>(
           "--draw-steps", [&edit](const int64_t& steps) { edit.steps = steps; },
@@ -119,7 +119,7 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
       "edits", "Make a picture for every edit query of a dataset, to train on in place of the true target");
   command
       ->add_option("--dataset", arguments->dataset,
-                   "dataset of edit queries (docs/datasets.md): PATH or PATH#split=NAME")
+                   "dataset of edit queries (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
   command
       ->add_option("-o,--output", arguments->folder,
@@ -127,9 +127,10 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
       ->required();
   std::vector<std::string> kinds = names_of<EngineKind>();
   kinds.insert(kinds.begin(), kOwnEngine);
-  add_engine_options(*command, arguments->engine, std::move(kinds),
-                     "image engine that draws: own (an editor that `saccade-lab train editor` made) or a server (see "
-                     "saccade help engines; default: own)");
+  add_engine_options(
+      *command, arguments->engine, std::move(kinds),
+      "image engine that draws: own (an editor that `saccade-lab train editor` made) or a server (see "
+      "saccade help engines; default: own)");
   add_editor_options(*command, *arguments);
   command
       ->add_option("--limit", arguments->options.limit,

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
-#include "lab/report/run_page.h"
 
+#include "lab/report/run_page.h"
 #include "lab_commands.h"
 #include "number.h"
 

@@ -14,11 +14,11 @@
 
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision.h"
-#include "lab/train/recipes/train_dual.h"
 
 #include "choice.h"
-#include "lab_commands.h"
 #include "command_help.h"
+#include "lab/train/recipes/train_dual.h"
+#include "lab_commands.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -187,7 +187,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       "dual", "Train a dual encoder (CLIP's architecture) on pictures and their captions");
   command
       ->add_option("--dataset", arguments->datasets,
-                   "datasets to train on (docs/datasets.md): PATH or PATH#split=NAME")
+                   "datasets to train on (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
   command->add_option(
       "--held-out", arguments->held_out,

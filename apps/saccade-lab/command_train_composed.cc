@@ -10,14 +10,14 @@
 #include <fmt/format.h>
 
 #include "saccade/model/options/precision.h"
-#include "lab/train/recipes/train_composed.h"
-#include "lab/train/recipes/train_inversion.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
 #include "eval_options.h"
+#include "lab/train/recipes/train_composed.h"
+#include "lab/train/recipes/train_inversion.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -147,7 +147,7 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
   ComposedTrainingOptions& options = arguments.options;
   command.add_option(
       "--dataset", options.datasets,
-      "edit queries to train on (docs/datasets.md): PATH or PATH#split=NAME; not for inversion");
+      "edit queries to train on (see saccade help datasets): PATH or PATH#split=NAME; not for inversion");
   command.add_option("--held-out", options.held_out,
                      "edit queries to measure while training; they decide which step's checkpoint is kept");
   command.add_option("--test", options.test, "edit queries to measure once, by the checkpoint that is kept");

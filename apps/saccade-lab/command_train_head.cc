@@ -7,14 +7,14 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
-#include "lab/report/run_page.h"
-#include "lab/train/recipes/head_sweep.h"
 
 #include "choice.h"
 #include "command_help.h"
 #include "command_report.h"
 #include "command_train.h"
 #include "eval_options.h"
+#include "lab/report/run_page.h"
+#include "lab/train/recipes/head_sweep.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -176,7 +176,7 @@ Result<int> run_train_head(const HeadArguments& arguments, Session& session) {
 void add_data_options(CLI::App& command, HeadArguments& arguments) {
   HeadTrainingOptions& options = arguments.options;
   CLI::Option* dataset = command.add_option(
-      "--dataset", options.datasets, "datasets to train on (docs/datasets.md): PATH or PATH#split=NAME");
+      "--dataset", options.datasets, "datasets to train on (see saccade help datasets): PATH or PATH#split=NAME");
   CLI::Option* features =
       add_path(command, "--features", options.features,
                "train on features that another program computed, in FILE.safetensors: image_features [n, a], "

@@ -10,12 +10,12 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/user_folders.h"
-#include "lab/train/recipes/train_visualness.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
+#include "lab/train/recipes/train_visualness.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -123,7 +123,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->excludes(checkpoint);
   command->add_option(
       "--automatic", arguments->automatic,
-      "first stage: datasets of rated texts (docs/datasets.md) with labels that a program gave");
+      "first stage: datasets of rated texts (see saccade help datasets) with labels that a program gave");
   command->add_option("--human", arguments->human,
                       "second stage: datasets of rated texts with labels that people gave");
   command

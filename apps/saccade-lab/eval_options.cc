@@ -47,7 +47,7 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   command.add_option(
       "-m,--model", options.checkpoints,
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
-  command.add_option("--dataset", options.datasets, "datasets (docs/datasets.md): PATH or PATH#split=NAME");
+  command.add_option("--dataset", options.datasets, "datasets (see saccade help datasets): PATH or PATH#split=NAME");
   add_choices(
       command, "--precision", options.precisions,
       "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");
@@ -85,7 +85,7 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
 
 void add_run_options(CLI::App& command, EvalArguments& arguments) {
   command.add_option("-o,--run", arguments.run,
-                     "folder to write the run into (docs/runs.md), for `saccade report`");
+                     "folder to write the run into (see saccade help runs), for `saccade-lab report`");
   command.add_flag("--overwrite", arguments.evaluation.overwrite,
                    "replace a finished run of other inputs in that folder");
   command.add_flag("--json", arguments.json, "print protocol, hashes and figures as JSON");

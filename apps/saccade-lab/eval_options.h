@@ -9,9 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include "saccade/core/error.h"
-#include "lab/eval/evaluation.h"
 
 #include "checkpoint.h"
+#include "lab/eval/evaluation.h"
 #include "lab_commands.h"
 
 namespace saccade::lab::app {

@@ -89,7 +89,7 @@ std::string words_text(const WordHit& words) {
 }
 
 // Whether the order or the filter goes by `date`.
-bool goes_by_date(const Query& query) {
+bool goes_by_date(const SearchQuery& query) {
   if (query.order == HitOrder::kDate) return true;
   const auto filter = parse_filter(query.filter);
   return filter && asks_for(*filter, "date");
@@ -98,7 +98,7 @@ bool goes_by_date(const Query& query) {
 // "{2019-07-14 21:30, Paris, Canon EOS R5}": when, where and with what it was taken, as far as its file says.
 // Of answers that go by date "{taken 2019-07-14 21:30, ...}", or the file's time in UTC,
 // "{file 2024-05-31 08:15}".
-std::string facts_text(const Hit& hit, bool by_date) {
+std::string facts_text(const SearchHit& hit, bool by_date) {
   const ItemFacts& facts = hit.facts;
   std::vector<std::string> parts;
   if (by_date || facts.picture.taken) {
@@ -118,7 +118,7 @@ std::string shown_path(const std::string& path, const Terminal& terminal) {
 }
 
 // The picture itself, some lines high, above its line; nothing where it cannot be read any more.
-std::string thumbnail_text(const Hit& hit, const Terminal& terminal, Session& session) {
+std::string thumbnail_text(const SearchHit& hit, const Terminal& terminal, Session& session) {
   constexpr int kRows = 5;
   // Others are scaled by the terminal, sixels are as large as they are.
   const int side = terminal.pictures == PictureProtocol::kSixel ? kRows * terminal.line_height : 160;
@@ -145,7 +145,7 @@ std::string thumbnail_text(const Hit& hit, const Terminal& terminal, Session& se
 }
 
 // How the answer was found, where that is more than one look at every picture's row.
-std::string stages_text(const Answer& answer) {
+std::string stages_text(const SearchAnswer& answer) {
   std::string text;
   if (const std::string note = understood_note(answer); !note.empty()) text += one_line(note) + "\n";
   if (const std::string note = words_note(answer); !note.empty()) text += one_line(note) + "\n";
@@ -174,17 +174,17 @@ std::string stages_text(const Answer& answer) {
 
 }  // namespace
 
-std::string nothing_found_text(const Answer& answer) {
+std::string nothing_found_text(const SearchAnswer& answer) {
   if (answer.matching && answer.matching->cut_hits > 0) return matching_note(answer);
   return answer.query.filter.empty() ? "no pictures in the collection" : "no picture passes the filter";
 }
 
-std::string answer_text(const Answer& answer, const Terminal& terminal, Session& session) {
+std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Session& session) {
   if (answer.hits.empty()) return {};
   const std::string note = matching_note(answer);
   const bool by_date = goes_by_date(answer.query);
   std::string text;
-  for (const Hit& hit : answer.hits) {
+  for (const SearchHit& hit : answer.hits) {
     if (terminal.pictures != PictureProtocol::kOff) text += thumbnail_text(hit, terminal, session);
     const std::string path =
         file_link(shown_path(shown_name(hit.item.path), terminal), file_of(hit.item.path), terminal);
@@ -214,7 +214,7 @@ std::string answer_text(const Answer& answer, const Terminal& terminal, Session&
   return text + stages_text(answer);
 }
 
-Status write_search_page(const std::filesystem::path& file, std::span<const Answer> answers,
+Status write_search_page(const std::filesystem::path& file, std::span<const SearchAnswer> answers,
                          const Collection& collection, SearchPageOptions options, ThreadPool& pool,
                          Session& session) {
   options.collection = collection.folder().string();

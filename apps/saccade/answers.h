@@ -17,13 +17,13 @@ namespace saccade::app {
 
 // A line a hit: rank, score, how likely it is to be right, path, caption; with what the terminal can show
 // beside it. Empty where there are no hits.
-std::string answer_text(const Answer& answer, const Terminal& terminal, Session& session);
+std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Session& session);
 // Why there are none.
-std::string nothing_found_text(const Answer& answer);
+std::string nothing_found_text(const SearchAnswer& answer);
 
 // Writes the page of all answers to `file`, whole or not at all. `options` has the page's words; the rest of
 // it is filled in here.
-Status write_search_page(const std::filesystem::path& file, std::span<const Answer> answers,
+Status write_search_page(const std::filesystem::path& file, std::span<const SearchAnswer> answers,
                          const Collection& collection, SearchPageOptions options, ThreadPool& pool,
                          Session& session);
 

@@ -386,7 +386,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   remove->add_flag("--forget", arguments->forget,
                    "undo earlier removals: let what was taken out at PATH, or below it, in again");
   remove->add_option("--filter", arguments->filter,
-                     "condition (docs/cli.md): take out all pictures that meet it");
+                     "condition (see saccade help filters): take out all pictures that meet it");
   CLI::App* duplicates =
       add_part(group, "duplicates", "Find pictures that are there more than once; nothing is deleted",
                arguments, chosen, run_duplicates);
@@ -408,12 +408,12 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->required();
   add_part(group, "export", "Write rows and items to files that other programs read", arguments, chosen,
            run_export)
-      ->add_option("FOLDER", arguments->folder, "folder to write to, missing or empty (docs/cli.md)")
+      ->add_option("FOLDER", arguments->folder, "folder to write to, missing or empty (see saccade help exchange)")
       ->required();
   CLI::App* import =
       add_part(group, "import", "Add rows that another program has made with the same checkpoint", arguments,
                chosen, run_import);
-  import->add_option("FOLDER", arguments->folder, "folder with rows.npy and items.jsonl (docs/cli.md)")
+  import->add_option("FOLDER", arguments->folder, "folder with rows.npy and items.jsonl (see saccade help exchange)")
       ->required();
   import->add_option(
       "-m,--model", arguments->checkpoint,

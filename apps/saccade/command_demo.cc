@@ -90,22 +90,22 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   }
 
   measure_likelihoods(
-      arguments.collection, [&]() -> Result<Encoder*> { return loaded.encoder.get(); }, pool, session);
+      arguments.collection, [&]() -> Result<EncoderBackend*> { return loaded.encoder.get(); }, pool, session);
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   const auto background = background_of(collection, session);
   SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),
                                             one_line(arguments.collection))));
-  std::vector<Answer> answers;
+  std::vector<SearchAnswer> answers;
   SearchPageOptions page;
   page.title = "Saccade: a few searches";
   if (is_starter) page.about = kAboutStarter;
   for (const DemoQuery& each : kQueries) {
-    Query query;
+    SearchQuery query;
     query.text = each.text;
     query.k = arguments.k;
     query.background = background;
-    SACCADE_ASSIGN(Answer answer, search(collection, *loaded.encoder, query, pool));
-    Answer top = answer;
+    SACCADE_ASSIGN(SearchAnswer answer, search(collection, *loaded.encoder, query, pool));
+    SearchAnswer top = answer;
     if (top.hits.size() > 5) top.hits.resize(5);
     page.notes.emplace_back(is_starter ? each.note : "");
     const std::string note = page.notes.back().empty() ? "" : page.notes.back() + "\n";

@@ -80,7 +80,7 @@ Result<std::vector<std::filesystem::path>> find_images(std::span<const std::stri
   return paths;
 }
 
-Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
+Result<Embedded> embed_images(const EmbedArguments& arguments, EncoderBackend& encoder, Session& session) {
   const std::stop_token stop = session.interrupts.stop_cleanly();
   SACCADE_ASSIGN(const auto paths, find_images(arguments.images, stop, session.messages));
   const PixelOptions options = pixel_options(
@@ -116,7 +116,7 @@ Result<Embedded> embed_images(const EmbedArguments& arguments, Encoder& encoder,
   return result;
 }
 
-Result<Embedded> embed_texts(const EmbedArguments& arguments, Encoder& encoder, Session& session) {
+Result<Embedded> embed_texts(const EmbedArguments& arguments, EncoderBackend& encoder, Session& session) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files: it cannot read text");
   }

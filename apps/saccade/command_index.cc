@@ -149,7 +149,7 @@ Status check_settled(const IndexArguments& arguments, const IngestSettings& made
 }
 
 // What a new collection is made with.
-Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& encoder) {
+Result<IngestSettings> new_settings(const IndexArguments& arguments, EncoderBackend& encoder) {
   IngestSettings settings;
   settings.apply_orientation = !arguments.as_stored;
   settings.fast_decode = arguments.fast_decode;
@@ -166,7 +166,7 @@ Result<IngestSettings> new_settings(const IndexArguments& arguments, Encoder& en
 
 // How near the rows of the user's own pictures are to fp32's: of the first that can be
 // read. Nothing where there is none.
-Result<std::optional<RowAgreement>> sample_receipt(Encoder& encoder, const std::string& checkpoint,
+Result<std::optional<RowAgreement>> sample_receipt(EncoderBackend& encoder, const std::string& checkpoint,
                                                    const std::vector<std::filesystem::path>& inputs,
                                                    const IndexArguments& arguments, ThreadPool& pool) {
   constexpr size_t kPictures = 16;
@@ -249,7 +249,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
                                                          : "as named";
   // Loaded at once for a new collection, which is bound to it; for one that there is, when something is new.
   std::optional<LoadedEncoder> loaded;
-  const auto load = [&]() -> Result<Encoder*> {
+  const auto load = [&]() -> Result<EncoderBackend*> {
     if (loaded) return loaded->encoder.get();
     SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
     SACCADE_ASSIGN(loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
@@ -263,7 +263,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   };
   IngestSettings settings;
   if (fresh) {
-    SACCADE_ASSIGN(Encoder * encoder, load());
+    SACCADE_ASSIGN(EncoderBackend * encoder, load());
     SACCADE_ASSIGN(settings, new_settings(arguments, *encoder));
     settings.precision = encoder->info().precision;
   }

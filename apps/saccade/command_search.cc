@@ -38,7 +38,7 @@ struct SearchArguments {
   std::vector<std::string> images;
   std::string html;
   std::string queries;  // a file, or "-"; empty: none
-  Query query;
+  SearchQuery query;
   SearchOptions options;
   bool k_given = false;
   bool all = false;
@@ -54,7 +54,7 @@ struct SearchArguments {
 };
 
 // `--image -`: a picture on stdin.
-Status read_image_from_stdin(Query& query) {
+Status read_image_from_stdin(SearchQuery& query) {
   SACCADE_ASSIGN(std::string bytes, read_stdin(query.limits.max_bytes));
   if (bytes.empty()) return fail(ErrorCode::kBadData, "the picture on standard input is empty");
   query.image = "standard input";
@@ -78,8 +78,8 @@ Status choose_composer(SearchArguments& arguments) {
 }
 
 // What all searches of the command have in common.
-Result<Query> common_query(const SearchArguments& arguments) {
-  Query query = arguments.query;
+Result<SearchQuery> common_query(const SearchArguments& arguments) {
+  SearchQuery query = arguments.query;
   query.fold_duplicates = !arguments.all;
   if (!arguments.options.composer.empty()) {
     if (arguments.weight || !arguments.was.empty()) {
@@ -103,7 +103,7 @@ Result<Query> common_query(const SearchArguments& arguments) {
 }
 
 // Hits as the options ask for them; nothing for an answer without any.
-Result<std::string> hits_text(const SearchArguments& arguments, const Answer& answer,
+Result<std::string> hits_text(const SearchArguments& arguments, const SearchAnswer& answer,
                               const Terminal& terminal, Session& session) {
   if (arguments.format || arguments.paths || arguments.nul) {
     SACCADE_ASSIGN(const HitFormat format,
@@ -119,7 +119,7 @@ Terminal terminal_for(const SearchArguments& arguments) {
 }
 
 // Why there are no hits, on stderr.
-Status tell_nothing(const Answer& answer, const Collection& collection, Session& session) {
+Status tell_nothing(const SearchAnswer& answer, const Collection& collection, Session& session) {
   std::string why;
   if (answer.searched == 0 && !answer.query.filter.empty()) {
     SACCADE_ASSIGN(const Filter filter, parse_filter(answer.query.filter).in("--filter"));
@@ -131,7 +131,7 @@ Status tell_nothing(const Answer& answer, const Collection& collection, Session&
   return {};
 }
 
-Result<int> show_answer(const SearchArguments& arguments, const Answer& answer, const Collection& collection,
+Result<int> show_answer(const SearchArguments& arguments, const SearchAnswer& answer, const Collection& collection,
                         Session& session) {
   warn_of(answer, session);
   if (arguments.json) {
@@ -146,7 +146,7 @@ Result<int> show_answer(const SearchArguments& arguments, const Answer& answer, 
 }
 
 // An object a line, for each line that is read: answers of many queries, as they come.
-Result<int> answer_lines(const SearchArguments& arguments, const Query& common, Searcher& searcher,
+Result<int> answer_lines(const SearchArguments& arguments, const SearchQuery& common, Searcher& searcher,
                          Session& session) {
   SACCADE_ASSIGN(LineSource lines, LineSource::open(arguments.queries));
   bool failed = false;
@@ -154,9 +154,9 @@ Result<int> answer_lines(const SearchArguments& arguments, const Query& common, 
     SACCADE_ASSIGN(const std::optional<std::string> line, lines.next());
     if (!line) return failed ? kSomeFailed : kDone;
     const auto answered = [&]() -> Result<Json> {
-      Query query = common;
+      SearchQuery query = common;
       SACCADE_TRY(read_query_text(*line, query));
-      SACCADE_ASSIGN(const Answer answer, searcher.answer(query, session));
+      SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, session));
       return answer_json(answer);
     }();
     Json json = {{"line", *line}};
@@ -171,15 +171,15 @@ Result<int> answer_lines(const SearchArguments& arguments, const Query& common, 
   }
 }
 
-Result<int> prompt_for(const SearchArguments& arguments, const Query& common, Searcher& searcher,
+Result<int> prompt_for(const SearchArguments& arguments, const SearchQuery& common, Searcher& searcher,
                        Session& session) {
   PromptOptions options;
   options.query = common;
-  options.understand = [](const std::string& typed, Query& query) { return read_query_text(typed, query); };
+  options.understand = [](const std::string& typed, SearchQuery& query) { return read_query_text(typed, query); };
   const Terminal terminal = terminal_for(arguments);
-  options.show = [&](const Answer& answer, int64_t first) -> Status {
+  options.show = [&](const SearchAnswer& answer, int64_t first) -> Status {
     if (answer.hits.empty()) return tell_nothing(answer, searcher.collection(), session);
-    Answer shown = answer;
+    SearchAnswer shown = answer;
     shown.hits.erase(shown.hits.begin(), shown.hits.begin() + first);
     SACCADE_ASSIGN(const std::string text, hits_text(arguments, shown, terminal, session));
     return session.out.write(text);
@@ -206,12 +206,12 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   }
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
   SACCADE_TRY(choose_composer(arguments));
-  SACCADE_ASSIGN(Query query, common_query(arguments));
+  SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
   SACCADE_TRY(read_query_text(typed, query));
   SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, session));
   if (lines) return answer_lines(arguments, query, *searcher, session);
   if (prompts) return prompt_for(arguments, query, *searcher, session);
-  SACCADE_ASSIGN(const Answer answer, searcher->answer(query, session));
+  SACCADE_ASSIGN(const SearchAnswer answer, searcher->answer(query, session));
   if (!arguments.html.empty()) {
     SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, searcher->collection(), {}, searcher->pool(),
                                   session));
@@ -264,7 +264,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
                        ->default_str("10; with --cut all that pass, up to 1,000");
   command->add_option(
       "--filter", arguments->query.filter,
-      "condition that pictures must meet (docs/cli.md), such as 'width>=640 and format=jpeg'");
+      "condition that pictures must meet (see saccade help filters), such as 'width>=640 and format=jpeg'");
   add_choice(
       *command, "--long-query", arguments->query.long_text,
       "what to read of a text that is longer than the model reads: its beginning, or all of it in chunks");
@@ -320,7 +320,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
       command
           ->add_option_function<std::string>(
               "--format", [arguments](const std::string& text) { arguments->format = text; },
-              "what to print of each hit, for scripts: text with fields, such as '{score}\\t{path}' (docs/cli.md)")
+              "what to print of each hit, for scripts: text with fields, such as '{score}\\t{path}' (see saccade help output)")
           ->excludes(paths);
   for (CLI::Option* option : {paths, nul, format}) option->excludes(json)->excludes(queries);
   add_choice(

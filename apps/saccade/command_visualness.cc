@@ -38,7 +38,7 @@ struct Scored {
 Result<std::vector<double>> scores_of(const VisualnessArguments& arguments, const LoadedEncoder& loaded,
                                       std::span<const TokenizedText> texts,
                                       std::optional<double>& threshold) {
-  Encoder& encoder = *loaded.encoder;
+  EncoderBackend& encoder = *loaded.encoder;
   if (TextClassifier* classifier = encoder.text_classifier()) {
     if (!arguments.null_picture.empty()) {
       return fail(ErrorCode::kUsage, "{}: a classifier of texts knows no NULL picture", loaded.id.path);
@@ -76,7 +76,7 @@ Result<Scored> score(const VisualnessArguments& arguments, Session& session) {
   EncoderChoice choice = arguments.encoder;
   SACCADE_TRY(settle_precision(arguments.checkpoint, choice, session.messages));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, choice));
-  Encoder& encoder = *loaded.encoder;
+  EncoderBackend& encoder = *loaded.encoder;
   if (encoder.tokenizer() == nullptr)
     return fail(ErrorCode::kUsage, "{}: no tokenizer files, so no texts", loaded.id.path);
   std::vector<TokenizedText> tokenized;

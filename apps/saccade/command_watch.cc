@@ -58,7 +58,7 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
   const std::unique_ptr<Gazetteer> towns = find_towns();
   arguments.watch.ingest.places = towns.get();
   std::optional<LoadedEncoder> loaded;
-  const EncoderSource load = [&]() -> Result<Encoder*> {
+  const EncoderSource load = [&]() -> Result<EncoderBackend*> {
     if (!loaded) {
       SACCADE_ASSIGN(loaded,
                      load_encoder_of(*info, arguments.checkpoint, arguments.encoder, session.messages));

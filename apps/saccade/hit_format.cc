@@ -16,7 +16,7 @@ std::string name_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-std::string words_of(const Hit& hit) {
+std::string words_of(const SearchHit& hit) {
   std::string words;
   if (!hit.words) return words;
   for (const WordHit::Match& match : hit.words->matches) words += (words.empty() ? "" : " ") + match.term;
@@ -24,7 +24,7 @@ std::string words_of(const Hit& hit) {
 }
 
 // What the file says of itself, by its name in facts_json; empty where it says nothing.
-std::string fact_of(const Hit& hit, std::string_view name) {
+std::string fact_of(const SearchHit& hit, std::string_view name) {
   const Json facts = facts_json(hit.facts);
   const auto found = facts.find(std::string(name));
   if (found == facts.end()) return {};
@@ -37,33 +37,33 @@ std::string fact_of(const Hit& hit, std::string_view name) {
 
 struct Field {
   std::string_view name;
-  std::string (*value)(const Hit&) = nullptr;  // nullptr: what facts_json calls so
+  std::string (*value)(const SearchHit&) = nullptr;  // nullptr: what facts_json calls so
 };
 
 // In the order that a message lists them.
 constexpr auto kFields = std::to_array<Field>({
-    {"rank", [](const Hit& hit) { return fmt::format("{}", hit.rank); }},
-    {"score", [](const Hit& hit) { return fmt::format("{:.6f}", hit.score); }},
+    {"rank", [](const SearchHit& hit) { return fmt::format("{}", hit.rank); }},
+    {"score", [](const SearchHit& hit) { return fmt::format("{:.6f}", hit.score); }},
     {"likelihood",
-     [](const Hit& hit) {
+     [](const SearchHit& hit) {
        return hit.likelihood ? fmt::format("{:.4f}", hit.likelihood->right) : std::string();
      }},
-    {"path", [](const Hit& hit) { return file_of(hit.item.path); }},
-    {"name", [](const Hit& hit) { return name_of(file_of(hit.item.path)); }},
+    {"path", [](const SearchHit& hit) { return file_of(hit.item.path); }},
+    {"name", [](const SearchHit& hit) { return name_of(file_of(hit.item.path)); }},
     {"second",
-     [](const Hit& hit) {
+     [](const SearchHit& hit) {
        const auto second = second_of(hit.item.path);
        return second ? fmt::format("{:.3f}", *second) : std::string();
      }},
-    {"caption", [](const Hit& hit) { return hit.item.caption; }},
-    {"id", [](const Hit& hit) { return fmt::format("{}", hit.item.id); }},
-    {"width", [](const Hit& hit) { return fmt::format("{}", hit.item.width); }},
-    {"height", [](const Hit& hit) { return fmt::format("{}", hit.item.height); }},
-    {"format", [](const Hit& hit) { return hit.item.format; }},
-    {"size", [](const Hit& hit) { return fmt::format("{}", hit.item.size); }},
-    {"date", [](const Hit& hit) { return fmt::format("{}", hit.item.mtime_ns / 1'000'000'000); }},
-    {"dated_by", [](const Hit& hit) { return std::string(dated_by(hit.facts)); }},
-    {"hash", [](const Hit& hit) { return hit.item.hash; }},
+    {"caption", [](const SearchHit& hit) { return hit.item.caption; }},
+    {"id", [](const SearchHit& hit) { return fmt::format("{}", hit.item.id); }},
+    {"width", [](const SearchHit& hit) { return fmt::format("{}", hit.item.width); }},
+    {"height", [](const SearchHit& hit) { return fmt::format("{}", hit.item.height); }},
+    {"format", [](const SearchHit& hit) { return hit.item.format; }},
+    {"size", [](const SearchHit& hit) { return fmt::format("{}", hit.item.size); }},
+    {"date", [](const SearchHit& hit) { return fmt::format("{}", hit.item.mtime_ns / 1'000'000'000); }},
+    {"dated_by", [](const SearchHit& hit) { return std::string(dated_by(hit.facts)); }},
+    {"hash", [](const SearchHit& hit) { return hit.item.hash; }},
     {"taken"},
     {"zone_minutes"},
     {"camera"},
@@ -76,7 +76,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"description"},
     {"keywords"},
     {"words", words_of},
-    {"folded", [](const Hit& hit) { return fmt::format("{}", hit.folded.size()); }},
+    {"folded", [](const SearchHit& hit) { return fmt::format("{}", hit.folded.size()); }},
 });
 
 std::string list_of_fields() {
@@ -130,9 +130,9 @@ Result<HitFormat> HitFormat::parse(const std::string& text, bool nul) {
   return format;
 }
 
-std::string HitFormat::text_of(const Answer& answer) const {
+std::string HitFormat::text_of(const SearchAnswer& answer) const {
   std::string text;
-  for (const Hit& hit : answer.hits) {
+  for (const SearchHit& hit : answer.hits) {
     for (const Piece& piece : pieces_) {
       text += piece.text;
       if (piece.field.empty()) continue;

@@ -18,7 +18,7 @@ class HitFormat {
   static Result<HitFormat> parse(const std::string& text, bool nul);
 
   // Paths and captions stand as they are, whatever bytes they have: for programs, not for terminals.
-  [[nodiscard]] std::string text_of(const Answer& answer) const;
+  [[nodiscard]] std::string text_of(const SearchAnswer& answer) const;
 
  private:
   struct Piece {

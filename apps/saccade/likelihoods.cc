@@ -13,7 +13,7 @@ void measure_likelihoods(const std::filesystem::path& folder, const EncoderSourc
     if (collection.item_count() == 0) return {};
     SACCADE_ASSIGN(const bool due, background_is_due(collection));
     if (!due) return {};
-    SACCADE_ASSIGN(Encoder * loaded, encoder());
+    SACCADE_ASSIGN(EncoderBackend * loaded, encoder());
     SACCADE_TRY(refresh_background(collection, *loaded, pool, session.interrupts.stop_cleanly()));
     return {};
   };

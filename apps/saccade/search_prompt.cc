@@ -77,7 +77,7 @@ class Prompt {
     const size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos) return true;
     if (line[begin] != ':') {
-      Query query = query_;
+      SearchQuery query = query_;
       SACCADE_TRY(options_.understand(line, query));
       return search(std::move(query), std::nullopt);
     }
@@ -119,13 +119,13 @@ class Prompt {
   // The hit of that rank among those shown.
   [[nodiscard]] Result<Item> hit(const std::string& text) const {
     SACCADE_ASSIGN(const int64_t rank, number(text));
-    for (const Hit& one : answer_.hits) {
+    for (const SearchHit& one : answer_.hits) {
       if (one.rank == rank) return one.item;
     }
     return fail(ErrorCode::kUsage, "no hit {} has been shown", rank);
   }
 
-  Result<bool> search(Query query, std::optional<int64_t> like) {
+  Result<bool> search(SearchQuery query, std::optional<int64_t> like) {
     SACCADE_ASSIGN(answer_,
                    like ? searcher_.like(*like, query, session_) : searcher_.answer(query, session_));
     like_ = like;
@@ -138,9 +138,9 @@ class Prompt {
   Status more() {
     if (answer_.hits.empty()) return fail(ErrorCode::kUsage, "there is nothing to have more of");
     const auto shown = std::ssize(answer_.hits);
-    Query query = answer_.query;
+    SearchQuery query = answer_.query;
     query.k = shown + query_.k;
-    Answer longer;
+    SearchAnswer longer;
     SACCADE_ASSIGN(longer,
                    like_ ? searcher_.like(*like_, query, session_) : searcher_.answer(query, session_));
     if (std::ssize(longer.hits) <= shown) {
@@ -176,8 +176,8 @@ class Prompt {
   Searcher& searcher_;
   const PromptOptions& options_;
   Session& session_;
-  Query query_;
-  Answer answer_;
+  SearchQuery query_;
+  SearchAnswer answer_;
   std::optional<int64_t> like_;
 };
 

@@ -37,12 +37,12 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, Session
 }
 
 // "This picture, but ...": by the composer that was named, or the collection's own.
-Status Searcher::compose(Query& query) {
+Status Searcher::compose(SearchQuery& query) {
   if (!query.has_image() || query.text.empty()) return {};
   const bool named = !options_.composer.empty();
   if (!named && !(options_.collections_composer && is_plain(query))) return {};
   if (!composer_) {
-    EncoderOptions options;
+    BackendOptions options;
     options.threads = options_.encoder.threads;
     if (named) {
       SACCADE_ASSIGN(composer_, open_composer_for(collection_, options_.composer, options).in("--compose"));
@@ -54,7 +54,7 @@ Status Searcher::compose(Query& query) {
   return {};
 }
 
-Status Searcher::complete(Query& query, Session& session) {
+Status Searcher::complete(SearchQuery& query, Session& session) {
   SACCADE_TRY(compose(query));
   query.measured_length = measured_length_;
   query.background = background_;
@@ -66,7 +66,7 @@ Status Searcher::complete(Query& query, Session& session) {
 }
 
 // Adds what each encoder says of the hits; the one that re-ranked where there is one.
-Status Searcher::explain(Answer& answer, Session& session) {
+Status Searcher::explain(SearchAnswer& answer, Session& session) {
   if (!options_.explain_hits) return {};
   ProgressLine progress(session.quiet);
   for (const LoadedEncoder* each : {&std::as_const(first_), second_ ? &*std::as_const(second_) : nullptr}) {
@@ -79,13 +79,13 @@ Status Searcher::explain(Answer& answer, Session& session) {
   return {};
 }
 
-Result<Answer> Searcher::answer(Query query, Session& session) {
+Result<SearchAnswer> Searcher::answer(SearchQuery query, Session& session) {
   SACCADE_TRY(complete(query, session));
   if (!query.text.empty()) {
     warn_of_separate_spaces(first_, session.messages);
     if (second_) warn_of_separate_spaces(*second_, session.messages);
   }
-  Answer answer;
+  SearchAnswer answer;
   if (second_) {
     ProgressLine progress(session.quiet);
     SACCADE_ASSIGN(answer, search_and_rerank(collection_, *first_.encoder, *second_->encoder, query,
@@ -98,12 +98,12 @@ Result<Answer> Searcher::answer(Query query, Session& session) {
   return answer;
 }
 
-Result<Answer> Searcher::like(int64_t id, Query query, Session& session) {
+Result<SearchAnswer> Searcher::like(int64_t id, SearchQuery query, Session& session) {
   SACCADE_TRY(complete(query, session));
   return search_like(collection_, *first_.encoder, id, query, pool_);
 }
 
-void warn_of(const Answer& answer, Session& session) {
+void warn_of(const SearchAnswer& answer, Session& session) {
   if (answer.tokens && answer.tokens->dropped > 0) {
     session.messages.warning(fmt::format("the text was cut: {}; --long-query chunk reads all of it, in parts",
                                          tokens_text(*answer.tokens)));

@@ -35,9 +35,9 @@ class Searcher {
   static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
 
   // `query` is completed with what is known of the collection and the encoder.
-  Result<Answer> answer(Query query, Session& session);
+  Result<SearchAnswer> answer(SearchQuery query, Session& session);
   // Pictures like the item; as search_like.
-  Result<Answer> like(int64_t id, Query query, Session& session);
+  Result<SearchAnswer> like(int64_t id, SearchQuery query, Session& session);
 
   [[nodiscard]] const Collection& collection() const { return collection_; }
   ThreadPool& pool() { return pool_; }
@@ -48,9 +48,9 @@ class Searcher {
         collection_(std::move(collection)),
         first_(std::move(first)),
         pool_(options.encoder.threads) {}
-  Status complete(Query& query, Session& session);
-  Status compose(Query& query);
-  Status explain(Answer& answer, Session& session);
+  Status complete(SearchQuery& query, Session& session);
+  Status compose(SearchQuery& query);
+  Status explain(SearchAnswer& answer, Session& session);
 
   const SearchOptions& options_;
   Collection collection_;
@@ -64,6 +64,6 @@ class Searcher {
 };
 
 // What the answer has to admit, on stderr.
-void warn_of(const Answer& answer, Session& session);
+void warn_of(const SearchAnswer& answer, Session& session);
 
 }  // namespace saccade::app

@@ -149,7 +149,7 @@ class Runner {
     return seconds;
   }
 
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   Matrix<float> rows_;
   ThreadPool pool_;  // as many threads as the processors that the comparison leaves us, the caller's included
 };

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
-#include "saccade/core/progress.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "saccade/image/preprocess.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 

@@ -148,7 +148,7 @@ void editor_noise(uint64_t seed, std::span<float> out) {
   }
 }
 
-Result<RowSets> editor_text_states(Encoder& encoder, std::span<const std::string> texts,
+Result<RowSets> editor_text_states(EncoderBackend& encoder, std::span<const std::string> texts,
                                    const EditorConfig& config, int64_t& cut) {
   const Tokenizer* tokenizer = encoder.tokenizer();
   if (tokenizer == nullptr) {
@@ -198,7 +198,7 @@ nn::Tensor editor_mask(std::span<const int64_t> lengths, int64_t tokens, int64_t
 }
 
 Result<std::unique_ptr<Editor>> Editor::open(const std::filesystem::path& folder,
-                                             const EncoderOptions& options) {
+                                             const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", folder.string());
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   const std::string type = checkpoint.config.is_object() ? checkpoint.config.value("model_type", "") : "";

@@ -37,7 +37,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"
@@ -98,7 +98,7 @@ void editor_noise(uint64_t seed, std::span<float> out);
 // The states of texts that the editor is told, as the config has it. A text of more than text_tokens
 // tokens is cut, its end token kept, and counted in `cut`. kUnsupported for an encoder without a
 // tokenizer, or without token states.
-Result<RowSets> editor_text_states(Encoder& encoder, std::span<const std::string> texts,
+Result<RowSets> editor_text_states(EncoderBackend& encoder, std::span<const std::string> texts,
                                    const EditorConfig& config, int64_t& cut);
 
 // ---- drawing
@@ -195,7 +195,7 @@ class Editor {
   // The editor, and the encoder that reads its texts. kUnsupported for a checkpoint of another kind; errors
   // as load_encoder's and open_named_encoder's.
   static Result<std::unique_ptr<Editor>> open(const std::filesystem::path& folder,
-                                              const EncoderOptions& options = {});
+                                              const BackendOptions& options = {});
 
   [[nodiscard]] const EditorConfig& config() const { return config_; }
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
@@ -224,7 +224,7 @@ class Editor {
   std::unique_ptr<nn::Workspace> workspace_;
   Weights weights_;
   EditorOf<nn::Tensor> editor_;
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   std::mutex mutex_;
 };
 

@@ -117,7 +117,7 @@ class Frame {
     return {};
   }
 
-  Status measure_one(Encoder& encoder, size_t dataset, const RunCheckpoint& model) {
+  Status measure_one(EncoderBackend& encoder, size_t dataset, const RunCheckpoint& model) {
     Measured& one = datasets_[dataset];
     EmbedOptions embed = embed_;
     embed.progress_detail = fmt::format("{}, {}", one.described.name, model.name);
@@ -224,7 +224,7 @@ class Frame {
 
 }  // namespace
 
-CheckpointSource located_checkpoints(const EncoderOptions& options) {
+CheckpointSource located_checkpoints(const BackendOptions& options) {
   CheckpointSource source;
   source.find = find_checkpoint;
   source.fingerprint = [options](const std::string& given) -> Result<std::string> {
@@ -232,7 +232,7 @@ CheckpointSource located_checkpoints(const EncoderOptions& options) {
     return checkpoint_fingerprint(folder, options.fingerprints);
   };
   source.load = [options](const std::string& given, Precision precision) {
-    EncoderOptions asked = options;
+    BackendOptions asked = options;
     asked.precision = precision;
     return load_checkpoint(given, asked);
   };

@@ -38,7 +38,7 @@ struct CheckpointSource {
   std::function<Result<LoadedEncoder>(const std::string& given, Precision precision)> load;
 };
 // Folders, and models of the hub's cache (model/checkpoints/locate.h). Of the options, the precision is not looked at.
-CheckpointSource located_checkpoints(const EncoderOptions& options);
+CheckpointSource located_checkpoints(const BackendOptions& options);
 
 struct EvaluationOptions {
   std::vector<std::string> checkpoints;  // as CheckpointSource takes them
@@ -109,7 +109,7 @@ struct StudyContext {
 };
 // The same, for a model that is encoded with here (not one given as a file of rows or scores).
 struct EncodedContext : StudyContext {
-  Encoder& encoder;
+  EncoderBackend& encoder;
   const EmbeddedRows& pictures;  // those of SettledTask, in their order
   const EmbedOptions& embed;
 };

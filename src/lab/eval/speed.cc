@@ -139,7 +139,7 @@ class Gallery {
 
 class Measurement {
  public:
-  Measurement(Encoder& encoder, const SpeedInputs& inputs, const SpeedOptions& options, ThreadPool& pool,
+  Measurement(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options, ThreadPool& pool,
               const SpeedClock& clock)
       : encoder_(encoder),
         inputs_(inputs),
@@ -379,7 +379,7 @@ class Measurement {
     return {};
   }
 
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   const SpeedInputs& inputs_;
   const SpeedOptions& options_;
   ThreadPool& pool_;
@@ -507,7 +507,7 @@ SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit) {
   return inputs;
 }
 
-Result<SpeedResult> measure_speed(Encoder& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
+Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
                                   ThreadPool& pool, const SpeedClock& clock) {
   const auto at_least = [](std::string_view name, int64_t value, int64_t lowest) -> Status {
     if (value >= lowest) return {};

@@ -18,7 +18,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"
@@ -136,7 +136,7 @@ struct SpeedResult {
 // Throughputs and latencies of an encoder. A picture that cannot be read is an error, which names it: without
 // it something else would be timed. kUsage for options out of range, kLimit for a gallery of more than 32
 // GiB, kCancelled when asked to stop; else the encoder's errors. `clock` is read at the stages' borders only.
-Result<SpeedResult> measure_speed(Encoder& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
+Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
                                   ThreadPool& pool, const SpeedClock& clock);
 
 // What this process has in memory, pages of mapped files included; 0 where the system does not say.

@@ -121,7 +121,7 @@ class SpeedEvaluation {
   Result<Measured> measure_here(const SpeedTask& task) {
     const SpeedClock clock = monotonic_clock();
     ThreadPool pool(threads_);
-    EncoderOptions encoder = options_.encoder;
+    BackendOptions encoder = options_.encoder;
     encoder.precision = task.precision;
     const ProcessMemory before = process_memory();
     const double begin = clock();

@@ -21,7 +21,7 @@ namespace saccade::lab {
 struct SpeedEvaluationOptions {
   EvaluationOptions evaluation;  // checkpoints, one dataset, how pictures are treated, the run
   std::vector<Precision> precisions = {Precision::kFp32};
-  EncoderOptions encoder;  // its precision is each of these in turn
+  BackendOptions encoder;  // its precision is each of these in turn
   SpeedOptions speed;
   int64_t limit = 128;  // pictures to measure with, the dataset's first; 0: all
 };

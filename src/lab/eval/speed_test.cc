@@ -141,7 +141,7 @@ class SpeedOfEncoder : public testing::Test {
     options_.gallery = 8;
     options_.candidates = 4;
   }
-  Result<SpeedResult> measure(Encoder& encoder) {
+  Result<SpeedResult> measure(EncoderBackend& encoder) {
     return measure_speed(encoder, inputs_, options_, pool_, clock_);
   }
 

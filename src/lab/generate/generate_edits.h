@@ -15,7 +15,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "saccade/imagegen/image_engine.h"

@@ -5,10 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "lab/editor/editor.h"
 #include "saccade/core/error.h"
 #include "saccade/imagegen/image_engine.h"
 #include "saccade/model/encoder.h"
+
+#include "lab/editor/editor.h"
 
 namespace saccade::lab {
 
@@ -16,7 +17,7 @@ struct OwnEngineOptions {
   std::filesystem::path editor;   // folder of the editor's checkpoint; empty: editor_checkpoint()
   std::string prompt = "{text}";  // instruction to the editor; {text} stands for the request's text
   EditSettings edit;
-  EncoderOptions encoder;
+  BackendOptions encoder;
 };
 
 // Loads the editor and returns it as an engine. Errors: kUsage for a prompt without {text}, and those of Editor::open.

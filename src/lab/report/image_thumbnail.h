@@ -1,8 +1,9 @@
 // Thumbnails of a dataset's images.
 #pragma once
 
-#include "lab/data/dataset.h"
 #include "saccade/pages/thumbnail.h"
+
+#include "lab/data/dataset.h"
 
 namespace saccade::lab {
 

@@ -65,8 +65,8 @@ class SearchPage : public testing::Test {
     EXPECT_TRUE(write_file_atomic(folder_ / name, *png).has_value());
     return (folder_ / name).string();
   }
-  static Hit hit(int64_t rank, float score, std::string path, std::string caption) {
-    Hit result;
+  static SearchHit hit(int64_t rank, float score, std::string path, std::string caption) {
+    SearchHit result;
     result.rank = rank;
     result.score = score;
     result.item.id = rank;
@@ -76,7 +76,7 @@ class SearchPage : public testing::Test {
     result.item.width = result.item.height = 400;
     return result;
   }
-  std::string page(std::span<const Answer> answers) {
+  std::string page(std::span<const SearchAnswer> answers) {
     ThreadPool pool(2);
     SearchPageOptions options;
     options.collection = "/home/<me>";
@@ -96,7 +96,7 @@ int count(const std::string& text, std::string_view part) {
 }
 
 TEST_F(SearchPage, ShowsPicturesScoresAndWhatWasRead) {
-  Answer answer;
+  SearchAnswer answer;
   answer.query.text = "two <b>birds</b>";
   answer.tokens = TokenCount{5, 2};
   answer.searched = 4;
@@ -126,7 +126,7 @@ TEST_F(SearchPage, ShowsPicturesScoresAndWhatWasRead) {
 }
 
 TEST_F(SearchPage, SeveralQueriesStandUnderEachOther) {
-  std::vector<Answer> answers(3);
+  std::vector<SearchAnswer> answers(3);
   answers[0].query.text = "first";
   answers[0].hits.push_back(hit(1, 0.5F, picture("a.png", 10, false), ""));
   answers[1].query.image = picture("query.png", 200, false);
@@ -141,7 +141,7 @@ TEST_F(SearchPage, SeveralQueriesStandUnderEachOther) {
 }
 
 TEST_F(SearchPage, SaysWhatItIsToldOfThePageAndOfAQuery) {
-  std::vector<Answer> answers(3);
+  std::vector<SearchAnswer> answers(3);
   SearchPageOptions options;
   options.about = "Made for <icons>.";
   options.notes = {"", "Not for this."};  // of the third, none
@@ -155,7 +155,7 @@ TEST_F(SearchPage, SaysWhatItIsToldOfThePageAndOfAQuery) {
 }
 
 TEST_F(SearchPage, StopsWhenAsked) {
-  std::vector<Answer> answers(1);
+  std::vector<SearchAnswer> answers(1);
   answers[0].hits.push_back(hit(1, 0.5F, picture("a.png", 10, false), ""));
   std::stop_source source;
   source.request_stop();
@@ -179,7 +179,7 @@ HitExplanation explanation(std::string model, std::vector<WordWeight> words) {
 }
 
 TEST_F(SearchPage, ShadesWordsAndLaysMapsOverPictures) {
-  Answer answer;
+  SearchAnswer answer;
   answer.query.text = "a <b> bird";
   answer.searched = 2;
   answer.hits.push_back(hit(1, 0.5F, picture("opaque.png", 90, false), ""));
@@ -201,14 +201,14 @@ TEST_F(SearchPage, ShadesWordsAndLaysMapsOverPictures) {
   EXPECT_THAT(html, Not(HasSubstr("<script")));
 
   // Of two encoders, a picture each beside each other.
-  for (Hit& each : answer.hits) each.explanations.push_back(explanation("<two>", {{6, 10, 0.1F}}));
+  for (SearchHit& each : answer.hits) each.explanations.push_back(explanation("<two>", {{6, 10, 0.1F}}));
   const std::string both = page({&answer, 1});
   EXPECT_EQ(count(both, "<figure>"), 4);
   EXPECT_EQ(count(both, "class=\"marks heat\""), 3);
   EXPECT_THAT(both, HasSubstr("<b>&lt;two&gt;</b>"));
   EXPECT_THAT(both, HasSubstr("class=\"grid wide\""));
   // Without any, nothing is said of them.
-  for (Hit& each : answer.hits) each.explanations.clear();
+  for (SearchHit& each : answer.hits) each.explanations.clear();
   EXPECT_THAT(page({&answer, 1}), Not(HasSubstr("shaded")));
 }
 
@@ -222,13 +222,13 @@ TEST(Heat, IsDarkToBrightAndRefusesOtherShapes) {
 }
 
 TEST_F(SearchPage, FramesPatchesAndTellsReRankedHitsApart) {
-  Answer answer;
+  SearchAnswer answer;
   answer.query.text = "a bird";
   answer.searched = 9;
   answer.late_scored = 3;
   answer.hits.push_back(hit(1, 7.5F, picture("opaque.png", 90, false), ""));
   answer.hits.push_back(hit(2, 2.5F, picture("black.png", 0, true), ""));
-  for (Hit& each : answer.hits) each.pooled_score = 0.5F;
+  for (SearchHit& each : answer.hits) each.pooled_score = 0.5F;
   TokenMatch met;
   met.token = 3;
   met.id = 812;
@@ -248,9 +248,9 @@ TEST_F(SearchPage, FramesPatchesAndTellsReRankedHitsApart) {
   EXPECT_THAT(late, HasSubstr("(MaxSim)"));
 
   answer.reranking = Reranking{"<blip>", "", "match", 2, 1, 1, 0, 0, {}};
-  answer.hits[0].retrieval = Hit::Retrieval{2, 0.4F};
+  answer.hits[0].retrieval = SearchHit::Retrieval{2, 0.4F};
   answer.hits[0].reranked = true;
-  answer.hits[1].retrieval = Hit::Retrieval{1, 2.5F};
+  answer.hits[1].retrieval = SearchHit::Retrieval{1, 2.5F};
   answer.hits[1].not_reranked = "gone & lost";
   const std::string reranked = page({&answer, 1});
   EXPECT_THAT(reranked, HasSubstr("1 re-ranked by &lt;blip&gt; (match)"));

@@ -11,7 +11,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "lab/eval/run/run.h"
 #include "saccade/image/image.h"

@@ -23,7 +23,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/train/math/adamw.h"
 #include "lab/train/loop_options.h"

@@ -290,14 +290,14 @@ struct Sample {
   Tensor target;  // [dim] float32, of length 1
 };
 
-Sample sample_of(const Encoder& encoder) {
+Sample sample_of(const EncoderBackend& encoder) {
   torch::manual_seed(17);
   const EncoderInfo& info = encoder.info();
   const Tensor target = torch::randn({info.dim});
   return {torch::randn({2, 3, info.image_height, info.image_width}), (target / target.norm()).contiguous()};
 }
 
-Tensor mapped(Encoder& encoder, const Sample& sample, MapMethod method) {
+Tensor mapped(EncoderBackend& encoder, const Sample& sample, MapMethod method) {
   const MatrixView<const float> pixels(sample.pixels.data_ptr<float>(), sample.pixels.size(0),
                                        sample.pixels.numel() / sample.pixels.size(0));
   const std::span<const float> target(sample.target.data_ptr<float>(),

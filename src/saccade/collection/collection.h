@@ -34,8 +34,8 @@
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/item_facts.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
-#include "saccade/core/progress.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 #include "saccade/index/int8_rows.h"
 #include "saccade/index/late_rows.h"
 

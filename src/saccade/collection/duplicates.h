@@ -12,7 +12,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/core/enum_names.h"
 

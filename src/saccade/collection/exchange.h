@@ -22,7 +22,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/image/image.h"
 
 namespace saccade {

@@ -55,7 +55,7 @@ inline std::string png(int seed) {
 
 // Rows that depend on the pixels alone, so that two encodings
 // of a picture are equal. dim 8, pictures of 16 x 16.
-class FakeEncoder : public Encoder {
+class FakeEncoder : public EncoderBackend {
  public:
   FakeEncoder() {
     info_.family = "fake";

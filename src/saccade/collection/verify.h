@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 
 namespace saccade {

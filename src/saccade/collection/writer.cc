@@ -14,7 +14,7 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
-#include "saccade/core/version.h"
+#include "saccade/version.h"
 #include "saccade/core/files/temporary_files.h"
 
 namespace saccade {

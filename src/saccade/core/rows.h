@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "saccade/core/version.h"
+#include "saccade/version.h"
 
 namespace saccade {
 

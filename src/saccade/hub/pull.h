@@ -9,7 +9,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/name.h"
 #include "saccade/hub/settings.h"

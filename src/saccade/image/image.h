@@ -1,4 +1,4 @@
-// Decoded pictures: 8-bit pixels in memory, and reading them from files and bytes with limits.
+// Decoding of images from files and bytes, within limits.
 #pragma once
 
 #include <cstddef>
@@ -10,29 +10,11 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/image.h"
 
 namespace saccade {
 
 class DecoderPool;
-
-// What a pixel meant in the file, which decides how Pillow would resize it before a conversion to RGB.
-enum class PixelMode {
-  kGrey,       // 1 channel
-  kGreyAlpha,  // 2 channels
-  kRgb,        // 3 channels
-  kRgba,       // 4 channels
-  kPalette,    // the file had a palette; pixels are expanded to 3 or 4 channels
-  kBilevel,    // 1 bit a pixel; pixels are expanded to 1 channel of 0 or 255
-};
-
-// Interleaved 8-bit pixels in sRGB, rows top to bottom, no padding: pixels[(y * width + x) * channels + c].
-struct Image {
-  int width = 0;
-  int height = 0;
-  int channels = 0;  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha (alpha not premultiplied)
-  PixelMode mode = PixelMode::kRgb;
-  std::vector<uint8_t> pixels;
-};
 
 struct DecodeOptions {
   // Turn the picture as its EXIF orientation says. Reference pipelines do not.

@@ -1,93 +1,11 @@
-// Preprocessing: turns a decoded picture into the numbers a model reads, as the checkpoint's file describes.
-//
-// Resizing is Pillow's (Pillow, src/libImaging/Resample.c): separable, antialiased, 8-bit fixed point with 22
-// bits, clipped to 8 bits between the horizontal and the vertical pass (vertical first where the height
-// shrinks most, as since Pillow 13). Bit-exact in uint8.
+// Reading of a checkpoint's preprocessing (saccade/preprocessing.h) from its configuration files.
 #pragma once
-
-#include <array>
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <string>
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/image/image.h"
+#include "saccade/preprocessing.h"
 
 namespace saccade {
-
-enum class ResizeFilter {
-  kNearest,
-  kBilinear,
-  kBicubic,
-  kLanczos,
-  // Not Pillow's: TensorFlow's tf.image.resize(method="bilinear", antialias=False), which looks at four
-  // pixels however much a picture shrinks; float32, cut off to whole levels as big_vision does.
-  kBilinearNoAntialias,
-};
-
-// Pillow's Image.resize of 8-bit pixels, all channels alike (alpha is not premultiplied here).
-// width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds.
-Image resize(const Image& image, int width, int height, ResizeFilter filter);
-
-enum class ResizeMode {
-  kShortestEdge,  // shorter side to `resize_height`, longer = int(side * long / short); then a centre crop
-  kSquash,        // exactly resize_height x resize_width, aspect ratio not kept
-  kLongestEdge,   // as large as fits into resize_height x resize_width, rounded to even; then crop or pad
-  kNone,
-};
-enum class CropRounding {
-  kFloor,     // offset (H - h) / 2 rounded down: transformers
-  kHalfEven,  // offset round((H - h) / 2) with ties to even: torchvision, OpenCLIP
-};
-enum class RgbOrder {
-  kBeforeResize,  // transformers
-  kAfterResize,   // OpenAI's and OpenCLIP's code: palette and bilevel pictures resized by nearest neighbour,
-                  // alpha premultiplied around the resize
-};
-enum class AlphaPolicy {
-  kDrop,       // the colour channels as they are: what reference pipelines do
-  kComposite,  // over `background`: what a person sees
-};
-
-// The programs that read the same weights (SigLIP's) and treat pictures and texts differently.
-enum class Pipeline {
-  kHuggingFace,  // transformers: RGB first, then the filter its file names
-  kOpenClip,     // bicubic, RGB afterwards
-  kBigVision,    // RGB first, bilinear without antialiasing
-};
-
-struct Preprocessing {
-  ResizeMode resize_mode = ResizeMode::kShortestEdge;
-  ResizeFilter filter = ResizeFilter::kBicubic;
-  int resize_height = 224;
-  int resize_width = 224;
-  bool crop =
-      true;  // centre crop to crop_height x crop_width, padding with `fill` where the picture is smaller
-  int crop_height = 224;
-  int crop_width = 224;
-  CropRounding crop_rounding = CropRounding::kFloor;
-  std::array<uint8_t, 3> fill = {0, 0, 0};
-  RgbOrder rgb_order = RgbOrder::kBeforeResize;
-  AlphaPolicy alpha = AlphaPolicy::kDrop;
-  std::array<uint8_t, 3> background = {255, 255, 255};
-  // value = (pixel * rescale_factor + rescale_offset - mean) / std, per channel
-  float rescale_factor = 1.0F / 255.0F;
-  float rescale_offset = 0.0F;
-  std::array<float, 3> mean = {0, 0, 0};
-  std::array<float, 3> std = {1, 1, 1};
-
-  // Asked for by name, over what the checkpoint's file says
-  // of filter and order; the text's clean-up follows it.
-  std::optional<Pipeline> pipeline;
-
-  // The size of what comes out. Only kSquash has one without a crop; preprocessing refuses the other modes.
-  [[nodiscard]] int output_height() const { return crop ? crop_height : resize_height; }
-  [[nodiscard]] int output_width() const { return crop ? crop_width : resize_width; }
-  // All fields in one line of words, for `model show` and run.json.
-  [[nodiscard]] std::string describe() const;
-};
 
 // From preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used where
 // the file is silent. Fields that could change the pixels and are not known are refused, by name. Optional
@@ -97,16 +15,5 @@ Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_c
 // From open_clip_config.json's "preprocess_cfg"; conversions in OpenCLIP's order and rounding. The
 // same fields of our own under "saccade".
 Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
-
-// The shorter side, in pixels, that vector pictures are drawn with to be preprocessed so
-// (DecodeOptions::vector_side): twice the largest that is asked of them, so that they get the same
-// antialiased resize as raster pictures; at most 4096.
-int vector_side(const Preprocessing& preprocessing);
-
-// Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is
-// computed. kUsage for an image or sizes that contradict themselves.
-Result<Image> preprocess_pixels(const Image& image, const Preprocessing& preprocessing);
-// Everything: out is [3, output_height, output_width], planar; kUsage if it has another size. Thread-safe.
-Status preprocess(const Image& image, const Preprocessing& preprocessing, std::span<float> out);
 
 }  // namespace saccade

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"

@@ -16,6 +16,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "saccade/core/cpu.h"
 #define SACCADE_HAVE_AVX2 1
 #endif
 
@@ -343,7 +345,7 @@ __attribute__((target("avx2"))) void vertical_avx2(const Rows& in, int first, in
 }
 
 bool use_avx2(ResizeKernel kernel) {
-  return kernel == ResizeKernel::kFastest && __builtin_cpu_supports("avx2") != 0;
+  return kernel == ResizeKernel::kFastest && cpu_has(CpuLevel::kAvx2);
 }
 
 #endif

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/imagegen/image_engine.h"
 
 namespace saccade {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "saccade/index/unroll.h"
 
@@ -289,22 +290,13 @@ void dot_avx512(const float* const* rows, int64_t row_count, const float* querie
 }  // namespace
 
 std::span<const NamedDotKernel> dot_kernels() {
-  // In order of speed, so that the processor's list is a tail of this one: whatever has AVX-512 has AVX2.
-  static constexpr NamedDotKernel kAll[] = {
+  static const std::vector<NamedDotKernel> kKernels = kernels_for_cpu<NamedDotKernel>({
 #if defined(__x86_64__)
-    {"avx512", dot_avx512},
-    {"avx2", dot_avx2},
+    {"avx512", CpuLevel::kAvx512, dot_avx512}, {"avx2", CpuLevel::kAvx2, dot_avx2},
 #endif
-    {"portable", dot_portable},
-  };
-  const std::span<const NamedDotKernel> all(kAll);
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0;
-  return all.subspan(avx512 ? 0 : avx2 ? 1 : 2);
-#else
-  return all;
-#endif
+        {"portable", CpuLevel::kPortable, dot_portable},
+  });
+  return kKernels;
 }
 
 }  // namespace saccade

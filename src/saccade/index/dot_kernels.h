@@ -14,6 +14,8 @@
 #include <span>
 #include <string_view>
 
+#include "saccade/core/cpu.h"
+
 namespace saccade {
 
 inline constexpr int64_t kDotLanes = 32;
@@ -33,6 +35,7 @@ using DotKernel = void (*)(const float* const* rows, int64_t row_count, const fl
 
 struct NamedDotKernel {
   std::string_view name;  // "avx512", "avx2", "portable"
+  CpuLevel level = CpuLevel::kPortable;
   DotKernel run = nullptr;
 };
 

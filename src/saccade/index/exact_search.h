@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/int8_rows.h"
 

@@ -1,6 +1,7 @@
 #include "saccade/index/int8_row_kernels.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "saccade/index/unroll.h"
 
@@ -156,23 +157,13 @@ void sums_avx2(const std::byte* rows, int64_t row_count, int64_t stride, int64_t
 }  // namespace
 
 std::span<const NamedInt8Kernel> int8_kernels() {
-  // In order of speed, so that the processor's list is a tail of this one.
-  static constexpr NamedInt8Kernel kAll[] = {
+  static const std::vector<NamedInt8Kernel> kKernels = kernels_for_cpu<NamedInt8Kernel>({
 #if defined(__x86_64__)
-    {"avx512_vnni", sums_vnni},
-    {"avx2", sums_avx2},
+    {"avx512_vnni", CpuLevel::kAvx512Vnni, sums_vnni}, {"avx2", CpuLevel::kAvx2, sums_avx2},
 #endif
-    {"portable", sums_portable},
-  };
-  const std::span<const NamedInt8Kernel> all(kAll);
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0;
-  const bool vnni =
-      avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
-  return all.subspan(vnni ? 0 : avx2 ? 1 : 2);
-#else
-  return all;
-#endif
+        {"portable", CpuLevel::kPortable, sums_portable},
+  });
+  return kKernels;
 }
 
 }  // namespace saccade

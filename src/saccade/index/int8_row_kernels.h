@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "saccade/core/cpu.h"
+
 namespace saccade {
 
 // What rows and parts are padded to: a register of bytes.
@@ -22,6 +24,7 @@ using Int8Kernel = void (*)(const std::byte* rows, int64_t row_count, int64_t st
 
 struct NamedInt8Kernel {
   std::string_view name;  // "avx512_vnni", "avx2", "portable"
+  CpuLevel level = CpuLevel::kPortable;
   Int8Kernel run = nullptr;
 };
 

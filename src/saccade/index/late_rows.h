@@ -13,7 +13,7 @@
 #include <span>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/enum_names.h"
 
 namespace saccade {

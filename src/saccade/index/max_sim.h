@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/late_rows.h"
 #include "saccade/index/max_sim_kernels.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "saccade/core/half.h"
 
@@ -388,31 +389,19 @@ Result<PackedQuery> pack_query(MatrixView<const float> rows, RowPrecision precis
 }
 
 std::span<const NamedMaxSimKernel> max_sim_kernels(RowPrecision precision) {
-  // In order of speed, so that the processor's list is a tail of this one.
-  static constexpr NamedMaxSimKernel kFp16[] = {
+  static const std::vector<NamedMaxSimKernel> kFp16 = kernels_for_cpu<NamedMaxSimKernel>({
 #if defined(__x86_64__)
-    {"avx512", fp16_avx512},
-    {"avx2", fp16_avx2},
+    {"avx512", CpuLevel::kAvx512, fp16_avx512}, {"avx2", CpuLevel::kAvx2, fp16_avx2},
 #endif
-    {"portable", fp16_portable},
-  };
-  static constexpr NamedMaxSimKernel kInt8[] = {
+        {"portable", CpuLevel::kPortable, fp16_portable},
+  });
+  static const std::vector<NamedMaxSimKernel> kInt8 = kernels_for_cpu<NamedMaxSimKernel>({
 #if defined(__x86_64__)
-    {"avx512_vnni", int8_vnni},
-    {"avx2", int8_avx2},
+    {"avx512_vnni", CpuLevel::kAvx512Vnni, int8_vnni}, {"avx2", CpuLevel::kAvx2, int8_avx2},
 #endif
-    {"portable", int8_portable},
-  };
-  const std::span<const NamedMaxSimKernel> all(precision == RowPrecision::kFp16 ? kFp16 : kInt8);
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                    __builtin_cpu_supports("f16c") != 0;
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 &&
-                      (precision == RowPrecision::kFp16 || __builtin_cpu_supports("avx512vnni") != 0);
-  return all.subspan(avx512 ? 0 : avx2 ? 1 : 2);
-#else
-  return all;
-#endif
+        {"portable", CpuLevel::kPortable, int8_portable},
+  });
+  return precision == RowPrecision::kFp16 ? kFp16 : kInt8;
 }
 
 }  // namespace saccade

@@ -24,9 +24,10 @@
 #include <string_view>
 #include <vector>
 
+#include "saccade/core/cpu.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
 #include "saccade/index/late_rows.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 
@@ -57,6 +58,7 @@ using MaxSimKernel = void (*)(const std::byte* rows, int64_t row_count, const Pa
 
 struct NamedMaxSimKernel {
   std::string_view name;  // "avx512", "avx512_vnni", "avx2", "portable"
+  CpuLevel level = CpuLevel::kPortable;
   MaxSimKernel run = nullptr;
 };
 

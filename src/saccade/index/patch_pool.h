@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

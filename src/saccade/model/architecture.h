@@ -19,7 +19,7 @@ namespace saccade {
 class StateMapper;  // state_mapper.h
 
 // An encoder that can also run a reference's named inputs to named answers.
-class Architecture : public Encoder {
+class Architecture : public EncoderBackend {
  public:
   // From the inputs of an io.safetensors (`pixel_values`, `input_ids`, `attention_mask`, ...) to every answer
   // this family knows by name (`image_embeds`, `text_embeds`, `logits_per_image`, `*_hidden_1`, ...). Inputs
@@ -35,7 +35,7 @@ class Architecture : public Encoder {
 struct Family {
   // What config.json calls its checkpoints as "model_type"; the first is the family's name.
   std::array<std::string_view, 2> model_types;
-  Result<std::unique_ptr<Architecture>> (*load)(const Checkpoint& checkpoint, const EncoderOptions& options);
+  Result<std::unique_ptr<Architecture>> (*load)(const Checkpoint& checkpoint, const BackendOptions& options);
   // Fills in what the config and the tensors' shapes say (dim and all below it), without touching a weight.
   Status (*outline)(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 
@@ -48,6 +48,6 @@ Result<std::string> model_type_of(const Checkpoint& checkpoint);
 Result<const Family*> find_family(const Checkpoint& checkpoint);
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& checkpoint,
-                                                        const EncoderOptions& options);
+                                                        const BackendOptions& options);
 
 }  // namespace saccade

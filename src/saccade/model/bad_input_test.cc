@@ -367,7 +367,7 @@ TEST_P(EveryFamily, NamesATokenTheTokenizerDoesNotAdd) {
   EXPECT_THAT(error_of(copy), HasSubstr(expected));
 }
 
-std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_answers(Encoder& encoder) {
+std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_answers(EncoderBackend& encoder) {
   const auto error = [](const auto& answer) { return answer ? std::string() : answer.error().message; };
   std::vector<std::function<std::string(std::span<const TokenizedText>)>> answers;
   answers.emplace_back([&, error](auto texts) { return error(encoder.encode_texts(texts)); });

@@ -46,7 +46,7 @@ Result<RowSets> checked(Result<RowSets> sets, Input input) {
   return sets;
 }
 
-class CheckedEncoder : public Encoder,
+class CheckedEncoder : public EncoderBackend,
                        public LateInteraction,
                        public PairScorer,
                        public FrozenFeatures,
@@ -55,7 +55,7 @@ class CheckedEncoder : public Encoder,
                        public TokenStates,
                        public WordInserter {
  public:
-  explicit CheckedEncoder(std::unique_ptr<Encoder> encoder)
+  explicit CheckedEncoder(std::unique_ptr<EncoderBackend> encoder)
       : encoder_(std::move(encoder)),
         late_(encoder_->late_interaction()),
         scorer_(encoder_->pair_scorer()),
@@ -65,7 +65,7 @@ class CheckedEncoder : public Encoder,
         tokens_(encoder_->token_states()),
         inserter_(encoder_->word_inserter()) {}
 
-  [[nodiscard]] const Encoder& unchecked() const { return *encoder_; }
+  [[nodiscard]] const EncoderBackend& unchecked() const { return *encoder_; }
 
   const EncoderInfo& info() const override { return encoder_->info(); }
   const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
@@ -164,7 +164,7 @@ class CheckedEncoder : public Encoder,
     CheckedEncoder& owner_;
   };
   Raw raw_{*this};
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   // The encoder's own, nullptr where it has none: then nobody is given this object as one.
   LateInteraction* late_;
   PairScorer* scorer_;
@@ -177,14 +177,14 @@ class CheckedEncoder : public Encoder,
 
 }  // namespace
 
-WideLayers wide_layers_of(const Encoder& encoder) {
+WideLayers wide_layers_of(const EncoderBackend& encoder) {
   const auto* checked = dynamic_cast<const CheckedEncoder*>(&encoder);
   const auto* architecture =
       dynamic_cast<const Architecture*>(checked != nullptr ? &checked->unchecked() : &encoder);
   return architecture != nullptr ? architecture->wide_layers() : WideLayers();
 }
 
-std::unique_ptr<Encoder> with_checked_answers(std::unique_ptr<Encoder> encoder) {
+std::unique_ptr<EncoderBackend> with_checked_answers(std::unique_ptr<EncoderBackend> encoder) {
   return std::make_unique<CheckedEncoder>(std::move(encoder));
 }
 

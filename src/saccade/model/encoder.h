@@ -9,42 +9,21 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/model/checkpoints/fingerprint.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/encoder_info.h"
+#include "saccade/precision.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 
-// What the products of linear layers are made of; all between them is float32, in kBf16 also bfloat16. kInt8:
-// whole numbers of 8 bits (nn/linear/int8_linear.h). Their words: model/options/precision.h.
-enum class Precision { kFp32, kBf16, kInt8 };
-
-struct EncoderOptions {
-  Precision precision = Precision::kFp32;
+struct BackendOptions {
+  Precision precision = Precision::kFp32;  // kAuto is settled before loading (options/precision_choice.h)
   // Threads a forward pass may use, the caller's included; 0: all processors of the process.
   int threads = 0;
   // Remembered hashes of files (model/checkpoints/fingerprint.h). Without them, every file is read to hash it.
   FingerprintMemory fingerprints = {};
-};
-
-struct EncoderInfo {
-  std::string family;       // "clip"
-  std::string layout;       // "hugging_face", "open_clip", "long_clip"
-  std::string fingerprint;  // SHA-256 over weights, config, tokenizer and preprocessing
-  Precision precision = Precision::kFp32;
-  int64_t dim = 0;      // width of the shared space
-  int64_t context = 0;  // text positions, start and end included
-  int64_t parameters = 0;
-  int image_height = 0;
-  int image_width = 0;
-  float logit_scale = 0;  // exp of the learned log inverse temperature; 1 where none is learned
-  // False where pictures and texts were never trained into one space. Ranking by such rows is chance; they
-  // only serve to train heads on (FrozenFeatures).
-  bool shared_space = true;
-  // True where the checkpoint does not say how pictures are resized and normalized: its family's usual way
-  // is used then.
-  bool preprocessing_guessed = false;
 };
 
 // Rows of several items, one item after the other: item i has rows [begin[i], begin[i + 1]).
@@ -142,9 +121,9 @@ class TokenStates;    // token_states.h
 class WordInserter;   // token_states.h
 
 // Thread-safe: calls from several threads are run one after the other.
-class Encoder {
+class EncoderBackend {
  public:
-  virtual ~Encoder() = default;
+  virtual ~EncoderBackend() = default;
 
   [[nodiscard]] virtual const EncoderInfo& info() const = 0;
   [[nodiscard]] virtual const Preprocessing& preprocessing() const = 0;
@@ -172,7 +151,7 @@ class Encoder {
 };
 
 // Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.
-Result<std::unique_ptr<Encoder>> load_encoder(const std::filesystem::path& checkpoint,
-                                              const EncoderOptions& options = {});
+Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
+                                              const BackendOptions& options = {});
 
 }  // namespace saccade

@@ -13,7 +13,7 @@ namespace saccade {
 
 using nn::Tensor;
 
-Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                                 std::string_view family) {
   if (options.precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) {
     return fail(

@@ -14,7 +14,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/outline.h"
@@ -56,7 +56,7 @@ struct EncoderParts {
 // The weights, mapped, and what is known before the family's config is read: family, layout, fingerprint and
 // how many parameters there are. The workspace has the threads that the
 // options ask for. Cost: reads every file of the checkpoint once.
-Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                                 std::string_view family);
 
 // kUsage for pictures of another size than the encoder takes: 3 * image_height * image_width values.

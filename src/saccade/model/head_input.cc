@@ -34,7 +34,7 @@ FrozenFeatures::TextState state_of(TextStates texts) {
 
 // The encoder's states of one kind; kUsage, naming those it has, where there are none.
 template <typename States>
-Result<FrozenFeatures*> states_of(Encoder& encoder, States asked) {
+Result<FrozenFeatures*> states_of(EncoderBackend& encoder, States asked) {
   FrozenFeatures* states = encoder.frozen_features();
   const auto width_of = [&](States kind) {
     if constexpr (std::is_same_v<States, ImageStates>) return states->image_width(state_of(kind));
@@ -98,12 +98,12 @@ std::string describe(const HeadInput& input) {
                      enum_name(input.pooling));
 }
 
-HeadInput usual_head_input(Encoder& encoder) {
+HeadInput usual_head_input(EncoderBackend& encoder) {
   if (encoder.info().shared_space) return {};
   return {.images = ImageStates::kQueries, .texts = TextStates::kTokens};
 }
 
-Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& input) {
+Result<HeadInputWidths> head_input_widths(EncoderBackend& encoder, const HeadInput& input) {
   if (encoder.info().image_height == 0) {
     return fail(ErrorCode::kUsage, "the encoder ({}) reads texts only", encoder.info().family);
   }
@@ -120,7 +120,7 @@ Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& inp
   return widths;
 }
 
-Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
+Result<Matrix<float>> image_head_input(EncoderBackend& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels) {
   if (input.images == ImageStates::kRows) return encoder.encode_images(pixels);
   SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, input.images));
@@ -133,7 +133,7 @@ Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
   return pooled(sets, input.pooling);
 }
 
-Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,
+Result<Matrix<float>> text_head_input(EncoderBackend& encoder, const HeadInput& input,
                                       std::span<const TokenizedText> texts) {
   if (input.texts == TextStates::kRows) return encoder.encode_texts(texts);
   SACCADE_ASSIGN(FrozenFeatures * states, states_of(encoder, input.texts));

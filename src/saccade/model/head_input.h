@@ -7,7 +7,7 @@
 #include <string>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/model/encoder.h"
 
@@ -45,20 +45,20 @@ std::string describe(const HeadInput& input);
 
 // Queries and tokens where the encoder has no shared space (a Q-Former beside a
 // language model), else its rows.
-HeadInput usual_head_input(Encoder& encoder);
+HeadInput usual_head_input(EncoderBackend& encoder);
 
 struct HeadInputWidths {
   int64_t images = 0;
   int64_t texts = 0;
 };
 // kUsage for states that the encoder does not give, and for one that reads texts only.
-Result<HeadInputWidths> head_input_widths(Encoder& encoder, const HeadInput& input);
+Result<HeadInputWidths> head_input_widths(EncoderBackend& encoder, const HeadInput& input);
 
 // One row an item, [n, width] as head_input_widths has it: several states pooled, those of kVision side by
 // side. Errors: the encoder's, and those above. What it costs is what the encoder does.
-Result<Matrix<float>> image_head_input(Encoder& encoder, const HeadInput& input,
+Result<Matrix<float>> image_head_input(EncoderBackend& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels);
-Result<Matrix<float>> text_head_input(Encoder& encoder, const HeadInput& input,
+Result<Matrix<float>> text_head_input(EncoderBackend& encoder, const HeadInput& input,
                                       std::span<const TokenizedText> texts);
 
 // How many rows of a width to work on at a time: 64 MB of them, at most `most`, at least 1.

@@ -167,7 +167,7 @@ TEST(Int8, OlderProcessorsConform) {
   for (const auto& [kernels, isa] : {std::pair("avx2", "AVX2"), std::pair("portable", "SSE41")}) {
     EXPECT_EXIT(
         {
-          for (const char* name : {"SACCADE_KERNELS", "SACCADE_INT8_KERNEL"}) ::setenv(name, kernels, 1);
+          ::setenv("SACCADE_CPU", kernels, 1);
           for (const char* name : {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"}) ::setenv(name, isa, 1);
           std::string said = nn::instruction_set();
           for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {

@@ -214,7 +214,7 @@ TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
   }
 }
 
-TEST(Encoder, RowsDoNotDependOnBatchOrPadding) {
+TEST(EncoderBackend, RowsDoNotDependOnBatchOrPadding) {
   auto encoder = load_encoder(golden("clip-gelu"));
   ASSERT_TRUE(encoder) << encoder.error().message;
   const auto io = SafeTensors::open(golden("clip-gelu") / "io.safetensors");
@@ -259,7 +259,7 @@ TEST(Encoder, RowsDoNotDependOnBatchOrPadding) {
   }
 }
 
-TEST(Encoder, RefusesWrongInput) {
+TEST(EncoderBackend, RefusesWrongInput) {
   auto encoder = load_encoder(golden("clip-gelu"));
   ASSERT_TRUE(encoder);
   const std::vector<float> pixels(100);

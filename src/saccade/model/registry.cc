@@ -51,15 +51,15 @@ Result<const Family*> find_family(const Checkpoint& checkpoint) {
 }
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,
-                                                        const EncoderOptions& options) {
+                                                        const BackendOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
   return nn::without_exceptions(fmt::format("checkpoint {}", folder.string()),
                                 [&] { return family->load(checkpoint, options); });
 }
 
-Result<std::unique_ptr<Encoder>> load_encoder(const std::filesystem::path& checkpoint,
-                                              const EncoderOptions& options) {
+Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
+                                              const BackendOptions& options) {
   SACCADE_ASSIGN(std::unique_ptr<Architecture> architecture, load_architecture(checkpoint, options));
   return with_checked_answers(std::move(architecture));
 }

@@ -38,7 +38,7 @@ class ByteTokenizer : public Tokenizer {
 // Pictures of 2 x 2: the row is (mean red, green, blue, 1/2) of length 1. Texts: counts of the letters r, g
 // and b and 1/2, of length 1. So "r" is nearest to what is red. With `late`, each picture has two rows (its
 // upper and its lower half) and each text one a token of its own.
-class ColourEncoder : public Encoder, public LateInteraction {
+class ColourEncoder : public EncoderBackend, public LateInteraction {
  public:
   explicit ColourEncoder(bool late = false) : late_(late) {
     info_.family = "colour";

@@ -114,7 +114,7 @@ Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
   return pixels;
 }
 
-Result<std::vector<float>> null_picture_row(Encoder& encoder, const NullPicture& picture) {
+Result<std::vector<float>> null_picture_row(EncoderBackend& encoder, const NullPicture& picture) {
   SACCADE_ASSIGN(const std::vector<float> pixels, null_picture_pixels(picture, encoder.preprocessing()));
   SACCADE_ASSIGN(const Matrix<float> rows,
                  encoder.encode_images({pixels.data(), 1, static_cast<int64_t>(pixels.size())}));

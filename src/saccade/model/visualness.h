@@ -49,7 +49,7 @@ Result<Image> draw_null_picture(const NullPicture& picture, int width, int heigh
 Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
                                                const Preprocessing& preprocessing);
 // [dim], of length 1. kUnsupported from text models.
-Result<std::vector<float>> null_picture_row(Encoder& encoder, const NullPicture& picture);
+Result<std::vector<float>> null_picture_row(EncoderBackend& encoder, const NullPicture& picture);
 
 // S of each text, by its row of length 1: 0 (at the NULL picture) to 2.
 std::vector<double> visualness_scores(std::span<const float> null_row, MatrixView<const float> texts);

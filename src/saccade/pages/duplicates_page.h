@@ -6,7 +6,7 @@
 
 #include "saccade/collection/duplicates.h"
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 

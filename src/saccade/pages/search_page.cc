@@ -81,7 +81,7 @@ std::string file_name(const std::string& path) {
 
 // Frames around the patches that the text's rows met, over the picture; drawn in its own pixels' coordinates,
 // so that they sit as it does.
-std::string marks_html(const Hit& hit) {
+std::string marks_html(const SearchHit& hit) {
   std::string frames;
   const auto width = static_cast<double>(hit.item.width);
   const auto height = static_cast<double>(hit.item.height);
@@ -100,7 +100,7 @@ std::string marks_html(const Hit& hit) {
 
 // The map over the picture, where it lies: drawn in the picture's own pixels, cut at its
 // edges. "" where there is none.
-std::string heat_html(const Hit& hit, const HitExplanation& explanation) {
+std::string heat_html(const SearchHit& hit, const HitExplanation& explanation) {
   if (explanation.map.empty() || !explanation.box) return {};
   const auto url = heat_url(explanation.map, explanation.grid.rows, explanation.grid.columns);
   if (!url) return {};
@@ -160,7 +160,7 @@ std::string explanation_html(const std::string& text, const HitExplanation& expl
 
 // What stands on top of a card: the picture, with what one encoder sees in it; of several encoders one
 // picture each, side by side, with what each of them says.
-std::string picture_part(const Hit& hit, const std::string& text, const Thumbnail& thumbnail) {
+std::string picture_part(const SearchHit& hit, const std::string& text, const Thumbnail& thumbnail) {
   const std::string picture = picture_html(
       thumbnail, hit.item.caption.empty() ? file_name(shown_name(hit.item.path)) : hit.item.caption);
   const auto linked = [&](const std::string& heat) {
@@ -182,7 +182,7 @@ std::string picture_part(const Hit& hit, const std::string& text, const Thumbnai
   return html + "</div>\n";
 }
 
-std::string matches_html(const Hit& hit) {
+std::string matches_html(const SearchHit& hit) {
   if (hit.matches.empty()) return {};
   std::string html = "<details><summary>what each token met</summary><ul>\n";
   for (const TokenMatch& match : hit.matches) {
@@ -195,7 +195,7 @@ std::string matches_html(const Hit& hit) {
 }
 
 // What the score is, and what it was before a second encoder.
-std::string score_title(const Hit& hit) {
+std::string score_title(const SearchHit& hit) {
   std::string title = hit.reranked       ? "score of the re-ranking"
                       : hit.pooled_score ? "MaxSim with the query"
                                          : "cosine with the query";
@@ -213,13 +213,13 @@ struct ScoreRange {
 };
 
 // "42%": how likely it is to be right, where that is known.
-std::string likelihood_html(const Hit& hit) {
+std::string likelihood_html(const SearchHit& hit) {
   if (!hit.likelihood || !std::isfinite(hit.likelihood->right)) return {};
   return fmt::format("<span class=\"soft\" title=\"how likely it is to be right\">{:.0f}%</span>",
                      100 * hit.likelihood->right);
 }
 
-std::string card_html(const Hit& hit, const std::string& text, const Thumbnail& thumbnail, ScoreRange range) {
+std::string card_html(const SearchHit& hit, const std::string& text, const Thumbnail& thumbnail, ScoreRange range) {
   const float span = range.high - range.low;
   const bool of_another_kind = hit.retrieval && !hit.reranked;
   const float share = of_another_kind ? 0.0F : span > 0 ? (hit.score - range.low) / span : 1.0F;
@@ -238,7 +238,7 @@ std::string card_html(const Hit& hit, const std::string& text, const Thumbnail& 
   if (hit.explanations.size() == 1) html += explanation_html(text, hit.explanations.front());
   if (!hit.folded.empty()) {
     html += fmt::format("<details><summary>and {} like it</summary><ul>\n", hit.folded.size());
-    for (const Hit::Folded& copy : hit.folded) {
+    for (const SearchHit::Folded& copy : hit.folded) {
       html += fmt::format("<li><a href=\"{}\" title=\"{}\">{}</a> {}</li>\n", picture_url(copy.item),
                           escape_html(shown_name(copy.item.path)),
                           escape_html(file_name(shown_name(copy.item.path))),
@@ -249,23 +249,23 @@ std::string card_html(const Hit& hit, const std::string& text, const Thumbnail& 
   return html + matches_html(hit) + "</div></li>\n";
 }
 
-std::string query_words(const Query& query) {
+std::string query_words(const SearchQuery& query) {
   if (!query.has_image()) return query.text;
   const std::string picture = query.image.empty() ? "a picture" : file_name(query.image.string());
   return query.text.empty() ? fmt::format("Like {}", picture) : fmt::format("{} + {}", query.text, picture);
 }
 
 // Of the hits that have been re-ranked, where any has: the others' scores are of another kind.
-ScoreRange score_range(const Answer& answer) {
-  const Hit& best = answer.hits.front();
+ScoreRange score_range(const SearchAnswer& answer) {
+  const SearchHit& best = answer.hits.front();
   ScoreRange range{std::min(0.0F, best.score), best.score};
-  for (const Hit& hit : answer.hits) {
+  for (const SearchHit& hit : answer.hits) {
     if (hit.reranked == best.reranked) range.low = std::min(range.low, hit.score);
   }
   return range;
 }
 
-std::string stages_html(const Answer& answer) {
+std::string stages_html(const SearchAnswer& answer) {
   std::string html;
   if (answer.late_scored && *answer.late_scored < answer.searched) {
     html += fmt::format(", the best {} by their rows' mean scored by all their rows",
@@ -279,10 +279,10 @@ std::string stages_html(const Answer& answer) {
 }
 
 // How to read what explains hits, for the foot of the page; "" where nothing does.
-std::string explained(std::span<const Answer> answers) {
+std::string explained(std::span<const SearchAnswer> answers) {
   std::vector<std::string> methods;
-  for (const Answer& answer : answers) {
-    for (const Hit& hit : answer.hits) {
+  for (const SearchAnswer& answer : answers) {
+    for (const SearchHit& hit : answer.hits) {
       for (const HitExplanation& each : hit.explanations) {
         if (std::ranges::find(methods, each.method) == methods.end()) methods.push_back(each.method);
       }
@@ -297,18 +297,18 @@ std::string explained(std::span<const Answer> answers) {
 }
 
 // For the foot of the page.
-std::string_view scores_are(std::span<const Answer> answers) {
+std::string_view scores_are(std::span<const SearchAnswer> answers) {
   const auto any = [&](auto has) { return std::ranges::any_of(answers, has); };
-  if (any([](const Answer& answer) { return answer.reranking.has_value(); })) {
+  if (any([](const SearchAnswer& answer) { return answer.reranking.has_value(); })) {
     return "those of the encoder that re-ranked, or of the first where it did not";
   }
-  if (any([](const Answer& answer) { return answer.late_scored.has_value(); })) {
+  if (any([](const SearchAnswer& answer) { return answer.late_scored.has_value(); })) {
     return "sums over the query's rows of the largest dot product with one of the picture's (MaxSim)";
   }
   return "cosines between the query's row and the picture's";
 }
 
-std::string section_html(const Answer& answer, size_t number, const std::string& note,
+std::string section_html(const SearchAnswer& answer, size_t number, const std::string& note,
                          const Thumbnail* query_picture, std::span<const Thumbnail> thumbnails) {
   std::string html =
       fmt::format("<section id=\"query-{0}\" aria-labelledby=\"title-{0}\">\n<div class=\"query\">", number);
@@ -342,7 +342,7 @@ std::string section_html(const Answer& answer, size_t number, const std::string&
 
   const ScoreRange range = score_range(answer);
   const bool wide =
-      std::ranges::any_of(answer.hits, [](const Hit& hit) { return hit.explanations.size() > 1; });
+      std::ranges::any_of(answer.hits, [](const SearchHit& hit) { return hit.explanations.size() > 1; });
   html += fmt::format("<ol class=\"grid{}\">\n", wide ? " wide" : "");
   for (size_t i = 0; i < answer.hits.size(); ++i) {
     html += card_html(answer.hits[i], answer.query.text, thumbnails[i], range);
@@ -352,7 +352,7 @@ std::string section_html(const Answer& answer, size_t number, const std::string&
 
 }  // namespace
 
-Result<std::string> search_page(std::span<const Answer> answers, const SearchPageOptions& options,
+Result<std::string> search_page(std::span<const SearchAnswer> answers, const SearchPageOptions& options,
                                 ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   // Pictures in page order: a query's own, if it has one, then its hits.
   struct Picture {
@@ -360,9 +360,9 @@ Result<std::string> search_page(std::span<const Answer> answers, const SearchPag
     const std::string* bytes = nullptr;  // in place of the file's
   };
   std::vector<Picture> pictures;
-  for (const Answer& answer : answers) {
+  for (const SearchAnswer& answer : answers) {
     if (answer.query.has_image()) pictures.push_back({answer.query.image, answer.query.image_bytes.get()});
-    for (const Hit& hit : answer.hits) pictures.push_back({hit.item.path});
+    for (const SearchHit& hit : answer.hits) pictures.push_back({hit.item.path});
   }
   std::vector<Thumbnail> thumbnails(pictures.size());
   const auto total = static_cast<int64_t>(pictures.size());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/search/search.h"
@@ -32,7 +32,7 @@ struct SearchPageOptions {
 // Thumbnails are JPEG, or PNG where a picture is transparent; those stand on the background choose_background
 // finds for them. Cost: one decoding a hit, on all threads of the pool; about 20 KB of page a hit. `progress`
 // is called by the pool's threads, one at a time.
-Result<std::string> search_page(std::span<const Answer> answers, const SearchPageOptions& options,
+Result<std::string> search_page(std::span<const SearchAnswer> answers, const SearchPageOptions& options,
                                 ThreadPool& pool, const ProgressCallback& progress = {},
                                 std::stop_token stop = {});
 

@@ -25,7 +25,7 @@ struct TokenCount {
   int64_t longest_chunk = 0;  // tokens of the longest of them
 };
 
-struct Hit {
+struct SearchHit {
   // A picture shown under a better one that looks the same.
   struct Folded {
     Item item;
@@ -89,11 +89,11 @@ struct Matching {
 
 struct Composition;  // composition.h
 
-struct Answer {
-  Query query;
+struct SearchAnswer {
+  SearchQuery query;
   std::optional<TokenCount> tokens;
   // Fewer than k only where the filter leaves fewer pictures that differ from each other.
-  std::vector<Hit> hits;
+  std::vector<SearchHit> hits;
   int64_t searched = 0;  // pictures the filter left, each of them scored
   // Late interaction: how many of them were scored by all their rows. All: the answer is exact.
   std::optional<int64_t> late_scored;
@@ -107,26 +107,26 @@ struct Answer {
 };
 
 // What the answer says of its hits' likelihood, in a line for people; "" where nothing was measured.
-std::string matching_note(const Answer& answer);
+std::string matching_note(const SearchAnswer& answer);
 
 // How text and picture became one query, in a line for people; "" where only one of them was given.
-std::string composed_note(const Answer& answer);
+std::string composed_note(const SearchAnswer& answer);
 
 // What was understood of a query of several parts, in a line for people; "" where
 // it is one text or one picture.
-std::string understood_note(const Answer& answer);
+std::string understood_note(const SearchAnswer& answer);
 // What words had to do with the answer, in a line for people; "" where they changed nothing.
-std::string words_note(const Answer& answer);
+std::string words_note(const SearchAnswer& answer);
 
 // Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
-bool beyond_measured_length(const Answer& answer);
+bool beyond_measured_length(const SearchAnswer& answer);
 // "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen
 // on; "" where that is not so: for people.
-std::string measured_length_note(const Answer& answer);
+std::string measured_length_note(const SearchAnswer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).
 // Paths that are not UTF-8 get U+FFFD when dumped.
-Json answer_json(const Answer& answer);
+Json answer_json(const SearchAnswer& answer);
 // "all 6 tokens read", "first 75 tokens read, the other 12
 // dropped: ...", "all 87 tokens read, in 2 chunks": for people.
 std::string tokens_text(const TokenCount& tokens);

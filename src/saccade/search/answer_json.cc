@@ -29,7 +29,7 @@ Json tokens_json(const std::optional<TokenCount>& tokens) {
 }
 
 // Whether a text and a picture that are both wanted became one row.
-bool composed(const Query& query) {
+bool composed(const SearchQuery& query) {
   const auto wanted = [](const auto& part) { return part.weight > 0; };
   const bool text = query.parts.empty() ? query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos
                                         : std::ranges::any_of(query.parts, wanted);
@@ -39,7 +39,7 @@ bool composed(const Query& query) {
 }
 
 // Null where the query is one text, one picture, or one of each.
-Json parts_json(const Query& query) {
+Json parts_json(const SearchQuery& query) {
   if (query.parts.empty() && query.more_images.empty() && query.image_weight == 1) return {};
   Json parts = Json::array();
   for (const QueryPart& part : query.parts) {
@@ -55,7 +55,7 @@ Json parts_json(const Query& query) {
   return parts;
 }
 
-Json compose_json(const Query& query) {
+Json compose_json(const SearchQuery& query) {
   if (!composed(query)) return {};
   const Fusion& fusion = query.fusion;
   Json json = {{"method", enum_name(fusion.method)},
@@ -131,7 +131,7 @@ Json known(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
 
-Json matching_json(const Answer& answer) {
+Json matching_json(const SearchAnswer& answer) {
   if (!answer.matching) return {};
   const Matching& matching = *answer.matching;
   return {
@@ -142,7 +142,7 @@ Json matching_json(const Answer& answer) {
       {"passed", matching.passed},      {"more", matching.more}};
 }
 
-Json likelihood_json(const Hit& hit) {
+Json likelihood_json(const SearchHit& hit) {
   if (!hit.likelihood) return {};
   return {{"right", known(hit.likelihood->right)},
           {"expected_false", known(hit.likelihood->expected_false)},
@@ -179,7 +179,7 @@ Json words_json(const std::optional<WordSearch>& words) {
 }
 
 // What only some answers have, behind what all have.
-void add_stages(const Hit& hit, const Query& query, Json& json) {
+void add_stages(const SearchHit& hit, const SearchQuery& query, Json& json) {
   if (hit.pooled_score) json["pooled_score"] = shortest(*hit.pooled_score);
   if (hit.retrieval) {
     json["retrieval"] = {{"rank", hit.retrieval->rank}, {"score", shortest(hit.retrieval->score)}};
@@ -199,7 +199,7 @@ void add_stages(const Hit& hit, const Query& query, Json& json) {
 }
 
 // What the encoder effectively reads, where that was measured.
-Json measured_json(const Answer& answer) {
+Json measured_json(const SearchAnswer& answer) {
   if (!answer.query.measured_length || !answer.tokens) return {};
   const MeasuredLength& measured = *answer.query.measured_length;
   return {{"tokens", measured.tokens},
@@ -213,7 +213,7 @@ Json measured_json(const Answer& answer) {
 
 }  // namespace
 
-std::string composed_note(const Answer& answer) {
+std::string composed_note(const SearchAnswer& answer) {
   const Fusion& fusion = answer.query.fusion;
   if (!composed(answer.query)) return {};
   if (answer.composition) return composition_note(*answer.composition);
@@ -234,7 +234,7 @@ std::string composed_note(const Answer& answer) {
       fusion.text_weight, fusion.was.empty() ? kAnyPicture : fusion.was);
 }
 
-std::string understood_note(const Answer& answer) {
+std::string understood_note(const SearchAnswer& answer) {
   const Json parts = parts_json(answer.query);
   if (parts.is_null()) return {};
   std::string wanted;
@@ -251,7 +251,7 @@ std::string understood_note(const Answer& answer) {
   return "searched for " + wanted + (unwanted.empty() ? "" : "; not like " + unwanted);
 }
 
-std::string words_note(const Answer& answer) {
+std::string words_note(const SearchAnswer& answer) {
   if (!answer.words) return {};
   const WordSearch& words = *answer.words;
   if (words.pictures == 0) return words.reason.empty() || words.terms.empty() ? std::string() : words.reason;
@@ -267,7 +267,7 @@ std::string words_note(const Answer& answer) {
   return note;
 }
 
-Json answer_json(const Answer& answer) {
+Json answer_json(const SearchAnswer& answer) {
   Json json;
   json["query"] = {{"text", answer.query.text.empty() ? Json() : Json(answer.query.text)},
                    {"image", answer.query.image.empty() ? Json() : Json(answer.query.image.string())},
@@ -291,9 +291,9 @@ Json answer_json(const Answer& answer) {
   json["matching"] = matching_json(answer);
   json["words"] = words_json(answer.words);
   json["hits"] = Json::array();
-  for (const Hit& hit : answer.hits) {
+  for (const SearchHit& hit : answer.hits) {
     Json folded = Json::array();
-    for (const Hit::Folded& copy : hit.folded) {
+    for (const SearchHit::Folded& copy : hit.folded) {
       folded.push_back({{"id", copy.item.id},
                         {"path", file_of(copy.item.path)},
                         {"second", second_json(copy.item)},
@@ -321,12 +321,12 @@ Json answer_json(const Answer& answer) {
   return json;
 }
 
-bool beyond_measured_length(const Answer& answer) {
+bool beyond_measured_length(const SearchAnswer& answer) {
   return answer.tokens && answer.query.measured_length &&
          answer.tokens->longest_chunk > answer.query.measured_length->tokens;
 }
 
-std::string measured_length_note(const Answer& answer) {
+std::string measured_length_note(const SearchAnswer& answer) {
   if (!beyond_measured_length(answer)) return {};
   const MeasuredLength& measured = *answer.query.measured_length;
   const TokenCount& tokens = *answer.tokens;
@@ -345,7 +345,7 @@ std::string measured_length_note(const Answer& answer) {
       part, read, measured_length_text(measured), 100 * measured.longer_texts);
 }
 
-std::string matching_note(const Answer& answer) {
+std::string matching_note(const SearchAnswer& answer) {
   if (!answer.matching) return {};
   const Matching& matching = *answer.matching;
   std::string note;

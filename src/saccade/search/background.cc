@@ -35,14 +35,14 @@ std::string too_few(const Collection& collection) {
 }
 
 // Without a shared space, or the words to reach it, texts find nothing.
-std::string why_no_texts(const Encoder& encoder) {
+std::string why_no_texts(const EncoderBackend& encoder) {
   if (encoder.tokenizer() == nullptr) return "the checkpoint reads no texts";
   if (!encoder.info().shared_space)
     return "the checkpoint has not learned to bring pictures and texts together";
   return {};
 }
 
-Result<Background::Kind> measure_texts(const Collection& collection, Encoder& encoder,
+Result<Background::Kind> measure_texts(const Collection& collection, EncoderBackend& encoder,
                                        const CaptionIndex& captions, ThreadPool& pool,
                                        const std::stop_token& stop) {
   Background::Kind kind;
@@ -73,7 +73,7 @@ Result<Background::Kind> measure_texts(const Collection& collection, Encoder& en
 
 // Pictures of the collection as queries. Right is what has all words of one of its
 // caption's parts, by that part.
-Result<Background::Kind> measure_pictures(const Collection& collection, const Encoder& encoder,
+Result<Background::Kind> measure_pictures(const Collection& collection, const EncoderBackend& encoder,
                                           const CaptionIndex& captions, const std::vector<std::string>& texts,
                                           ThreadPool& pool) {
   Background::Kind kind;
@@ -243,7 +243,7 @@ bool outgrown(int64_t before, int64_t now) {
 
 }  // namespace
 
-Result<Background> measure_background(const Collection& collection, Encoder& encoder, ThreadPool& pool,
+Result<Background> measure_background(const Collection& collection, EncoderBackend& encoder, ThreadPool& pool,
                                       const std::stop_token& stop) {
   if (collection.has_late_rows()) {
     return fail(
@@ -324,7 +324,7 @@ Result<bool> background_is_due(const Collection& collection) {
   return outgrown(there->items, collection.item_count()) || outgrown(there->captions, summary.captions);
 }
 
-Result<std::optional<Background>> refresh_background(const Collection& collection, Encoder& encoder,
+Result<std::optional<Background>> refresh_background(const Collection& collection, EncoderBackend& encoder,
                                                      ThreadPool& pool, const std::stop_token& stop) {
   SACCADE_ASSIGN(const bool due, background_is_due(collection));
   if (!due) return std::optional<Background>();

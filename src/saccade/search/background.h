@@ -54,7 +54,7 @@ struct Background {
 // grow with the number of a query's tokens. Other errors are those of encoding. kCancelled. A collection too
 // small, or without captions, is measured as far as it goes, and its models say why they do not tell. Cost:
 // kMostBackgroundTexts texts at most are encoded, and four passes made over the rows for that many queries.
-Result<Background> measure_background(const Collection& collection, Encoder& encoder, ThreadPool& pool,
+Result<Background> measure_background(const Collection& collection, EncoderBackend& encoder, ThreadPool& pool,
                                       const std::stop_token& stop = {});
 
 // Errors are those of writing a file.
@@ -69,7 +69,7 @@ Result<bool> background_is_due(const Collection& collection);
 // Measures and writes where there is none, a damaged one, or one that the collection has
 // outgrown. Returns what was measured, or nothing where the one there is still serves or the
 // collection is one of late interaction.
-Result<std::optional<Background>> refresh_background(const Collection& collection, Encoder& encoder,
+Result<std::optional<Background>> refresh_background(const Collection& collection, EncoderBackend& encoder,
                                                      ThreadPool& pool, const std::stop_token& stop = {});
 
 }  // namespace saccade

@@ -55,7 +55,7 @@ class SpellingTokenizer : public Tokenizer {
 };
 
 // A text is the sum of its words' directions.
-class WordEncoder : public Encoder {
+class WordEncoder : public EncoderBackend {
  public:
   explicit WordEncoder(bool reads_texts = true) : reads_texts_(reads_texts) {
     info_.fingerprint = kFingerprint;
@@ -140,10 +140,10 @@ class BackgroundTest : public testing::Test {
     EXPECT_TRUE(background.has_value()) << background.error().message;
     return std::make_shared<const Background>(*std::move(background));
   }
-  Result<Answer> ask(const std::string& text, std::optional<double> cut = {},
+  Result<SearchAnswer> ask(const std::string& text, std::optional<double> cut = {},
                      HitOrder order = HitOrder::kScore, int64_t k = 10) {
     const Collection collection = open();
-    Query query;
+    SearchQuery query;
     query.text = text;
     query.background = read();
     query.cut = cut;
@@ -184,7 +184,7 @@ TEST_F(BackgroundTest, HitsSayHowLikelyTheyAreToBeRight) {
       ASSERT_TRUE(answer.has_value()) << answer.error().message;
       ASSERT_TRUE(answer->matching && answer->matching->tells);
       const std::vector<std::string> words = caption_words(text);
-      for (const Hit& hit : answer->hits) {
+      for (const SearchHit& hit : answer->hits) {
         ASSERT_TRUE(hit.likelihood);
         promised += hit.likelihood->right;
         const std::vector<std::string> shown = caption_words(hit.item.caption);
@@ -216,7 +216,7 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
   const auto everything = ask("thing7", {}, HitOrder::kScore, 600);
   ASSERT_TRUE(everything.has_value());
   std::vector<int64_t> likely;
-  for (const Hit& hit : everything->hits) {
+  for (const SearchHit& hit : everything->hits) {
     if (hit.likelihood->right >= middle) likely.push_back(hit.item.id);
   }
   // All that pass are counted, and the best k of them shown.
@@ -278,7 +278,7 @@ TEST_F(BackgroundTest, WithinWhatMatchedTheNewestFileCanComeFirst) {
     EXPECT_GE(newest->hits[i - 1].item.mtime_ns, newest->hits[i].item.mtime_ns);
   }
   int64_t ranks = 0;
-  for (const Hit& hit : newest->hits) ranks += hit.rank;
+  for (const SearchHit& hit : newest->hits) ranks += hit.rank;
   EXPECT_EQ(ranks, std::ssize(newest->hits) * (std::ssize(newest->hits) + 1) / 2);
 }
 
@@ -345,7 +345,7 @@ TEST_F(BackgroundTest, PicturesAddedSinceAreJudgedToo) {
   add(100);
   const auto answer = ask("thing7");
   ASSERT_TRUE(answer.has_value()) << answer.error().message;
-  for (const Hit& hit : answer->hits) EXPECT_TRUE(std::isfinite(hit.likelihood->right));
+  for (const SearchHit& hit : answer->hits) EXPECT_TRUE(std::isfinite(hit.likelihood->right));
 }
 
 TEST_F(BackgroundTest, WhatIsReadIsWhatWasWritten) {
@@ -382,7 +382,7 @@ TEST_F(BackgroundTest, ADamagedFileIsAnErrorAndMeasuredAnew) {
     put(damaged);
     const auto background = read_background(open());
     if (!background) continue;
-    Query query;
+    SearchQuery query;
     query.text = "thing7";
     query.background = std::make_shared<const Background>(*read_background(open()));
     const Collection collection = open();

@@ -24,12 +24,12 @@ struct Way {
   bool own = false;                 // it is the collection's encoder: rows need not be computed
 };
 
-bool has_patch_rows(Encoder& encoder) {
+bool has_patch_rows(EncoderBackend& encoder) {
   const LateInteraction* late = encoder.late_interaction();
   return late != nullptr && late->patch_rows() > 0 && late->patch_columns() > 0;
 }
 
-Result<std::optional<MapMethod>> choose_method(Encoder& encoder, const ExplainOptions& options) {
+Result<std::optional<MapMethod>> choose_method(EncoderBackend& encoder, const ExplainOptions& options) {
   const MapMethod method = options.method.value_or(MapMethod::kLegrad);
   if (encoder.picture_mapper() != nullptr) return std::optional(method);
   if (!options.method && has_patch_rows(encoder)) return std::optional<MapMethod>();
@@ -151,8 +151,8 @@ std::vector<float> similarity_map(MatrixView<const float> query, const PictureRo
 
 class Explainer {
  public:
-  Explainer(const Collection& collection, Encoder& encoder, const ExplainOptions& options, const Way& way,
-            const Query& query)
+  Explainer(const Collection& collection, EncoderBackend& encoder, const ExplainOptions& options, const Way& way,
+            const SearchQuery& query)
       : collection_(collection), encoder_(encoder), options_(options), way_(way), query_(query) {}
 
   Status prepare() {
@@ -172,7 +172,7 @@ class Explainer {
   // Whether anything is looked at but the collection's own rows.
   [[nodiscard]] bool needs_pictures() const { return way_.method.has_value() || !way_.own; }
 
-  Status explain(std::span<Hit> hits, ThreadPool& pool) {
+  Status explain(std::span<SearchHit> hits, ThreadPool& pool) {
     std::vector<HitExplanation> explanations(hits.size());
     for (size_t i = 0; i < hits.size(); ++i) {
       explanations[i].model = options_.name;
@@ -191,7 +191,7 @@ class Explainer {
   }
 
  private:
-  [[nodiscard]] PictureRows own_rows(const Hit& hit) const {
+  [[nodiscard]] PictureRows own_rows(const SearchHit& hit) const {
     PictureRows picture;
     if (way_.late) {
       const LateSettings& settings = *collection_.info().settings.late;
@@ -220,7 +220,7 @@ class Explainer {
   }
 
   // Maps, and of another encoder than the collection's scores too, from the pictures.
-  Status look(std::span<const Hit> hits, std::span<HitExplanation> explanations, ThreadPool& pool) {
+  Status look(std::span<const SearchHit> hits, std::span<HitExplanation> explanations, ThreadPool& pool) {
     const HitPictures pictures =
         read_hit_pictures(hits, collection_.info().settings, encoder_.preprocessing(), query_.limits, pool);
     for (size_t i = 0; i < hits.size(); ++i) {
@@ -265,23 +265,23 @@ class Explainer {
   }
 
   const Collection& collection_;
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   const ExplainOptions& options_;
   const Way way_;
-  const Query& query_;
+  const SearchQuery& query_;
   std::vector<WordWeight> places_;     // of the words that are weighed
   std::vector<EncodedQuery> queries_;  // of the whole text, then without each word
 };
 
 }  // namespace
 
-Status check_explains(Encoder& encoder, const ExplainOptions& options) {
+Status check_explains(EncoderBackend& encoder, const ExplainOptions& options) {
   SACCADE_TRY(choose_method(encoder, options));
   return {};
 }
 
-Status explain_hits(const Collection& collection, Encoder& encoder, const ExplainOptions& options,
-                    Answer& answer, ThreadPool& pool, const ProgressCallback& progress,
+Status explain_hits(const Collection& collection, EncoderBackend& encoder, const ExplainOptions& options,
+                    SearchAnswer& answer, ThreadPool& pool, const ProgressCallback& progress,
                     std::stop_token stop) {
   Way way;
   SACCADE_ASSIGN(way.method, choose_method(encoder, options));

@@ -8,7 +8,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/explain/relevance_map.h"
@@ -29,7 +29,7 @@ struct ExplainOptions {
 
 // kUnsupported, with the encoder's family and those that can, where it gives no maps, or none by the method
 // that is asked for. Costs nothing: it can be asked before anything is searched for.
-Status check_explains(Encoder& encoder, const ExplainOptions& options);
+Status check_explains(EncoderBackend& encoder, const ExplainOptions& options);
 
 // Adds to every hit of `answer`, an answer from `collection`, what `encoder` says of it: the collection's own
 // encoder, or another one, such as the one that re-ranked.
@@ -43,8 +43,8 @@ Status check_explains(Encoder& encoder, const ExplainOptions& options);
 // of as many texts as words, and for kLegrad decoding and one to two times encoding the hits' pictures (with
 // another encoder than the collection's, encoding them too); nothing is read of pictures for maps by
 // similarity of the collection's own rows. Memory: `batch` pictures at a time.
-Status explain_hits(const Collection& collection, Encoder& encoder, const ExplainOptions& options,
-                    Answer& answer, ThreadPool& pool, const ProgressCallback& progress = {},
+Status explain_hits(const Collection& collection, EncoderBackend& encoder, const ExplainOptions& options,
+                    SearchAnswer& answer, ThreadPool& pool, const ProgressCallback& progress = {},
                     std::stop_token stop = {});
 
 }  // namespace saccade

@@ -74,9 +74,9 @@ std::string two_things(const Thing& left, const Thing& right) {
 }
 
 // A golden with a tokenizer: a word's letters are its tokens.
-class WithLetters : public Encoder {
+class WithLetters : public EncoderBackend {
  public:
-  explicit WithLetters(std::unique_ptr<Encoder> encoder) : encoder_(std::move(encoder)) {}
+  explicit WithLetters(std::unique_ptr<EncoderBackend> encoder) : encoder_(std::move(encoder)) {}
   const EncoderInfo& info() const override { return encoder_->info(); }
   const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
   const Tokenizer* tokenizer() const override { return &letters_; }
@@ -90,7 +90,7 @@ class WithLetters : public Encoder {
   PictureMapper* picture_mapper() override { return encoder_->picture_mapper(); }
 
  private:
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   test::LetterTokenizer letters_;
 };
 
@@ -132,15 +132,15 @@ class ExplainTest : public testing::Test {
       folder_.write(fmt::format("pictures/{}.png", name), encode_png(image).value());
     }
   }
-  Result<Answer> explained(const Query& query, const ExplainOptions& options = {}) {
-    SACCADE_ASSIGN(Answer answer, search(*collection_, *encoder_, query, pool_));
+  Result<SearchAnswer> explained(const SearchQuery& query, const ExplainOptions& options = {}) {
+    SACCADE_ASSIGN(SearchAnswer answer, search(*collection_, *encoder_, query, pool_));
     SACCADE_TRY(explain_hits(*collection_, *encoder_, options, answer, pool_));
     return answer;
   }
 
   test::TestFolder folder_;
   ThreadPool pool_{2};
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   std::unique_ptr<Collection> collection_;
 };
 
@@ -152,14 +152,14 @@ TEST_F(ExplainTest, AWordsWeightIsWhatTheScoreLosesWithoutIt) {
   load(starter());
   write_things();
   take_in();
-  Query query;
+  SearchQuery query;
   query.text = "a red heart, \"star\"";
   const auto answer = explained(query, {.name = "the starter"});
   ASSERT_TRUE(answer) << answer.error().message;
   ASSERT_EQ(answer->hits.size(), 3U);
   const std::vector<std::string> without = {"red heart, \"star\"", "a heart, \"star\"", "a red , \"star\"",
                                             "a red heart, \"\""};
-  for (const Hit& hit : answer->hits) {
+  for (const SearchHit& hit : answer->hits) {
     ASSERT_EQ(hit.explanations.size(), 1U);
     const HitExplanation& explanation = hit.explanations.front();
     EXPECT_EQ(explanation.model, "the starter");
@@ -171,11 +171,11 @@ TEST_F(ExplainTest, AWordsWeightIsWhatTheScoreLosesWithoutIt) {
     for (size_t w = 0; w < 4; ++w) {
       const WordWeight& word = explanation.words[w];
       EXPECT_EQ(query.text.substr(word.begin, word.end - word.begin), words[w]);
-      Query other = query;
+      SearchQuery other = query;
       other.text = without[w];
       other.k = 3;
-      const Answer again = search(*collection_, *encoder_, other, pool_).value();
-      const auto same = std::ranges::find(again.hits, hit.item.id, [](const Hit& h) { return h.item.id; });
+      const SearchAnswer again = search(*collection_, *encoder_, other, pool_).value();
+      const auto same = std::ranges::find(again.hits, hit.item.id, [](const SearchHit& h) { return h.item.id; });
       ASSERT_NE(same, again.hits.end());
       EXPECT_NEAR(word.drop, hit.score - same->score, 1e-5) << words[w];
     }
@@ -194,13 +194,13 @@ TEST_F(ExplainTest, OneWordAloneIsComparedWithNoText) {
   load(starter());
   write_things();
   take_in();
-  Query query;
+  SearchQuery query;
   query.text = "heart";
   const auto answer = explained(query);
   ASSERT_TRUE(answer) << answer.error().message;
   const std::vector<TokenizedText> nothing = {encoder_->tokenizer()->encode("", encoder_->info().context)};
   const Matrix<float> row = encoder_->encode_texts(nothing).value();
-  for (const Hit& hit : answer->hits) {
+  for (const SearchHit& hit : answer->hits) {
     ASSERT_EQ(hit.explanations.front().words.size(), 1U);
     const auto picture = collection_->rows().row(hit.item.row);
     const float without = std::inner_product(picture.begin(), picture.end(), row.row(0).begin(), 0.0F);
@@ -212,7 +212,7 @@ TEST_F(ExplainTest, APictureAsAQueryHasMapsAndNoWords) {
   load(starter());
   write_things();
   take_in();
-  Query query;
+  SearchQuery query;
   query.image = folder_ / "pictures/0.svg";
   const auto answer = explained(query);
   ASSERT_TRUE(answer) << answer.error().message;
@@ -230,7 +230,7 @@ TEST_F(ExplainTest, ManyWordsAreWeighedUpToALimit) {
   load(starter());
   write_things();
   take_in();
-  Query query;
+  SearchQuery query;
   for (int64_t i = 0; i < kMostWeighedWords + 20; ++i) query.text += "w ";
   const auto answer = explained(query);
   ASSERT_TRUE(answer) << answer.error().message;
@@ -243,12 +243,12 @@ TEST_F(ExplainTest, AGonePictureHasWordsAndSaysWhyNoMap) {
   take_in();
   fs::remove(folder_ / "pictures/0.svg");
   folder_.write("pictures/2.svg", two_things(kThings[6], kThings[7]));
-  Query query;
+  SearchQuery query;
   query.text = "heart";
   const auto answer = explained(query);
   ASSERT_TRUE(answer) << answer.error().message;
   int without = 0;
-  for (const Hit& hit : answer->hits) {
+  for (const SearchHit& hit : answer->hits) {
     const HitExplanation& explanation = hit.explanations.front();
     EXPECT_EQ(explanation.words.size(), 1U);
     EXPECT_EQ(explanation.map.empty(), !explanation.no_map.empty());
@@ -266,13 +266,13 @@ TEST_F(ExplainTest, OfLateInteractionScoresAreMaxSim) {
   encoder_ = std::make_unique<WithLetters>(std::move(encoder_));
   write_noise();
   take_in();
-  Query query;
+  SearchQuery query;
   query.text = "a cat";
   for (const MapMethod method : {MapMethod::kLegrad, MapMethod::kChefer}) {
     const auto answer = explained(query, {.method = method});
     ASSERT_TRUE(answer) << answer.error().message;
     EXPECT_FALSE(answer->hits.empty());
-    for (const Hit& hit : answer->hits) {
+    for (const SearchHit& hit : answer->hits) {
       const HitExplanation& explanation = hit.explanations.front();
       EXPECT_EQ(explanation.score_by, "maxsim");
       EXPECT_NEAR(*explanation.score, hit.score, 2e-3);
@@ -301,14 +301,14 @@ TEST_F(ExplainTest, ASecondEncoderSpeaksForItself) {
   load(starter());
   write_things();
   take_in();
-  Query query;
+  SearchQuery query;
   query.text = "red heart";
-  Answer answer = explained(query, {.name = "first"}).value();
+  SearchAnswer answer = explained(query, {.name = "first"}).value();
   for (const char* name : {"siglip", "blip2-itm"}) {
     WithLetters second(load_encoder(golden(name)).value());
     const Status done = explain_hits(*collection_, second, {.name = "second"}, answer, pool_);
     ASSERT_TRUE(done) << done.error().message;
-    for (Hit& hit : answer.hits) {
+    for (SearchHit& hit : answer.hits) {
       ASSERT_EQ(hit.explanations.size(), 2U);
       EXPECT_EQ(hit.explanations[1].model, "second");
       ASSERT_TRUE(hit.explanations[1].score);
@@ -364,7 +364,7 @@ class TwoThings {
   static constexpr int64_t kSide = 4;  // patches
 
  private:
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   Matrix<float> rows_;
 };
 

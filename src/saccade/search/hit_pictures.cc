@@ -54,7 +54,7 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
 
 }  // namespace
 
-HitPictures read_hit_pictures(std::span<const Hit> hits, const IngestSettings& settings,
+HitPictures read_hit_pictures(std::span<const SearchHit> hits, const IngestSettings& settings,
                               const Preprocessing& preprocessing, const DecodeOptions& limits,
                               ThreadPool& pool) {
   HitPictures result;

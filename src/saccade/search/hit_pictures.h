@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/search/answer.h"
@@ -30,7 +30,7 @@ struct HitPictures {
 
 // Pictures must have the bytes they had when they were taken in. Memory: one picture's pixels a hit,
 // and what a PictureReader takes.
-HitPictures read_hit_pictures(std::span<const Hit> hits, const IngestSettings& settings,
+HitPictures read_hit_pictures(std::span<const SearchHit> hits, const IngestSettings& settings,
                               const Preprocessing& preprocessing, const DecodeOptions& limits,
                               ThreadPool& pool);
 

@@ -29,7 +29,7 @@ struct Texts {
   int64_t cut = 0;
 };
 
-Texts tokenize(Encoder& encoder, std::span<const std::string> texts) {
+Texts tokenize(EncoderBackend& encoder, std::span<const std::string> texts) {
   Texts result;
   for (const std::string& text : texts) {
     result.tokenized.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
@@ -38,7 +38,7 @@ Texts tokenize(Encoder& encoder, std::span<const std::string> texts) {
   return result;
 }
 
-Status check_reads_texts(Encoder& encoder) {
+Status check_reads_texts(EncoderBackend& encoder) {
   if (encoder.tokenizer() != nullptr) return {};
   return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files, so it reads no texts");
 }
@@ -55,7 +55,7 @@ struct Candidate {
 // Searches for sentence after sentence, and keeps what may be placed.
 class Chooser {
  public:
-  Chooser(const Collection& collection, Encoder& encoder, std::span<const DocumentSentence> sentences,
+  Chooser(const Collection& collection, EncoderBackend& encoder, std::span<const DocumentSentence> sentences,
           const IllustrateOptions& options, ThreadPool& pool)
       : collection_(collection), encoder_(encoder), sentences_(sentences), options_(options), pool_(pool) {
     query_.k = options.candidates;
@@ -106,7 +106,7 @@ class Chooser {
       if (collection_.has_late_rows()) {
         for (const One& one : batch) {
           query_.text = one.text;
-          SACCADE_ASSIGN(const Answer answer, search(collection_, encoder_, query_, pool_));
+          SACCADE_ASSIGN(const SearchAnswer answer, search(collection_, encoder_, query_, pool_));
           if (answer.tokens && answer.tokens->dropped > 0) ++plan_.cut;
           keep(one.sentence, answer);
         }
@@ -123,7 +123,7 @@ class Chooser {
         query_.text = texts[i];
         EncodedQuery encoded;
         encoded.row.assign(row.begin(), row.end());
-        SACCADE_ASSIGN(const Answer answer, search_encoded(collection_, encoder_, encoded, query_, pool_));
+        SACCADE_ASSIGN(const SearchAnswer answer, search_encoded(collection_, encoder_, encoded, query_, pool_));
         keep(batch[i].sentence, answer, near_.unlike(row));
       }
     }
@@ -132,7 +132,7 @@ class Chooser {
 
   // Whether a query is of more words than what likelihoods were learned from: a caption's phrases say nothing
   // of a sentence of thirty words.
-  [[nodiscard]] bool beyond_learned(const Answer& answer) const {
+  [[nodiscard]] bool beyond_learned(const SearchAnswer& answer) const {
     if (!answer.matching || !answer.matching->tells) return false;
     const HitRegression& hit = options_.background->text.model.hit;
     const auto words = static_cast<double>(caption_words(answer.query.text).size());
@@ -140,7 +140,7 @@ class Chooser {
   }
 
   // `unlike`: the query's text is unlike those that likelihoods were learned from.
-  void keep(size_t sentence, const Answer& answer, bool unlike = false) {
+  void keep(size_t sentence, const SearchAnswer& answer, bool unlike = false) {
     if (answer.matching) {
       plan_.tells = answer.matching->tells;
       plan_.reason = answer.matching->reason;
@@ -148,7 +148,7 @@ class Chooser {
     SentenceOutcome& outcome = plan_.outcomes[sentence];
     if (outcome == SentenceOutcome::kNotVisual) outcome = SentenceOutcome::kNothingLikely;
     if (unlike || beyond_learned(answer)) return;
-    for (const Hit& hit : answer.hits) {
+    for (const SearchHit& hit : answer.hits) {
       const bool judged = hit.likelihood && std::isfinite(hit.likelihood->expected_false);
       plan_.null_known = plan_.null_known || judged;
       double weight = hit.score;
@@ -166,7 +166,7 @@ class Chooser {
       outcome = SentenceOutcome::kTaken;  // until it has one
       edges_.push_back({static_cast<int64_t>(sentence), hit.item.id, weight});
       candidates_.push_back({hit.item.id, hit.item.row, answer.query.text, hit.score, hit.likelihood});
-      for (const Hit::Folded& copy : hit.folded) alike_[hit.item.id].insert(copy.item.id);
+      for (const SearchHit::Folded& copy : hit.folded) alike_[hit.item.id].insert(copy.item.id);
     }
   }
 
@@ -240,11 +240,11 @@ class Chooser {
   }
 
   const Collection& collection_;
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   std::span<const DocumentSentence> sentences_;
   const IllustrateOptions& options_;
   ThreadPool& pool_;
-  Query query_;
+  SearchQuery query_;
   CaptionNearness near_;
   IllustratePlan plan_;
   std::vector<PictureCandidate> edges_;
@@ -312,7 +312,7 @@ std::vector<int64_t> sentences_without_fit(std::span<const DocumentSentence> sen
   return chosen;
 }
 
-Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,
+Result<IllustratePlan> choose_pictures(const Collection& collection, EncoderBackend& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool) {
   if (!(options.least >= 0 && options.least <= 1)) {

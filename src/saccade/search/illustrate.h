@@ -30,7 +30,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/index/likelihood.h"
@@ -101,7 +101,7 @@ struct IllustratePlan {
 // texts; kMismatch where it is not the collection's; kCancelled; the errors of search. An empty
 // collection is no error. Cost: an encoding and a search for each visual sentence, and once the encoding of
 // kMostNearnessTexts texts; memory: `candidates` x 40 bytes each. Deterministic.
-Result<IllustratePlan> choose_pictures(const Collection& collection, Encoder& encoder,
+Result<IllustratePlan> choose_pictures(const Collection& collection, EncoderBackend& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool);
 

@@ -28,7 +28,7 @@ constexpr int64_t kDim = 26;
 constexpr char kFingerprint[] = "3333333333333333333333333333333333333333333333333333333333333333";
 
 // A text is the sum of its letters' directions.
-class LetterEncoder : public Encoder {
+class LetterEncoder : public EncoderBackend {
  public:
   LetterEncoder() {
     info_.fingerprint = kFingerprint;

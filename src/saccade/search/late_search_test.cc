@@ -36,7 +36,7 @@ constexpr int64_t kDim = 8;
 // the whole picture, or in late interaction of each quarter, and then one of axis 7 for no place. A letter's
 // row is its axis; those of start and end are axes 5 and 6. The matching head says how much of the text's
 // first letter there is.
-class ColourEncoder : public Encoder, public LateInteraction, public PairScorer {
+class ColourEncoder : public EncoderBackend, public LateInteraction, public PairScorer {
  public:
   ColourEncoder(char name, bool late, bool pairs) : late_(late), pairs_(pairs) {
     info_.fingerprint = std::string(64, name);
@@ -156,7 +156,7 @@ class LateSearch : public testing::Test {
     return path;
   }
   // What the encoder makes of a hit's picture, before anything is stored.
-  RowSets rows_of(const Hit& hit) {
+  RowSets rows_of(const SearchHit& hit) {
     const auto decoded = decode_image_file(hit.item.path).value();
     Matrix<float> pixels(1, 48);
     EXPECT_TRUE(preprocess(decoded.image, encoder_.preprocessing(), pixels.row(0)).has_value());
@@ -175,17 +175,17 @@ class LateSearch : public testing::Test {
     ASSERT_TRUE(report->failed.empty());
   }
   Collection open() { return Collection::open(folder_ / "c").value(); }
-  Answer answer_to(const Query& query) {
+  SearchAnswer answer_to(const SearchQuery& query) {
     auto answer = search(open(), encoder_, query, pool_);
     EXPECT_TRUE(answer.has_value()) << answer.error().message;
-    return answer.has_value() ? *std::move(answer) : Answer{};
+    return answer.has_value() ? *std::move(answer) : SearchAnswer{};
   }
-  Result<Answer> rerank(Encoder& second, const Query& query, const RerankOptions& options = {}) {
+  Result<SearchAnswer> rerank(EncoderBackend& second, const SearchQuery& query, const RerankOptions& options = {}) {
     return search_and_rerank(open(), encoder_, second, query, options, pool_);
   }
-  static std::vector<std::string> names(const Answer& answer) {
+  static std::vector<std::string> names(const SearchAnswer& answer) {
     std::vector<std::string> result;
-    for (const Hit& hit : answer.hits) {
+    for (const SearchHit& hit : answer.hits) {
       result.push_back(fs::path(hit.item.path).filename().string());
       for (const auto& copy : hit.folded) {
         result.push_back("  " + fs::path(copy.item.path).filename().string());
@@ -193,8 +193,8 @@ class LateSearch : public testing::Test {
     }
     return result;
   }
-  static Query words(std::string text, int64_t k = 10) {
-    Query query;
+  static SearchQuery words(std::string text, int64_t k = 10) {
+    SearchQuery query;
     query.text = std::move(text);
     query.k = k;
     return query;
@@ -218,19 +218,19 @@ TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
   random_pictures(150);
   index();
   const Collection collection = open();
-  const Query query = [] {
-    Query all = words("ab c", 150);
+  const SearchQuery query = [] {
+    SearchQuery all = words("ab c", 150);
     all.candidates = 0;
     all.fold_duplicates = false;
     return all;
   }();
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   ASSERT_EQ(answer.hits.size(), 150U);
   EXPECT_EQ(answer.late_scored, 150);
   const TokenizedText text = encoder_.tokenizer()->encode("abc", 8);
   const RowSets text_rows = encoder_.encode_text_rows({&text, 1}).value();
   for (size_t i = 0; i < answer.hits.size(); ++i) {
-    const Hit& hit = answer.hits[i];
+    const SearchHit& hit = answer.hits[i];
     EXPECT_LE(hit.score, answer.hits[i == 0 ? 0 : i - 1].score);
     const RowSets item = rows_of(hit);
     const auto matches = max_sim_matches_plain(text_rows.rows.view(), item.rows.view());
@@ -239,7 +239,7 @@ TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
   }
   // One thread, the same bits.
   ThreadPool one(1);
-  const Answer again = search(collection, encoder_, query, one).value();
+  const SearchAnswer again = search(collection, encoder_, query, one).value();
   for (size_t i = 0; i < 150; ++i) {
     EXPECT_EQ(again.hits[i].item.id, answer.hits[i].item.id);
     EXPECT_EQ(again.hits[i].score, answer.hits[i].score);
@@ -250,11 +250,11 @@ TEST_F(LateSearch, RowsOfChunksAreJoined) {
   picture("one.png", quarters("rgbw"));
   picture("two.png", quarters("rkkk"));
   index();
-  Query query = words("abcabcab");
+  SearchQuery query = words("abcabcab");
   EXPECT_EQ(answer_to(query).tokens->dropped, 2);
   query.long_text = LongText::kChunk;
   query.explain = true;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   EXPECT_EQ(answer.tokens->used, 8);
   EXPECT_EQ(answer.tokens->dropped, 0);
   EXPECT_EQ(answer.tokens->chunks, 2);
@@ -262,7 +262,7 @@ TEST_F(LateSearch, RowsOfChunksAreJoined) {
                                              encoder_.tokenizer()->encode("bcab", 8)};
   const RowSets rows = encoder_.encode_text_rows(chunks).value();
   ASSERT_EQ(rows.rows.rows(), 12);
-  for (const Hit& hit : answer.hits) {
+  for (const SearchHit& hit : answer.hits) {
     const RowSets item = rows_of(hit);
     EXPECT_NEAR(hit.score, max_sim_total(max_sim_matches_plain(rows.rows.view(), item.rows.view())), 3e-3);
     ASSERT_EQ(hit.matches.size(), 12U);
@@ -275,11 +275,11 @@ TEST_F(LateSearch, RowsOfChunksAreJoined) {
 TEST_F(LateSearch, SaysHowManyWereScoredByAllTheirRows) {
   random_pictures(60);
   index(RowPrecision::kInt8);
-  Query query = words("a", 5);
-  const Answer small = answer_to(query);  // fewer pictures than candidates by default
+  SearchQuery query = words("a", 5);
+  const SearchAnswer small = answer_to(query);  // fewer pictures than candidates by default
   EXPECT_EQ(small.late_scored, 60);
   query.candidates = 20;
-  const Answer staged = answer_to(query);
+  const SearchAnswer staged = answer_to(query);
   EXPECT_EQ(staged.late_scored, 20);
   EXPECT_EQ(staged.searched, 60);
   EXPECT_EQ(staged.hits.size(), 5U);
@@ -300,14 +300,14 @@ TEST_F(LateSearch, SaysHowManyWereScoredByAllTheirRows) {
 
 TEST_F(LateSearch, MeansInEightBitsFindTheSameCandidates) {
   random_pictures(160);
-  Query query = words("ab", 5);
+  SearchQuery query = words("ab", 5);
   query.candidates = 20;
   index();
-  const Answer expected = answer_to(query);
+  const SearchAnswer expected = answer_to(query);
   EXPECT_FALSE(expected.rescored.has_value());
   fs::remove_all(folder_ / "c");
   index(RowPrecision::kFp16, 1, Int8Policy::kOn);
-  Answer found = answer_to(query);
+  SearchAnswer found = answer_to(query);
   ASSERT_TRUE(found.rescored.has_value());
   EXPECT_GE(*found.rescored, 20);
   EXPECT_EQ(found.late_scored, 20);
@@ -321,7 +321,7 @@ TEST_F(LateSearch, TheSecondStageFindsWhatMeansHide) {
   picture("pink.png", quarters("wwwr"));
   picture("blue.png", quarters("bbbb"));
   index();
-  const Answer answer = answer_to(words("abc", 3));
+  const SearchAnswer answer = answer_to(words("abc", 3));
   EXPECT_EQ(names(answer).front(), "split.png");
   // start and end meet nothing, each colour its quarter.
   EXPECT_NEAR(answer.hits[0].score, 3.0, 0.01);
@@ -332,7 +332,7 @@ TEST_F(LateSearch, OnlyRowsAlikeInTheirPlacesAreFolded) {
   picture("copy.png", quarters("rgbw"));
   picture("turned.png", quarters("wbgr"));  // the same mean, other places
   index();
-  Query query = words("a");
+  SearchQuery query = words("a");
   EXPECT_THAT(names(answer_to(query)), ElementsAre("a.png", "  copy.png", "turned.png"));
   query.duplicate_cosine = 1;
   EXPECT_THAT(names(answer_to(query)), ElementsAre("a.png", "  copy.png", "turned.png"));
@@ -341,9 +341,9 @@ TEST_F(LateSearch, OnlyRowsAlikeInTheirPlacesAreFolded) {
 TEST_F(LateSearch, ExplainsWhichPatchEachTokenMet) {
   picture("p.png", quarters("rkkg"));
   index();
-  Query query = words("ab");
+  SearchQuery query = words("ab");
   query.explain = true;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   const auto& matches = answer.hits.at(0).matches;
   ASSERT_EQ(matches.size(), 4U);  // start, a, b, end
   EXPECT_EQ(matches[0].id, 100);
@@ -372,10 +372,10 @@ INSTANTIATE_TEST_SUITE_P(Precisions, PooledSearch, testing::Values(RowPrecision:
 TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
   random_pictures(60);
   index(GetParam(), 2);
-  Query query = words("abc", 60);
+  SearchQuery query = words("abc", 60);
   query.candidates = 0;
   query.fold_duplicates = false;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   ASSERT_EQ(answer.hits.size(), 60U);
   EXPECT_EQ(answer.late_scored, 60);
   const TokenizedText text = encoder_.tokenizer()->encode("abc", 8);
@@ -383,7 +383,7 @@ TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
   // An int8 row is right to half a 127th of its largest value, and each of five rows meets one value.
   const float tolerance = GetParam() == RowPrecision::kInt8 ? 5 * 0.5F / 127 : 3e-3F;
   for (size_t i = 0; i < answer.hits.size(); ++i) {
-    const Hit& hit = answer.hits[i];
+    const SearchHit& hit = answer.hits[i];
     EXPECT_LE(hit.score, answer.hits[i == 0 ? 0 : i - 1].score);
     const RowSets item = rows_of(hit);
     // The upper two quarters, the lower two, and the row for no place.
@@ -404,7 +404,7 @@ TEST_P(PooledSearch, PooledRowsStandForTheirBlocks) {
   picture("p.png", quarters("rrgg"));
   index(GetParam(), 2);
   EXPECT_EQ(open().late_rows(0).count, 2 + 1);
-  Query query = words("b");
+  SearchQuery query = words("b");
   query.explain = true;
   const auto match = answer_to(query).hits.at(0).matches.at(1);
   EXPECT_EQ(match.patches->row, 1);
@@ -417,10 +417,10 @@ TEST_F(LateSearch, TextAndPictureTogetherCountAlike) {
   picture("redgreen.png", quarters("rrgg"));
   picture("green.png", quarters("gggg"));
   index();
-  Query query = words("b");
+  SearchQuery query = words("b");
   query.image = folder_ / "pictures/red.png";
   query.explain = true;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   EXPECT_EQ(names(answer).front(), "redgreen.png");
   // The text's dots are not scaled.
   EXPECT_NEAR(answer.hits[0].matches.at(1).dot, 1, 0.01);
@@ -433,7 +433,7 @@ TEST_F(LateSearch, OrdinaryCollectionsHaveNoMatchingPatches) {
   encoder_ = ColourEncoder('1', false, false);
   picture("p.png", quarters("rrgg"));
   index();
-  Query query = words("a");
+  SearchQuery query = words("a");
   query.explain = true;
   const auto answer = search(open(), encoder_, query, pool_);
   ASSERT_TRUE(answer.has_value()) << answer.error().message;
@@ -445,7 +445,7 @@ TEST_F(LateSearch, OrdinaryCollectionsHaveNoMatchingPatches) {
 TEST_F(LateSearch, MapsAreOfThePatchesThatTheTextIsLike) {
   picture("one.png", quarters("rkgk"));
   index();
-  Answer answer = answer_to(words("b a"));
+  SearchAnswer answer = answer_to(words("b a"));
   const Status done = explain_hits(open(), encoder_, {.name = "colours"}, answer, pool_);
   ASSERT_TRUE(done) << done.error().message;
   const HitExplanation& explanation = answer.hits.at(0).explanations.at(0);
@@ -542,7 +542,7 @@ TEST_F(Rerank, ByWhatTheSecondEncoderDoesBest) {
   const std::vector<std::string> first = names(answer_to(words("a")));
   EXPECT_THAT(first, ElementsAre("rrrr.png", "rrrg.png", "rrgg.png", "rwww.png", "bbbb.png"));
   ColourEncoder pairs('2', true, true);
-  const Answer matched = rerank(pairs, words("b", 3)).value();
+  const SearchAnswer matched = rerank(pairs, words("b", 3)).value();
   // By how much green there is; two hits behind them are cut off.
   EXPECT_THAT(names(matched), ElementsAre("rwww.png", "rrgg.png", "rrrg.png"));
   ASSERT_TRUE(matched.reranking.has_value());
@@ -557,7 +557,7 @@ TEST_F(Rerank, ByWhatTheSecondEncoderDoesBest) {
   EXPECT_NEAR(matched.hits[1].retrieval->score, 0.7 / std::sqrt(3), 0.01);
 
   ColourEncoder late('3', true, false);
-  const Answer by_rows = rerank(late, words("ab", 5)).value();
+  const SearchAnswer by_rows = rerank(late, words("ab", 5)).value();
   EXPECT_EQ(by_rows.reranking->method, "maxsim");
   // A quarter of pure red and one of pure green; the better mean before has the better rank among equals.
   EXPECT_EQ(names(by_rows)[0], "rrgg.png");
@@ -565,10 +565,10 @@ TEST_F(Rerank, ByWhatTheSecondEncoderDoesBest) {
   EXPECT_NEAR(by_rows.hits[0].score, 2, 0.02);
 
   ColourEncoder dense('4', false, false);
-  const Answer by_cosine = rerank(dense, words("a", 5)).value();
+  const SearchAnswer by_cosine = rerank(dense, words("a", 5)).value();
   EXPECT_EQ(by_cosine.reranking->method, "cosine");
   EXPECT_EQ(names(by_cosine), first);
-  for (const Hit& hit : by_cosine.hits) EXPECT_NEAR(hit.score, hit.retrieval->score, 1e-6);
+  for (const SearchHit& hit : by_cosine.hits) EXPECT_NEAR(hit.score, hit.retrieval->score, 1e-6);
 }
 
 TEST_F(Rerank, DepthLeavesTheRestBelow) {
@@ -576,7 +576,7 @@ TEST_F(Rerank, DepthLeavesTheRestBelow) {
   RerankOptions options;
   options.depth = 3;
   options.batch = 2;
-  const Answer answer = rerank(pairs, words("a", 5), options).value();
+  const SearchAnswer answer = rerank(pairs, words("a", 5), options).value();
   EXPECT_EQ(answer.reranking->reranked, 3);
   EXPECT_EQ(pairs.pictures, 3);
   // 16 red pixels, then 12, then 8; behind them as they were.
@@ -596,7 +596,7 @@ TEST_F(Rerank, PicturesThatAreGoneOrOthersNowStayBelowInTheirOrder) {
   fs::remove(folder_ / "pictures/rrrr.png");
   picture("rrrg.png", quarters("gggg"));
   ColourEncoder pairs('2', false, true);
-  const Answer answer = rerank(pairs, words("a", 5)).value();
+  const SearchAnswer answer = rerank(pairs, words("a", 5)).value();
   EXPECT_THAT(names(answer), ElementsAre("rwww.png", "rrgg.png", "bbbb.png", "rrrr.png", "rrrg.png"));
   EXPECT_EQ(answer.reranking->reranked, 3);
   EXPECT_EQ(answer.reranking->missing, 1);
@@ -606,7 +606,7 @@ TEST_F(Rerank, PicturesThatAreGoneOrOthersNowStayBelowInTheirOrder) {
   EXPECT_EQ(answer.hits[4].not_reranked, "the file has changed since it was taken in");
   EXPECT_EQ(answer.hits[4].retrieval->rank, 2);
   // A file of the right bytes that the run's limits do not let through.
-  Query query = words("a", 5);
+  SearchQuery query = words("a", 5);
   query.limits.max_pixels = 15;
   EXPECT_EQ(rerank(pairs, query)->reranking->unreadable, 3);
   EXPECT_EQ(rerank(pairs, query)->hits.size(), 5U);
@@ -615,7 +615,7 @@ TEST_F(Rerank, PicturesThatAreGoneOrOthersNowStayBelowInTheirOrder) {
 TEST_F(Rerank, RefusesWhatCannotBe) {
   ColourEncoder dense('2', false, false);
   ColourEncoder pairs('3', false, true);
-  const auto error = [&](Encoder& second, RerankMethod method, const Query& query) {
+  const auto error = [&](EncoderBackend& second, RerankMethod method, const SearchQuery& query) {
     RerankOptions options;
     options.method = method;
     const auto answer = rerank(second, query, options);
@@ -626,7 +626,7 @@ TEST_F(Rerank, RefusesWhatCannotBe) {
   EXPECT_EQ(error(dense, RerankMethod::kMaxSim, words("a")),
             "re-rank: maxsim: the checkpoint gives one row a picture");
   EXPECT_THAT(error(pairs, RerankMethod::kStrongest, words(" ")), HasSubstr("the query is empty"));
-  Query by_picture;
+  SearchQuery by_picture;
   by_picture.image = folder_ / "pictures/rrgg.png";
   EXPECT_THAT(error(pairs, RerankMethod::kMatch, by_picture), HasSubstr("the query has a picture"));
   const auto fallen_back = rerank(pairs, by_picture);

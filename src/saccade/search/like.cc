@@ -2,12 +2,12 @@
 
 namespace saccade {
 
-Result<Answer> search_like(const Collection& collection, Encoder& encoder, int64_t id, const Query& query,
+Result<SearchAnswer> search_like(const Collection& collection, EncoderBackend& encoder, int64_t id, const SearchQuery& query,
                            ThreadPool& pool) {
   SACCADE_ASSIGN(const Item item, collection.item(id));
   SACCADE_TRY(collection.check_files().in("collection"));
   const auto row = collection.rows().row(item.row);
-  Query like = query;
+  SearchQuery like = query;
   ++like.k;
   like.text.clear();
   like.parts.clear();
@@ -18,10 +18,10 @@ Result<Answer> search_like(const Collection& collection, Encoder& encoder, int64
   like.image_weight = 1;
   EncodedQuery encoded;
   encoded.row.assign(row.begin(), row.end());
-  SACCADE_ASSIGN(Answer answer, collection.has_late_rows()
+  SACCADE_ASSIGN(SearchAnswer answer, collection.has_late_rows()
                                     ? search_row(collection, encoded.row, like, pool)
                                     : search_encoded(collection, encoder, encoded, like, pool));
-  std::erase_if(answer.hits, [&](const Hit& hit) { return hit.item.id == id; });
+  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.item.id == id; });
   if (std::ssize(answer.hits) > query.k) answer.hits.resize(static_cast<size_t>(query.k));
   for (size_t i = 0; i < answer.hits.size(); ++i) answer.hits[i].rank = static_cast<int64_t>(i) + 1;
   answer.query.k = query.k;

@@ -12,7 +12,7 @@ namespace saccade {
 // The pictures whose rows are near that of item `id`, which itself is left out; query.text,
 // pictures and parts are not looked at. Nothing is encoded: of late interaction rows are compared
 // by their means. kNotFound for an id that is not there; else as search_encoded.
-Result<Answer> search_like(const Collection& collection, Encoder& encoder, int64_t id, const Query& query,
+Result<SearchAnswer> search_like(const Collection& collection, EncoderBackend& encoder, int64_t id, const SearchQuery& query,
                            ThreadPool& pool);
 
 }  // namespace saccade

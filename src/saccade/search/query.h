@@ -70,7 +70,7 @@ struct Fusion {
 inline constexpr int64_t kCutDepth = 1000;
 
 // What is searched for: a text, a picture, or both.
-struct Query {
+struct SearchQuery {
   std::string text;             // empty: none
   std::filesystem::path image;  // a file; empty: none
   // A picture's bytes in place of a file's; `image` is then no more than its name for people. nullptr: none.

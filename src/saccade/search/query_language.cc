@@ -165,7 +165,7 @@ class Reader {
 
 }  // namespace
 
-Status read_query_text(std::string_view typed, Query& query) {
+Status read_query_text(std::string_view typed, SearchQuery& query) {
   Reader reader(typed);
   SACCADE_ASSIGN(query.parts, reader.read());
   query.phrases = std::move(reader.phrases);
@@ -192,7 +192,7 @@ Result<QueryPicture> read_query_picture(const std::string& named) {
   return picture;
 }
 
-Status set_query_pictures(std::span<const std::string> named, Query& query) {
+Status set_query_pictures(std::span<const std::string> named, SearchQuery& query) {
   query.more_images.clear();
   for (size_t i = 0; i < named.size(); ++i) {
     SACCADE_ASSIGN(QueryPicture picture, read_query_picture(named[i]));
@@ -206,7 +206,7 @@ Status set_query_pictures(std::span<const std::string> named, Query& query) {
   return {};
 }
 
-bool is_plain(const Query& query) {
+bool is_plain(const SearchQuery& query) {
   return query.parts.empty() && query.more_images.empty() && query.image_weight > 0;
 }
 

@@ -26,16 +26,16 @@ inline constexpr float kMostWeight = 10;
 // Sets query.text, parts and phrases from `typed`. kUsage for a weight that is 0 or beyond
 // kMostWeight, and for a part without words. Where there is one part, its text is query.text, and
 // parts are empty. Linear; thread-safe.
-Status read_query_text(std::string_view typed, Query& query);
+Status read_query_text(std::string_view typed, SearchQuery& query);
 
 // "FILE:2" as a file and its weight, where there is no file of the whole name but one of the name before the
 // colon; else weight 1. kUsage as for a part's weight.
 Result<QueryPicture> read_query_picture(const std::string& named);
 
 // Puts the pictures into the query: the first into query.image, others into query.more_images.
-Status set_query_pictures(std::span<const std::string> named, Query& query);
+Status set_query_pictures(std::span<const std::string> named, SearchQuery& query);
 
 // Whether the query is one text, or one picture, or one of each, without weights.
-bool is_plain(const Query& query);
+bool is_plain(const SearchQuery& query);
 
 }  // namespace saccade

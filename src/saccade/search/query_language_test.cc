@@ -15,7 +15,7 @@ using testing::IsEmpty;
 
 // "red apple; beach * 2; dogs * -0.25" of what was understood, "text" alone where it is one text.
 std::string understood(std::string_view typed) {
-  Query query;
+  SearchQuery query;
   const Status read = read_query_text(typed, query);
   if (!read) return "error: " + read.error().message;
   if (query.parts.empty()) return query.text;
@@ -76,7 +76,7 @@ TEST(QueryLanguage, QuotesAndTwoHyphensMakeWordsLiteral) {
   EXPECT_EQ(understood("cats --"), "cats");
   EXPECT_EQ(understood("-dogs -- -cats "), "-cats * 1; dogs * -0.25");
   EXPECT_EQ(understood("\"mario:64\" game"), "mario:64 game");
-  Query query;
+  SearchQuery query;
   ASSERT_TRUE(read_query_text("\"red apple\" tree \"x -y\" -\"stop sign\" \"\" \"!\"", query));
   EXPECT_THAT(query.phrases, ElementsAre("red apple", "x -y"));
   ASSERT_TRUE(read_query_text("red apple", query));
@@ -98,7 +98,7 @@ TEST(QueryLanguage, PicturesHaveWeightsBehindTheirNames) {
   EXPECT_EQ(read_query_picture("missing.png:2")->image, "missing.png:2")
       << "is said to be missing under its whole name";
   EXPECT_EQ(read_query_picture(plain + ":0").error().code, ErrorCode::kUsage);
-  Query query;
+  SearchQuery query;
   const std::vector<std::string> named = {plain + ":2", odd};
   ASSERT_TRUE(set_query_pictures(named, query));
   EXPECT_EQ(query.image, plain);

@@ -26,7 +26,7 @@ Result<std::vector<float>> mean_row(MatrixView<const float> rows) {
   return unit_row(sum_rows(rows), kShortestSum).in("its rows cancel out");
 }
 
-Result<TokenizedText> tokenize(Encoder& encoder, const std::string& text) {
+Result<TokenizedText> tokenize(EncoderBackend& encoder, const std::string& text) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported,
                 "the checkpoint has no tokenizer files: it can be searched by pictures, not by text");
@@ -35,7 +35,7 @@ Result<TokenizedText> tokenize(Encoder& encoder, const std::string& text) {
 }
 
 // A text as the query wants it read: all that fits, or all in chunks.
-Result<std::vector<TokenizedText>> pieces_of(Encoder& encoder, LongText long_text, const std::string& text) {
+Result<std::vector<TokenizedText>> pieces_of(EncoderBackend& encoder, LongText long_text, const std::string& text) {
   std::vector<TokenizedText> texts;
   SACCADE_ASSIGN(texts.emplace_back(), tokenize(encoder, text));
   if (long_text == LongText::kChunk && texts.front().dropped > 0) {
@@ -56,7 +56,7 @@ TokenCount count_tokens(std::span<const TokenizedText> texts) {
 }
 
 // The row of the words for what the picture shows now.
-Result<std::vector<float>> was_row(Encoder& encoder, const Fusion& fusion) {
+Result<std::vector<float>> was_row(EncoderBackend& encoder, const Fusion& fusion) {
   const std::string words = fusion.was.empty() ? kAnyPicture : fusion.was;
   const TokenizedText text = encoder.tokenizer()->encode(words, encoder.info().context);
   SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(std::span(&text, 1)));
@@ -92,7 +92,7 @@ Result<TextPart> text_part(std::span<const TokenizedText> texts, MatrixView<cons
 }
 
 // All texts together.
-Result<std::vector<TextPart>> encode_texts(Encoder& encoder, LongText long_text, bool late,
+Result<std::vector<TextPart>> encode_texts(EncoderBackend& encoder, LongText long_text, bool late,
                                            std::span<const std::string_view> texts) {
   std::vector<TokenizedText> pieces;
   std::vector<size_t> first = {0};  // piece of each text
@@ -204,7 +204,7 @@ struct PicturePart {
   std::vector<float> was;  // of the words for what it shows now, where these are composed with
 };
 
-Result<PicturePart> encode_picture(const IngestSettings& settings, Encoder& encoder, const Query& query,
+Result<PicturePart> encode_picture(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
                                    bool late) {
   PicturePart part;
   SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
@@ -226,12 +226,12 @@ struct PictureParts {
   Unwanted unwanted;
 };
 
-Result<PictureParts> encode_pictures(const IngestSettings& settings, Encoder& encoder, const Query& query,
+Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
                                      bool late) {
   PictureParts all;
   std::vector<double> sum;
   int64_t wanted = 0;
-  const auto add = [&](const Query& one, float weight) -> Status {
+  const auto add = [&](const SearchQuery& one, float weight) -> Status {
     if (!std::isfinite(weight)) return fail(ErrorCode::kUsage, "a picture weighs {}", weight);
     SACCADE_TRY(check_late_weight(late, weight));
     if (late && wanted > 0) {
@@ -248,7 +248,7 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, Encoder& en
   };
   SACCADE_TRY(add(query, query.image_weight));
   for (const QueryPicture& picture : query.more_images) {
-    Query one;
+    SearchQuery one;
     one.limits = query.limits;
     one.image = picture.image;
     one.image_bytes = picture.bytes;
@@ -295,15 +295,15 @@ Result<EncodedQuery> joined(const TextPart* text, const PicturePart* picture, co
 
 }  // namespace
 
-bool has_words(const Query& query) {
+bool has_words(const SearchQuery& query) {
   return query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos;
 }
 
-Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query) {
+Result<TokenizedText> tokenize_query(EncoderBackend& encoder, const SearchQuery& query) {
   return tokenize(encoder, query.text);
 }
 
-Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& encoder, const Query& query) {
+Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query) {
   const Preprocessing& preprocessing = encoder.preprocessing();
   const DecodeOptions options = picture_decode_options(settings, preprocessing, query.limits);
   const std::string name = query.image.empty() ? "picture" : "picture " + query.image.string();
@@ -316,7 +316,7 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& enco
   return pixels;
 }
 
-Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
+Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
                                        bool late) {
   const std::vector<QueryPart> parts =
       query.parts.empty() ? std::vector{QueryPart{.text = query.text}} : query.parts;
@@ -325,8 +325,8 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& 
   return std::move(encoded.front());
 }
 
-Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, Encoder& encoder,
-                                                     const Query& query, bool late,
+Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, EncoderBackend& encoder,
+                                                     const SearchQuery& query, bool late,
                                                      std::span<const std::vector<QueryPart>> queries) {
   if (!has_words(query) && !query.has_image()) {
     return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
@@ -391,8 +391,8 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
   return encoded;
 }
 
-Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
-                                                     const Query& query, bool late,
+Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, EncoderBackend& encoder,
+                                                     const SearchQuery& query, bool late,
                                                      std::span<const std::string> texts) {
   std::vector<std::vector<QueryPart>> queries;
   for (const std::string& text : texts) queries.push_back({QueryPart{.text = text}});

@@ -14,32 +14,32 @@
 
 namespace saccade {
 
-bool has_words(const Query& query);
+bool has_words(const SearchQuery& query);
 
 // Puts hits that are in the order of their ranks into the one asked for.
-void order_hits(Answer& answer);
+void order_hits(SearchAnswer& answer);
 
 // The text as the encoder reads it. kUnsupported where the checkpoint has no tokenizer.
-Result<TokenizedText> tokenize_query(Encoder& encoder, const Query& query);
+Result<TokenizedText> tokenize_query(EncoderBackend& encoder, const SearchQuery& query);
 
 // The picture as the encoder reads it, [1, 3 x height x width].
-Result<Matrix<float>> query_pixels(const IngestSettings& settings, Encoder& encoder, const Query& query);
+Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query);
 
 // The query's one row, and with `late` its rows of late interaction; errors as encode_query.
-Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, Encoder& encoder, const Query& query,
+Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
                                        bool late);
 
 // The same for the query with each list of parts in the place of its own texts, where it has words at all.
 // kUnsupported for a part that is not wanted, and for several pictures, of late interaction. All texts are
 // encoded together, a picture once.
-Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, Encoder& encoder,
-                                                     const Query& query, bool late,
+Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, EncoderBackend& encoder,
+                                                     const SearchQuery& query, bool late,
                                                      std::span<const std::vector<QueryPart>> queries);
 
 // The same for the query with each of `texts` in the place of its own; texts may be empty, one of length 0 is
 // encoded as the model has it. All texts are encoded together, a picture once.
-Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, Encoder& encoder,
-                                                     const Query& query, bool late,
+Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, EncoderBackend& encoder,
+                                                     const SearchQuery& query, bool late,
                                                      std::span<const std::string> texts);
 
 }  // namespace saccade

@@ -16,7 +16,7 @@
 namespace saccade {
 namespace {
 
-Result<RerankMethod> choose_method(RerankMethod wanted, Encoder& second, const Query& query) {
+Result<RerankMethod> choose_method(RerankMethod wanted, EncoderBackend& second, const SearchQuery& query) {
   const bool can_match = second.pair_scorer() != nullptr;
   const bool can_max_sim = second.late_interaction() != nullptr;
   switch (wanted) {
@@ -46,7 +46,7 @@ Result<RerankMethod> choose_method(RerankMethod wanted, Encoder& second, const Q
 // The query as the second encoder's method wants it.
 class Scorer {
  public:
-  static Result<Scorer> make(const IngestSettings& settings, Encoder& second, const Query& query,
+  static Result<Scorer> make(const IngestSettings& settings, EncoderBackend& second, const SearchQuery& query,
                              RerankMethod method) {
     Scorer scorer(second, method);
     if (method == RerankMethod::kMatch) {
@@ -72,7 +72,7 @@ class Scorer {
   }
 
  private:
-  Scorer(Encoder& second, RerankMethod method) : second_(&second), method_(method) {}
+  Scorer(EncoderBackend& second, RerankMethod method) : second_(&second), method_(method) {}
 
   Result<std::vector<float>> score_any(MatrixView<const float> pixels) {
     if (method_ == RerankMethod::kMatch) {
@@ -96,13 +96,13 @@ class Scorer {
     return scores;
   }
 
-  Encoder* second_;
+  EncoderBackend* second_;
   RerankMethod method_;
   EncodedQuery encoded_;
   TokenizedText text_;  // kMatch
 };
 
-void note(const PictureProblem& problem, Hit& hit, Reranking& reranking) {
+void note(const PictureProblem& problem, SearchHit& hit, Reranking& reranking) {
   hit.not_reranked = problem.text;
   switch (problem.kind) {
     case PictureProblem::Kind::kMissing:
@@ -118,7 +118,7 @@ void note(const PictureProblem& problem, Hit& hit, Reranking& reranking) {
 }
 
 // Reads the pictures of `hits` and scores them.
-Status score_batch(std::span<Hit> hits, const IngestSettings& settings, Encoder& second, Scorer& scorer,
+Status score_batch(std::span<SearchHit> hits, const IngestSettings& settings, EncoderBackend& second, Scorer& scorer,
                    const DecodeOptions& limits, ThreadPool& pool, Reranking& reranking) {
   const HitPictures pictures = read_hit_pictures(hits, settings, second.preprocessing(), limits, pool);
   for (size_t i = 0; i < hits.size(); ++i) {
@@ -151,8 +151,8 @@ std::span<const EnumName<RerankMethod>> enum_names(RerankMethod) {
   return kWords;
 }
 
-Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder, Encoder& second,
-                                 const Query& query, const RerankOptions& options, ThreadPool& pool,
+Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder, EncoderBackend& second,
+                                 const SearchQuery& query, const RerankOptions& options, ThreadPool& pool,
                                  const ProgressCallback& progress, std::stop_token stop) {
   if (query.cut) {
     return fail(ErrorCode::kUsage,
@@ -165,11 +165,11 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
   SACCADE_ASSIGN(Scorer scorer, Scorer::make(settings, second, query, method).in("re-rank"));
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, encoder, query));
 
-  Query deep = query;
+  SearchQuery deep = query;
   deep.k = std::max(query.k, options.depth);
   deep.order = HitOrder::kScore;
   deep.background.reset();
-  SACCADE_ASSIGN(Answer answer, search_encoded(collection, encoder, encoded, deep, pool));
+  SACCADE_ASSIGN(SearchAnswer answer, search_encoded(collection, encoder, encoded, deep, pool));
   answer.query = query;
   Reranking reranking;
   reranking.checkpoint = options.name;
@@ -177,7 +177,7 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
   reranking.method = enum_name(method);
   reranking.depth = std::min(options.depth, static_cast<int64_t>(answer.hits.size()));
   reranking.tokens = scorer.tokens();
-  for (Hit& hit : answer.hits) hit.retrieval = Hit::Retrieval{hit.rank, hit.score};
+  for (SearchHit& hit : answer.hits) hit.retrieval = SearchHit::Retrieval{hit.rank, hit.score};
   const int64_t batch = std::max(1, options.batch);
   for (int64_t first = 0; first < reranking.depth; first += batch) {
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while re-ranking");
@@ -188,7 +188,7 @@ Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder,
     if (progress) progress({"re-ranking", first + static_cast<int64_t>(count), reranking.depth, {}});
   }
   // Stable: equal scores, and all that was not scored, stay in the order of retrieval.
-  std::ranges::stable_sort(answer.hits, [](const Hit& a, const Hit& b) {
+  std::ranges::stable_sort(answer.hits, [](const SearchHit& a, const SearchHit& b) {
     if (a.reranked != b.reranked) return a.reranked;
     return a.reranked && a.score > b.score;
   });

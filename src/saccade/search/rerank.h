@@ -10,7 +10,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/model/encoder.h"
@@ -41,8 +41,8 @@ struct RerankOptions {
 // kUsage for a depth below 1 or kMatch for a query with a picture; kUnsupported for a method the encoder does
 // not have, or a text where it has no tokenizer; kCancelled when asked to stop; else as search_encoded. Cost:
 // decoding and encoding `depth` pictures, `batch` at a time. Thread-safe.
-Result<Answer> search_and_rerank(const Collection& collection, Encoder& encoder, Encoder& second,
-                                 const Query& query, const RerankOptions& options, ThreadPool& pool,
+Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder, EncoderBackend& second,
+                                 const SearchQuery& query, const RerankOptions& options, ThreadPool& pool,
                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
 
 }  // namespace saccade

@@ -22,7 +22,7 @@ class RowFinder {
 };
 
 // As search_encoded in search.h, with the same answer; `finder` scores the rows.
-Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
-                              const Query& query, ThreadPool& pool, RowFinder& finder);
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
+                              const SearchQuery& query, ThreadPool& pool, RowFinder& finder);
 
 }  // namespace saccade

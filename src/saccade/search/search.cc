@@ -136,7 +136,7 @@ class RawPairs {
 
 // Walks down the candidates until the group after the k-th would begin. Files of the same bytes have the same
 // row, so that the cosine covers them too.
-Folding fold(const Candidates& candidates, const Collection& collection, const Query& query, int64_t k) {
+Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k) {
   Folding folding;
   Likeness likeness(collection, query.duplicate_cosine);
   RawPairs pairs(collection);
@@ -176,7 +176,7 @@ Folding fold(const Candidates& candidates, const Collection& collection, const Q
   return folding;
 }
 
-Status check(const Query& query) {
+Status check(const SearchQuery& query) {
   if (query.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", query.k);
   if (query.candidates < 0) {
     return fail(ErrorCode::kUsage, "candidates are {}, expected 0 or more", query.candidates);
@@ -186,7 +186,7 @@ Status check(const Query& query) {
 
 // How many candidates to begin with, of `searched` pictures: enough that those with a few copies each need no
 // second pass; never more than there are, and one more, so that `complete` can be seen.
-int64_t first_count(const Query& query, int64_t searched, bool late, bool judged, bool words) {
+int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
   // Ranks are fused down to kWordDepth, whatever k is, and that is enough for what is folded too.
@@ -203,10 +203,10 @@ struct Words {
   [[nodiscard]] bool change() const { return !ranking.places.empty(); }
 };
 
-Result<std::vector<Hit>> hits_of(const Collection& collection, const std::vector<Group>& groups, bool late) {
-  std::vector<Hit> hits;
+Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::vector<Group>& groups, bool late) {
+  std::vector<SearchHit> hits;
   for (const Group& group : groups) {
-    Hit hit;
+    SearchHit hit;
     hit.rank = static_cast<int64_t>(hits.size()) + 1;
     hit.score = group.first.score;
     if (late) hit.pooled_score = group.first.pooled_score;
@@ -228,7 +228,7 @@ struct Judge {
   std::string reason;
 };
 
-Judge judge_of(const Collection& collection, const Query& query) {
+Judge judge_of(const Collection& collection, const SearchQuery& query) {
   if (collection.has_late_rows()) {
     return {nullptr,
             "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
@@ -248,7 +248,7 @@ Judge judge_of(const Collection& collection, const Query& query) {
 
 // Of each candidate; none where nothing is known. Fills answer.matching.
 std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<const float> row,
-                                       const Judge& judge, const Candidates& candidates, Answer& answer) {
+                                       const Judge& judge, const Candidates& candidates, SearchAnswer& answer) {
   Matching& matching = answer.matching.emplace();
   matching.reason = judge.reason;
   std::map<int64_t, HitLikelihood> by_row;
@@ -269,7 +269,7 @@ std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<c
 
 // The hits of the candidates that are likely enough: all are judged first, so that only those few are folded.
 Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t, HitLikelihood>& likelihoods,
-                     const Collection& collection, const Query& query, Answer& answer) {
+                     const Collection& collection, const SearchQuery& query, SearchAnswer& answer) {
   Matching& matching = *answer.matching;
   const auto passes = [&](const Candidate& candidate) {
     return likelihoods.at(candidate.row).right >= *query.cut;
@@ -289,8 +289,8 @@ Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
 // by, or nullptr: they are not. `by_words`: whether the query's words are looked at.
-Result<Answer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                           const Judge* by, const Query& query, ThreadPool& pool, bool by_words,
+Result<SearchAnswer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
+                           const Judge* by, const SearchQuery& query, ThreadPool& pool, bool by_words,
                            RowFinder& finder) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
@@ -307,7 +307,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     allowed = filtered;
   }
 
-  Answer answer;
+  SearchAnswer answer;
   answer.query = query;
   answer.searched = query.filter.empty()
                         ? collection.item_count()
@@ -365,7 +365,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
     folding = fold(fused, collection, query, query.k);
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
-  for (Hit& hit : answer.hits) {
+  for (SearchHit& hit : answer.hits) {
     const auto ranked = std::ranges::find(words.ranks, hit.item.row, &FusedRank::row);
     if (ranked == words.ranks.end()) continue;
     hit.vector_rank = ranked->by_vectors;
@@ -374,7 +374,7 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
   }
   if (by == nullptr) return answer;
   if (!query.cut) likelihoods = judge(collection, row, *by, candidates, answer);
-  for (Hit& hit : answer.hits) {
+  for (SearchHit& hit : answer.hits) {
     const auto found = likelihoods.find(hit.item.row);
     if (found == likelihoods.end()) continue;
     hit.likelihood = found->second;
@@ -387,9 +387,9 @@ Result<Answer> search_with(const Collection& collection, std::span<const float> 
 
 // Which patches of each hit the text's rows met.
 Status explain(const Collection& collection, const Preprocessing& preprocessing, const EncodedQuery& encoded,
-               const PackedQuery& packed, Answer& answer) {
+               const PackedQuery& packed, SearchAnswer& answer) {
   const LateSettings& settings = *collection.info().settings.late;
-  for (Hit& hit : answer.hits) {
+  for (SearchHit& hit : answer.hits) {
     SACCADE_ASSIGN(const auto matches, max_sim_matches(collection.late_rows(hit.item.row), packed));
     for (int64_t token = 0; token < encoded.text_rows; ++token) {
       const RowMatch& match = matches[static_cast<size_t>(token)];
@@ -409,16 +409,16 @@ Status explain(const Collection& collection, const Preprocessing& preprocessing,
 
 }  // namespace
 
-void order_hits(Answer& answer) {
+void order_hits(SearchAnswer& answer) {
   if (answer.query.order != HitOrder::kDate) return;
   // As the filter's `date`.
-  std::ranges::stable_sort(answer.hits, std::greater<>(), [](const Hit& hit) {
+  std::ranges::stable_sort(answer.hits, std::greater<>(), [](const SearchHit& hit) {
     const auto& taken = hit.facts.picture.taken;
     return taken ? *taken * 1'000'000'000 : hit.item.mtime_ns;
   });
 }
 
-Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query) {
+Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query) {
   SACCADE_TRY(check(query));
   SACCADE_TRY(check_same_checkpoint(collection.info(),
                                     {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
@@ -427,22 +427,22 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
   return encode_query_rows(collection.info().settings, encoder, query, collection.has_late_rows());
 }
 
-Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
+Result<SearchAnswer> search_row(const Collection& collection, std::span<const float> row, const SearchQuery& query,
                           ThreadPool& pool) {
   OwnPass finder;
-  SACCADE_ASSIGN(Answer answer, search_with(collection, row, nullptr, nullptr, query, pool, false, finder));
+  SACCADE_ASSIGN(SearchAnswer answer, search_with(collection, row, nullptr, nullptr, query, pool, false, finder));
   order_hits(answer);
   return answer;
 }
 
-Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
-                              const Query& query, ThreadPool& pool) {
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
+                              const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
   return search_encoded(collection, encoder, encoded, query, pool, finder);
 }
 
-Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
-                              const Query& query, ThreadPool& pool, RowFinder& finder) {
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
+                              const SearchQuery& query, ThreadPool& pool, RowFinder& finder) {
   if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
     return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
   }
@@ -450,7 +450,7 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
   if (query.cut && (judge.kind == nullptr || !judge.kind->model.tells)) {
     return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
   }
-  Answer answer;
+  SearchAnswer answer;
   if (!collection.has_late_rows()) {
     const Judge* by = query.background != nullptr ? &judge : nullptr;
     SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool, true, finder));
@@ -466,7 +466,7 @@ Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, co
   return answer;
 }
 
-Result<Answer> search(const Collection& collection, Encoder& encoder, const Query& query, ThreadPool& pool) {
+Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query, ThreadPool& pool) {
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, encoder, query));
   return search_encoded(collection, encoder, encoded, query, pool);
 }

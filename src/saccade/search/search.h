@@ -10,7 +10,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 #include "saccade/search/answer.h"
@@ -36,7 +36,7 @@ struct EncodedQuery {
 // kUnsupported for text where the checkpoint has no tokenizer; the errors of decode_image for the picture;
 // kBadData for a text and a picture whose rows cancel out, and where the encoder gives a row that is not
 // finite or not of length 1. Thread-safe.
-Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder, const Query& query);
+Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query);
 
 // The hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,
 // query.image, query.background and query.cut. kUsage for k < 1, a broken filter or a row that is not
@@ -44,7 +44,7 @@ Result<EncodedQuery> encode_query(const Collection& collection, Encoder& encoder
 // it was opened. Thread-safe. Cost: one pass over all rows (find_rows) and a catalog look-up for each
 // picture shown. Where many near-duplicates crowd the top, another pass each time the number of
 // candidates has to grow fourfold.
-Result<Answer> search_row(const Collection& collection, std::span<const float> row, const Query& query,
+Result<SearchAnswer> search_row(const Collection& collection, std::span<const float> row, const SearchQuery& query,
                           ThreadPool& pool);
 
 // The same for an encoded query. Where the collection keeps rows of late interaction, the mean of the query's
@@ -52,10 +52,10 @@ Result<Answer> search_row(const Collection& collection, std::span<const float> r
 // out. Cost: also MaxSim (max_sim.h) of the candidates. With query.background hits have a likelihood, and
 // those below query.cut are left out; kUnsupported for a cut where nothing can be told, with the reason. That
 // costs a fraction of a millisecond.
-Result<Answer> search_encoded(const Collection& collection, Encoder& encoder, const EncodedQuery& encoded,
-                              const Query& query, ThreadPool& pool);
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
+                              const SearchQuery& query, ThreadPool& pool);
 
 // encode_query, then search_encoded.
-Result<Answer> search(const Collection& collection, Encoder& encoder, const Query& query, ThreadPool& pool);
+Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query, ThreadPool& pool);
 
 }  // namespace saccade

@@ -36,7 +36,7 @@ std::vector<float> axis(int64_t which) {
 
 // Pictures are encoded by their mean colour: red is axis 0, green axis 1, blue axis 2. A text is the sum of
 // its letters: 'a' is axis 0, 'b' axis 1, ...
-class LetterEncoder : public Encoder {
+class LetterEncoder : public EncoderBackend {
  public:
   explicit LetterEncoder(bool with_tokenizer = true) {
     info_.fingerprint = kFingerprint;
@@ -113,13 +113,13 @@ class SearchTest : public testing::Test {
     EXPECT_TRUE(collection.has_value()) << collection.error().message;
     return *std::move(collection);
   }
-  Answer answer_to(const Query& query) {
+  SearchAnswer answer_to(const SearchQuery& query) {
     const Collection collection = open();
     auto answer = search(collection, encoder_, query, pool_);
     EXPECT_TRUE(answer.has_value()) << answer.error().message;
-    return answer.has_value() ? *std::move(answer) : Answer{};
+    return answer.has_value() ? *std::move(answer) : SearchAnswer{};
   }
-  Error error_of(const Query& query) {
+  Error error_of(const SearchQuery& query) {
     const Collection collection = open();
     auto answer = search(collection, encoder_, query, pool_);
     EXPECT_FALSE(answer.has_value());
@@ -135,11 +135,11 @@ class SearchTest : public testing::Test {
     EXPECT_TRUE(write_file_atomic(folder_ / name, *png).has_value());
     return folder_ / name;
   }
-  static std::vector<std::string> paths(const Answer& answer) {
+  static std::vector<std::string> paths(const SearchAnswer& answer) {
     std::vector<std::string> result;
-    for (const Hit& hit : answer.hits) {
+    for (const SearchHit& hit : answer.hits) {
       result.push_back(hit.item.path);
-      for (const Hit::Folded& copy : hit.folded) result.push_back("  " + copy.item.path);
+      for (const SearchHit::Folded& copy : hit.folded) result.push_back("  " + copy.item.path);
     }
     return result;
   }
@@ -150,8 +150,8 @@ class SearchTest : public testing::Test {
   ThreadPool pool_{2};
 };
 
-Query text_query(std::string text, int64_t k = 10) {
-  Query query;
+SearchQuery text_query(std::string text, int64_t k = 10) {
+  SearchQuery query;
   query.text = std::move(text);
   query.k = k;
   return query;
@@ -159,7 +159,7 @@ Query text_query(std::string text, int64_t k = 10) {
 
 TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
   add({put("b", axis(1)), put("a", axis(0)), put("ab", {1, 1}), put("c", axis(2))});
-  const Answer answer = answer_to(text_query("a", 3));
+  const SearchAnswer answer = answer_to(text_query("a", 3));
   ASSERT_THAT(paths(answer), testing::ElementsAre("/pictures/a", "/pictures/ab", "/pictures/b"));
   EXPECT_FLOAT_EQ(answer.hits[0].score, 1);
   EXPECT_NEAR(answer.hits[1].score, std::sqrt(0.5), 1e-6);
@@ -169,7 +169,7 @@ TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
   EXPECT_EQ(answer.tokens->used, 1);
   EXPECT_EQ(answer.tokens->dropped, 0);
 
-  const Answer cut = answer_to(text_query("abcdefg"));
+  const SearchAnswer cut = answer_to(text_query("abcdefg"));
   EXPECT_EQ(cut.tokens->used, 4);
   EXPECT_EQ(cut.tokens->dropped, 3);
   EXPECT_EQ(tokens_text(*cut.tokens),
@@ -178,12 +178,12 @@ TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
 
 TEST_F(SearchTest, LongTextsAreCutOrReadInChunks) {
   add({put("abcd", {1, 1, 1, 1}), put("efg", {0, 0, 0, 0, 1, 1, 1}), put("b", axis(1))});
-  Query query = text_query("abcdefg");
-  const Answer cut = answer_to(query);
+  SearchQuery query = text_query("abcdefg");
+  const SearchAnswer cut = answer_to(query);
   EXPECT_NEAR(cut.hits[0].score, 1, 1e-6);
   EXPECT_NEAR(cut.hits[2].score, 0, 1e-6);  // "efg": nothing of it was read
   query.long_text = LongText::kChunk;
-  const Answer whole = answer_to(query);
+  const SearchAnswer whole = answer_to(query);
   EXPECT_EQ(whole.tokens->used, 7);
   EXPECT_EQ(whole.tokens->dropped, 0);
   EXPECT_EQ(whole.tokens->chunks, 2);
@@ -195,7 +195,7 @@ TEST_F(SearchTest, LongTextsAreCutOrReadInChunks) {
   EXPECT_EQ(dump_json(answer_json(whole)["tokens"]), R"({"used":7,"dropped":0,"chunks":2})");
   // A text that fits is the same either way.
   query.text = "ab";
-  const Answer chunked = answer_to(query);
+  const SearchAnswer chunked = answer_to(query);
   EXPECT_EQ(chunked.tokens->chunks, 1);
   query.long_text = LongText::kTruncate;
   EXPECT_EQ(dump_json(answer_json(chunked)), dump_json(answer_json(answer_to(query))));
@@ -203,15 +203,15 @@ TEST_F(SearchTest, LongTextsAreCutOrReadInChunks) {
 
 TEST_F(SearchTest, SaysWhatTheModelEffectivelyReads) {
   add({put("a", axis(0))});
-  Query query = text_query("abc");
+  SearchQuery query = text_query("abc");
   EXPECT_EQ(measured_length_note(answer_to(query)), "");
   query.measured_length = MeasuredLength{
       .dataset = "birds", .domain = "ornithology", .tokens = 3, .low = 2, .high = 4, .longer_texts = 0.31};
-  const Answer within = answer_to(query);
+  const SearchAnswer within = answer_to(query);
   EXPECT_EQ(measured_length_note(within), "");
   EXPECT_EQ(answer_json(within)["effective_length"]["exceeded"], false);
   query.text = "abcd";
-  const Answer beyond = answer_to(query);
+  const SearchAnswer beyond = answer_to(query);
   EXPECT_EQ(
       measured_length_note(beyond),
       "of these 4 tokens the model was seen to read about the first 3: 3 tokens (2 to 4) give 95% of "
@@ -246,9 +246,9 @@ TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
     change.puts.push_back({*item, axis(0), {}});
   }
   ASSERT_TRUE(writer_->commit(change).has_value());
-  Query query = text_query("a", 7);
+  SearchQuery query = text_query("a", 7);
   query.fold_duplicates = false;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   ASSERT_EQ(answer.hits.size(), 7U);
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(answer.hits[i].item.id, static_cast<int64_t>(i) + 1);
 }
@@ -256,12 +256,12 @@ TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
 TEST_F(SearchTest, NearDuplicatesAreFoldedUnderTheBestOfThem) {
   add({put("copy", {1, 0.02F}, 'b'), put("a", axis(0)), put("same", axis(0)), put("ab", {1, 1}),
        put("c", axis(2))});
-  const Answer folded = answer_to(text_query("a", 2));
+  const SearchAnswer folded = answer_to(text_query("a", 2));
   EXPECT_THAT(paths(folded),
               testing::ElementsAre("/pictures/a", "  /pictures/same", "  /pictures/copy", "/pictures/ab"));
   EXPECT_TRUE(folded.hits[0].folded[0].same_bytes);
   EXPECT_FALSE(folded.hits[0].folded[1].same_bytes);
-  Query query = text_query("a", 2);
+  SearchQuery query = text_query("a", 2);
   query.fold_duplicates = false;
   EXPECT_THAT(paths(answer_to(query)), testing::ElementsAre("/pictures/a", "/pictures/same"));
 }
@@ -276,7 +276,7 @@ TEST_F(SearchTest, ARawFileIsShownOnceWithThePictureMadeOfIt) {
   EXPECT_THAT(paths(answer_to(text_query("a", 6))),
               testing::ElementsAre("/pictures/x.jpg", "  /pictures/x.CR2", "  /pictures/x.DNG",
                                    "/pictures/sub/x.jpg", "/pictures/y.png", "  /pictures/y.CR2"));
-  Query query = text_query("a", 6);
+  SearchQuery query = text_query("a", 6);
   query.fold_duplicates = false;
   EXPECT_EQ(answer_to(query).hits.size(), 6U);
 }
@@ -289,7 +289,7 @@ TEST_F(SearchTest, FramesSayTheirSecondAndALivePhotoIsShownOnce) {
   add({frame(put("IMG_1.MOV#t=0.000", {1, 0.2F}, 'b')), put("IMG_1.HEIC", {1, 0.4F}, 'c'),
        frame(put("IMG_1.MOV#t=1.500", {1, 0.3F}, 'd')), frame(put("trip.mp4#t=61.250", {1, 0.6F}, 'e')),
        put("trip.jpg", {1, 0.7F}, 'f')});
-  const Answer answer = answer_to(text_query("a", 5));
+  const SearchAnswer answer = answer_to(text_query("a", 5));
   EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/IMG_1.HEIC", "  /pictures/IMG_1.MOV#t=0.000",
                                                   "  /pictures/IMG_1.MOV#t=1.500",
                                                   "/pictures/trip.mp4#t=61.250", "/pictures/trip.jpg"));
@@ -310,9 +310,9 @@ TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
   auto young = put("young", {1, 0.2F}, 'c');
   young.item.mtime_ns = 1'600'000'000'000'000'000;
   add({old, young});
-  Query query = text_query("a", 2);
+  SearchQuery query = text_query("a", 2);
   query.order = HitOrder::kDate;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/young", "/pictures/old"));
   const Json json = answer_json(answer);
   EXPECT_EQ(json["hits"][0]["facts"], Json::object());
@@ -337,11 +337,11 @@ TEST_F(SearchTest, EqualRowsAreFoldedWhateverTheThreshold) {
   }
   ASSERT_GT(below, 0);
   add(std::move(puts));
-  Query query = text_query("a", 100);
+  SearchQuery query = text_query("a", 100);
   query.duplicate_cosine = 1;
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   EXPECT_EQ(answer.hits.size(), 40U);
-  for (const Hit& hit : answer.hits) EXPECT_EQ(hit.folded.size(), 1U) << hit.item.path;
+  for (const SearchHit& hit : answer.hits) EXPECT_EQ(hit.folded.size(), 1U) << hit.item.path;
 }
 
 TEST_F(SearchTest, CopiesNeverCrowdOutTheOtherPictures) {
@@ -349,7 +349,7 @@ TEST_F(SearchTest, CopiesNeverCrowdOutTheOtherPictures) {
   for (int i = 0; i < 1'000; ++i) puts.push_back(put(std::to_string(i), axis(0)));
   for (int64_t i = 1; i < 5; ++i) puts.push_back(put("other" + std::to_string(i), axis(i)));
   add(std::move(puts));
-  const Answer answer = answer_to(text_query("a", 5));
+  const SearchAnswer answer = answer_to(text_query("a", 5));
   ASSERT_EQ(answer.hits.size(), 5U);
   EXPECT_EQ(answer.hits[0].folded.size(), 999U);
   EXPECT_EQ(answer.hits[4].item.path, "/pictures/other4");
@@ -358,9 +358,9 @@ TEST_F(SearchTest, CopiesNeverCrowdOutTheOtherPictures) {
 
 TEST_F(SearchTest, TheFilterLeavesOut) {
   add({put("a", axis(0)), put("longer", {1, 0.5F}), put("longest", {1, 1})});
-  Query query = text_query("a", 2);
+  SearchQuery query = text_query("a", 2);
   query.filter = "width>=60";
-  const Answer answer = answer_to(query);
+  const SearchAnswer answer = answer_to(query);
   EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/longer", "/pictures/longest"));
   EXPECT_EQ(answer.searched, 2);
   query.filter = "width>=1000";
@@ -396,7 +396,7 @@ TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
     for (const int64_t k : {1, 7, 50}) {
       for (const char* filter : {"", "width >= 60", "id < 40"}) {
         for (const bool folding : {true, false}) {
-          Query query = text_query(text, k);
+          SearchQuery query = text_query(text, k);
           query.filter = filter;
           query.fold_duplicates = folding;
           const auto found = search(with, encoder_, query, pool_);
@@ -426,13 +426,13 @@ TEST_F(SearchTest, RemovedPicturesAreNeverHits) {
 
 TEST_F(SearchTest, PicturesAndTextWithPictures) {
   add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1}), put("blue", axis(2))});
-  Query query;
+  SearchQuery query;
   query.image = picture("green.png", 0, 255, 0);
-  const Answer by_picture = answer_to(query);
+  const SearchAnswer by_picture = answer_to(query);
   EXPECT_EQ(by_picture.hits[0].item.path, "/pictures/green");
   EXPECT_FALSE(by_picture.tokens.has_value());
   query.text = "a";
-  const Answer both = answer_to(query);
+  const SearchAnswer both = answer_to(query);
   EXPECT_EQ(both.hits[0].item.path, "/pictures/redgreen");
   EXPECT_NEAR(both.hits[0].score, 1, 1e-6);
   EXPECT_TRUE(both.tokens.has_value());
@@ -448,12 +448,12 @@ TEST_F(SearchTest, PicturesAndTextWithPictures) {
 
 TEST_F(SearchTest, PicturesComeAsBytesToo) {
   add({put("red", axis(0)), put("green", axis(1))});
-  Query query;
+  SearchQuery query;
   query.image = picture("green.png", 0, 255, 0);
-  const Answer by_file = answer_to(query);
-  Query bytes;
+  const SearchAnswer by_file = answer_to(query);
+  SearchQuery bytes;
   bytes.image_bytes = std::make_shared<std::string>(read_file(query.image).value());
-  const Answer by_bytes = answer_to(bytes);
+  const SearchAnswer by_bytes = answer_to(bytes);
   ASSERT_EQ(paths(by_bytes), paths(by_file));
   EXPECT_EQ(by_bytes.hits[0].score, by_file.hits[0].score);
   EXPECT_TRUE(answer_json(by_bytes)["query"]["image"].is_null());
@@ -465,11 +465,11 @@ TEST_F(SearchTest, PicturesComeAsBytesToo) {
 
 TEST_F(SearchTest, WeightsSayHowMuchEachPartCounts) {
   add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1})});
-  Query query = text_query("a", 3);  // red
+  SearchQuery query = text_query("a", 3);  // red
   query.image = picture("green.png", 0, 255, 0);
   EXPECT_EQ(paths(answer_to(query))[0], "/pictures/redgreen");
   query.fusion = {.text_weight = 3, .image_weight = 1};
-  const Answer red = answer_to(query);
+  const SearchAnswer red = answer_to(query);
   EXPECT_EQ(paths(red)[0], "/pictures/red");
   EXPECT_NEAR(red.hits[0].score, 3 / std::sqrt(10.0), 1e-6);
   query.fusion = {.text_weight = 1, .image_weight = -1};  // red, but not green
@@ -487,18 +487,18 @@ TEST_F(SearchTest, WeightsSayHowMuchEachPartCounts) {
 
 TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1})});
-  Query query = text_query("a", 3);  // red
+  SearchQuery query = text_query("a", 3);  // red
   query.image = picture("green.png", 0, 255, 0);
   // A third of the way from green to red: 30 degrees.
   query.fusion = {.method = Compose::kSlerp, .text_weight = 1, .image_weight = 2};
-  const Answer slerp = answer_to(query);
+  const SearchAnswer slerp = answer_to(query);
   EXPECT_EQ(paths(slerp)[0], "/pictures/redgreen");
   EXPECT_NEAR(slerp.hits[1].score, std::cos(std::acos(-1.0) / 6), 1e-6);
   EXPECT_EQ(composed_note(slerp),
             "the query lies on the great circle from the picture's row to the text's, 0.33 of the way");
   // Green, moved by what red differs by from green.
   query.fusion = {.method = Compose::kDirection, .was = "b"};
-  const Answer moved = answer_to(query);
+  const SearchAnswer moved = answer_to(query);
   EXPECT_EQ(paths(moved)[0], "/pictures/red");
   EXPECT_NEAR(moved.hits[0].score, 1, 1e-6);
   EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
@@ -513,8 +513,8 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
 }
 
 // "No pictures" would be a wrong answer to a query that nothing can be compared with.
-Query typed_query(const std::string& typed) {
-  Query query;
+SearchQuery typed_query(const std::string& typed) {
+  SearchQuery query;
   const Status read = read_query_text(typed, query);
   EXPECT_TRUE(read) << read.error().message;
   return query;
@@ -522,14 +522,14 @@ Query typed_query(const std::string& typed) {
 
 TEST_F(SearchTest, PartsAreAddedByTheirWeightsAndLeftOutByTheirs) {
   add({put("a", axis(0)), put("b", axis(1)), put("ab", {1, 1}), put("c", axis(2)), put("ac", {1, 0, 1})});
-  const auto score_of = [](const Answer& answer, const std::string& name) {
-    for (const Hit& hit : answer.hits) {
+  const auto score_of = [](const SearchAnswer& answer, const std::string& name) {
+    for (const SearchHit& hit : answer.hits) {
       if (hit.item.path == "/pictures/" + name) return hit.score;
     }
     return std::nanf("");
   };
   // a + 2 b, by hand.
-  Answer answer = answer_to(typed_query("a b:2"));
+  SearchAnswer answer = answer_to(typed_query("a b:2"));
   EXPECT_NEAR(score_of(answer, "a"), 1 / std::sqrt(5.0), 1e-6);
   EXPECT_NEAR(score_of(answer, "b"), 2 / std::sqrt(5.0), 1e-6);
   EXPECT_EQ(answer.tokens->used, 2);
@@ -556,11 +556,11 @@ TEST_F(SearchTest, PartsAreAddedByTheirWeightsAndLeftOutByTheirs) {
 
 TEST_F(SearchTest, SeveralPicturesHaveWeightsToo) {
   add({put("a", axis(0)), put("b", axis(1)), put("c", axis(2))});
-  Query query;
+  SearchQuery query;
   const std::vector<std::string> named = {picture("red.png", 255, 0, 0).string(),
                                           picture("green.png", 0, 255, 0).string() + ":2"};
   ASSERT_TRUE(set_query_pictures(named, query));
-  Answer answer = answer_to(query);
+  SearchAnswer answer = answer_to(query);
   EXPECT_EQ(paths(answer), (std::vector<std::string>{"/pictures/b", "/pictures/a", "/pictures/c"}));
   EXPECT_NEAR(answer.hits[0].score, 2 / std::sqrt(5.0), 1e-5);
   // With words beside them, each kind is one row first.
@@ -582,7 +582,7 @@ TEST_F(SearchTest, QueriesThatAreNoNumbersAreErrors) {
   encoder_.broken_ = true;
   EXPECT_THAT(error_of(text_query("a")).message,
               HasSubstr("the text: the encoder gave: a row of length nan"));
-  Query query;
+  SearchQuery query;
   query.image = picture("green.png", 0, 255, 0);
   EXPECT_THAT(error_of(query).message, HasSubstr("the picture: the encoder gave: a row of length nan"));
   const Collection collection = open();

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::test {
 

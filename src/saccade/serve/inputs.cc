@@ -102,7 +102,7 @@ HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_
 }
 
 Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedModel& model,
-                                        const Encoder& encoder, std::span<const Input* const> inputs) {
+                                        const EncoderBackend& encoder, std::span<const Input* const> inputs) {
   TokenizedInputs result;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = *inputs[i];
@@ -122,7 +122,7 @@ Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedMode
   return result;
 }
 
-Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
+Result<PixelBatch> input_pixels(const Context& context, const EncoderBackend& encoder,
                                 std::span<const Input* const> pictures, int64_t first) {
   if (encoder.info().image_width == 0) {
     return fail(ErrorCode::kUnsupported, "input {}: the model reads no pictures", first);
@@ -147,7 +147,7 @@ Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model, 
                 context.options.most_inputs);
   }
   SACCADE_TRY(fetch_addresses(context, model, inputs));
-  SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
+  SACCADE_ASSIGN(const std::shared_ptr<EncoderBackend> encoder, context.lend(model));
   std::vector<const Input*> all;
   std::vector<int64_t> texts;
   std::vector<int64_t> pictures;

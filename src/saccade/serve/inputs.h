@@ -9,7 +9,7 @@
 
 #include "saccade/image/read_pixels.h"
 #include "saccade/serve/service.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::serve {
 
@@ -44,12 +44,12 @@ struct TokenizedInputs {
   int64_t dropped_tokens = 0;
 };
 Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedModel& model,
-                                        const Encoder& encoder, std::span<const Input* const> inputs);
+                                        const EncoderBackend& encoder, std::span<const Input* const> inputs);
 
 // Pictures are decoded to many times their bytes: so many at a time.
 inline constexpr size_t kPicturesAtATime = 32;
 // One row a picture. Errors name the input's number, the first being `first`.
-Result<PixelBatch> input_pixels(const Context& context, const Encoder& encoder,
+Result<PixelBatch> input_pixels(const Context& context, const EncoderBackend& encoder,
                                 std::span<const Input* const> pictures, int64_t first);
 
 // What a client sends as text, which may be a picture: "data:image/..." is one. An address elsewhere is none.

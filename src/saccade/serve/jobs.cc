@@ -31,7 +31,7 @@ struct Lent {
   ServedModel& model;
   std::shared_ptr<SharedEncoder> encoder = nullptr;
 
-  Result<Encoder*> operator()() {
+  Result<EncoderBackend*> operator()() {
     if (encoder == nullptr) {
       SACCADE_ASSIGN(encoder, model.encoder());
     }
@@ -204,7 +204,7 @@ Status Jobs::run(Job& job) {
   if (now->collection.item_count() == 0) return {};
   SACCADE_ASSIGN(const bool due, background_is_due(now->collection));
   if (!due) return {};
-  SACCADE_ASSIGN(Encoder * loaded, encoder());
+  SACCADE_ASSIGN(EncoderBackend * loaded, encoder());
   SACCADE_TRY(refresh_background(now->collection, *loaded, pool, stop));
   return served.follow();
 }

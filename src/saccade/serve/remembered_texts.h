@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 
 namespace saccade::serve {
 

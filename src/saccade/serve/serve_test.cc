@@ -39,7 +39,7 @@ TEST_F(Serving, SearchesAsTheLibraryDoes) {
   ASSERT_EQ(response.status, 200) << response.body;
   const Json json = json_of(response);
   const auto snapshot = served_->collections().front()->now();
-  Query query;
+  SearchQuery query;
   query.text = "red stripes";
   query.k = 3;
   const auto answer =

@@ -149,7 +149,7 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
       SACCADE_ASSIGN(auto collection, ServedCollection::open(name, whole));
       const CollectionInfo& info = collection->now()->collection.info();
       SACCADE_ASSIGN(const auto checkpoint, find_checkpoint_of(info.checkpoint, options));
-      EncoderOptions encoder = options.encoder;
+      BackendOptions encoder = options.encoder;
       encoder.precision = info.settings.precision;
       SACCADE_ASSIGN(collection->model, served->models_.add(checkpoint, encoder));
       SACCADE_TRY(check_same_checkpoint(info, collection->model->id));

@@ -84,7 +84,7 @@ struct ServedOptions {
   // Served beside those of the collections (find_checkpoint); one may be
   // that of a collection, where that is no longer where it was.
   std::vector<std::string> checkpoints;
-  EncoderOptions encoder;
+  BackendOptions encoder;
   ModelLimits models;
   double follow_seconds = 1;  // how often collections are looked at
 };

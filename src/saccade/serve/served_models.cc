@@ -17,6 +17,7 @@ namespace {
 int64_t bytes_of(const EncoderInfo& info) {
   switch (info.precision) {
     case Precision::kFp32:
+    case Precision::kAuto:  // no encoder has it
       return 4 * info.parameters;
     case Precision::kBf16:
       return 2 * info.parameters;
@@ -43,7 +44,7 @@ Result<std::shared_ptr<SharedEncoder>> ServedModel::encoder() {
 }
 
 Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
-                                       const EncoderOptions& options) {
+                                       const BackendOptions& options) {
   SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   for (const auto& model : models_) {
     if (model->id.fingerprint == fingerprint && model->info.precision == options.precision)
@@ -128,7 +129,7 @@ Status ServedModels::make_room(int64_t bytes, const ServedModel& model) {
   return {};
 }
 
-std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model, std::unique_ptr<Encoder> encoder) {
+std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model, std::unique_ptr<EncoderBackend> encoder) {
   const auto ended = [this, &model](SharedEncoder* shared) {
     const SharedEncoder::Counts counts = shared->counts();
     delete shared;  // NOLINT(*-owning-memory): this is its owner

@@ -43,7 +43,7 @@ class ServedModel {
  private:
   friend class ServedModels;
   ServedModels* owner_ = nullptr;
-  EncoderOptions options_;
+  BackendOptions options_;
   std::mutex loading_;
   // What follows is guarded by the owner's mutex.
   SharedEncoder::Counts past_;  // of encoders that have gone
@@ -67,7 +67,7 @@ class ServedModels {
 
   // Not thread-safe. Loads it, unless the same checkpoint is there in the same precision. kLimit where it
   // alone is more than the memory for all.
-  Result<ServedModel*> add(const std::filesystem::path& checkpoint, const EncoderOptions& options);
+  Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options);
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
 
   // Thread-safe.
@@ -84,7 +84,7 @@ class ServedModels {
   Result<std::shared_ptr<SharedEncoder>> encoder_of(ServedModel& model);
   Status make_room(int64_t bytes, const ServedModel& model);
   // In the model's place; its memory has been taken.
-  std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<Encoder> encoder);
+  std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<EncoderBackend> encoder);
   void gone(ServedModel& model, const SharedEncoder::Counts& counts);
 
   const ModelLimits limits_;

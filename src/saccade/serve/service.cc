@@ -158,7 +158,7 @@ void add_security_headers(HttpResponse& response) {
 
 }  // namespace
 
-Result<std::shared_ptr<Encoder>> Context::lend(ServedModel& model) const {
+Result<std::shared_ptr<EncoderBackend>> Context::lend(ServedModel& model) const {
   SACCADE_ASSIGN(std::shared_ptr<SharedEncoder> shared, model.encoder());
   return std::make_shared<LentEncoder>(std::move(shared), gone);
 }

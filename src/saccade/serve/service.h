@@ -58,7 +58,7 @@ struct Context {
 
   // The model's encoder, for the request at hand: what waits for its turn is given up once gone() says so.
   // Errors of ServedModel::encoder.
-  [[nodiscard]] Result<std::shared_ptr<Encoder>> lend(ServedModel& model) const;
+  [[nodiscard]] Result<std::shared_ptr<EncoderBackend>> lend(ServedModel& model) const;
 };
 
 // Of a browser that has given a key once (POST /api/session).

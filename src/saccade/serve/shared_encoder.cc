@@ -22,7 +22,7 @@ struct SharedEncoder::Call : SharedCall {
   }
 };
 
-SharedEncoder::SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits)
+SharedEncoder::SharedEncoder(std::unique_ptr<EncoderBackend> encoder, BatchLimits limits)
     : ForwardingEncoder(*encoder),
       encoder_(std::move(encoder)),
       limits_(limits),

@@ -24,7 +24,7 @@ struct BatchLimits {
 };
 
 // What an encoder around another one hands on as it is.
-class ForwardingEncoder : public Encoder {
+class ForwardingEncoder : public EncoderBackend {
  public:
   [[nodiscard]] const EncoderInfo& info() const override { return inner_->info(); }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return inner_->preprocessing(); }
@@ -40,10 +40,10 @@ class ForwardingEncoder : public Encoder {
 
  protected:
   // inner: must outlive it.
-  explicit ForwardingEncoder(Encoder& inner) : inner_(&inner) {}
+  explicit ForwardingEncoder(EncoderBackend& inner) : inner_(&inner) {}
 
  private:
-  Encoder* const inner_;
+  EncoderBackend* const inner_;
 };
 
 // Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger
@@ -52,7 +52,7 @@ class ForwardingEncoder : public Encoder {
 // encoder can do is not shared: one call after the other. Thread-safe.
 class SharedEncoder final : public ForwardingEncoder {
  public:
-  explicit SharedEncoder(std::unique_ptr<Encoder> encoder, BatchLimits limits = {});
+  explicit SharedEncoder(std::unique_ptr<EncoderBackend> encoder, BatchLimits limits = {});
   SharedEncoder(const SharedEncoder&) = delete;
   SharedEncoder& operator=(const SharedEncoder&) = delete;
   // No call may be running.
@@ -93,7 +93,7 @@ class SharedEncoder final : public ForwardingEncoder {
   void run(std::span<Call* const> calls);
   Result<Matrix<float>> encode(std::span<Call* const> calls);
 
-  const std::unique_ptr<Encoder> encoder_;
+  const std::unique_ptr<EncoderBackend> encoder_;
   const BatchLimits limits_;
   SharedPasses<Call> passes_;
   RememberedTexts remembered_;

@@ -14,7 +14,7 @@
 #include <unicode/uversion.h>
 
 #include "saccade/text/html_unescape.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {

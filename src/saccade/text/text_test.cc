@@ -16,7 +16,7 @@
 #include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/html_unescape.h"
 #include "saccade/text/normalize.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {

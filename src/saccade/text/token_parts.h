@@ -21,7 +21,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 

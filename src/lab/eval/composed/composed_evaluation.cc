@@ -6,7 +6,7 @@
 namespace saccade::lab {
 
 Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
-                                                     const EncoderOptions& options) {
+                                                     const BackendOptions& options) {
   std::vector<MeasuredComposer> composers;
   std::vector<std::string> names;
   for (const std::filesystem::path& folder : folders) {
@@ -28,7 +28,7 @@ Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesy
 }
 
 Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
-                                     const EncoderOptions& encoder, ThreadPool& pool) {
+                                     const BackendOptions& encoder, ThreadPool& pool) {
   if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
   const CheckpointSource checkpoints = located_checkpoints(encoder);
   SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed.composers, encoder));

@@ -18,9 +18,9 @@ constexpr int64_t kAtOnce = 256;  // asked texts whose references' tokens are he
 
 // An encoder whose rows of a picture are those of its tokens, under a fingerprint of their own: so that they
 // are cached as rows of late interaction are.
-class TokenEncoder : public Encoder, public LateInteraction {
+class TokenEncoder : public EncoderBackend, public LateInteraction {
  public:
-  TokenEncoder(Encoder& encoder, TokenStates& states)
+  TokenEncoder(EncoderBackend& encoder, TokenStates& states)
       : encoder_(encoder), states_(states), info_(encoder.info()) {
     info_.fingerprint += " tokens";
   }
@@ -44,7 +44,7 @@ class TokenEncoder : public Encoder, public LateInteraction {
   int patch_columns() const override { return 0; }
 
  private:
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   TokenStates& states_;
   EncoderInfo info_;
 };
@@ -107,7 +107,7 @@ Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& state
 Result<ComposerInput> input_of(const EncodedContext& context, const Composer& composer,
                                const ComposedTask& task, std::span<const Said> said) {
   const ComposerNeeds& needs = composer.kind().needs;
-  Encoder& reader = composer.texts(context.encoder);
+  EncoderBackend& reader = composer.texts(context.encoder);
   ComposerInput input;
   const int64_t dim = context.encoder.info().dim;
   input.picture_rows = Matrix<float>(std::ssize(said), dim);

@@ -7,7 +7,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/evaluation.h"
 #include "saccade/model/composers/composer.h"

@@ -108,7 +108,7 @@ class ComposersInTheTable : public testing::Test {
   }
   TestFolder folder_;
   ThreadPool pool_{2};
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
   fs::path run_;
 };
 

@@ -88,9 +88,9 @@ std::vector<int64_t> drawn_queries(int64_t queries, int64_t count, uint64_t seed
 }
 
 // An encoder whose rows are those before they are brought to length 1, under a fingerprint of their own.
-class RawEncoder : public Encoder {
+class RawEncoder : public EncoderBackend {
  public:
-  RawEncoder(Encoder& encoder, RawRows& raw) : encoder_(encoder), raw_(raw), info_(encoder.info()) {
+  RawEncoder(EncoderBackend& encoder, RawRows& raw) : encoder_(encoder), raw_(raw), info_(encoder.info()) {
     info_.fingerprint += " raw";
   }
   const EncoderInfo& info() const override { return info_; }
@@ -104,7 +104,7 @@ class RawEncoder : public Encoder {
   }
 
  private:
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   RawRows& raw_;
   EncoderInfo info_;
 };

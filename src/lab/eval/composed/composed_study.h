@@ -55,11 +55,11 @@ struct MeasuredComposer {
   std::string name;
   std::filesystem::path folder;
   std::unique_ptr<Composer> composer;
-  EncoderOptions options;  // that it was opened with
+  BackendOptions options;  // that it was opened with
 };
 // kBadData and kUnsupported as Composer::open; names are those of the folders.
 Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
-                                                     const EncoderOptions& options);
+                                                     const BackendOptions& options);
 
 class ComposedStudy : public Study {
  public:
@@ -153,7 +153,7 @@ class ComposedStudy : public Study {
 // evaluate() with the dataset that weights are chosen on in front of the others, and the checkpoints that
 // composers name behind those asked for. kUsage for neither checkpoint nor composer.
 Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
-                                     const EncoderOptions& encoder, ThreadPool& pool);
+                                     const BackendOptions& encoder, ThreadPool& pool);
 
 // Files of rows in place of checkpoints; each stands for one. kUsage for other than one dataset, for choosing
 // weights, and where each text is asked alone; kMismatch where a file has other counts than the dataset.

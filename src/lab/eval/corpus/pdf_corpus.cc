@@ -95,7 +95,7 @@ class Corpus {
       : loaded_(loaded), options_(options), pool_(pool) {}
 
   Result<PdfCorpusReport> build() {
-    const Encoder& encoder = *loaded_.encoder;
+    const EncoderBackend& encoder = *loaded_.encoder;
     if (!encoder.info().shared_space || encoder.info().image_width == 0 || encoder.tokenizer() == nullptr) {
       return fail(ErrorCode::kUnsupported, "checkpoint {} does not compare texts with pictures",
                   loaded_.id.name);
@@ -246,7 +246,7 @@ class Corpus {
       compared.pictures.push_back(name);
       references.push_back({.path = file, .member = "", .offset = 0, .size = 0});
     }
-    Encoder& encoder = *loaded_.encoder;
+    EncoderBackend& encoder = *loaded_.encoder;
     std::vector<TokenizedText> texts;
     int64_t cut = 0;
     for (const Sentence& sentence : extracted.sentences) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
-#include "saccade/core/progress.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 
 namespace saccade::lab {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 
 namespace saccade::lab {

@@ -476,7 +476,7 @@ class Study {
 
 }  // namespace
 
-Result<LengthModel> length_model(Encoder& encoder, const EmbeddedRows& images, const EmbedOptions& options) {
+Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& images, const EmbedOptions& options) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files, so it reads no texts");
   }

@@ -32,7 +32,7 @@
 #include "saccade/model/encoder.h"
 #include "saccade/model/options/long_text.h"
 #include "saccade/text/token_parts.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 
@@ -142,7 +142,7 @@ struct LengthModel {
   std::function<Result<EmbeddedRows>(std::span<const TokenizedText>, const std::string&)> encode;
 };
 // The encoder's own rows of texts. `encoder` and `images` are borrowed. kUnsupported without a tokenizer.
-Result<LengthModel> length_model(Encoder& encoder, const EmbeddedRows& images, const EmbedOptions& options);
+Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& images, const EmbedOptions& options);
 
 struct LengthOptions {
   // The lengths to measure, those beyond the limit in chunks; empty: default_lengths up to the limit or to

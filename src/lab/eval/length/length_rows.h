@@ -10,7 +10,7 @@
 
 #include "saccade/core/error.h"
 #include "lab/eval/rows/embed.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 

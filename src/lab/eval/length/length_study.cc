@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 namespace {

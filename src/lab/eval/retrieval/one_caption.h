@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/model/encoder.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 
@@ -57,6 +57,6 @@ Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<
                                            MatrixView<const float> texts, ThreadPool& pool);
 
 // Load, encode, score.
-Result<OneCaptionRecall> one_caption_recall(Encoder& encoder, const DatasetSource& source, ThreadPool& pool);
+Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source, ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -23,7 +23,7 @@ constexpr size_t kTextBatch = 256;
 constexpr int kSpaceVersion = 2;
 
 // Everything that decides a row beside its input.
-std::string space_of(Encoder& encoder, std::string_view what) {
+std::string space_of(EncoderBackend& encoder, std::string_view what) {
   std::string space = fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
                                   encoder.info().fingerprint, enum_name(encoder.info().precision),
                                   encoder.late_interaction() != nullptr ? "late interaction" : "one row");
@@ -31,7 +31,7 @@ std::string space_of(Encoder& encoder, std::string_view what) {
   return space + fmt::format("computed with {}\n", instruction_set());
 }
 
-std::string space_of_pictures(Encoder& encoder, const EmbedOptions& options,
+std::string space_of_pictures(EncoderBackend& encoder, const EmbedOptions& options,
                               const Preprocessing& preprocessing) {
   std::string space = space_of(encoder, options.as_stored ? "pictures as stored" : "pictures");
   for (const auto& [name, version] : decoder_versions()) space += fmt::format("{} {}\n", name, version);
@@ -142,7 +142,7 @@ class Gatherer {
 // One batch of pictures.
 class PictureBatch {
  public:
-  PictureBatch(Encoder& encoder, const Preprocessing& preprocessing, const EmbedOptions& options,
+  PictureBatch(EncoderBackend& encoder, const Preprocessing& preprocessing, const EmbedOptions& options,
                ThreadPool& pool)
       : encoder_(encoder),
         pixels_(pixel_options(preprocessing,
@@ -228,7 +228,7 @@ class PictureBatch {
     return {};
   }
 
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   const PixelOptions pixels_;
   ThreadPool& pool_;
 };
@@ -259,7 +259,7 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
   return result;
 }
 
-Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageRef> pictures,
+Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
                                         const EmbedOptions& options, ThreadPool& pool) {
   if (encoder.info().image_height == 0) {
     return fail(ErrorCode::kUnsupported, "the checkpoint's encoder ({}) reads texts only",
@@ -287,7 +287,7 @@ Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageR
   return result;
 }
 
-Result<EmbeddedRows> embed_texts(Encoder& encoder, std::span<const TokenizedText> texts,
+Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options) {
   Gatherer gatherer(options, space_of(encoder, "texts"), encoder.info().dim);
   std::vector<std::string> keys(texts.size());

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
-#include "saccade/core/progress.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
@@ -66,11 +66,11 @@ struct EmbeddedPictures {
 // ones are encoded once. kUnsupported for encoders without pictures; kBadData for a row that is not finite or
 // has no length; kCancelled when asked to stop, with what was encoded kept in the cache. Pictures that cannot
 // be read are listed, not errors. Reading and decoding run on the pool, a batch at a time.
-Result<EmbeddedPictures> embed_pictures(Encoder& encoder, std::span<const ImageRef> pictures,
+Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
                                         const EmbedOptions& options, ThreadPool& pool);
 
 // The key is the SHA-256 of a text's ids, so truncated texts have keys of their own. Errors as above.
-Result<EmbeddedRows> embed_texts(Encoder& encoder, std::span<const TokenizedText> texts,
+Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options);
 
 // Items `which`, in that order.

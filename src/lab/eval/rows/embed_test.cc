@@ -52,7 +52,7 @@ class Embed : public testing::Test {
       pictures_.push_back({.path = path, .member = "", .offset = 0, .size = 0});
     }
   }
-  EmbeddedPictures embed(Encoder& encoder, const EmbedOptions& options) {
+  EmbeddedPictures embed(EncoderBackend& encoder, const EmbedOptions& options) {
     auto result = embed_pictures(encoder, pictures_, options, pool_);
     EXPECT_TRUE(result) << result.error().message;
     return result ? *std::move(result) : EmbeddedPictures();

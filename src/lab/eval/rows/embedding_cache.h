@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/files/safetensors.h"
 
 namespace saccade::lab {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/enum_names.h"
 #include "lab/eval/retrieval/retrieval_task.h"

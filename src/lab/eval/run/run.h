@@ -24,7 +24,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 
 namespace saccade::lab {
 

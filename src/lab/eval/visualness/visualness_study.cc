@@ -26,7 +26,7 @@ Result<Dataset> read_rated(const std::string& given) {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(given));
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   if (!dataset.rated.empty()) return dataset;
-  return fail(ErrorCode::kUsage, "{}: {}, not rated texts (docs/datasets.md)", given, dataset.sort());
+  return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", given, dataset.sort());
 }
 
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts) {
@@ -202,7 +202,7 @@ Result<VisualnessStudy::Texts> VisualnessStudy::texts_of(const Dataset& dataset)
 
 Status VisualnessStudy::add_dataset(const NamedDataset& dataset) {
   if (dataset.dataset.rated.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not rated texts (docs/datasets.md)", dataset.given,
+    return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", dataset.given,
                 dataset.dataset.sort());
   }
   Judged one;
@@ -398,7 +398,7 @@ Result<VisualnessStudy::Retrieval> VisualnessStudy::retrieve(const Judged& one, 
 Status VisualnessStudy::measure(const EncodedContext& context) {
   Judged& one = datasets_[context.dataset];
   if (one.methods.empty()) SACCADE_TRY(judge_without_models(one, context.pool));
-  Encoder& encoder = context.encoder;
+  EncoderBackend& encoder = context.encoder;
   const auto texts = views_of(one.texts.texts);
   const auto validation = views_of(one.validation.texts);
   std::vector<double> scores;

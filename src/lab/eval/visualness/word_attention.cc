@@ -47,7 +47,7 @@ std::span<const int32_t> own_ids(const TokenizedText& text) {
 
 }  // namespace
 
-Result<WordAttention> attention_by_words(const Encoder& encoder, TextAttention& attention,
+Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAttention& attention,
                                          std::span<const std::string_view> texts) {
   const Tokenizer* tokenizer = encoder.tokenizer();
   WordAttention result;

@@ -15,7 +15,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/search/visualness/lexicon.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/explain/text_attention.h"
@@ -36,7 +36,7 @@ struct WordAttention {
 
 // Errors of TextAttention::attend. `attention`: of the encoder, which has a tokenizer. Texts longer than the
 // context are read as far as it goes. Cost: a pass a text.
-Result<WordAttention> attention_by_words(const Encoder& encoder, TextAttention& attention,
+Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAttention& attention,
                                          std::span<const std::string_view> texts);
 
 struct Correlation {

@@ -64,7 +64,7 @@ class AttendingEncoder : public ColourEncoder, public TextClassifier {
   std::vector<std::string> labels_;
 };
 
-Result<WordAttention> attention_of(Encoder& encoder, std::span<const std::string_view> texts) {
+Result<WordAttention> attention_of(EncoderBackend& encoder, std::span<const std::string_view> texts) {
   SACCADE_ASSIGN(const auto attention, open_text_attention(encoder, "", 1));
   if (attention == nullptr) return fail(ErrorCode::kUnsupported, "no attention");
   return attention_by_words(encoder, *attention, texts);

@@ -174,7 +174,7 @@ class DataReader {
 std::string made_of(const LoadedEncoder& loaded, std::string_view what, std::span<const ImageRef> pictures,
                     const EmbedOptions& embed) {
   Sha256 hash;
-  const Encoder& encoder = *loaded.encoder;
+  const EncoderBackend& encoder = *loaded.encoder;
   hash.update(fmt::format("{} of version {}\n{}\n{}\n{}\n{}\n", what, kStoreVersion,
                           encoder.info().fingerprint, static_cast<int>(encoder.info().precision),
                           embed.as_stored,
@@ -390,7 +390,7 @@ Result<StoredTokens> store_picture_tokens(const LoadedEncoder& loaded, const Com
                                           const fs::path& cache, const EmbedOptions& embed,
                                           ThreadPool& pool) {
   StoredTokens stored;
-  Encoder& encoder = *loaded.encoder;
+  EncoderBackend& encoder = *loaded.encoder;
   stored.dim = encoder.info().dim;
   const int64_t each = all ? encoder.token_states()->picture_tokens() : 1;
   stored.tokens.assign(data.pictures.size(), each);
@@ -410,7 +410,7 @@ Result<StoredTokens> store_picture_tokens(const LoadedEncoder& loaded, const Com
 Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<const TokenizedText> texts,
                                        bool all, const fs::path& cache, const EmbedOptions& embed) {
   StoredTokens stored;
-  Encoder& encoder = *loaded.encoder;
+  EncoderBackend& encoder = *loaded.encoder;
   stored.dim = encoder.info().dim;
   std::vector<int64_t> begin = {0};
   Sha256 hash;

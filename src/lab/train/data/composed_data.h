@@ -13,11 +13,11 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "lab/eval/composed/composed_task.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "lab/train/recipes/train_composed.h"
 #include "lab/train/data/item_file.h"
 

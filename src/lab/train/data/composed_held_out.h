@@ -7,7 +7,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/figures/sample.h"

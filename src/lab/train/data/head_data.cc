@@ -32,9 +32,9 @@ constexpr size_t kTextsAtOnce = 16'384;
 constexpr int64_t kRowsAtOnce = 8192;
 
 // What a head reads, as an encoder's rows: so that embed.h computes and caches it like any other's.
-class InputEncoder : public Encoder {
+class InputEncoder : public EncoderBackend {
  public:
-  InputEncoder(Encoder& encoder, const HeadInput& input, int64_t width)
+  InputEncoder(EncoderBackend& encoder, const HeadInput& input, int64_t width)
       : encoder_(encoder), input_(input), info_(encoder.info()) {
     info_.dim = width;
     info_.fingerprint += "\nread by heads: " + describe(input);
@@ -50,7 +50,7 @@ class InputEncoder : public Encoder {
   }
 
  private:
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   HeadInput input_;
   EncoderInfo info_;
 };
@@ -58,7 +58,7 @@ class InputEncoder : public Encoder {
 // The encoder's own rows are asked of itself, so that evaluations and heads share what the cache has of them.
 class Inputs {
  public:
-  static Result<Inputs> of(Encoder& encoder, const HeadInput& input) {
+  static Result<Inputs> of(EncoderBackend& encoder, const HeadInput& input) {
     SACCADE_ASSIGN(const HeadInputWidths widths, head_input_widths(encoder, input));
     Inputs inputs;
     inputs.widths = widths;
@@ -75,8 +75,8 @@ class Inputs {
     return inputs;
   }
   HeadInputWidths widths;
-  Encoder* images = nullptr;
-  Encoder* texts = nullptr;
+  EncoderBackend* images = nullptr;
+  EncoderBackend* texts = nullptr;
 
  private:
   std::unique_ptr<InputEncoder> images_;
@@ -129,7 +129,7 @@ EmbedOptions for_chunk(const EmbedOptions& options, size_t first, size_t total) 
 }
 
 // The hash of all that features are computed from; empty where a picture's file cannot be told by its looks.
-std::string made_of(Encoder& encoder, const HeadInput& input, const FeatureItems& items,
+std::string made_of(EncoderBackend& encoder, const HeadInput& input, const FeatureItems& items,
                     const EmbedOptions& options) {
   Sha256 hash;
   hash.update(fmt::format("features of version {}\n{}\n{}\n{}\n{}\n", kFeaturesVersion,
@@ -164,7 +164,7 @@ std::vector<std::string> names_of(const std::string& json) {
 }
 
 // Encodes the pictures that can be read; place[i] becomes where picture i is among them, or -1.
-Status spool_pictures(Encoder& encoder, std::span<const ImageRef> pictures, const EmbedOptions& options,
+Status spool_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures, const EmbedOptions& options,
                       ThreadPool& pool, Spool& spool, std::vector<int64_t>& place,
                       std::vector<std::string>& left_out) {
   int64_t next = 0;
@@ -187,7 +187,7 @@ Status spool_pictures(Encoder& encoder, std::span<const ImageRef> pictures, cons
   return {};
 }
 
-Status spool_texts(Encoder& encoder, std::span<const std::string_view> texts, const std::string& named,
+Status spool_texts(EncoderBackend& encoder, std::span<const std::string_view> texts, const std::string& named,
                    const EmbedOptions& options, Spool& spool) {
   int64_t cut = 0;
   for (size_t first = 0; first < texts.size(); first += kTextsAtOnce) {
@@ -254,7 +254,7 @@ Status PendingFile::keep() {
   return {};
 }
 
-Result<BuiltFeatures> build_features(Encoder& encoder, const HeadInput& input, const FeatureItems& items,
+Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& input, const FeatureItems& items,
                                      const fs::path& path, const std::string& named,
                                      const EmbedOptions& options, ThreadPool& pool) {
   if (encoder.tokenizer() == nullptr) {
@@ -324,7 +324,7 @@ std::vector<int64_t> choose_pairs(int64_t all, int64_t count, uint64_t seed) {
   return numbers;
 }
 
-Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, Encoder& encoder, const HeadInput& input,
+Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend& encoder, const HeadInput& input,
                                     CaptionPolicy captions, const fs::path& path, const EmbedOptions& options,
                                     ThreadPool& pool) {
   SACCADE_ASSIGN(const RetrievalSource source, retrieval_source(dataset.dataset).in(dataset.name));

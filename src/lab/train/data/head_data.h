@@ -60,7 +60,7 @@ struct BuiltFeatures {
 // (pictures by what their files look like, core/files/file_stamp.h), else through the cache. A picture that cannot
 // be read is left out with its texts. `named`: the dataset, for messages. kUsage for an encoder without a
 // tokenizer, kBadData where no pair is left, kCancelled. Memory: a chunk of a few thousand rows.
-Result<BuiltFeatures> build_features(Encoder& encoder, const HeadInput& input, const FeatureItems& items,
+Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& input, const FeatureItems& items,
                                      const std::filesystem::path& path, const std::string& named,
                                      const EmbedOptions& options, ThreadPool& pool);
 
@@ -88,7 +88,7 @@ struct HeadSet {
 };
 // All pictures and texts of a dataset. A picture that cannot be read is kBadData, as without it this would be
 // another measurement than the one that was asked for.
-Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, Encoder& encoder, const HeadInput& input,
+Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend& encoder, const HeadInput& input,
                                     CaptionPolicy captions, const std::filesystem::path& path,
                                     const EmbedOptions& options, ThreadPool& pool);
 Result<HeadSet> head_set_of_file(const std::filesystem::path& path, CaptionPolicy captions);

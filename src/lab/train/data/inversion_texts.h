@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 

@@ -9,7 +9,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "saccade/image/image.h"

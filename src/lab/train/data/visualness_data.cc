@@ -165,7 +165,7 @@ class Gatherer {
     for (const DatasetSource& source : sources) {
       SACCADE_ASSIGN(const Dataset dataset, read_dataset(source));
       if (dataset.rated.empty()) {
-        return fail(ErrorCode::kUsage, "{}: {}, not rated texts (docs/datasets.md)", source.path.string(),
+        return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", source.path.string(),
                     dataset.sort());
       }
       examples.described.push_back(
@@ -253,7 +253,7 @@ void drop_unreadable(const std::vector<int64_t>& number, bool needs_picture, Vis
 }
 
 Status load_pictures(const VisualnessTrainingOptions& options, VisualnessData& data, ThreadPool& pool) {
-  Encoder& encoder = *data.loaded.encoder;
+  EncoderBackend& encoder = *data.loaded.encoder;
   SACCADE_ASSIGN(data.null_pixels, null_picture_pixels(options.null_picture, encoder.preprocessing()));
   SACCADE_ASSIGN(data.null_row, null_picture_row(encoder, options.null_picture));
   SACCADE_ASSIGN(EmbeddedPictures embedded, embed_pictures(encoder, data.pictures, options.embed, pool));

@@ -13,13 +13,13 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
-#include "saccade/core/progress.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/towers/bert.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "lab/train/math/torch.h"
 #include "lab/train/recipes/train_visualness.h"
 

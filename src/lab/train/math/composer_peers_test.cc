@@ -162,7 +162,7 @@ struct Parts {
     task = InversionTask::make(options, config, *encoder, *tower, texts.texts, none, pool).value();
   }
   ThreadPool pool{1};
-  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<EncoderBackend> encoder;
   std::unique_ptr<FrozenTextTower> tower;
   InversionTexts texts;
   std::vector<InversionQueries> none;

@@ -17,7 +17,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "lab/train/recipes/train_head.h"
 
 namespace saccade::lab {

@@ -25,7 +25,7 @@ struct PairSubset {
 
 // Everything that does not change while heads are trained.
 struct HeadData {
-  std::unique_ptr<Encoder> encoder;      // null with a file of features without one
+  std::unique_ptr<EncoderBackend> encoder;      // null with a file of features without one
   RunCheckpoint frozen;                  // the encoder, for runs; without a name where there is none
   HeadConfig config;                     // what the data say of a head: widths of features, states, encoder
   std::optional<FrozenQFormer> qformer;  // what a Q-Former that is trained begins with

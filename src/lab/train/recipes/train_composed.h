@@ -25,7 +25,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/enum_names.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
@@ -90,7 +90,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   Precision precision = Precision::kFp32;  // of towers that are trained: kFp32 or kBf16
   BootstrapOptions bootstrap;
   EmbedOptions embed;  // how pictures are read; its `progress` and `stop` are set from the call
-  EncoderOptions encoder;
+  BackendOptions encoder;
 };
 
 struct ComposedStageReport {

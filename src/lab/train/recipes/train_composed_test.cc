@@ -489,7 +489,7 @@ TEST_F(TrainComposed, ATextTowerTrainedWithAComposerReadsTheWordsAlone) {
   const std::vector<std::string> words = {"make it red"};
   const EncoderInfo& info = base->info();
   const Matrix<float> pixels(1, int64_t{3} * info.image_height * info.image_width);
-  const auto rows_by = [&](Encoder& texts) -> std::vector<float> {
+  const auto rows_by = [&](EncoderBackend& texts) -> std::vector<float> {
     const ComposerNeeds& needs = (*composer)->kind().needs;
     const ComposerInput input = composer_input(*base, texts, needs, pixels.view(), words).value();
     const Matrix<float> rows = (*composer)->compose(*base, input).value().rows;

@@ -24,7 +24,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/retrieval/one_caption.h"

@@ -18,7 +18,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "lab/editor/editor.h"
 #include "lab/train/loop_options.h"
 

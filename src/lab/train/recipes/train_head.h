@@ -19,7 +19,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "saccade/model/families/head.h"
@@ -67,7 +67,7 @@ struct HeadTrainingOptions : TrainingLoopOptions {
   CaptionPolicy captions = CaptionPolicy::kAll;
   BootstrapOptions bootstrap;
   EmbedOptions embed;  // how features are computed; its `progress` and `stop` are set from the call
-  EncoderOptions encoder;
+  BackendOptions encoder;
   std::string version;               // of the program, for the run
   std::vector<std::string> command;  // the same
 };

@@ -59,7 +59,7 @@ Status check_apart(const std::vector<NamedDataset>& held_out, const std::vector<
 // Edit queries in their own wording, with their pictures' rows; those that need a picture
 // which cannot be read are left out.
 Result<InversionQueries> read_queries(const NamedDataset& named, const InversionTrainingOptions& options,
-                                      Encoder& encoder, const EmbedOptions& embed, ThreadPool& pool,
+                                      EncoderBackend& encoder, const EmbedOptions& embed, ThreadPool& pool,
                                       std::vector<std::string>& left_out) {
   InversionQueries set;
   set.name = named.name;
@@ -100,7 +100,7 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
   ThreadPool pool(options.encoder.threads);
   at::set_num_threads(options.encoder.threads > 0 ? options.encoder.threads : available_processors());
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(options.model, options.encoder));
-  Encoder& encoder = *loaded.encoder;
+  EncoderBackend& encoder = *loaded.encoder;
   if (encoder.tokenizer() == nullptr || encoder.word_inserter() == nullptr || encoder.raw_rows() == nullptr) {
     return fail(
         ErrorCode::kUnsupported,

@@ -17,7 +17,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
 #include "saccade/model/encoder.h"
@@ -48,7 +48,7 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   int64_t batch = 256;
   BootstrapOptions bootstrap;
   EmbedOptions embed;  // how held-out pictures are read; its `progress` and `stop` are set from the call
-  EncoderOptions encoder;
+  BackendOptions encoder;
 };
 
 struct InversionTrainingReport {

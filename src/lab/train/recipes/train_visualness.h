@@ -25,7 +25,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"

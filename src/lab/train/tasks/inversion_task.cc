@@ -64,7 +64,7 @@ Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const fs::path& 
   return tower;
 }
 
-InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerConfig config, Encoder& encoder,
+InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerConfig config, EncoderBackend& encoder,
                              const FrozenTextTower& tower, const std::vector<InversionText>& texts,
                              const std::vector<InversionQueries>& held_out, ThreadPool& pool,
                              InversionOf<Variable> network, TorchMap parameters)
@@ -83,7 +83,7 @@ InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerCo
 }
 
 Result<std::unique_ptr<InversionTask>> InversionTask::make(const InversionTrainingOptions& options,
-                                                           const ComposerConfig& config, Encoder& encoder,
+                                                           const ComposerConfig& config, EncoderBackend& encoder,
                                                            const FrozenTextTower& tower,
                                                            const std::vector<InversionText>& texts,
                                                            const std::vector<InversionQueries>& held_out,

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "lab/eval/composed/composed_task.h"
 #include "saccade/model/composers/composer.h"
@@ -51,7 +51,7 @@ class InversionTask : public TrainingTask {
  public:
   // All but `config` are borrowed.
   static Result<std::unique_ptr<InversionTask>> make(const InversionTrainingOptions& options,
-                                                     const ComposerConfig& config, Encoder& encoder,
+                                                     const ComposerConfig& config, EncoderBackend& encoder,
                                                      const FrozenTextTower& tower,
                                                      const std::vector<InversionText>& texts,
                                                      const std::vector<InversionQueries>& held_out,
@@ -75,14 +75,14 @@ class InversionTask : public TrainingTask {
   [[nodiscard]] torch::Tensor loss(const InversionBatch& batch) const;
 
  private:
-  InversionTask(const InversionTrainingOptions& options, ComposerConfig config, Encoder& encoder,
+  InversionTask(const InversionTrainingOptions& options, ComposerConfig config, EncoderBackend& encoder,
                 const FrozenTextTower& tower, const std::vector<InversionText>& texts,
                 const std::vector<InversionQueries>& held_out, ThreadPool& pool,
                 InversionOf<Variable> network, TorchMap parameters);
 
   const InversionTrainingOptions& options_;
   ComposerConfig config_;
-  Encoder& encoder_;
+  EncoderBackend& encoder_;
   const FrozenTextTower& tower_;
   const std::vector<InversionText>& texts_;
   const std::vector<InversionQueries>& held_out_;

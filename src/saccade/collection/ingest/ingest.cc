@@ -42,7 +42,7 @@ std::string trimmed(std::string_view text) {
 }
 
 // That it is the collection's, before anything is read for it.
-Status check_encoder(const CollectionWriter& collection, Encoder& encoder, const IngestOptions& options) {
+Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder, const IngestOptions& options) {
   const CollectionInfo& info = collection.info();
   const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
   SACCADE_TRY(
@@ -146,7 +146,7 @@ Result<std::vector<FileTask>> Run::next_block(std::span<const std::string> files
 
 Status Run::get_encoder() {
   if (preparer_) return {};
-  SACCADE_ASSIGN(Encoder * encoder, source_());
+  SACCADE_ASSIGN(EncoderBackend * encoder, source_());
   report_.encoder_used = true;
   SACCADE_TRY(check_encoder(collection_, *encoder, options_));
   preparer_.emplace(collection_, *encoder, options_, pool_, stop_);
@@ -311,12 +311,12 @@ Status check_any_input(std::span<const std::filesystem::path> inputs) {
   return fail(no_such_input().in(catalog_path(inputs.front())).in("index"));
 }
 
-Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
+Result<IngestReport> ingest(CollectionWriter& collection, EncoderBackend& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   SACCADE_TRY(check_encoder(collection, encoder, options).in("index"));
   return ingest(
-      collection, [&]() -> Result<Encoder*> { return &encoder; }, inputs, options, pool, progress,
+      collection, [&]() -> Result<EncoderBackend*> { return &encoder; }, inputs, options, pool, progress,
       std::move(stop));
 }
 

@@ -18,7 +18,7 @@
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/image/decode/video.h"
@@ -125,7 +125,7 @@ Status check_same_precision(const CollectionInfo& info, Precision precision);
 
 // Gives the encoder when it is first needed, which is never where nothing is
 // new. The encoder outlives the run.
-using EncoderSource = std::function<Result<Encoder*>()>;
+using EncoderSource = std::function<Result<EncoderBackend*>()>;
 
 // kNotFound, in the words of ingest(), if none of `inputs`
 // exists: to be asked before a collection is made for them.
@@ -139,7 +139,7 @@ Status check_any_input(std::span<const std::filesystem::path> inputs);
 // Two runs over the same files give the same items; ids follow the order of inputs, names sorted within a
 // folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the
 // pool's threads where that is more), and the list of paths. Must not be called from inside a task of `pool`.
-Result<IngestReport> ingest(CollectionWriter& collection, Encoder& encoder,
+Result<IngestReport> ingest(CollectionWriter& collection, EncoderBackend& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress = {},
                             std::stop_token stop = {});

@@ -19,7 +19,7 @@
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -32,7 +32,7 @@ class IngestDecider {
   // `report` gets counts, failures, and the seconds of encoding and writing.
   IngestDecider(CollectionWriter& collection, const IngestOptions& options, IngestReport& report);
   // Before the first call of `take`.
-  void use(Encoder& encoder) { encoder_ = &encoder; }
+  void use(EncoderBackend& encoder) { encoder_ = &encoder; }
 
   // What a file that the walk found needs: nothing where it is unchanged, or failed before and
   // is to be skipped.
@@ -88,7 +88,7 @@ class IngestDecider {
   Status flush_if_due();
 
   CollectionWriter& collection_;
-  Encoder* encoder_ = nullptr;
+  EncoderBackend* encoder_ = nullptr;
   const IngestOptions& options_;
   IngestReport& report_;
   const int batch_size_;

@@ -40,7 +40,7 @@ struct FilePreparer::Work {
   int64_t bytes_read = 0;
 };
 
-FilePreparer::FilePreparer(const CollectionWriter& collection, const Encoder& encoder,
+FilePreparer::FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder,
                            const IngestOptions& options, ThreadPool& pool, std::stop_token stop)
     : collection_(collection),
       preprocessing_(encoder.preprocessing()),

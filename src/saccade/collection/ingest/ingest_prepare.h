@@ -17,7 +17,7 @@
 #include "saccade/collection/file_state.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/encoder.h"
@@ -64,7 +64,7 @@ struct PreparedFile {
 
 class FilePreparer {
  public:
-  FilePreparer(const CollectionWriter& collection, const Encoder& encoder, const IngestOptions& options,
+  FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder, const IngestOptions& options,
                ThreadPool& pool, std::stop_token stop);
 
   // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left

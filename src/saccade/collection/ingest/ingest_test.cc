@@ -344,7 +344,7 @@ TEST_F(IngestTest, WithoutNewsNoEncoderIsAskedFor) {
   add("b.png", 2);
   ASSERT_OK(run());
   int asked = 0;
-  const EncoderSource source = [&]() -> Result<Encoder*> {
+  const EncoderSource source = [&]() -> Result<EncoderBackend*> {
     ++asked;
     return &encoder_;
   };
@@ -371,7 +371,7 @@ TEST_F(IngestTest, WithoutNewsNoEncoderIsAskedFor) {
   add("d.png", 4);
   auto writer = CollectionWriter::open(folder_);
   ThreadPool pool(1);
-  const EncoderSource none = []() -> Result<Encoder*> { return fail(ErrorCode::kNotFound, "no checkpoint"); };
+  const EncoderSource none = []() -> Result<EncoderBackend*> { return fail(ErrorCode::kNotFound, "no checkpoint"); };
   EXPECT_EQ(ingest(*writer, none, std::vector<fs::path>{pictures_}, {}, pool).error().code,
             ErrorCode::kNotFound);
 }

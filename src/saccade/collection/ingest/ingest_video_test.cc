@@ -262,7 +262,7 @@ TEST_F(IngestVideoTest, TakesInAllFramesOrNone) {
   {
     auto writer = CollectionWriter::open_or_create(folder_, test::fake_checkpoint());
     ThreadPool pool(2);
-    const EncoderSource encoder = [&]() -> Result<Encoder*> {
+    const EncoderSource encoder = [&]() -> Result<EncoderBackend*> {
       stop.request_stop();
       return &encoder_;
     };

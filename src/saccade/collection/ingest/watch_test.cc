@@ -36,7 +36,7 @@ class WatchTest : public testing::Test {
     stop_ = std::stop_source();
     thread_ = std::thread([this, inputs = std::move(inputs)] {
       ThreadPool pool(1);
-      const EncoderSource source = [this]() -> Result<Encoder*> { return &encoder_; };
+      const EncoderSource source = [this]() -> Result<EncoderBackend*> { return &encoder_; };
       ended_ = watch(
           folder_, source, inputs, options_, pool,
           [this](const WatchNews& news) {
@@ -90,7 +90,7 @@ class WatchTest : public testing::Test {
 TEST_F(WatchTest, ACheckpointThatIsGoneEndsItAndIsNotTakenForInputsThatAre) {
   add("first.png", 1);
   ThreadPool pool(1);
-  const EncoderSource gone = []() -> Result<Encoder*> {
+  const EncoderSource gone = []() -> Result<EncoderBackend*> {
     return fail(ErrorCode::kNotFound, "model: no such folder");
   };
   // Watching on without it would be to pass over every new picture without a word.
@@ -224,7 +224,7 @@ TEST_F(WatchTest, IdleItCostsNothing) {
 
 TEST_F(WatchTest, ErrorsAreTold) {
   ThreadPool pool(1);
-  const EncoderSource source = [this]() -> Result<Encoder*> { return &encoder_; };
+  const EncoderSource source = [this]() -> Result<EncoderBackend*> { return &encoder_; };
   const auto run = [&](const fs::path& collection, const fs::path& input) {
     return watch(collection, source, std::vector<fs::path>{input}, options_, pool, {}, {});
   };

@@ -20,7 +20,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/index/int8_rows.h"
 
 namespace saccade::store {

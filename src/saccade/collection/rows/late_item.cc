@@ -36,7 +36,7 @@ Result<LateItem> make_late_item(MatrixView<const float> rows, const LateSettings
   return item;
 }
 
-Result<LateSettings> late_settings(Encoder& encoder, RowPrecision precision, int64_t pool) {
+Result<LateSettings> late_settings(EncoderBackend& encoder, RowPrecision precision, int64_t pool) {
   const LateInteraction* late = encoder.late_interaction();
   if (late == nullptr) {
     return fail(ErrorCode::kUnsupported,
@@ -52,7 +52,7 @@ Result<LateSettings> late_settings(Encoder& encoder, RowPrecision precision, int
   return settings;
 }
 
-Status check_grid(Encoder& encoder, const LateSettings& settings) {
+Status check_grid(EncoderBackend& encoder, const LateSettings& settings) {
   const LateInteraction* late = encoder.late_interaction();
   if (late == nullptr) {
     return fail(ErrorCode::kMismatch, "the collection keeps many rows an item, the encoder gives one");

@@ -6,7 +6,7 @@
 
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -22,9 +22,9 @@ Result<LateItem> make_late_item(MatrixView<const float> rows, const LateSettings
 
 // How a new collection keeps `encoder`'s rows. kUnsupported where it has one row an item,
 // or where `pool` is above 1 and its rows stand for no patches; kUsage for `pool` outside 1 to kMaxPool.
-Result<LateSettings> late_settings(Encoder& encoder, RowPrecision precision, int64_t pool);
+Result<LateSettings> late_settings(EncoderBackend& encoder, RowPrecision precision, int64_t pool);
 
 // kMismatch unless the encoder gives many rows an item, over the grid that the settings name.
-Status check_grid(Encoder& encoder, const LateSettings& settings);
+Status check_grid(EncoderBackend& encoder, const LateSettings& settings);
 
 }  // namespace saccade

@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

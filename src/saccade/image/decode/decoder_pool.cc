@@ -21,6 +21,7 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"
+#include "saccade/core/files/installed.h"
 #include "saccade/core/process/spawn_settings.h"
 #include "saccade/image/decode/decode_here.h"
 #include "saccade/image/decode/decoder_messages.h"
@@ -359,12 +360,10 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
 }
 
 std::optional<std::filesystem::path> find_decoder_program() {
-  std::error_code error;
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  if (error) return std::nullopt;
-  for (const auto& path :
-       {folder / "saccade-decode", folder.parent_path() / "libexec" / "saccade" / "saccade-decode"}) {
-    if (::access(path.c_str(), X_OK) == 0) return path;
+  for (const std::filesystem::path& prefix : install_prefixes()) {
+    for (const char* place : {"bin/saccade-decode", "libexec/saccade/saccade-decode"}) {
+      if (::access((prefix / place).c_str(), X_OK) == 0) return prefix / place;
+    }
   }
   return std::nullopt;
 }

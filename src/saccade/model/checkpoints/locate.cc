@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
+#include <vector>
 
+#include "saccade/core/files/installed.h"
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
@@ -20,14 +22,14 @@ namespace {
 Result<fs::path> shipped_checkpoint(const char* name, const char* variable, const char* otherwise) {
   const char* named = std::getenv(variable);
   if (named != nullptr && *named != '\0') return fs::path(named);
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = program.parent_path().parent_path() / "share" / "saccade" / "models" / name;
-  if (!error && looks_like_checkpoint(beside)) return beside;
-  const fs::path source = fs::path(SACCADE_SOURCE_MODELS) / name;
-  if (looks_like_checkpoint(source)) return source;
-  return fail(ErrorCode::kNotFound, "no {}, neither in {} nor in {}: {}", name, beside.string(),
-              source.string(), otherwise);
+  std::vector<fs::path> places;
+  for (const fs::path& prefix : install_prefixes()) places.push_back(prefix / "share/saccade/models" / name);
+  places.push_back(fs::path(SACCADE_SOURCE_MODELS) / name);
+  for (const fs::path& place : places) {
+    if (looks_like_checkpoint(place)) return place;
+  }
+  return fail(ErrorCode::kNotFound, "no {}, neither in {} nor in {}: {}", name, places.front().string(),
+              places.back().string(), otherwise);
 }
 
 }  // namespace
@@ -110,7 +112,7 @@ std::string checkpoint_name(const fs::path& folder) {
   return model ? model->repository() : folder.filename().string();
 }
 
-Result<LoadedEncoder> load_checkpoint(const std::string& named, const EncoderOptions& options) {
+Result<LoadedEncoder> load_checkpoint(const std::string& named, const BackendOptions& options) {
   SACCADE_ASSIGN(const fs::path folder, find_checkpoint(named));
   LoadedEncoder loaded;
   SACCADE_ASSIGN(loaded.encoder, load_encoder(folder, options));

@@ -45,13 +45,13 @@ Result<std::filesystem::path> checkpoint_of(const CheckpointId& made_with,
 std::string checkpoint_name(const std::filesystem::path& folder);
 
 struct LoadedEncoder {
-  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<EncoderBackend> encoder;
   CheckpointId id;
 };
 
 // `named` as for find_checkpoint; errors as of load_encoder. The options say what is remembered of files: for
 // a person's own program user_fingerprint_memory().
-Result<LoadedEncoder> load_checkpoint(const std::string& named, const EncoderOptions& options = {});
+Result<LoadedEncoder> load_checkpoint(const std::string& named, const BackendOptions& options = {});
 
 // What those should know who rank pictures by texts, where no training has brought these checkpoint's rows
 // into one space (EncoderInfo::shared_space).

@@ -113,7 +113,7 @@ Json wide_layers_json(const WideLayers& layers) {
           {"names", layers.names}};
 }
 
-Result<Matrix<float>> drawings_for(const Encoder& encoder) {
+Result<Matrix<float>> drawings_for(const EncoderBackend& encoder) {
   const EncoderInfo& info = encoder.info();
   Matrix<float> pixels(kDrawings, int64_t{3} * info.image_height * info.image_width);
   for (int i = 0; i < kDrawings; ++i) {
@@ -160,13 +160,13 @@ bool keeps_rows(const PrecisionReceipt& receipt) {
   return kept(receipt.pictures) && kept(receipt.texts);
 }
 
-Result<RowAgreement> picture_agreement(Encoder& encoder, Encoder& reference, MatrixView<const float> pixels) {
+Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference, MatrixView<const float> pixels) {
   SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels));
   SACCADE_ASSIGN(const Matrix<float> references, reference.encode_images(pixels));
   return agreement_of(rows.view(), references.view());
 }
 
-Result<PrecisionReceipt> bundled_receipt(Encoder& encoder, Encoder& reference) {
+Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference) {
   PrecisionReceipt receipt;
   receipt.precision = encoder.info().precision;
   receipt.wide_layers = wide_layers_of(encoder);

@@ -7,7 +7,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/options/wide_layers.h"
 
@@ -36,9 +36,9 @@ bool keeps_rows(const PrecisionReceipt& receipt);
 // Over pictures and texts that come with the program: 32 drawings (gradients, discs, stripes,
 // noise) and 32 short texts. `reference` is the same checkpoint in fp32. Errors of encoding.
 // Cost: encoding all of them in both.
-Result<PrecisionReceipt> bundled_receipt(Encoder& encoder, Encoder& reference);
+Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference);
 // The same, over pixels and texts of the caller's: [n, 3 * height * width] as `preprocess` writes them.
-Result<RowAgreement> picture_agreement(Encoder& encoder, Encoder& reference, MatrixView<const float> pixels);
+Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference, MatrixView<const float> pixels);
 
 // "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
 std::string agreement_text(const RowAgreement& agreement, std::string_view what);

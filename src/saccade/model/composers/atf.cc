@@ -57,7 +57,7 @@ class AtfModel : public ComposerModel {
  public:
   explicit AtfModel(AtfOf<Tensor> atf, const AtfOptions& options) : atf_(std::move(atf)), options_(options) {}
 
-  Result<Composed> compose(Encoder& /*encoder*/, const ComposerInput& input,
+  Result<Composed> compose(EncoderBackend& /*encoder*/, const ComposerInput& input,
                            nn::Workspace* workspace) override {
     const auto n = input.picture_rows.rows();
     for (int64_t i = 0; i < n; ++i) {

@@ -16,7 +16,7 @@ class CombinerModel : public ComposerModel {
  public:
   explicit CombinerModel(CombinerOf<nn::Tensor> network) : network_(std::move(network)) {}
 
-  Result<Composed> compose(Encoder& /*encoder*/, const ComposerInput& input,
+  Result<Composed> compose(EncoderBackend& /*encoder*/, const ComposerInput& input,
                            nn::Workspace* workspace) override {
     const ComposerPartsOf<nn::Tensor> parts = composer_parts(input, workspace);
     const nn::Tensor rows = network_.forward(parts.pictures, parts.texts).contiguous();

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/compose.h"
 #include "saccade/core/enum_names.h"
 
 namespace saccade {
 
-enum class Compose { kSum, kSlerp, kDirection };
 std::span<const EnumName<Compose>> enum_names(Compose);  // "sum", "slerp", "direction"
 
 // A sum of rows of length 1 that is this short is of opposite directions: what is left is rounding.

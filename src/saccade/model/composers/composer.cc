@@ -97,7 +97,7 @@ Json composer_config_json(const ComposerConfig& config) {
   return json;
 }
 
-Status check_composer_needs(Encoder& encoder, const ComposerKind& kind) {
+Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind) {
   const EncoderInfo& info = encoder.info();
   if (info.image_height == 0) {
     return fail(ErrorCode::kUnsupported, "{}: a text model, it encodes no reference picture", info.family);
@@ -120,7 +120,7 @@ Status check_composer_needs(Encoder& encoder, const ComposerKind& kind) {
   return {};
 }
 
-Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const ComposerNeeds& needs,
+Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words) {
   if (pixels.rows() != std::ssize(words) && pixels.rows() != 1) {
     return fail(ErrorCode::kUsage,
@@ -138,7 +138,7 @@ Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const Co
   ComposerInput input;
   if (needs.words) input.words.assign(words.begin(), words.end());
   if (needs.tokens) {
-    for (Encoder* encoder : {&pictures, &texts}) {
+    for (EncoderBackend* encoder : {&pictures, &texts}) {
       if (encoder->token_states() != nullptr) continue;
       return fail(ErrorCode::kUnsupported, "{}: it gives no token states in the shared space",
                   encoder->info().family);
@@ -166,7 +166,7 @@ Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const Co
   return input;
 }
 
-Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const EncoderOptions& options,
+Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const BackendOptions& options,
                                                  const Json& changed) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   const std::string where = fmt::format("composer {}", folder.string());
@@ -224,7 +224,7 @@ Result<fs::path> Composer::encoder_folder() const {
   return found.folder;
 }
 
-Status Composer::check_encoder(const Encoder& encoder) const {
+Status Composer::check_encoder(const EncoderBackend& encoder) const {
   const EncoderInfo& info = encoder.info();
   if (info.fingerprint == config_.encoder.fingerprint) return {};
   return fail(
@@ -234,7 +234,7 @@ Status Composer::check_encoder(const Encoder& encoder) const {
       config_.encoder.fingerprint.substr(0, 16), info.family, info.fingerprint.substr(0, 16));
 }
 
-Result<Composed> Composer::compose(Encoder& encoder, const ComposerInput& input) {
+Result<Composed> Composer::compose(EncoderBackend& encoder, const ComposerInput& input) {
   SACCADE_TRY(check_encoder(encoder));
   SACCADE_ASSIGN(Composed composed, [&]() -> Result<Composed> {
     const std::lock_guard lock(mutex_);
@@ -253,7 +253,7 @@ Result<Composed> Composer::compose(Encoder& encoder, const ComposerInput& input)
   return composed;
 }
 
-Result<Composed> Composer::compose(Encoder& encoder, MatrixView<const float> pixels,
+Result<Composed> Composer::compose(EncoderBackend& encoder, MatrixView<const float> pixels,
                                    std::span<const std::string> words) {
   SACCADE_TRY(check_encoder(encoder));
   SACCADE_ASSIGN(const ComposerInput input,

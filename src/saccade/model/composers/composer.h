@@ -27,7 +27,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/named_encoder.h"
@@ -81,7 +81,7 @@ class ComposerModel {
  public:
   virtual ~ComposerModel() = default;
   // Rows of any length in the result. `encoder` is for kinds that need words.
-  [[nodiscard]] virtual Result<Composed> compose(Encoder& encoder, const ComposerInput& input,
+  [[nodiscard]] virtual Result<Composed> compose(EncoderBackend& encoder, const ComposerInput& input,
                                                  nn::Workspace* workspace) = 0;
 };
 
@@ -98,11 +98,11 @@ std::span<const ComposerKind* const> composer_kinds();
 Result<const ComposerKind*> find_composer_kind(std::string_view name);
 
 // kUnsupported where the encoder cannot give what a kind needs.
-Status check_composer_needs(Encoder& encoder, const ComposerKind& kind);
+Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind);
 // What a kind needs of pictures [n, 3 * height * width], or of one for all, which `pictures` encodes, and
 // words [n], which are cut at the context of `texts`. Rows come from token rows where both are needed, so
 // that everything is encoded once. Errors: the encoders'.
-Result<ComposerInput> composer_input(Encoder& pictures, Encoder& texts, const ComposerNeeds& needs,
+Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words);
 
 // Thread-safe: calls from several threads are run one after the other.
@@ -112,7 +112,7 @@ class Composer {
   // ones. The encoder is not opened, but one of its own for the words is. `changed`: options of the kind in
   // place of the checkpoint's own, such as {"tau": 0.5}; the fingerprint stays the checkpoint's.
   static Result<std::unique_ptr<Composer>> open(const std::filesystem::path& folder,
-                                                const EncoderOptions& options = {},
+                                                const BackendOptions& options = {},
                                                 const Json& changed = Json::object());
 
   [[nodiscard]] const ComposerConfig& config() const { return config_; }
@@ -124,16 +124,16 @@ class Composer {
   // The folder of its encoder's checkpoint, found as open_named_encoder finds it; errors as there.
   [[nodiscard]] Result<std::filesystem::path> encoder_folder() const;
   // kMismatch for an encoder other than the one it was trained on, naming both.
-  [[nodiscard]] Status check_encoder(const Encoder& encoder) const;
+  [[nodiscard]] Status check_encoder(const EncoderBackend& encoder) const;
 
   // What reads its words: its own encoder, or the given one. Its own goes with the composer.
-  [[nodiscard]] Encoder& texts(Encoder& encoder) const { return texts_ ? *texts_ : encoder; }
+  [[nodiscard]] EncoderBackend& texts(EncoderBackend& encoder) const { return texts_ ? *texts_ : encoder; }
 
   // Rows [n, dim] of length 1. kBadData for a row that is no number or has no length. Cost, of ATF on CLIP:
   // at most a few percent of encoding the pictures and the words.
-  [[nodiscard]] Result<Composed> compose(Encoder& encoder, const ComposerInput& input);
+  [[nodiscard]] Result<Composed> compose(EncoderBackend& encoder, const ComposerInput& input);
   // The same of pictures as `preprocess` writes them, and words.
-  [[nodiscard]] Result<Composed> compose(Encoder& encoder, MatrixView<const float> pixels,
+  [[nodiscard]] Result<Composed> compose(EncoderBackend& encoder, MatrixView<const float> pixels,
                                          std::span<const std::string> words);
 
  private:
@@ -141,7 +141,7 @@ class Composer {
   const ComposerKind* kind_ = nullptr;
   std::filesystem::path folder_;
   FingerprintMemory memory_;
-  std::unique_ptr<Encoder> texts_;
+  std::unique_ptr<EncoderBackend> texts_;
   std::string fingerprint_;
   int64_t parameters_ = 0;
   std::unique_ptr<nn::Workspace> workspace_;

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr const char* kClips[] = {"clip-gelu", "clip-quickgelu", "open_clip-gelu", "long-clip"};
 
-Matrix<float> random_pixels(const Encoder& encoder, int64_t n) {
+Matrix<float> random_pixels(const EncoderBackend& encoder, int64_t n) {
   const EncoderInfo& info = encoder.info();
   Matrix<float> pixels(n, int64_t{3} * info.image_height * info.image_width);
   const nn::Tensor values = random_tensor({n, pixels.columns()}, 5);
@@ -29,7 +29,7 @@ Matrix<float> random_pixels(const Encoder& encoder, int64_t n) {
 }
 
 // Texts of several lengths: start, any tokens, end.
-std::vector<TokenizedText> texts_for(const Encoder& encoder) {
+std::vector<TokenizedText> texts_for(const EncoderBackend& encoder) {
   std::vector<TokenizedText> texts;
   for (const char* words : {"a red apple", "the bell, crossed out and turned", "x"}) {
     texts.push_back(encoder.tokenizer()->encode(words, encoder.info().context));

@@ -18,7 +18,7 @@ class InversionModel : public ComposerModel {
   InversionModel(InversionConfig config, InversionOf<nn::Tensor> network)
       : config_(std::move(config)), network_(std::move(network)) {}
 
-  Result<Composed> compose(Encoder& encoder, const ComposerInput& input, nn::Workspace* workspace) override {
+  Result<Composed> compose(EncoderBackend& encoder, const ComposerInput& input, nn::Workspace* workspace) override {
     WordInserter* inserter = encoder.word_inserter();
     if (inserter == nullptr || encoder.tokenizer() == nullptr) {
       return fail(ErrorCode::kUnsupported, "{}: no vector can stand for a word in its text tower",

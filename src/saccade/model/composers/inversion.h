@@ -18,7 +18,7 @@
 #include "saccade/core/json.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 

@@ -86,7 +86,7 @@ struct Folder {
   TestFolder folder;
   ComposerConfig config;
   nn::TensorMap weights;
-  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<EncoderBackend> encoder;
 };
 
 const std::vector<std::string> kWords = {"but in red", "crossed out", "a * with more words than the others"};

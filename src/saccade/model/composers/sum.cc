@@ -6,7 +6,7 @@ namespace {
 
 class SumModel : public ComposerModel {
  public:
-  Result<Composed> compose(Encoder& /*encoder*/, const ComposerInput& input,
+  Result<Composed> compose(EncoderBackend& /*encoder*/, const ComposerInput& input,
                            nn::Workspace* /*workspace*/) override {
     Composed composed{.rows = input.picture_rows.copy(), .matches = {}};
     for (size_t i = 0; i < composed.rows.values().size(); ++i) {

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/nn/tensor.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {

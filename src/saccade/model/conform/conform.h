@@ -15,7 +15,7 @@ namespace saccade {
 
 struct ConformOptions {
   std::filesystem::path io;  // empty: io.safetensors in the checkpoint's folder
-  EncoderOptions encoder;
+  BackendOptions encoder;
   // Largest absolute difference allowed; nothing: 1e-4 in fp32; in fewer bits rounding_bounds() decides.
   std::optional<double> tolerance = {};
 };

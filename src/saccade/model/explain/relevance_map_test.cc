@@ -24,7 +24,7 @@ constexpr const char* kNames[] = {"clip-gelu", "clip-quickgelu",  "open_clip-gel
 
 // Any pictures, and the row of another as what is looked for.
 struct Input {
-  explicit Input(Encoder& encoder) {
+  explicit Input(EncoderBackend& encoder) {
     const EncoderInfo& info = encoder.info();
     const int64_t values = int64_t{3} * info.image_height * info.image_width;
     pixels = Matrix<float>(3, values);

@@ -108,7 +108,7 @@ class ClipAttention : public TextAttention {
 
 }  // namespace
 
-Result<std::unique_ptr<TextAttention>> open_text_attention(Encoder& encoder, const fs::path& checkpoint,
+Result<std::unique_ptr<TextAttention>> open_text_attention(EncoderBackend& encoder, const fs::path& checkpoint,
                                                            int threads) {
   if (TextClassifier* classifier = encoder.text_classifier()) {
     return std::unique_ptr<TextAttention>(std::make_unique<ClassifierAttention>(*classifier));

@@ -8,7 +8,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/encoder.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 
@@ -23,7 +23,7 @@ class TextAttention {
 // Of a classifier of texts: at its first token, by its own maps; `encoder` must outlive the result. Of a
 // CLIP: at its end token; its text tower is read a second time from the encoder's checkpoint, in float32 and
 // mapped. Nothing (nullptr) for others. `threads`: as EncoderOptions has them.
-Result<std::unique_ptr<TextAttention>> open_text_attention(Encoder& encoder,
+Result<std::unique_ptr<TextAttention>> open_text_attention(EncoderBackend& encoder,
                                                            const std::filesystem::path& checkpoint,
                                                            int threads);
 

@@ -154,7 +154,7 @@ void AlignModel::pack(DType dtype) {
 
 namespace {
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "align"));
   SACCADE_ASSIGN(AlignModel model, load_model(checkpoint, parts).in(where));

@@ -178,7 +178,7 @@ Status load_model(const Json& config, BertEncoder::Parts& parts) {
   return {};
 }
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   BertEncoder::Parts parts;
   SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "bert"));

@@ -540,7 +540,7 @@ Status check_tokenizer(const Checkpoint& checkpoint, const Blip2Config& config, 
                            {{"eos_token_id", tokenizer->end_id()}, {"pad_token_id", tokenizer->pad_id()}});
 }
 
-Result<Parts> load_parts(const Checkpoint& checkpoint, const EncoderOptions& options,
+Result<Parts> load_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                          const std::string& where) {
   Parts parts;
   SACCADE_ASSIGN(static_cast<EncoderParts&>(parts), open_parts(checkpoint, options, "blip-2"));
@@ -570,7 +570,7 @@ Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& 
   return std::unique_ptr<Architecture>(std::make_unique<EncoderOf>(std::move(parts), std::move(model)));
 }
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(Parts parts, load_parts(checkpoint, options, where));
   return parts.config.kind == Blip2Kind::kRetrieval

@@ -327,7 +327,7 @@ TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
   ASSERT_TRUE(lavis) << lavis.error().message;
   ASSERT_NE((*plain)->tokenizer(), nullptr);
   ASSERT_NE((*lavis)->tokenizer(), nullptr);
-  const auto ids = [](const Encoder& encoder, const std::string& text) {
+  const auto ids = [](const EncoderBackend& encoder, const std::string& text) {
     return encoder.tokenizer()->encode(text, encoder.info().context).ids;
   };
   EXPECT_EQ(ids(**lavis, marked), ids(**plain, "a dog runs"));

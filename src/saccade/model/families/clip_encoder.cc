@@ -128,7 +128,7 @@ void set_shape(const ClipConfig& config, EncoderInfo& info) {
   info.image_height = info.image_width = static_cast<int>(config.image_size);
 }
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "clip"));
   SACCADE_ASSIGN(const ClipConfig config, read_clip_config(checkpoint, parts.weights.tensors).in(where));

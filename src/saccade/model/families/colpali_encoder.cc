@@ -268,7 +268,7 @@ Result<Preprocessing> colpali_preprocessing(const Checkpoint& checkpoint, const 
                                  {"size", {{"height", info.image_height}, {"width", info.image_width}}}});
 }
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "colpali"));
   SACCADE_ASSIGN(nn::TensorMap tensors, rename_colpali(parts.weights.tensors).in(where));

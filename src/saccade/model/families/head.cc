@@ -170,7 +170,7 @@ StateGradient HeadOf<Tensor>::image_gradient(const Tensor& states, const Tensor&
 }
 
 Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const std::filesystem::path& folder,
-                                                       const EncoderOptions& options) {
+                                                       const BackendOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   const std::string type = checkpoint.config.is_object() ? checkpoint.config.value("model_type", "") : "";
   if (type != "head") {
@@ -181,7 +181,7 @@ Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const std::filesystem::pa
 }
 
 Result<std::unique_ptr<FeatureHead>> FeatureHead::open(const Checkpoint& checkpoint,
-                                                       const EncoderOptions& options) {
+                                                       const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   auto result = std::make_unique<FeatureHead>();
   SACCADE_ASSIGN(result->config_,

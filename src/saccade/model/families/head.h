@@ -22,7 +22,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/head_input.h"
@@ -147,9 +147,9 @@ class FeatureHead {
  public:
   // kUnsupported for a checkpoint of another family; errors as load_encoder's.
   static Result<std::unique_ptr<FeatureHead>> open(const std::filesystem::path& folder,
-                                                   const EncoderOptions& options = {});
+                                                   const BackendOptions& options = {});
   static Result<std::unique_ptr<FeatureHead>> open(const Checkpoint& checkpoint,
-                                                   const EncoderOptions& options);
+                                                   const BackendOptions& options);
 
   [[nodiscard]] const HeadConfig& config() const { return config_; }
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }

@@ -130,7 +130,7 @@ Result<Checkpoint> open_frozen(const Checkpoint& head, const HeadConfig& config,
   return open_named_encoder(*config.frozen, head.folder, "head", memory, check);
 }
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(std::unique_ptr<FeatureHead> head, FeatureHead::open(checkpoint, options));
   SACCADE_ASSIGN(const Checkpoint found,

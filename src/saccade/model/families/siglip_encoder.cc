@@ -134,7 +134,7 @@ void set_shape(const SiglipConfig& config, EncoderInfo& info) {
   info.image_height = info.image_width = static_cast<int>(config.vision.image_size);
 }
 
-Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const EncoderOptions& options) {
+Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const BackendOptions& options) {
   const std::string where = fmt::format("checkpoint {}", checkpoint.folder.string());
   SACCADE_ASSIGN(EncoderParts parts, open_parts(checkpoint, options, "siglip"));
   SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, parts.weights.tensors).in(where));

@@ -179,7 +179,7 @@ TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
   });
   const auto loaded = load_encoder(copy.path());
   ASSERT_TRUE(loaded) << loaded.error().message;
-  Encoder& encoder = **loaded;
+  EncoderBackend& encoder = **loaded;
   EXPECT_EQ(encoder.preprocessing().filter, ResizeFilter::kBilinear);
   EXPECT_EQ(encoder.preprocessing().resize_mode, ResizeMode::kSquash);
   EXPECT_FLOAT_EQ(encoder.preprocessing().mean[0], 0.5F);

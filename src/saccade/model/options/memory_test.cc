@@ -36,7 +36,7 @@ Matrix<float> grey_picture(const EncoderInfo& info) {
 // What encoding a picture says with 5 MiB left, and whether it works without the limit. oneDNN writes some
 // kernels at a process's first product and ends the process where it cannot: a small checkpoint comes first.
 std::string encode_with_little(const fs::path& checkpoint, Precision precision) {
-  const EncoderOptions options{.precision = precision, .threads = 1};
+  const BackendOptions options{.precision = precision, .threads = 1};
   {
     const auto small = load_encoder(golden("clip-gelu"), options);
     if (!small) return "load: " + small.error().message;

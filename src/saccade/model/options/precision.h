@@ -4,7 +4,7 @@
 #include <array>
 
 #include "saccade/core/enum_names.h"
-#include "saccade/model/encoder.h"
+#include "saccade/precision.h"
 
 namespace saccade {
 

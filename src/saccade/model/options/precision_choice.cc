@@ -13,6 +13,7 @@ namespace {
 DType dtype_of(Precision precision) {
   switch (precision) {
     case Precision::kFp32:
+    case Precision::kAuto:  // not settled yet
       return DType::kF32;
     case Precision::kBf16:
       return DType::kBF16;
@@ -25,7 +26,7 @@ DType dtype_of(Precision precision) {
 }  // namespace
 
 Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint,
-                                         const EncoderOptions& options) {
+                                         const BackendOptions& options) {
   PrecisionChoice choice;
   SACCADE_TRY(nn::without_exceptions("measure products", [&]() -> Status {
     nn::Workspace workspace(options.threads);
@@ -36,8 +37,8 @@ Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint
     return {};
   }));
   std::ranges::stable_sort(choice.speeds, std::ranges::greater(), &PrecisionSpeed::operations);
-  EncoderOptions asked = options;
-  std::unique_ptr<Encoder> reference;
+  BackendOptions asked = options;
+  std::unique_ptr<EncoderBackend> reference;
   for (const PrecisionSpeed& speed : choice.speeds) {
     choice.taken = speed.precision;
     if (speed.precision == Precision::kFp32) break;
@@ -46,7 +47,7 @@ Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint
       SACCADE_ASSIGN(reference, load_encoder(checkpoint, asked));
     }
     asked.precision = speed.precision;
-    SACCADE_ASSIGN(const std::unique_ptr<Encoder> encoder, load_encoder(checkpoint, asked));
+    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder, load_encoder(checkpoint, asked));
     SACCADE_ASSIGN(const PrecisionReceipt receipt, bundled_receipt(*encoder, *reference));
     choice.receipts.push_back(receipt);
     if (keeps_rows(receipt)) break;

@@ -28,7 +28,7 @@ struct PrecisionChoice {
 // checkpoint is loaded in fp32 and in what is tried, both in memory, and encodes the bundled pictures and
 // texts. Of the options, the precision is not looked at.
 Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint,
-                                         const EncoderOptions& options);
+                                         const BackendOptions& options);
 
 // "precision int8: products at 640 GFLOP/s here, bf16 310, fp32 150; pictures' cosines to fp32: mean ...".
 std::string precision_choice_text(const PrecisionChoice& choice);

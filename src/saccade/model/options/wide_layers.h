@@ -9,13 +9,13 @@
 
 namespace saccade {
 
-class Encoder;
+class EncoderBackend;
 
 struct WideLayers {
   DType dtype = DType::kF32;       // what they are packed in, where there are any
   std::vector<std::string> names;  // as the Hugging Face layout has them: "text_model.encoder.layers.0"
 };
 // None of encoders that load_encoder has not made.
-WideLayers wide_layers_of(const Encoder& encoder);
+WideLayers wide_layers_of(const EncoderBackend& encoder);
 
 }  // namespace saccade

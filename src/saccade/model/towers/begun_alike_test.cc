@@ -75,7 +75,7 @@ class Shares : public testing::TestWithParam<Precision> {};
 // A text's row is the one that it gets alone, where nothing is shared.
 TEST_P(Shares, RowsAreThoseOfTextsAlone) {
   if (GetParam() == Precision::kBf16) SACCADE_NEEDS_BF16();
-  EncoderOptions options;
+  BackendOptions options;
   options.precision = GetParam();
   options.threads = 2;
   const auto encoder = load_encoder(test::golden("clip-gelu"), options);

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 
+#include "saccade/core/cpu.h"
 #include "saccade/nn/kernels/attention_head.h"
 #include "saccade/nn/kernels/lanes.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns of its own header (GCC bug 105593)
@@ -202,15 +202,8 @@ SACCADE_AVX512_BF16 void write_row(const float* mixed, float factor, int64_t dep
 }  // namespace
 
 bool attends_in_bf16(const AttentionTask& task) {
-  static const bool kHas = [] {
-    unsigned a = 0;
-    unsigned b = 0;
-    unsigned c = 0;
-    unsigned d = 0;
-    return kernels().front().name == "avx512" && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
-           (a & (1U << 5)) != 0;
-  }();
-  return kHas && task.type == DType::kBF16 && task.head_width % 2 == 0 && task.head_width <= kMostHeadWidth;
+  return cpu_has(CpuLevel::kAvx512Bf16) && task.type == DType::kBF16 && task.head_width % 2 == 0 &&
+         task.head_width <= kMostHeadWidth;
 }
 
 void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {

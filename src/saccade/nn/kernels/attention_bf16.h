@@ -9,7 +9,7 @@
 namespace saccade::nn {
 
 // Whether this processor has these instructions, and uses them for such a task: one in bfloat16 whose heads
-// are even and no wider than 256. Not where SACCADE_KERNELS asks for narrower ones.
+// are even and no wider than 256. Not where SACCADE_CPU asks for narrower ones.
 bool attends_in_bf16(const AttentionTask& task);
 
 // Pairs [first, last) of an entry and a head, as Kernels::attend; attends_in_bf16(task) must hold.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/cpu.h"
 #include "saccade/core/half.h"
 
 #if defined(__x86_64__)
@@ -132,7 +133,7 @@ void convert(const void* from, DType from_type, int64_t from_stride, void* to, D
   }
 #if defined(__x86_64__)
   if (from_type == DType::kF16 && to_type == DType::kF32 && from_stride == 1 && to_stride == 1 &&
-      __builtin_cpu_supports("f16c") != 0) {
+      cpu_has(CpuLevel::kAvx2)) {
     return halves_to_floats(static_cast<const uint16_t*>(from), static_cast<float*>(to), count);
   }
 #endif

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "saccade/nn/kernels/int8_digits.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -325,47 +323,24 @@ SACCADE_AVX512_VNNI void multiply_avx512_vnni(const Int8PanelTask& task, int64_t
   multiply_rows<16>(task, first, last, kAvx512VnniTiles, sparse_avx512_vnni);
 }
 
-// __builtin_cpu_supports does not know it in all compilers: CPUID 7.1, EAX bit 4. Whether the system keeps
-// the registers is what AVX2 says.
-bool has_avx_vnni() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __builtin_cpu_supports("avx2") != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
-         (a & (1U << 4)) != 0;
-}
 #endif
 
 }  // namespace
 
 std::span<const Int8Kernels> int8_kernels() {
-  static const std::vector<Int8Kernels> kKnown = [] {
-    std::vector<Int8Kernels> known;
+  static const std::vector<Int8Kernels> kKernels = kernels_for_cpu<Int8Kernels>({
 #if defined(__x86_64__)
-    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-    if (avx2 && __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
-      known.push_back({"avx512_vnni", quantize_avx512, multiply_avx512_vnni});
-    }
-    if (avx2 && has_avx_vnni()) known.push_back({"avx_vnni", quantize_avx2, multiply_avx_vnni});
-    if (avx2) known.push_back({"avx2", quantize_avx2, multiply_avx2});
+    {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
+        {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
+        {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},
 #endif
-    known.push_back({"portable", quantize_portable, multiply_portable});
-    return known;
-  }();
-  return kKnown;
+        {"portable", CpuLevel::kPortable, quantize_portable, multiply_portable},
+  });
+  return kKernels;
 }
 
 const Int8Kernels& int8_kernel() {
-  static const Int8Kernels& kChosen = [&]() -> const Int8Kernels& {
-    const char* wanted = std::getenv("SACCADE_INT8_KERNEL");
-    for (const Int8Kernels& kernel : int8_kernels()) {
-      if (wanted != nullptr && kernel.name == wanted) return kernel;
-    }
-    return int8_kernels().front();
-  }();
-  return kChosen;
+  return int8_kernels().front();
 }
 
 }  // namespace saccade::nn

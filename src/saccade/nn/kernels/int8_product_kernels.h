@@ -17,6 +17,7 @@
 #include <span>
 #include <string_view>
 
+#include "saccade/core/cpu.h"
 #include "saccade/nn/activation.h"
 
 namespace saccade::nn {
@@ -75,14 +76,14 @@ struct Int8PanelTask {
 // Rows [first, last) of either.
 struct Int8Kernels {
   std::string_view name;  // "avx512_vnni", "avx_vnni", "avx2", "portable"
+  CpuLevel level = CpuLevel::kPortable;
   void (*quantize)(const QuantizeTask& task, int64_t first, int64_t last) = nullptr;
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
 };
 
 // Those this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Kernels> int8_kernels();
-// The one that layers compute with: the first, or the one that the environment names in SACCADE_INT8_KERNEL,
-// to see on one processor what others compute.
+// Returns the one that layers compute with: the fastest.
 const Int8Kernels& int8_kernel();
 
 }  // namespace saccade::nn

@@ -496,31 +496,15 @@ int64_t relevance_scratch(const RelevanceTask& task) {
 }
 
 std::span<const Kernels> kernels() {
-  static constexpr Kernels kAll[] = {
+  static const std::vector<Kernels> kKernels = kernels_for_cpu<Kernels>({
 #if defined(__x86_64__)
-    {"avx512", normalize_avx512, attend_avx512, attend_back_avx512, relate_avx512},
-    {"avx2", normalize_avx2, attend_avx2, attend_back_avx2, relate_avx2},
+    {"avx512", CpuLevel::kAvx512, normalize_avx512, attend_avx512, attend_back_avx512, relate_avx512},
+        {"avx2", CpuLevel::kAvx2, normalize_avx2, attend_avx2, attend_back_avx2, relate_avx2},
 #endif
-    {"portable", normalize_portable, attend_portable, attend_back_portable, relate_portable},
-  };
-  const std::span<const Kernels> all(kAll);
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 &&
-                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-                      __builtin_cpu_supports("avx512vl") != 0;
-  static const size_t kFirst = [&] {
-    const size_t fastest = avx512 ? 0 : avx2 ? 1 : 2;
-    const char* wanted = std::getenv("SACCADE_KERNELS");
-    for (size_t at = fastest; wanted != nullptr && at < all.size(); ++at) {
-      if (all[at].name == wanted) return at;
-    }
-    return fastest;
-  }();
-  return all.subspan(kFirst);
-#else
-  return all;
-#endif
+        {"portable",      CpuLevel::kPortable,  normalize_portable,
+         attend_portable, attend_back_portable, relate_portable},
+  });
+  return kKernels;
 }
 
 void normalize(const NormTask& task, Workspace* workspace) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "saccade/core/cpu.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/nn/workspace.h"
 
@@ -91,6 +92,7 @@ struct RelevanceTask {
 // same time, attention_gradient_scratch(task) for the gradient.
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "portable"
+  CpuLevel level = CpuLevel::kPortable;
   void (*normalize)(const NormTask& task, int64_t first, int64_t last) = nullptr;
   void (*attend)(const AttentionTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
   void (*attend_back)(const AttentionGradientTask& task, int64_t first, int64_t last,
@@ -102,8 +104,7 @@ int64_t relevance_scratch(const RelevanceTask& task);
 // Grows with the square of the tokens.
 int64_t attention_gradient_scratch(const AttentionTask& task);
 
-// The kernels this processor can run, fastest first; the last is always "portable". Where the environment
-// names one in SACCADE_KERNELS, those before it are left out, to see on one processor what others compute.
+// Returns the kernels this processor runs (core/cpu.h), fastest first; the last is always "portable".
 std::span<const Kernels> kernels();
 
 // The whole task by the fastest kernel, on the workspace's threads; on the

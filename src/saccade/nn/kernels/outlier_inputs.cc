@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "saccade/nn/parameters.h"
 #include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/parameters.h"
 
 namespace saccade::nn {
 

@@ -16,7 +16,7 @@ fs::path file_of(const fs::path& collection) {
 }  // namespace
 
 Result<std::shared_ptr<Composer>> open_composer_for(const Collection& collection, const fs::path& composer,
-                                                    const EncoderOptions& options) {
+                                                    const BackendOptions& options) {
   SACCADE_ASSIGN(std::shared_ptr<Composer> opened, Composer::open(composer, options));
   const std::string& wanted = opened->config().encoder.fingerprint;
   const CheckpointId& there = collection.info().checkpoint;
@@ -31,7 +31,7 @@ Result<std::shared_ptr<Composer>> open_composer_for(const Collection& collection
   return opened;
 }
 
-Status name_composer(const Collection& collection, const fs::path& composer, const EncoderOptions& options) {
+Status name_composer(const Collection& collection, const fs::path& composer, const BackendOptions& options) {
   SACCADE_ASSIGN(const std::shared_ptr<Composer> opened, open_composer_for(collection, composer, options));
   std::error_code error;
   const fs::path absolute = fs::absolute(composer, error);
@@ -50,7 +50,7 @@ Status forget_composer(const fs::path& collection) {
 }
 
 Result<std::shared_ptr<Composer>> open_collection_composer(const Collection& collection,
-                                                           const EncoderOptions& options) {
+                                                           const BackendOptions& options) {
   const fs::path file = file_of(collection.folder());
   std::error_code error;
   if (!fs::exists(file, error)) return std::shared_ptr<Composer>();

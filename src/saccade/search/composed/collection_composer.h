@@ -22,16 +22,16 @@ inline constexpr std::string_view kCollectionComposerFile = "composer.json";
 // kMismatch for a composer that was trained on another encoder than the one that the collection's rows are
 // from; other errors as Composer::open.
 Status name_composer(const Collection& collection, const std::filesystem::path& composer,
-                     const EncoderOptions& options = {});
+                     const BackendOptions& options = {});
 // Nothing happens where none is named.
 Status forget_composer(const std::filesystem::path& collection);
 // nullptr where none is named. kMismatch where another one lies in its place by now, and where it was trained
 // on another encoder; kNotFound where it is gone. Messages name the file.
 Result<std::shared_ptr<Composer>> open_collection_composer(const Collection& collection,
-                                                           const EncoderOptions& options = {});
+                                                           const BackendOptions& options = {});
 // The composer in a folder, for that collection. kMismatch as name_composer.
 Result<std::shared_ptr<Composer>> open_composer_for(const Collection& collection,
                                                     const std::filesystem::path& composer,
-                                                    const EncoderOptions& options = {});
+                                                    const BackendOptions& options = {});
 
 }  // namespace saccade

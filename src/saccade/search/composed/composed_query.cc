@@ -39,7 +39,7 @@ std::vector<std::pair<size_t, size_t>> token_stretches(const Tokenizer& tokenize
   return stretches;
 }
 
-void add_matches(const Encoder& encoder, const std::string& text, const TokenizedText& tokens,
+void add_matches(const EncoderBackend& encoder, const std::string& text, const TokenizedText& tokens,
                  const std::vector<MergedPair>& pairs, int64_t picture_tokens, Composition& composition) {
   composition.tokens = std::ssize(tokens.ids);
   const auto side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(picture_tokens - 1))));
@@ -68,14 +68,14 @@ void add_matches(const Encoder& encoder, const std::string& text, const Tokenize
 
 }  // namespace
 
-Result<std::vector<EncodedQuery>> compose_query(Encoder& encoder, const Query& query,
+Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const SearchQuery& query,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts) {
   Composer& composer = *query.fusion.composer;
   SACCADE_TRY(composer.check_encoder(encoder));
   SACCADE_TRY(check_composer_needs(encoder, composer.kind()));
   SACCADE_ASSIGN(const Composed composed, composer.compose(encoder, pixels, texts));
-  const Encoder& reader = composer.texts(encoder);
+  const EncoderBackend& reader = composer.texts(encoder);
   std::vector<EncodedQuery> encoded(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
     const TokenizedText tokens = reader.tokenizer()->encode(texts[i], reader.info().context);

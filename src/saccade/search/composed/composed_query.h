@@ -9,14 +9,14 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/search/query.h"
 
 namespace saccade {
 
 struct EncodedQuery;
 class Composer;
-class Encoder;
+class EncoderBackend;
 
 struct Composition {
   // A patch of the reference picture that a token of the text met.
@@ -49,7 +49,7 @@ struct Composition {
 
 // The rows of the query with each of `texts` in the place of its own, made by query.fusion.composer of
 // `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
-Result<std::vector<EncodedQuery>> compose_query(Encoder& encoder, const Query& query,
+Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const SearchQuery& query,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts);
 

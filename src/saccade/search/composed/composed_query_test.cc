@@ -83,21 +83,21 @@ class Composing : public testing::Test {
   [[nodiscard]] std::shared_ptr<Composer> composer(const Json& changed = Json::object()) const {
     return Composer::open(folder_.path() / "atf", {}, changed).value();
   }
-  [[nodiscard]] Query query(const std::string& text) const {
-    Query query;
+  [[nodiscard]] SearchQuery query(const std::string& text) const {
+    SearchQuery query;
     query.text = text;
     query.image = picture(1);
     return query;
   }
-  Result<EncodedQuery> encode(const Query& query) const {
+  Result<EncodedQuery> encode(const SearchQuery& query) const {
     return encode_query_rows({}, *encoder_, query, false);
   }
   TestFolder folder_;
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<EncoderBackend> encoder_;
 };
 
 TEST_F(Composing, TheRowIsTheComposers) {
-  Query asked = query("photo of red");
+  SearchQuery asked = query("photo of red");
   const EncodedQuery sum = encode(asked).value();
   EXPECT_EQ(sum.composition, nullptr);
   asked.fusion.composer = composer();
@@ -113,16 +113,16 @@ TEST_F(Composing, TheRowIsTheComposers) {
   ASSERT_TRUE(encoded->tokens);
   EXPECT_EQ(encoded->tokens->used, 3);
   // Words or a picture alone are what they always were.
-  Query words_alone = asked;
+  SearchQuery words_alone = asked;
   words_alone.image.clear();
   EXPECT_EQ(encode(words_alone)->composition, nullptr);
-  Query picture_alone = asked;
+  SearchQuery picture_alone = asked;
   picture_alone.text.clear();
   EXPECT_EQ(encode(picture_alone)->composition, nullptr);
 }
 
 TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
-  Query asked = query("photo of red");
+  SearchQuery asked = query("photo of red");
   // At -1 every pair is alike.
   asked.fusion.composer = composer({{"tau", -1.0}, {"matching", "all"}});
   const EncodedQuery encoded = encode(asked).value();
@@ -159,7 +159,7 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
 }
 
 TEST_F(Composing, RefusesWhatAComposerCannotAsk) {
-  Query asked = query("photo of red");
+  SearchQuery asked = query("photo of red");
   asked.fusion.composer = composer();
   asked.parts.resize(2);
   asked.parts[0].text = "red";
@@ -189,7 +189,7 @@ TEST_F(Composing, ACollectionNamesItsComposer) {
   ASSERT_NE(*named, nullptr);
   EXPECT_EQ((*named)->name(), "atf");
 
-  Query asked = query("photo of red");
+  SearchQuery asked = query("photo of red");
   asked.fusion.composer = *named;
   asked.fold_duplicates = false;
   const auto answer = search(collection, *encoder_, asked, pool);

@@ -13,7 +13,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -27,7 +27,7 @@ class CaptionNearness {
 
   // Encodes kMostNearnessTexts texts at most. The encoder is the collection's and reads texts. Errors are
   // those of the catalog and of encoding; kCancelled.
-  static Result<CaptionNearness> of(const Collection& collection, Encoder& encoder,
+  static Result<CaptionNearness> of(const Collection& collection, EncoderBackend& encoder,
                                     const std::stop_token& stop = {});
 
   // `row` of length 1. Cost: as many dot products as texts were drawn. Thread-safe.

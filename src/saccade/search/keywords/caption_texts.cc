@@ -24,7 +24,7 @@ Result<std::vector<std::string>> captions_by_row(const Collection& collection) {
   return captions;
 }
 
-Result<Matrix<float>> encode_all_texts(Encoder& encoder, const std::vector<std::string>& texts,
+Result<Matrix<float>> encode_all_texts(EncoderBackend& encoder, const std::vector<std::string>& texts,
                                        const std::stop_token& stop) {
   Matrix<float> rows(std::ssize(texts), encoder.info().dim);
   std::vector<TokenizedText> tokenized;

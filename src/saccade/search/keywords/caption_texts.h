@@ -7,7 +7,7 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -18,7 +18,7 @@ Result<std::vector<std::string>> captions_by_row(const Collection& collection);
 
 // A row of length 1 a text, 64 texts at a time. The encoder has
 // a tokenizer. Errors are those of encoding; kCancelled.
-Result<Matrix<float>> encode_all_texts(Encoder& encoder, const std::vector<std::string>& texts,
+Result<Matrix<float>> encode_all_texts(EncoderBackend& encoder, const std::vector<std::string>& texts,
                                        const std::stop_token& stop = {});
 
 }  // namespace saccade

@@ -26,7 +26,7 @@ bool is_small(const std::string& word) {
 constexpr double kLeastWeight = 0.5;
 
 // Rows that have a word of what is not wanted, all words of a part side by side.
-Result<std::set<int64_t>> unwanted_rows(const Collection& collection, const Query& query) {
+Result<std::set<int64_t>> unwanted_rows(const Collection& collection, const SearchQuery& query) {
   std::vector<std::string> terms;
   for (const QueryPart& part : query.parts) {
     if (part.weight < 0) terms.push_back(part.text);
@@ -40,7 +40,7 @@ Result<std::set<int64_t>> unwanted_rows(const Collection& collection, const Quer
 
 }  // namespace
 
-std::vector<std::string> word_terms(const Query& query) {
+std::vector<std::string> word_terms(const SearchQuery& query) {
   std::vector<std::string> terms = query.phrases;
   std::set<std::string> known;
   for (const std::string& phrase : query.phrases) {
@@ -61,7 +61,7 @@ std::vector<std::string> word_terms(const Query& query) {
   return terms;
 }
 
-Result<WordRanking> rank_by_words(const Collection& collection, const Query& query,
+Result<WordRanking> rank_by_words(const Collection& collection, const SearchQuery& query,
                                   std::span<const uint8_t> allowed) {
   if (!(query.word_share >= 0 && query.word_share <= 1)) {
     return fail(ErrorCode::kUsage, "the words' share is {}, expected 0 to 1", query.word_share);

@@ -35,7 +35,7 @@ inline constexpr int64_t kWordDepth = 1000;
 
 // The query's words as word search takes them: in quotes together, each other one alone; function
 // words are left out where there are others.
-std::vector<std::string> word_terms(const Query& query);
+std::vector<std::string> word_terms(const SearchQuery& query);
 
 struct WordRanking {
   struct Place {
@@ -49,7 +49,7 @@ struct WordRanking {
 
 // kUsage for a share that is not within [0, 1]. A catalog whose words cannot be read is no error: the report
 // says why nothing was searched. `allowed`: as find_rows takes it.
-Result<WordRanking> rank_by_words(const Collection& collection, const Query& query,
+Result<WordRanking> rank_by_words(const Collection& collection, const SearchQuery& query,
                                   std::span<const uint8_t> allowed);
 
 // What became of a candidate.

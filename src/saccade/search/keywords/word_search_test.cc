@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kDim = 4;
 
 // Never encodes: queries come as rows.
-class NoEncoder : public Encoder {
+class NoEncoder : public EncoderBackend {
  public:
   [[nodiscard]] const EncoderInfo& info() const override { return info_; }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
@@ -68,11 +68,11 @@ class WordSearchTest : public testing::Test {
     const Status status = writer_->commit(change);
     ASSERT_TRUE(status) << status.error().message;
   }
-  Answer answer_to(const std::string& typed, double share = kWordShare, int64_t k = 10,
+  SearchAnswer answer_to(const std::string& typed, double share = kWordShare, int64_t k = 10,
                    const std::string& filter = "") {
     const auto collection = Collection::open(folder_);
     EXPECT_TRUE(collection) << collection.error().message;
-    Query query;
+    SearchQuery query;
     const Status read = read_query_text(typed, query);
     EXPECT_TRUE(read) << read.error().message;
     query.word_share = share;
@@ -83,11 +83,11 @@ class WordSearchTest : public testing::Test {
     encoded.row = {1, 0, 0, 0};
     auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
     EXPECT_TRUE(answer) << answer.error().message;
-    return answer ? *std::move(answer) : Answer{};
+    return answer ? *std::move(answer) : SearchAnswer{};
   }
-  static std::vector<std::string> paths(const Answer& answer) {
+  static std::vector<std::string> paths(const SearchAnswer& answer) {
     std::vector<std::string> result;
-    for (const Hit& hit : answer.hits) result.push_back(hit.item.path);
+    for (const SearchHit& hit : answer.hits) result.push_back(hit.item.path);
     return result;
   }
 
@@ -104,9 +104,9 @@ TEST_F(WordSearchTest, AFileCaptionedRedAppleIsTheFirstRedApple) {
   add({put("/1.png", 0.9, "stop sign"), put("/2.png", 0.8, "red stop sign"), put("/3.png", 0.7, "bell"),
        put("/4.png", 0.6), put("/5.png", 0.5, "a red apple")});
   EXPECT_EQ(paths(answer_to("red apple", 0)).front(), "/1.png");
-  const Answer answer = answer_to("red apple");
+  const SearchAnswer answer = answer_to("red apple");
   EXPECT_THAT(paths(answer), ElementsAre("/5.png", "/1.png", "/2.png", "/3.png", "/4.png"));
-  const Hit& first = answer.hits.front();
+  const SearchHit& first = answer.hits.front();
   EXPECT_FLOAT_EQ(first.score, 0.5F) << "the score stays the cosine";
   EXPECT_EQ(first.vector_rank, 5);
   ASSERT_TRUE(first.words);
@@ -130,12 +130,12 @@ TEST_F(WordSearchTest, WithoutAMatchNothingChanges) {
   add(std::move(puts));
   for (const char* text :
        {"red apple", "the", "\"red bell\"", "!?", "*", "\"\"\"", "AND OR NOT", "bell*", "caption:bell"}) {
-    const Answer plain = answer_to(text, 0, 50);
-    const Answer worded = answer_to(text, 0.9, 50);
+    const SearchAnswer plain = answer_to(text, 0, 50);
+    const SearchAnswer worded = answer_to(text, 0.9, 50);
     if (worded.words && worded.words->pictures > 0) continue;  // "bell*" is the word
     EXPECT_EQ(paths(plain), paths(worded)) << text;
     EXPECT_EQ(words_note(worded), "") << text;
-    for (const Hit& hit : worded.hits) EXPECT_FALSE(hit.words || hit.vector_rank) << text;
+    for (const SearchHit& hit : worded.hits) EXPECT_FALSE(hit.words || hit.vector_rank) << text;
   }
   EXPECT_FALSE(answer_to("bell", 0).words);
 }
@@ -149,13 +149,13 @@ TEST_F(WordSearchTest, RanksAreFusedAsTheFormulaSays) {
   }
   add(std::move(puts));
   for (const double share : {0.1, 0.5, 0.8, 1.0}) {
-    const Answer answer = answer_to("red apple", share, 60);
-    const Answer by_score = answer_to("red apple", 0, 60);
+    const SearchAnswer answer = answer_to("red apple", share, 60);
+    const SearchAnswer by_score = answer_to("red apple", 0, 60);
     ASSERT_EQ(answer.hits.size(), 60U);
     std::map<std::string, int64_t> rank;
-    for (const Hit& hit : by_score.hits) rank[hit.item.path] = hit.rank;
+    for (const SearchHit& hit : by_score.hits) rank[hit.item.path] = hit.rank;
     double last = 1;
-    for (const Hit& hit : answer.hits) {
+    for (const SearchHit& hit : answer.hits) {
       ASSERT_EQ(hit.vector_rank, rank.at(hit.item.path));
       double sum = (1 - share) / (60.0 + static_cast<double>(*hit.vector_rank));
       if (hit.words) sum += share / (60.0 + static_cast<double>(hit.words->rank));
@@ -172,7 +172,7 @@ TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALonge
   for (int i = 0; i < 3000; ++i) puts.push_back(put(fmt::format("/{}.png", i), 0.9 - 0.0002 * i));
   puts.push_back(put("/far/needle.png", -0.5));
   add(std::move(puts));
-  const Answer answer = answer_to("needle", 0.5, 10);
+  const SearchAnswer answer = answer_to("needle", 0.5, 10);
   EXPECT_EQ(paths(answer).front(), "/0.png")
       << "first by vectors and first by words are equal: the score decides";
   EXPECT_EQ(paths(answer)[1], "/far/needle.png");
@@ -198,7 +198,7 @@ TEST_F(WordSearchTest, PhrasesStandSideBySide) {
 
 TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
   add({put("/1.png", 0.9), put("/2.png", 0.5, "cats and dogs"), put("/3.png", 0.4, "a cat")});
-  const Answer answer = answer_to("cats -dogs");
+  const SearchAnswer answer = answer_to("cats -dogs");
   EXPECT_EQ(answer.words->pictures, 1);
   EXPECT_EQ(paths(answer).front(), "/3.png");
 }
@@ -213,7 +213,7 @@ TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {
   auto copy = put("/2.png", 0.5, "needle");
   copy.values = put("/1.png", 0.5).values;
   add({put("/0.png", 0.9), put("/1.png", 0.5), copy});
-  const Answer answer = answer_to("needle", 0.9);
+  const SearchAnswer answer = answer_to("needle", 0.9);
   ASSERT_EQ(answer.hits.size(), 2U);
   EXPECT_EQ(answer.hits[0].item.path, "/2.png");
   ASSERT_EQ(answer.hits[0].folded.size(), 1U);
@@ -222,7 +222,7 @@ TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {
 
 TEST_F(WordSearchTest, TermsAreWordsAndPhrases) {
   const auto terms = [](const std::string& typed) {
-    Query query;
+    SearchQuery query;
     EXPECT_TRUE(read_query_text(typed, query));
     return word_terms(query);
   };
@@ -239,7 +239,7 @@ TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
   EncodedQuery encoded;
   encoded.row = {1, 0, 0, 0};
   for (const double share : {-0.1, 1.1, std::nan("")}) {
-    Query query;
+    SearchQuery query;
     query.text = "x";
     query.word_share = share;
     EXPECT_EQ(search_encoded(*collection, encoder_, encoded, query, pool_).error().code, ErrorCode::kUsage)
@@ -253,7 +253,7 @@ TEST_F(WordSearchTest, OlderCollectionsAreSearchedByVectors) {
   fs::copy(fs::path(test::kSourceDir) / "tests/data/collection_v1", old);
   const auto collection = Collection::open(old);
   ASSERT_TRUE(collection) << collection.error().message;
-  Query query;
+  SearchQuery query;
   query.text = "apple";
   query.word_share = kWordShare;
   EncodedQuery encoded;

@@ -12,11 +12,11 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/core/matrix.h"
+#include "saccade/matrix.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/csv.h"
 #include "saccade/text/caption_queries.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
 

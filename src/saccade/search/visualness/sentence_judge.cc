@@ -87,7 +87,7 @@ Result<SentenceJudge> sentence_judge(const JudgeOptions& options, const Progress
   return judge;
 }
 
-Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
+Result<std::vector<double>> visualness_of(EncoderBackend& encoder, std::span<const float> null_row,
                                           std::span<const std::string> texts, int64_t& cut,
                                           const ProgressCallback& progress, const std::stop_token& stop) {
   if (encoder.tokenizer() == nullptr) {

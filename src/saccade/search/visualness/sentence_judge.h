@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/progress.h"
+#include "saccade/progress.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/locate.h"
 
@@ -51,7 +51,7 @@ Result<SentenceJudge> sentence_judge(const JudgeOptions& options, const Progress
 // S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier
 // of texts the probability of its visual class. kUnsupported for encoders that read no texts, kCancelled.
 // Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads is added to it.
-Result<std::vector<double>> visualness_of(Encoder& encoder, std::span<const float> null_row,
+Result<std::vector<double>> visualness_of(EncoderBackend& encoder, std::span<const float> null_row,
                                           std::span<const std::string> texts, int64_t& cut,
                                           const ProgressCallback& progress = {},
                                           const std::stop_token& stop = {});

@@ -78,7 +78,7 @@ Result<std::vector<NamedValue>> form_fields(const Context& context, const HttpRe
 }
 
 struct SearchRequest {
-  Query query;
+  SearchQuery query;
   int64_t offset = 0;
   int64_t like = 0;  // an item's id; 0: none
   // Whether the collection's composer makes the query; nothing: where it names one and nothing else is said.
@@ -102,7 +102,7 @@ Result<Fusion> fusion_of(const Json& json) {
 // uploaded: a picture's bytes that came beside the fields; empty: none did.
 Result<SearchRequest> search_request(const Context& context, const Json& json, std::string_view uploaded) {
   SearchRequest asked;
-  Query& query = asked.query;
+  SearchQuery& query = asked.query;
   query.limits = context.options.limits;
   SACCADE_ASSIGN(query.text, json_field_or<std::string>(json, "text", ""));
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) query.text.clear();
@@ -176,7 +176,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
 // The query for pictures like one of the collection's own: its row, which needs no encoding; with words it is
 // the picture itself, composed with them.
 Result<EncodedQuery> encode_asked(const Context& context, const Snapshot& snapshot,
-                                  const SearchRequest& asked, Encoder& encoder) {
+                                  const SearchRequest& asked, EncoderBackend& encoder) {
   const Collection& collection = snapshot.collection;
   if (asked.like != 0 && asked.query.text.empty()) {
     SACCADE_ASSIGN(const Item item, collection.item(asked.like));
@@ -192,25 +192,25 @@ Result<EncodedQuery> encode_asked(const Context& context, const Snapshot& snapsh
 }
 
 // Takes the picture itself out of what is like it.
-void leave_out(int64_t id, int64_t k, Answer& answer) {
-  std::erase_if(answer.hits, [&](const Hit& hit) { return hit.item.id == id; });
-  for (Hit& hit : answer.hits) {
-    std::erase_if(hit.folded, [&](const Hit::Folded& copy) { return copy.item.id == id; });
+void leave_out(int64_t id, int64_t k, SearchAnswer& answer) {
+  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.item.id == id; });
+  for (SearchHit& hit : answer.hits) {
+    std::erase_if(hit.folded, [&](const SearchHit::Folded& copy) { return copy.item.id == id; });
   }
   if (std::ssize(answer.hits) > k) answer.hits.resize(static_cast<size_t>(k));
   // By score the ranks follow each other; by date they are those by score.
-  std::vector<Hit*> by_rank;
-  for (Hit& hit : answer.hits) by_rank.push_back(&hit);
-  std::ranges::sort(by_rank, {}, [](const Hit* hit) { return hit->rank; });
+  std::vector<SearchHit*> by_rank;
+  for (SearchHit& hit : answer.hits) by_rank.push_back(&hit);
+  std::ranges::sort(by_rank, {}, [](const SearchHit* hit) { return hit->rank; });
   for (size_t i = 0; i < by_rank.size(); ++i) by_rank[i]->rank = static_cast<int64_t>(i) + 1;
 }
 
-Result<Answer> find(const Context& context, const ServedCollection& served, const Snapshot& snapshot,
+Result<SearchAnswer> find(const Context& context, const ServedCollection& served, const Snapshot& snapshot,
                     SearchRequest& asked) {
   const Collection& collection = snapshot.collection;
-  SACCADE_ASSIGN(const std::shared_ptr<Encoder> lent, context.lend(*served.model));
-  Encoder& encoder = *lent;
-  Query& query = asked.query;
+  SACCADE_ASSIGN(const std::shared_ptr<EncoderBackend> lent, context.lend(*served.model));
+  EncoderBackend& encoder = *lent;
+  SearchQuery& query = asked.query;
   const int64_t k = query.k;
   query.k += asked.offset;
   query.background = snapshot.background;
@@ -230,7 +230,7 @@ Result<Answer> find(const Context& context, const ServedCollection& served, cons
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_asked(context, snapshot, asked, encoder));
   const auto start = std::chrono::steady_clock::now();
   const bool by_row = asked.like != 0 && query.text.empty() && collection.has_late_rows();
-  SACCADE_ASSIGN(Answer answer,
+  SACCADE_ASSIGN(SearchAnswer answer,
                  by_row ? search_row(collection, encoded.row, query, context.pool)
                         : search_encoded(collection, encoder, encoded, query, context.pool, *snapshot.rows));
   context.metrics.spent("score", seconds_since(start));
@@ -247,7 +247,7 @@ Result<Answer> find(const Context& context, const ServedCollection& served, cons
 }
 
 // What the answer says in words, for pages: each null where there is nothing to say.
-Json notes_json(const Answer& answer) {
+Json notes_json(const SearchAnswer& answer) {
   const auto said = [](const std::string& note) { return note.empty() ? Json() : Json(note); };
   return {{"tokens", answer.tokens ? Json(tokens_text(*answer.tokens)) : Json()},
           {"effective_length", said(measured_length_note(answer))},
@@ -267,7 +267,7 @@ Result<HttpResponse> answer_search(const Context& context, const Json& json, con
   if (const Status whole = snapshot->collection.check_files(); !whole)
     return unavailable(whole.error().message);
   const auto start = std::chrono::steady_clock::now();
-  SACCADE_ASSIGN(const Answer answer, find(context, *served, *snapshot, asked));
+  SACCADE_ASSIGN(const SearchAnswer answer, find(context, *served, *snapshot, asked));
   Json result = {{"collection", served->name()}, {"offset", asked.offset}};
   result.update(answer_json(answer));
   for (size_t i = 0; i < answer.hits.size(); ++i) {

@@ -49,14 +49,14 @@ Json metadata_of(const HttpRequest& request, const ServedCollection& served, con
 }
 
 struct Asked {
-  Query query;
+  SearchQuery query;
   std::vector<float> row;  // in place of text and picture
   int64_t with_metadata = 0;
 };
 
 Result<Asked> asked_of(const Context& context, const Json& json) {
   Asked asked;
-  Query& query = asked.query;
+  SearchQuery& query = asked.query;
   query.limits = context.options.limits;
   SACCADE_ASSIGN(const std::string modality, json_field_or<std::string>(json, "modality", "image"));
   if (modality != "image") {
@@ -107,15 +107,15 @@ Result<HttpResponse> knn_service(const Context& context, const HttpRequest& requ
   SACCADE_ASSIGN(const Asked asked, asked_of(context, json));
   const std::shared_ptr<const Snapshot> snapshot = served->now();
   const Collection& collection = snapshot->collection;
-  SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(*served->model));
-  const auto found = [&]() -> Result<Answer> {
+  SACCADE_ASSIGN(const std::shared_ptr<EncoderBackend> encoder, context.lend(*served->model));
+  const auto found = [&]() -> Result<SearchAnswer> {
     if (!asked.row.empty()) return search_row(collection, asked.row, asked.query, context.pool);
     SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, *encoder, asked.query));
     return search_encoded(collection, *encoder, encoded, asked.query, context.pool, *snapshot->rows);
   };
-  SACCADE_ASSIGN(const Answer answer, found());
+  SACCADE_ASSIGN(const SearchAnswer answer, found());
   Json results = Json::array();
-  for (const Hit& hit : answer.hits) {
+  for (const SearchHit& hit : answer.hits) {
     Json result = Json::object();
     if (static_cast<int64_t>(results.size()) < asked.with_metadata)
       result = metadata_of(request, *served, hit.item);

@@ -25,7 +25,7 @@ class Formats : public ServingTest {
  protected:
   [[nodiscard]] std::vector<float> row_of_text(const std::string& text) const {
     const auto lent = served_->models().front()->encoder().value();
-    Encoder& encoder = *lent;
+    EncoderBackend& encoder = *lent;
     const TokenizedText tokens = encoder.tokenizer()->encode(text, encoder.info().context);
     const auto rows = encoder.encode_texts({&tokens, 1}).value();
     return {rows.row(0).begin(), rows.row(0).end()};

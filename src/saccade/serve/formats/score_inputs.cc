@@ -18,7 +18,7 @@ bool is_picture(const Input& input) {
 }
 
 // By the matching head. `pictures` and `texts` are of one pair each, or one of them is of all pairs.
-Result<std::vector<float>> pair_scores(const Context& context, Encoder& encoder,
+Result<std::vector<float>> pair_scores(const Context& context, EncoderBackend& encoder,
                                        const std::vector<const Input*>& pictures,
                                        const std::vector<TokenizedText>& texts) {
   std::vector<float> scores;
@@ -49,7 +49,7 @@ Result<std::vector<float>> pair_scores(const Context& context, Encoder& encoder,
 }
 
 // Rows of late interaction of each input, in their order.
-Result<std::vector<Matrix<float>>> late_rows(const Context& context, Encoder& encoder,
+Result<std::vector<Matrix<float>>> late_rows(const Context& context, EncoderBackend& encoder,
                                              const std::vector<const Input*>& inputs,
                                              const std::vector<TokenizedText>& texts) {
   std::vector<Matrix<float>> rows;
@@ -95,7 +95,7 @@ Result<InputScores> score_inputs(const Context& context, ServedModel& model, Inp
   std::vector<const Input*> all;
   all.reserve(inputs.size());
   for (const Input& input : inputs) all.push_back(&input);
-  SACCADE_ASSIGN(const std::shared_ptr<Encoder> encoder, context.lend(model));
+  SACCADE_ASSIGN(const std::shared_ptr<EncoderBackend> encoder, context.lend(model));
   SACCADE_ASSIGN(const TokenizedInputs texts, tokenize_inputs(context, model, *encoder, all));
   result.tokens = texts.tokens;
   result.dropped_tokens = texts.dropped_tokens;

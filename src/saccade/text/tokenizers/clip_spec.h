@@ -11,7 +11,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/text/tokenizers/bpe.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "saccade/text/tokenizers/prefix_trie.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "saccade/text/tokenizers/tokenizer_files.h"
 
 namespace saccade {

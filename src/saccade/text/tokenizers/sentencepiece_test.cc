@@ -17,7 +17,7 @@
 #include "saccade/core/test_clock.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/tokenizers/framed_tokenizer.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"
 
 namespace saccade {

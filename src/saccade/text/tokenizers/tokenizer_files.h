@@ -8,7 +8,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 

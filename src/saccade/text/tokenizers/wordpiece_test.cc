@@ -14,7 +14,7 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/normalize.h"
-#include "saccade/text/tokenizer.h"
+#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {

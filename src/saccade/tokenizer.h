@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
+#include "saccade/result.h"
 
+#pragma GCC visibility push(default)
 namespace saccade {
 
 // One text as a model reads it.
@@ -78,3 +79,4 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& f
 Result<std::unique_ptr<Tokenizer>> published_clip_tokenizer();
 
 }  // namespace saccade
+#pragma GCC visibility pop

@@ -1,0 +1,88 @@
+#include "saccade/core/cpu.h"
+
+#include <array>
+#include <cstdlib>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace saccade {
+namespace {
+
+constexpr std::array<std::string_view, 7> kNames = {"portable",    "avx2",        "avx_vnni", "avx512",
+                                                    "avx512_vnni", "avx512_bf16", "amx"};
+
+#if defined(__x86_64__)
+// A bit of CPUID leaf 7, which __builtin_cpu_supports does not know in all compilers.
+bool cpuid_bit(unsigned subleaf, char where, unsigned bit) {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (__get_cpuid_count(7, subleaf, &a, &b, &c, &d) == 0) return false;
+  return ((where == 'a' ? a : d) >> bit & 1U) != 0;
+}
+
+// Linux grants the tiles' registers to a process that asks (Documentation/arch/x86/xstate.rst).
+bool amx_is_granted() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
+
+// Bit l: kernels of level l run here.
+uint32_t detect() {
+  uint32_t levels = 1;
+#if defined(__x86_64__)
+  const auto add = [&levels](CpuLevel level) { levels |= 1U << static_cast<unsigned>(level); };
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                    __builtin_cpu_supports("f16c") != 0;
+  if (!avx2) return levels;
+  add(CpuLevel::kAvx2);
+  if (cpuid_bit(1, 'a', 4)) add(CpuLevel::kAvxVnni);
+  const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  if (!avx512) return levels;
+  add(CpuLevel::kAvx512);
+  if (__builtin_cpu_supports("avx512vnni") == 0) return levels;
+  add(CpuLevel::kAvx512Vnni);
+  if (!cpuid_bit(1, 'a', 5)) return levels;
+  add(CpuLevel::kAvx512Bf16);
+  // amx_bf16, amx_tile and amx_int8.
+  if (cpuid_bit(0, 'd', 22) && cpuid_bit(0, 'd', 24) && cpuid_bit(0, 'd', 25)) add(CpuLevel::kAmx);
+#endif
+  return levels;
+}
+
+uint32_t wanted() {
+  const uint32_t levels = detect();
+  const char* named = std::getenv("SACCADE_CPU");
+  if (named == nullptr) return levels;
+  for (size_t level = 0; level < kNames.size(); ++level) {
+    if (kNames[level] == named) return levels & ((2U << level) - 1);
+  }
+  return levels;
+}
+
+}  // namespace
+
+std::string_view cpu_level_name(CpuLevel level) {
+  return kNames[static_cast<size_t>(level)];
+}
+
+bool cpu_has(CpuLevel level) {
+  static const uint32_t kLevels = wanted();
+  const bool has = (kLevels >> static_cast<unsigned>(level) & 1U) != 0;
+#if defined(__x86_64__)
+  if (has && level == CpuLevel::kAmx) {
+    static const bool kGranted = amx_is_granted();  // asked for once, by the first who would use it
+    return kGranted;
+  }
+#endif
+  return has;
+}
+
+}  // namespace saccade

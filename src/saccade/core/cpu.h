@@ -1,0 +1,40 @@
+// Instruction sets of this processor: every kernel family chooses by this one list at run time.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+namespace saccade {
+
+// Sets of instructions that kernels are written for. Each x86-64 set but kAvxVnni includes the ones before it.
+enum class CpuLevel : uint8_t {
+  kPortable,    // plain C++
+  kAvx2,        // AVX2, FMA and F16C
+  kAvxVnni,     // AVX2 with 8-bit dot products (VEX encoded), on processors without AVX-512 too
+  kAvx512,      // AVX-512 F, BW, DQ and VL
+  kAvx512Vnni,  // and 8-bit dot products
+  kAvx512Bf16,  // and bfloat16 dot products
+  kAmx,         // and tiles of 8-bit integers and bfloat16, which the system has granted to this process
+};
+
+// Returns the name of a level: "portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx".
+std::string_view cpu_level_name(CpuLevel level);
+
+// Returns true if this processor runs kernels of that level, and the environment variable SACCADE_CPU, which names the
+// highest level to use, does not forbid it. Cost: a look-up; thread-safe.
+bool cpu_has(CpuLevel level);
+
+// Returns the kernels of a family that this processor runs, in the order given, which is fastest first. `Kernel` has
+// members `name` and `level`.
+template <typename Kernel>
+std::vector<Kernel> kernels_for_cpu(std::initializer_list<Kernel> family) {
+  std::vector<Kernel> runnable;
+  for (const Kernel& kernel : family) {
+    if (cpu_has(kernel.level)) runnable.push_back(kernel);
+  }
+  return runnable;
+}
+
+}  // namespace saccade

@@ -1,0 +1,40 @@
+#include "saccade/core/cpu.h"
+
+#include <gtest/gtest.h>
+
+namespace saccade {
+namespace {
+
+struct Kernel {
+  std::string_view name;
+  CpuLevel level;
+};
+
+TEST(Cpu, PortableKernelsRunEverywhereAndLevelsIncludeLowerOnes) {
+  EXPECT_TRUE(cpu_has(CpuLevel::kPortable));
+  const CpuLevel ladder[] = {CpuLevel::kAmx,    CpuLevel::kAvx512Bf16, CpuLevel::kAvx512Vnni,
+                             CpuLevel::kAvx512, CpuLevel::kAvx2,       CpuLevel::kPortable};
+  for (size_t i = 0; i + 1 < std::size(ladder); ++i) {
+    if (cpu_has(ladder[i])) EXPECT_TRUE(cpu_has(ladder[i + 1])) << cpu_level_name(ladder[i]);
+  }
+  if (cpu_has(CpuLevel::kAvxVnni)) EXPECT_TRUE(cpu_has(CpuLevel::kAvx2));
+}
+
+TEST(Cpu, AFamilyIsWhatRunsHereInItsOrder) {
+  const auto kernels = kernels_for_cpu<Kernel>({{"fast", CpuLevel::kAmx}, {"slow", CpuLevel::kPortable}});
+  ASSERT_EQ(kernels.size(), cpu_has(CpuLevel::kAmx) ? 2U : 1U);
+  EXPECT_EQ(kernels.back().name, "slow");
+}
+
+#if defined(__x86_64__)
+TEST(Cpu, WhatTheCompilerKnowsOfTheProcessorIsTheSame) {
+  EXPECT_EQ(cpu_has(CpuLevel::kAvx512),
+            __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                __builtin_cpu_supports("fma") != 0);
+  EXPECT_EQ(cpu_level_name(CpuLevel::kAvx512Vnni), "avx512_vnni");
+}
+#endif
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,170 @@
+// Encoder: a loaded model that turns images and texts into embeddings of one space.
+//
+//   auto encoder = saccade::Encoder::load("openai/clip-vit-base-patch32");
+//   auto images = encoder->encode_images({"a.jpg", "b.png"});
+//   auto texts = encoder->encode_texts({"two birds", "a red door"});
+//   float cosine = saccade::dot(images->row(0), texts->row(1));
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "saccade/embeddings.h"
+#include "saccade/encoder_info.h"
+#include "saccade/image.h"
+#include "saccade/late_interaction.h"
+#include "saccade/matrix.h"
+#include "saccade/precision.h"
+#include "saccade/preprocessing.h"
+#include "saccade/progress.h"
+#include "saccade/result.h"
+#include "saccade/tokenizer.h"
+
+#pragma GCC visibility push(default)
+namespace saccade {
+
+class EncoderBackend;  // private
+
+struct EncoderOptions {
+  Precision precision =
+      Precision::kFp32;  // exact; kAuto is up to seven times as fast and loads the model twice
+  int threads = 0;       // 0: one for each processor of the process
+};
+
+enum class OnError {
+  kFail,  // the first input that cannot be read is the error of the call; its message names the input's index
+  kSkip,  // inputs that cannot be read are left out and listed (Embeddings::skipped)
+};
+
+struct EncodeOptions {
+  int batch_size = 32;  // inputs a pass of the model; more take more memory and are hardly faster
+  OnError on_error = OnError::kFail;
+  ProgressCallback on_progress = {};  // called on the caller's thread after each batch
+  std::stop_token stop = {};  // kCancelled within a second of a request, or one batch if that takes longer
+};
+
+// An image to encode: a file, the bytes of a file, or decoded pixels. A value; owns what it holds.
+class ImageInput {
+ public:
+  ImageInput(std::filesystem::path file)
+      : content_(std::move(file)) {}  // NOLINT(google-explicit-constructor)
+  ImageInput(const char* file)
+      : content_(std::filesystem::path(file)) {}  // NOLINT(google-explicit-constructor)
+  ImageInput(std::string file)
+      : content_(std::filesystem::path(std::move(file))) {}  // NOLINT(google-explicit-constructor)
+  ImageInput(Image pixels) : content_(std::move(pixels)) {}  // NOLINT(google-explicit-constructor)
+  // Makes an input of a file's bytes: JPEG, PNG, WebP and whatever else can be decoded.
+  static ImageInput bytes(std::string bytes) { return ImageInput(Bytes{std::move(bytes)}); }
+
+  struct Bytes {
+    std::string bytes;
+  };
+  using Content = std::variant<std::filesystem::path, Bytes, Image>;
+  [[nodiscard]] const Content& content() const { return content_; }
+
+ private:
+  explicit ImageInput(Bytes bytes) : content_(std::move(bytes)) {}
+  Content content_;
+};
+
+// Tokens of a text, without start, end and padding.
+struct TokenUse {
+  int64_t used = 0;     // read by the model
+  int64_t dropped = 0;  // cut off behind them, as the text is longer than the model reads
+};
+
+// Where in an image its score for a text comes from.
+struct RelevanceMap {
+  int rows = 0;  // of patches, from the top
+  int columns = 0;
+  std::vector<float>
+      values;  // [rows * columns], row by row from the top left; 0 or more, comparable within one map
+};
+
+// A loaded model. Copies share it. Thread-safe: calls from several threads are run one after the other; decoding and
+// preprocessing of one call run on all its threads.
+class Encoder {
+ public:
+  // Loads a checkpoint: a folder, OWNER/NAME[@REVISION] of the hub's cache, "starter", or an alias. Nothing is
+  // downloaded. Errors name the file, tensor or field at fault; kNotFound says how to get what is not there.
+  // Cost: weights are mapped; milliseconds to a second, with kAuto some seconds.
+  static Result<Encoder> load(std::string_view checkpoint, const EncoderOptions& options = {});
+
+  // Facts about the model.
+  [[nodiscard]] const EncoderInfo& info() const;
+  // Name for people: OWNER/NAME, or the folder's own.
+  [[nodiscard]] const std::string& name() const;
+  // Folder that it was loaded from.
+  [[nodiscard]] const std::filesystem::path& folder() const;
+  // How images become the model's input.
+  [[nodiscard]] const Preprocessing& preprocessing() const;
+  // Tokenizer of the model; `nullptr` if the checkpoint has none. Lives as long as a copy of this encoder.
+  [[nodiscard]] const Tokenizer* tokenizer() const;
+  // Notes for people that loading gave rise to, such as a guessed preprocessing.
+  [[nodiscard]] const std::vector<std::string>& notes() const;
+
+  // Encodes images, [n, dim]. Images are decoded under the default limits (256 MiB, 200 megapixels, 30 seconds each) in
+  // processes of their own where saccade-decode is installed. kUnsupported if the model reads no images; with
+  // OnError::kFail the errors of reading one. Memory: one batch.
+  [[nodiscard]] Result<Embeddings> encode_images(std::span<const ImageInput> images,
+                                                 const EncodeOptions& options = {}) const;
+  [[nodiscard]] Result<Embeddings> encode_images(std::initializer_list<ImageInput> images,
+                                                 const EncodeOptions& options = {}) const;
+  // Encodes images that a function gives one after the other, until it returns `nullopt`. Called on the caller's thread.
+  using ImageSource = std::function<Result<std::optional<ImageInput>>()>;
+  [[nodiscard]] Result<Embeddings> encode_images(const ImageSource& next,
+                                                 const EncodeOptions& options = {}) const;
+
+  // Encodes texts, [n, dim]. A text longer than the model reads is cut; tokens() tells which are. kUnsupported if the
+  // checkpoint has no tokenizer.
+  [[nodiscard]] Result<Embeddings> encode_texts(std::span<const std::string> texts,
+                                                const EncodeOptions& options = {}) const;
+  [[nodiscard]] Result<Embeddings> encode_texts(std::initializer_list<std::string> texts,
+                                                const EncodeOptions& options = {}) const;
+
+  // Encodes input that the caller has preprocessed: pixels [n, 3 * image_height * image_width], planar RGB, as
+  // preprocess() writes them. kUsage for another width.
+  [[nodiscard]] Result<Embeddings> encode_pixels(MatrixView<const float> pixels,
+                                                 const EncodeOptions& options = {}) const;
+
+  // Counts the tokens of each text. kUnsupported if the checkpoint has no tokenizer.
+  [[nodiscard]] Result<std::vector<TokenUse>> tokens(std::span<const std::string> texts) const;
+
+  // True if the model gives several vectors an item (late interaction).
+  [[nodiscard]] bool has_late_interaction() const;
+  // Encode images and texts as several vectors each. kUnsupported without late interaction. OnError::kSkip is not
+  // supported here.
+  [[nodiscard]] Result<MultiEmbeddings> encode_images_multi(std::span<const ImageInput> images,
+                                                            const EncodeOptions& options = {}) const;
+  [[nodiscard]] Result<MultiEmbeddings> encode_texts_multi(std::span<const std::string> texts,
+                                                           const EncodeOptions& options = {}) const;
+
+  // Maps where in the image its score for the text comes from, by LeGrad (arXiv 2404.03214). kUnsupported if the image
+  // tower is no transformer. Cost: one to two times encoding the image.
+  [[nodiscard]] Result<RelevanceMap> relevance_map(const ImageInput& image, const std::string& text) const;
+
+  // True if the model was trained to tell visual texts from others (TIP-CLIP).
+  [[nodiscard]] bool has_visualness() const;
+  // Scores how visual each text is: 1 - the cosine with the embedding of the NULL image, in [0, 2]; higher is more
+  // visual (Verma et al., EMNLP 2023). kUnsupported if the model was not trained for it.
+  [[nodiscard]] Result<std::vector<double>> visualness(std::span<const std::string> texts) const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit Encoder(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace saccade
+#pragma GCC visibility pop

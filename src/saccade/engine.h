@@ -1,0 +1,178 @@
+// Engine: an open collection with its encoder.
+//
+//   auto photos = saccade::Engine::open("photos.saccade", {.encoder = "openai/clip-vit-base-patch32", .create = true});
+//   auto report = photos->index({"/home/me/Pictures"}, {.on_progress = print_progress});
+//   for (const auto& hit : photos->search("a red door", {.k = 20, .filter = "width>=1000"})->hits) ...
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "saccade/answer.h"
+#include "saccade/encoder.h"
+#include "saccade/matrix.h"
+#include "saccade/precision.h"
+#include "saccade/progress.h"
+#include "saccade/query.h"
+#include "saccade/result.h"
+
+#pragma GCC visibility push(default)
+namespace saccade {
+
+struct EngineOptions {
+  // Model of a new collection, as Encoder::load takes it; empty: the starter. Of an existing collection: where its model
+  // is now, if it was moved. Another model than the collection's is refused.
+  std::string encoder = {};
+  bool create = false;  // create the collection if there is none
+  // Number format; `nullopt`: the collection's own, for a new one kFp32.
+  std::optional<Precision> precision = {};
+  int threads = 0;  // 0: one for each processor
+};
+
+struct IndexOptions {
+  bool prune = false;         // remove items whose files are gone; otherwise they are only counted
+  bool retry_failed = false;  // try files again that were found to be broken and have not changed
+  bool follow_links = false;  // follow links to folders; links to files always are
+  bool hidden = false;        // include files and folders whose names begin with a dot
+  std::vector<std::string> exclude = {};  // patterns of what to leave out, as lines of a .gitignore file
+  // Captions by image path. They win over caption files beside the images.
+  std::map<std::string, std::string> captions = {};
+  int batch_size = 32;                // images a pass of the model
+  ProgressCallback on_progress = {};  // called on the caller's thread
+  std::stop_token stop = {};          // ends within a second of a request; what was done is kept
+};
+
+// A file that could not be indexed.
+struct FailedFile {
+  std::filesystem::path path;
+  Error error;
+};
+
+struct IndexReport {
+  int64_t seen = 0;                // files looked at
+  int64_t added = 0;               // new items
+  int64_t updated = 0;             // items whose file had changed
+  int64_t moved = 0;               // items whose file was found under another path
+  int64_t unchanged = 0;           // items that are as they were
+  int64_t removed = 0;             // with `prune`
+  int64_t missing = 0;             // items whose files are gone, kept without `prune`
+  std::vector<FailedFile> failed;  // by path
+  bool cancelled = false;          // asked to stop; the same call goes on from there
+  double seconds = 0;
+  std::vector<std::string> notes;  // what people should know, a sentence each
+};
+
+enum class Order {
+  kScore,  // best first
+  kDate,   // newest first: when the image was taken, else the file's date
+};
+
+// Options of a search. All searches of an engine may use different ones.
+struct SearchOptions {
+  int64_t k = 10;           // hits wanted, at least 1
+  std::string filter = {};  // condition on images (`saccade help filters`): "width>=1000 and date>=2024"
+  // Weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
+  double keyword_weight = 0.5;
+  std::optional<double> min_probability = {};  // leave out hits that are less likely to be right, 0 to 1
+  bool group_duplicates = true;                // show near-duplicates grouped under the best of them
+  Order order = Order::kScore;
+  bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
+  int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
+};
+
+// One image of the collection.
+struct IndexedImage {
+  int64_t id = 0;   // from 1, never given to another image
+  int64_t row = 0;  // of Engine::embeddings()
+  std::filesystem::path path;
+  std::string hash;      // SHA-256 of the file, 64 hexadecimal digits
+  int64_t size = 0;      // bytes
+  int64_t modified = 0;  // nanoseconds since 1970 UTC
+  int64_t width = 0;     // pixels, after orientation
+  int64_t height = 0;
+  std::string format;
+  std::string caption;
+};
+
+struct EngineInfo {
+  std::string address;      // folder of the collection
+  std::string encoder;      // name of its model
+  std::string fingerprint;  // SHA-256 of the model
+  int64_t images = 0;
+  int64_t dim = 0;
+  bool late_interaction = false;  // several vectors an image
+  std::string created;            // UTC, "2026-01-31T12:00:00Z"
+};
+
+// An open collection with its encoder. Movable. search(), like() and the other const methods may be called from several
+// threads at once; index() and remove() have one writer at a time, in all processes (kIo names the other one), while
+// searches go on. A search sees the collection as it was when the last index(), remove() or refresh() ended.
+class Engine {
+ public:
+  // Opens a collection: a folder. kNotFound if there is none and options.create is false, or if its model is gone;
+  // kMismatch for another model; kBadData for broken files. Cost: reads two numbers an image, maps the embeddings; the
+  // model is loaded when it is first needed.
+  static Result<Engine> open(std::string_view address, const EngineOptions& options = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  // Adds new and changed images and videos below the paths, and goes on where an earlier call was stopped. Files that
+  // cannot be read are reported, not errors. Errors: kNotFound if none of the paths exists, kIo for a full disk.
+  Result<IndexReport> index(std::span<const std::filesystem::path> paths, const IndexOptions& options = {});
+  Result<IndexReport> index(std::initializer_list<std::filesystem::path> paths,
+                            const IndexOptions& options = {});
+
+  // Follows the folders until asked to stop: changes are indexed as the kernel tells of them. `on_change` is called on
+  // this thread after each. Files that are deleted are removed if options.prune is set.
+  Status watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
+               const std::function<void(const IndexReport&)>& on_change);
+
+  // Finds the images closest to the query. kUsage for a query without content, a broken filter or an option out of
+  // range; the errors of decoding the query's images. Cost: encoding the query, and one pass over the embeddings that
+  // pass the filter (16 ms for a million of 512 values on two cores).
+  [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
+  // Finds images like one of the collection, which is itself left out. kNotFound for an id that there is none of.
+  [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;
+
+  [[nodiscard]] EngineInfo info() const;
+  // The encoder. Loads it if need be.
+  [[nodiscard]] Result<Encoder> encoder() const;
+  // Looks an image up by its id or path. kNotFound if there is none.
+  [[nodiscard]] Result<IndexedImage> image(int64_t id) const;
+  [[nodiscard]] Result<IndexedImage> image(const std::filesystem::path& path) const;
+  // Lists the images that pass the filter, by id; all without one.
+  [[nodiscard]] Result<std::vector<IndexedImage>> images(std::string_view filter = {}) const;
+
+  // The embeddings of the collection as they lie on disk: [rows, dim], with the id of each row, 0 where no image has it.
+  // Keeps the mapped file alive.
+  struct Rows {
+    MatrixView<const float> rows;
+    std::span<const int64_t> ids;
+    std::shared_ptr<const void> keep;
+  };
+  [[nodiscard]] Rows embeddings() const;
+
+  // Removes images by id. Their files stay. kNotFound, with nothing removed, if there is none of an id.
+  Status remove(std::span<const int64_t> ids);
+  // Takes up what other processes have written.
+  Status refresh();
+
+ private:
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace saccade
+#pragma GCC visibility pop

@@ -1,0 +1,31 @@
+// What an Encoder holds; private to the engine module.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "saccade/core/threads.h"
+#include "saccade/encoder.h"
+#include "saccade/engine/lazy_decoders.h"
+#include "saccade/model/encoder.h"
+#include "saccade/model/visualness.h"
+
+namespace saccade {
+
+struct Encoder::State {
+  explicit State(int threads) : pool(threads) {}
+
+  std::shared_ptr<EncoderBackend> backend;
+  std::string name;
+  std::filesystem::path folder;
+  std::vector<std::string> notes;
+  std::optional<KeptVisualness> visualness;
+  mutable ThreadPool pool;
+  mutable LazyDecoders decoders;
+};
+
+}  // namespace saccade

@@ -1,0 +1,258 @@
+#include "saccade/engine.h"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "saccade/core/error.h"
+#include "saccade/engine/core.h"
+#include "saccade/engine/encoder_state.h"
+#include "saccade/engine/lazy_decoders.h"
+#include "saccade/engine/search_query.h"
+
+namespace saccade {
+namespace {
+
+IndexedImage image_of(const Item& item) {
+  return {.id = item.id,
+          .row = item.row,
+          .path = item.path,
+          .hash = item.hash,
+          .size = item.size,
+          .modified = item.mtime_ns,
+          .width = item.width,
+          .height = item.height,
+          .format = item.format,
+          .caption = item.caption};
+}
+
+Hit hit_of(const SearchHit& found) {
+  Hit hit{.rank = found.rank,
+          .id = found.item.id,
+          .path = found.item.path,
+          .score = found.score,
+          .by_keywords = found.words.has_value(),
+          .caption = found.item.caption,
+          .width = found.item.width,
+          .height = found.item.height,
+          .format = found.item.format,
+          .modified = found.item.mtime_ns};
+  if (found.likelihood && std::isfinite(found.likelihood->probability)) {
+    hit.probability = found.likelihood->probability;
+  }
+  hit.match = match_of(hit.probability);
+  for (const SearchHit::Folded& copy : found.folded) {
+    hit.near_duplicates.push_back({copy.item.id, copy.item.path, copy.score, copy.same_bytes});
+  }
+  return hit;
+}
+
+Answer answer_of(const SearchAnswer& found) {
+  Answer answer;
+  for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit));
+  answer.searched = found.searched;
+  if (found.tokens) {
+    answer.tokens = TokenUse{found.tokens->used, found.tokens->dropped};
+    if (found.tokens->dropped > 0) answer.notes.push_back("the text was cut: " + tokens_text(*found.tokens));
+  }
+  for (const std::string& note : {measured_length_note(found), matching_note(found), understood_note(found),
+                                  words_note(found), composed_note(found)}) {
+    if (!note.empty()) answer.notes.push_back(note);
+  }
+  return answer;
+}
+
+IngestOptions ingest_options(const IndexOptions& options) {
+  IngestOptions ingest;
+  ingest.prune = options.prune;
+  ingest.retry_failed = options.retry_failed;
+  ingest.follow_links = options.follow_links;
+  ingest.hidden = options.hidden;
+  ingest.exclude = options.exclude;
+  ingest.captions = options.captions;
+  ingest.batch = options.batch_size;
+  return ingest;
+}
+
+IndexReport report_of(const IngestReport& ingested) {
+  IndexReport report{.seen = ingested.seen,
+                     .added = ingested.added,
+                     .updated = ingested.updated,
+                     .moved = ingested.moved,
+                     .unchanged = ingested.unchanged,
+                     .removed = ingested.removed,
+                     .missing = ingested.missing,
+                     .cancelled = ingested.cancelled,
+                     .seconds = ingested.seconds.total};
+  for (const Failure& failure : ingested.failed) {
+    report.failed.push_back({failure.path, Error{failure.code, failure.reason}});
+  }
+  return report;
+}
+
+Status check_batch(const IndexOptions& options) {
+  if (options.batch_size >= 1) return {};
+  return fail(ErrorCode::kUsage, "a batch size of {}, expected 1 or more", options.batch_size);
+}
+
+}  // namespace
+
+struct Engine::State {
+  LazyDecoders decoders;
+  std::vector<std::string> notes;  // of the call that is running; index and watch have one caller at a time
+  std::mutex noting;
+  std::shared_ptr<EngineCore> core;
+
+  std::vector<std::string> take_notes() {
+    const std::lock_guard lock(noting);
+    return std::exchange(notes, {});
+  }
+};
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::open(std::string_view address, const EngineOptions& options) {
+  if (address.find("://") != std::string_view::npos) {
+    return fail(ErrorCode::kUnsupported, "{}: expected the folder of a collection", address);
+  }
+  if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
+  if (address.empty())
+    return fail(ErrorCode::kUsage, "an empty address, expected the folder of a collection");
+  auto state = std::make_unique<State>();
+  EngineCoreOptions core;
+  core.folder = std::filesystem::path(address);
+  core.checkpoint = options.encoder;
+  core.precision = options.precision;
+  core.threads = options.threads;
+  core.decoders = [state = state.get()] { return state->decoders.get(); };
+  core.note = [state = state.get()](const Note& note) {
+    const std::lock_guard lock(state->noting);
+    state->notes.push_back(note.text);
+  };
+  if (!options.create && !is_collection(core.folder)) {
+    return fail(ErrorCode::kNotFound, "{}: no collection there (with `create` one is made)", address);
+  }
+  SACCADE_ASSIGN(std::unique_ptr<EngineCore> opened, EngineCore::open(std::move(core)));
+  state->core = std::move(opened);
+  return Engine(std::move(state));
+}
+
+Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, const IndexOptions& options) {
+  SACCADE_TRY(check_batch(options));
+  state_->take_notes();
+  SACCADE_ASSIGN(const IngestReport ingested,
+                 state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
+  IndexReport report = report_of(ingested);
+  report.notes = state_->take_notes();
+  return report;
+}
+
+Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> paths,
+                                  const IndexOptions& options) {
+  return index(std::span<const std::filesystem::path>(paths.begin(), paths.size()), options);
+}
+
+Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
+                     const std::function<void(const IndexReport&)>& on_change) {
+  SACCADE_TRY(check_batch(options));
+  WatchOptions watching;
+  watching.ingest = ingest_options(options);
+  const auto news = [&](const WatchNews& happened) {
+    if (!happened.report || !on_change) return;
+    IndexReport report = report_of(*happened.report);
+    report.notes = state_->take_notes();
+    on_change(report);
+  };
+  return state_->core->watch(paths, watching, news, options.stop);
+}
+
+Result<Answer> Engine::search(const Query& query, const SearchOptions& options) const {
+  SACCADE_ASSIGN(SearchQuery asked, search_query(query, options));
+  SACCADE_ASSIGN(const SearchAnswer found,
+                 state_->core->search(std::move(asked), {.own_composer = !query.method().has_value()}));
+  return answer_of(found);
+}
+
+Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
+  SACCADE_ASSIGN(SearchQuery asked, search_query(options));
+  SACCADE_ASSIGN(const SearchAnswer found, state_->core->like(id, std::move(asked)));
+  return answer_of(found);
+}
+
+EngineInfo Engine::info() const {
+  EngineInfo info{.address = state_->core->options().folder.string()};
+  const auto snapshot = state_->core->snapshot();
+  if (!snapshot) return info;
+  const Collection& collection = (*snapshot)->collection;
+  info.encoder = collection.info().checkpoint.name;
+  info.fingerprint = collection.info().checkpoint.fingerprint;
+  info.images = collection.item_count();
+  info.dim = collection.rows().columns();
+  info.late_interaction = collection.has_late_rows();
+  info.created = collection.info().created;
+  return info;
+}
+
+Result<Encoder> Engine::encoder() const {
+  SACCADE_ASSIGN(const LoadedEncoder* loaded, state_->core->encoder());
+  auto state = std::make_shared<Encoder::State>(state_->core->options().threads);
+  SACCADE_ASSIGN(state->visualness, read_kept_visualness(loaded->id.path, loaded->id.fingerprint));
+  state->name = loaded->id.name;
+  state->folder = loaded->id.path;
+  // Shares the engine's core, which owns the model.
+  state->backend = std::shared_ptr<EncoderBackend>(state_->core, loaded->encoder.get());
+  return Encoder(std::move(state));
+}
+
+Result<IndexedImage> Engine::image(int64_t id) const {
+  SACCADE_ASSIGN(const auto snapshot, state_->core->snapshot());
+  SACCADE_ASSIGN(const Item item, snapshot->collection.item(id));
+  return image_of(item);
+}
+
+Result<IndexedImage> Engine::image(const std::filesystem::path& path) const {
+  SACCADE_ASSIGN(const auto snapshot, state_->core->snapshot());
+  SACCADE_ASSIGN(const Item item, snapshot->collection.item_of_path(path));
+  return image_of(item);
+}
+
+Result<std::vector<IndexedImage>> Engine::images(std::string_view filter) const {
+  SACCADE_ASSIGN(const auto snapshot, state_->core->snapshot());
+  const Collection& collection = snapshot->collection;
+  std::vector<uint8_t> allowed;
+  if (!filter.empty()) {
+    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
+    SACCADE_ASSIGN(allowed, collection.allowed(parsed));
+  }
+  std::vector<IndexedImage> images;
+  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
+    if (allowed.empty() || allowed[static_cast<size_t>(item.row)] != 0) images.push_back(image_of(item));
+    return {};
+  }));
+  return images;
+}
+
+Engine::Rows Engine::embeddings() const {
+  const auto snapshot = state_->core->snapshot();
+  if (!snapshot) return {};
+  return {(*snapshot)->collection.rows(), (*snapshot)->collection.ids(), *snapshot};
+}
+
+Status Engine::remove(std::span<const int64_t> ids) {
+  {
+    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(state_->core->options().folder));
+    SACCADE_ASSIGN(const int64_t removed, writer.remove_ids(ids));
+    static_cast<void>(removed);
+  }
+  return state_->core->refresh();
+}
+
+Status Engine::refresh() {
+  return state_->core->refresh();
+}
+
+}  // namespace saccade

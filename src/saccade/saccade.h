@@ -1,0 +1,20 @@
+// Saccade: text-image retrieval. Includes the whole public API.
+#pragma once
+
+#include "saccade/answer.h"
+#include "saccade/compose.h"
+#include "saccade/embeddings.h"
+#include "saccade/encoder.h"
+#include "saccade/encoder_info.h"
+#include "saccade/engine.h"
+#include "saccade/image.h"
+#include "saccade/late_interaction.h"
+#include "saccade/matrix.h"
+#include "saccade/precision.h"
+#include "saccade/preprocessing.h"
+#include "saccade/progress.h"
+#include "saccade/query.h"
+#include "saccade/result.h"
+#include "saccade/tokenizer.h"
+#include "saccade/top_k.h"
+#include "saccade/version.h"

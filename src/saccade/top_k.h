@@ -1,0 +1,41 @@
+// Exact nearest neighbours over your own matrix: no model, no collection, no copy.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "saccade/matrix.h"
+#include "saccade/result.h"
+
+#pragma GCC visibility push(default)
+namespace saccade {
+
+enum class Metric {
+  kInnerProduct,  // dot product; the cosine if all vectors have length 1
+  kCosine,  // cosine similarity; vectors of any length. A vector of zeros has similarity 0 to everything
+};
+
+struct TopKOptions {
+  Metric metric = Metric::kInnerProduct;
+  int threads = 0;  // 0: one for each processor of the process
+  // Empty, or one byte a row: 0 leaves the row out.
+  std::span<const uint8_t> allowed = {};
+};
+
+// The best rows of each query, best first: rows and scores are [queries, k]. Where fewer than k rows are allowed, the rest
+// has row -1 and score -infinity.
+struct TopK {
+  Matrix<int64_t> rows;
+  Matrix<float> scores;
+};
+
+// Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are ordered by
+// row number, lower first; rows whose score is NaN are never returned. The same bits for any number of threads and for a
+// query alone or among others. kUsage for k < 1, kMismatch for widths or a filter that do not fit.
+// Cost: for a few queries one read of all rows at the speed of memory; for many n x m x dim multiply-adds. kCosine
+// copies both matrices. Thread-safe.
+Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows, int64_t k,
+                   const TopKOptions& options = {});
+
+}  // namespace saccade
+#pragma GCC visibility pop
