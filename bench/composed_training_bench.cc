@@ -28,6 +28,8 @@
 namespace saccade::bench {
 namespace {
 
+using namespace saccade::lab;  // the laboratory is what is looked at here
+
 namespace fs = std::filesystem;
 
 constexpr int64_t kDim = 192;

@@ -21,6 +21,8 @@
 namespace saccade::bench {
 namespace {
 
+using namespace saccade::lab;  // the laboratory is what is looked at here
+
 namespace fs = std::filesystem;
 
 // Normal values, kept for writing.

@@ -28,6 +28,8 @@
 namespace saccade::bench {
 namespace {
 
+using namespace saccade::lab;  // the laboratory is what is looked at here
+
 constexpr int64_t kImages = 5'000;
 constexpr int64_t kTexts = 25'010;
 constexpr int64_t kDim = 512;

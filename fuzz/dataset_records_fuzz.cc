@@ -12,9 +12,11 @@
 #include "fuzz.h"
 
 using namespace saccade;
-using namespace saccade::data;
+using namespace saccade::lab;
+using namespace saccade::lab::data;
 
 namespace {
+
 
 // What was read is written and read again as the same.
 void try_csv(std::string_view text, char separator) {

@@ -26,8 +26,9 @@ TEST_F(Installed, TheProgramFindsWhatComesWithIt) {
   const Outcome installed = run({"-DCMAKE_INSTALL_PREFIX=" + prefix.string(), "-P", SACCADE_INSTALL_SCRIPT},
                                 {.program = SACCADE_CMAKE});
   ASSERT_EQ(installed.code, 0) << installed.err;
-  for (const char* file : {"bin/saccade", "libexec/saccade/saccade-decode", "share/man/man1/saccade.1",
-                           "share/bash-completion/completions/saccade"}) {
+  for (const char* file :
+       {"bin/saccade", "bin/saccade-lab", "libexec/saccade/saccade-decode", "share/man/man1/saccade.1",
+        "share/man/man1/saccade-lab.1", "share/bash-completion/completions/saccade"}) {
     EXPECT_TRUE(fs::exists(prefix / file)) << file;
   }
   // By its own path: the sources' folder, where a program that was not installed finds them, is there too.

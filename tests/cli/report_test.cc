@@ -14,6 +14,8 @@
 namespace saccade::test {
 namespace {
 
+using namespace saccade::lab;  // the laboratory is what is looked at here
+
 namespace fs = std::filesystem;
 using testing::Each;
 using testing::HasSubstr;

@@ -1,7 +1,7 @@
 // The page in a browser, over a server and a collection of its own: every feature, what axe-core finds, a silent console,
 // and nothing fetched from elsewhere.
 //
-//   SACCADE_PROGRAM=build/release/apps/saccade/saccade node --test tests/
+//   SACCADE_PROGRAM=build/release/bin/saccade node --test tests/
 //
 // Says "skipped", and why, where the program, npm's packages or Chromium are not there.
 import assert from "node:assert/strict";
