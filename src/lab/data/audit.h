@@ -17,6 +17,7 @@
 #include "lab/data/dataset.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/tokenizer.h"
+#include "saccade/image/image.h"
 
 namespace saccade::lab {
 

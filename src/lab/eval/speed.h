@@ -24,6 +24,7 @@
 #include "lab/eval/rows/embed.h"
 #include "lab/eval/run/run.h"
 #include "saccade/model/encoder.h"
+#include "saccade/image/image.h"
 
 namespace saccade::lab {
 

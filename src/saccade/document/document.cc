@@ -212,7 +212,7 @@ bool is_set(const Lines& paragraph) {
   return 2 * set >= std::ssize(paragraph.lines);
 }
 
-DocumentParagraph paragraph_of(const Lines& from, const data::Vocabulary& words) {
+DocumentParagraph paragraph_of(const Lines& from, const document::Vocabulary& words) {
   DocumentParagraph paragraph;
   paragraph.end = from.end;
   const auto& lines = from.lines;
@@ -230,7 +230,7 @@ DocumentParagraph paragraph_of(const Lines& from, const data::Vocabulary& words)
   for (const std::string_view line : lines) {
     const std::string text = collapse_white_space(trimmed(line));
     if (!own_lines) {
-      data::append_line(paragraph.text, text, words);
+      document::append_line(paragraph.text, text, words);
     } else {
       paragraph.text += (paragraph.text.empty() ? "" : "\n") + text;
     }
@@ -244,12 +244,12 @@ DocumentParagraph paragraph_of(const Lines& from, const data::Vocabulary& words)
 void find_text_paragraphs(const DecodedText& text, Document& document) {
   const std::vector<Lines> paragraphs = paragraphs_of(text.utf8);
   // The words that lines' ends may have divided are judged by those that stand whole.
-  std::vector<data::TextPage> page(1);
+  std::vector<document::TextPage> page(1);
   for (const Lines& paragraph : paragraphs) {
-    data::TextBlock& block = page[0].blocks.emplace_back();
+    document::TextBlock& block = page[0].blocks.emplace_back();
     for (const std::string_view line : paragraph.lines) block.push_back({.text = std::string(trimmed(line))});
   }
-  const data::Vocabulary words = data::vocabulary_of(page);
+  const document::Vocabulary words = document::vocabulary_of(page);
   for (const Lines& paragraph : paragraphs) document.paragraphs.push_back(paragraph_of(paragraph, words));
   find_headings(document.paragraphs);
 }

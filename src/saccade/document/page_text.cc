@@ -13,7 +13,7 @@
 #include "saccade/text/normalize.h"
 #include "saccade/text/utf8.h"
 
-namespace saccade::data {
+namespace saccade::document {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n\f\v";
@@ -415,4 +415,4 @@ std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage
   return result;
 }
 
-}  // namespace saccade::data
+}  // namespace saccade::document

@@ -10,7 +10,7 @@
 
 #include "saccade/core/error.h"
 
-namespace saccade::data {
+namespace saccade::document {
 
 struct PageLine {
   std::string text;
@@ -53,4 +53,4 @@ Vocabulary vocabulary_of(const std::vector<TextPage>& pages);
 // Joins a line to a paragraph, as join_paragraphs does.
 void append_line(std::string& paragraph, std::string_view line, const Vocabulary& words);
 
-}  // namespace saccade::data
+}  // namespace saccade::document

@@ -6,7 +6,7 @@
 
 #include "saccade/document/prose.h"
 
-namespace saccade::data {
+namespace saccade::document {
 namespace {
 
 using testing::ElementsAre;
@@ -178,4 +178,4 @@ TEST(Prose, ATitleBelongsToItsName) {
 }
 
 }  // namespace
-}  // namespace saccade::data
+}  // namespace saccade::document

@@ -196,13 +196,13 @@ class PdfReader {
                    run(programs_.text_,
                        {"-bbox-layout", "-enc", "UTF-8", "-l", std::to_string(pages_), file_.string(), "-"}));
     if (text.code != 0) return refused("pdftotext", text);
-    SACCADE_ASSIGN(std::vector<data::TextPage> laid_out, data::parse_bbox_layout(text.out));
-    if (std::ranges::all_of(laid_out, [](const data::TextPage& page) { return page.blocks.empty(); })) {
+    SACCADE_ASSIGN(std::vector<document::TextPage> laid_out, document::parse_bbox_layout(text.out));
+    if (std::ranges::all_of(laid_out, [](const document::TextPage& page) { return page.blocks.empty(); })) {
       return fail(ErrorCode::kUnsupported, "no text on {} pages: scanned, perhaps", pages_);
     }
-    document_.edge_lines = data::drop_edge_lines(laid_out);
-    data::order_blocks(laid_out);
-    std::vector<std::vector<std::string>> paragraphs = data::join_paragraphs(laid_out);
+    document_.edge_lines = document::drop_edge_lines(laid_out);
+    document::order_blocks(laid_out);
+    std::vector<std::vector<std::string>> paragraphs = document::join_paragraphs(laid_out);
     for (size_t i = 0; i < paragraphs.size(); ++i) {
       document_.pages.push_back({static_cast<int>(i) + 1, std::move(paragraphs[i]), {}});
     }

@@ -30,6 +30,7 @@
 #include "lab/eval/retrieval/one_caption.h"
 #include "saccade/model/encoder.h"
 #include "lab/train/loop_options.h"
+#include "saccade/image/image.h"
 
 namespace saccade::lab {
 

@@ -18,13 +18,12 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/image/image.h"
 #include "saccade/progress.h"
 #include "lab/editor/editor.h"
 #include "lab/train/loop_options.h"
 
 namespace saccade::lab {
-
-class DecoderPool;
 
 struct EditorTrainingOptions : TrainingLoopOptions {
   EditorTrainingOptions() {
