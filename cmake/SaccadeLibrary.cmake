@@ -22,9 +22,6 @@ target_sources(saccade_shared PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE
 target_compile_features(saccade_shared PUBLIC cxx_std_20)
 target_link_libraries(saccade_shared PUBLIC tl::expected PRIVATE ${library_links})
 target_link_options(saccade_shared PRIVATE -Wl,--no-undefined)
-if(SACCADE_SANITIZE)
-  target_link_options(saccade_shared PRIVATE -fsanitize=${SACCADE_SANITIZE} -Wl,-z,undefs)
-endif()
 add_custom_target(library DEPENDS saccade_shared saccade_static)  # all that a program which uses Saccade needs
 
 # What a program linked with the static library links beside it.

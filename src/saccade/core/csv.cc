@@ -1,6 +1,6 @@
 #include "saccade/core/csv.h"
 
-namespace saccade::data {
+namespace saccade {
 
 CsvReader::CsvReader(std::string_view text, char separator, bool quotes)
     : text_(text), separator_(separator), quotes_(quotes) {
@@ -92,4 +92,4 @@ std::string format_csv(const std::vector<std::string>& fields, char separator) {
   return record + "\n";
 }
 
-}  // namespace saccade::data
+}  // namespace saccade

@@ -13,7 +13,7 @@
 
 #include "saccade/core/error.h"
 
-namespace saccade::data {
+namespace saccade {
 
 class CsvReader {
  public:
@@ -47,4 +47,4 @@ class CsvReader {
 // A record as CsvReader reads it again; fields are quoted where they must be.
 std::string format_csv(const std::vector<std::string>& fields, char separator = ',');
 
-}  // namespace saccade::data
+}  // namespace saccade

@@ -254,7 +254,8 @@ void EngineCore::refresh_calibration(const std::stop_token& stop) {
     SACCADE_ASSIGN(const bool due, background_is_due(collection));
     if (!due) return {};
     SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
-    return refresh_background(collection, *loaded->encoder, pool_, stop);
+    SACCADE_TRY(refresh_background(collection, *loaded->encoder, pool_, stop));
+    return {};
   };
   // The images are indexed whatever comes of it: a failure is told, and tried again by the next run.
   if (const Status status = refreshed(); !status) {

@@ -38,8 +38,8 @@ Hit hit_of(const SearchHit& found) {
           .height = found.item.height,
           .format = found.item.format,
           .modified = found.item.mtime_ns};
-  if (found.likelihood && std::isfinite(found.likelihood->probability)) {
-    hit.probability = found.likelihood->probability;
+  if (found.likelihood && std::isfinite(found.likelihood->right)) {
+    hit.probability = found.likelihood->right;
   }
   hit.match = match_of(hit.probability);
   for (const SearchHit::Folded& copy : found.folded) {

@@ -151,7 +151,7 @@ std::string plain_heading(std::string_view text) {
 
 std::optional<Columns> brysbaert_columns(std::string_view text) {
   for (const char separator : {'\t', ','}) {
-    data::CsvReader reader(strip(text.substr(0, text.find('\n'))), separator);
+    CsvReader reader(strip(text.substr(0, text.find('\n'))), separator);
     std::vector<std::string> headings;
     const Result<bool> read = reader.next(headings);
     if (!read || !*read) continue;
@@ -172,7 +172,7 @@ Result<Lexicon> read_brysbaert(std::string_view text, const Columns& columns) {
   lexicon.format = "brysbaert";
   lexicon.what = "concreteness, 1 to 5";
   Ratings ratings(1, 5);
-  data::CsvReader reader(text, columns.separator);
+  CsvReader reader(text, columns.separator);
   std::vector<std::string> fields;
   SACCADE_TRY(reader.next(fields));  // the header
   for (;;) {
