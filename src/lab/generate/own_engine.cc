@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "saccade/image/encode.h"
+#include "saccade/image/image.h"
 #include "saccade/imagegen/http_engine.h"
 #include "saccade/model/checkpoints/locate.h"
 

@@ -15,7 +15,8 @@
 #include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
-#include "saccade/image/preprocess.h"
+#include "saccade/image/image.h"
+#include "saccade/preprocessing.h"
 #include "saccade/model/encoder.h"
 #include "saccade/tokenizer.h"
 

@@ -377,4 +377,4 @@ torch::Tensor clip_texts_by_length(const TrainedClip& model, const torch::Tensor
 
 }  // namespace saccade::lab
 
-template class saccade::ClipModelOf<saccade::Variable>;
+template class saccade::ClipModelOf<saccade::lab::Variable>;

@@ -104,4 +104,4 @@ torch::Tensor clip_texts_by_length(const TrainedClip& model, const torch::Tensor
 
 }  // namespace saccade::lab
 
-extern template class saccade::ClipModelOf<saccade::Variable>;
+extern template class saccade::ClipModelOf<saccade::lab::Variable>;
