@@ -260,7 +260,7 @@ std::optional<double> krippendorff_alpha(std::span<const std::vector<double>> un
 }
 
 Result<Ratings> read_ratings(std::string_view table, int min_ratings) {
-  data::CsvReader reader(table);
+  CsvReader reader(table);
   std::vector<std::string> fields;
   SACCADE_ASSIGN(const bool has_heading, reader.next(fields));
   if (!has_heading) return fail(ErrorCode::kBadData, "empty, expected a heading and a line a rating");

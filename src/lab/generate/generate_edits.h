@@ -19,6 +19,7 @@
 #include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "saccade/imagegen/image_engine.h"
+#include "saccade/image/image.h"
 
 namespace saccade::lab {
 

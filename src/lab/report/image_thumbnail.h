@@ -4,6 +4,7 @@
 #include "saccade/pages/thumbnail.h"
 
 #include "lab/data/dataset.h"
+#include "saccade/image/image.h"
 
 namespace saccade::lab {
 

@@ -11,6 +11,7 @@
 #include "saccade/core/error.h"
 #include "saccade/progress.h"
 #include "saccade/imagegen/image_engine.h"
+#include "saccade/image/image.h"
 
 namespace saccade {
 
