@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "saccade/core/files/file_lock.h"
+#include "saccade/core/links.h"
 #include "saccade/core/files/temporary_files.h"
 
 namespace saccade {
@@ -47,7 +48,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The number of an open file of this process that `path` names, as /proc/self/fd/1 does; -1 for other paths.
+}  // namespace
+
 int own_descriptor(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
@@ -58,8 +60,6 @@ int own_descriptor(const std::filesystem::path& path) {
   return problem == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-// Where writing to `path` would lead: links followed one by one, up to what is no link or is not there. Links
-// to the process's own open files are not followed, as they may lead to what has no name.
 Result<std::filesystem::path> end_of_links(std::filesystem::path path) {
   constexpr int kMaxLinks = 40;  // the kernel's own limit
   for (int links = 0; links <= kMaxLinks; ++links) {
@@ -74,8 +74,6 @@ Result<std::filesystem::path> end_of_links(std::filesystem::path path) {
   }
   return fail_errno(ELOOP, path.string());
 }
-
-}  // namespace
 
 std::optional<std::string_view> temporary_of(std::string_view name) {
   constexpr std::string_view kMark = ".tmp-";

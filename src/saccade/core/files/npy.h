@@ -12,12 +12,15 @@
 #include <filesystem>
 
 #include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
 #include "saccade/matrix.h"
 
 namespace saccade {
 
 // Whole or not at all.
 Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows);
+// Writes the same to a file that the caller commits.
+Status write_npy(AtomicFile& file, MatrixView<const float> rows);
 
 // Rows written by anybody: two dimensions of float16, float32 or float64 in this machine's order, row
 // by row. kNotFound, kBadData for a broken file, kUnsupported for another type or layout. Memory: the
