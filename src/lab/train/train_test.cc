@@ -274,8 +274,9 @@ TEST(TrainDual, RefusesWhatCannotBe) {
   };
   EXPECT_EQ(error_of([](auto& o) { o.batch = 1000; }).code, ErrorCode::kUsage);
   EXPECT_EQ(error_of([](auto& o) { o.learning_rate = -1; }).code, ErrorCode::kUsage);
-  EXPECT_EQ(error_of([](auto& o) { o.datasets = {"/nonexistent.jsonl"}; }).code, ErrorCode::kNotFound);
-  EXPECT_EQ(error_of([](auto& o) { o.config = "/nonexistent.json"; }).code, ErrorCode::kNotFound);
+  EXPECT_EQ(error_of([&](auto& o) { o.datasets = {data.folder() / "missing.jsonl"}; }).code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(error_of([&](auto& o) { o.config = data.folder() / "missing.json"; }).code, ErrorCode::kNotFound);
   train(data.options("taken"));
   EXPECT_EQ(error_of([&](auto& o) {
               o = data.options("taken");

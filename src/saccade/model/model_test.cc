@@ -334,7 +334,7 @@ TEST(Checkpoint, EveryDamageIsNamed) {
        "32 x 32, the model takes 64 x 64"},
   };
   expect_refused("clip-gelu", damages);
-  EXPECT_EQ(load_encoder("/nonexistent").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(load_encoder(TestFolder() / "missing").error().code, ErrorCode::kNotFound);
 }
 
 TEST(Checkpoint, PicturesAreDescribedInEitherFile) {

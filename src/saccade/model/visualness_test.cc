@@ -46,7 +46,8 @@ TEST(NullPicture, RandomPixelsComeFromTheSeedAndFillTheRange) {
 TEST(NullPicture, AFileThatIsNoneIsNamed) {
   NullPicture gone;
   gone.kind = NullPicture::Kind::kFile;
-  gone.file = "/nonexistent.png";
+  const test::TestFolder folder;
+  gone.file = folder / "missing.png";
   EXPECT_EQ(describe_null_picture(gone).error().code, ErrorCode::kNotFound);
   const auto pixels = null_picture_pixels(gone, {});
   ASSERT_FALSE(pixels);

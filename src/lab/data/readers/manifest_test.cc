@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/test_folder.h"
+
 namespace saccade::lab {
 namespace {
 
@@ -53,7 +55,7 @@ TEST(Manifest, ErrorsNameTheLine) {
     EXPECT_EQ(dataset.error().code, ErrorCode::kBadData);
     EXPECT_NE(dataset.error().message.find(expected), std::string::npos) << dataset.error().message;
   }
-  EXPECT_EQ(read_dataset("/nonexistent.jsonl").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(read_dataset(test::TestFolder() / "missing.jsonl").error().code, ErrorCode::kNotFound);
 }
 
 TEST(Manifest, ReadsRatedTexts) {

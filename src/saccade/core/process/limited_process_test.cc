@@ -67,7 +67,8 @@ TEST(LimitedProcess, WhatASignalEndsAndWhatIsNotThere) {
   ASSERT_FALSE(crashed);
   EXPECT_EQ(crashed.error().code, ErrorCode::kBadData);
   EXPECT_THAT(crashed.error().message, HasSubstr("Segmentation"));
-  const auto missing = run_limited("/nowhere/at-all", {}, {});
+  const test::TestFolder folder;
+  const auto missing = run_limited(folder / "missing", {}, {});
   ASSERT_TRUE(missing);
   EXPECT_EQ(missing->code, 127);
   EXPECT_FALSE(find_program("a-program-that-nobody-has"));

@@ -375,7 +375,7 @@ TEST_F(Head, FindsItsEncoderWhereItIs) {
   config.frozen->path = "../elsewhere";  // of the head's own folder
   config.frozen->name = "mine";
   EXPECT_TRUE(load_encoder(write(config)));
-  config.frozen->path = "/nowhere";
+  config.frozen->path = (folder_ / "missing").string();
   expect_refused(write(config), "mine (clip, fingerprint");
   config.frozen->name = "starter";  // which the program brings
   EXPECT_TRUE(load_encoder(write(config)));

@@ -73,7 +73,7 @@ TEST_F(Lexicons, NameWhatIsWrong) {
     ASSERT_FALSE(lexicon) << text;
     EXPECT_NE(lexicon.error().message.find(expected), std::string::npos) << lexicon.error().message;
   }
-  EXPECT_EQ(read_lexicon("/nonexistent").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(read_lexicon(folder_ / "missing").error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(Lexicons, AverageOverDifferentWordsWithOthersAsZero) {
