@@ -13,8 +13,8 @@
 
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/core/files/files.h"
-
 #include "checkpoint.h"
+#include "saccade/core/output_file.h"
 #include "lab/data/audit.h"
 #include "lab/data/dataset.h"
 #include "lab/data/dataset_json.h"
@@ -22,6 +22,7 @@
 #include "lab/data/readers/manifest.h"
 #include "lab_commands.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -31,6 +32,7 @@ struct DatasetArguments {
   DatasetOptions options;
   std::string images;
   std::string output;      // convert
+  bool overwrite = false;  // convert
   std::string checkpoint;  // audit
   double near_cosine = 0.98;
   EncoderChoice encoder;
@@ -124,18 +126,16 @@ Result<int> run_info(const DatasetArguments& arguments, Session& session) {
 }
 
 Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
+  const std::filesystem::path output = arguments.output;
+  OutputRules rules{.overwrite = arguments.overwrite};
+  add_dataset_input(rules, arguments.datasets[0]);
+  SACCADE_TRY(check_output(output, OutputKind::kJsonLines, rules));
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   const Dataset& dataset = datasets.front();
-  const std::filesystem::path output = arguments.output;
-  SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(arguments.datasets[0], arguments.options));
-  std::error_code not_there;
-  if (std::filesystem::equivalent(output, source.path, not_there)) {
-    return fail(ErrorCode::kUsage, "--output {} is the dataset itself: name another file for the manifest",
-                arguments.output);
-  }
+  for (const RecordFile& file : dataset.files) rules.inputs.emplace_back(file.path);
   SACCADE_ASSIGN(const std::string manifest,
                  format_manifest(dataset, output.parent_path()).in(arguments.datasets[0]));
-  SACCADE_TRY(write_file_atomic(output, manifest));
+  SACCADE_TRY(write_output(output, OutputKind::kJsonLines, rules, manifest));
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json({{"output", arguments.output},
                                         {"layout", dataset.layout},
@@ -329,9 +329,10 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_part(group, "info", "Show a dataset's layout, splits, captions and what was left out", arguments,
            chosen, run_info);
-  add_part(group, "convert", "Write a dataset as a manifest", arguments, chosen, run_convert)
-      ->add_option("-o,--output", arguments->output, "manifest file to write")
-      ->required();
+  CLI::App* convert =
+      add_part(group, "convert", "Write a dataset as a manifest", arguments, chosen, run_convert);
+  convert->add_option("-o,--output", arguments->output, "manifest file to write")->required();
+  add_overwrite_option(*convert, arguments->overwrite);
   add_part(group, "captions", "Print the captions of image files as JSON Lines, for saccade index --captions",
            arguments, chosen, run_captions);
   CLI::App* audit = add_part(

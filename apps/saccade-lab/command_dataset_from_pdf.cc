@@ -10,6 +10,7 @@
 #include "command_dataset.h"
 #include "lab/eval/corpus/pdf_corpus.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -51,6 +52,9 @@ Result<int> run_from_pdf(const FromPdfArguments& arguments, Session& session) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
   EncoderChoice choice = arguments.encoder;
+  OutputRules rules;
+  close_checkpoint(rules, checkpoint.string());
+  SACCADE_TRY(check_output_folder(arguments.output, rules));
   SACCADE_TRY(settle_precision(checkpoint, choice, session.messages));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
   warn_of_guessed_preprocessing(loaded, session.messages);

@@ -7,11 +7,13 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
 
 #include "command_dataset.h"
 #include "lab/data/ratings.h"
 #include "lab/data/readers/manifest.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -19,16 +21,18 @@ namespace {
 struct LabelArguments {
   std::string table;
   std::string output;
+  bool overwrite = false;
   int min_ratings = 3;
   bool json = false;
 };
 
 Result<int> run_label(const LabelArguments& arguments, Session& session) {
+  const OutputRules rules{.inputs = {arguments.table}, .overwrite = arguments.overwrite};
   SACCADE_ASSIGN(const std::string table, read_file(arguments.table));
   SACCADE_ASSIGN(const Ratings ratings, read_ratings(table, arguments.min_ratings).in(arguments.table));
   const std::filesystem::path folder = std::filesystem::path(arguments.output).parent_path();
   SACCADE_ASSIGN(const std::string manifest, format_manifest(ratings_dataset(ratings, folder), folder));
-  SACCADE_TRY(write_file_atomic(arguments.output, manifest));
+  SACCADE_TRY(write_output(arguments.output, OutputKind::kJsonLines, rules, manifest));
   Json json = ratings_json(ratings);
   if (arguments.json) {
     json["output"] = arguments.output;
@@ -72,6 +76,7 @@ void add_dataset_label(CLI::App& group, Command& chosen) {
                    "CSV with the columns text, rater, rating (1 to 7), or text and a column a rater")
       ->required();
   command->add_option("-o,--output", arguments->output, "manifest file to write")->required();
+  add_overwrite_option(*command, arguments->overwrite);
   command->add_option("--min-ratings", arguments->min_ratings, "leave out texts with fewer ratings")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();

@@ -7,6 +7,7 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
 
 #include "choice.h"
 #include "command_eval.h"
@@ -14,6 +15,7 @@
 #include "lab/eval/edits/edits_study.h"
 #include "lab/report/edits_page.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -61,6 +63,14 @@ std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
   return text + exclusions_text(dataset);
 }
 
+OutputRules page_rules(const EditsArguments& arguments) {
+  OutputRules rules{.inputs = {arguments.generated}, .overwrite = arguments.eval.evaluation.overwrite};
+  for (const std::string& dataset : arguments.eval.evaluation.datasets) add_dataset_input(rules, dataset);
+  for (const std::string& checkpoint : arguments.eval.evaluation.checkpoints)
+    close_checkpoint(rules, checkpoint);
+  return rules;
+}
+
 Status write_page(const EditsArguments& arguments, const std::string& dataset, Session& session) {
   EditsPageOptions page;
   page.shown = arguments.shown;
@@ -69,11 +79,14 @@ Status write_page(const EditsArguments& arguments, const std::string& dataset, S
   SACCADE_ASSIGN(const Dataset read, read_dataset(source));
   ThreadPool pool(arguments.eval.encoder.threads);
   SACCADE_ASSIGN(const std::string html, edits_page(read, arguments.generated, page, pool));
-  return write_file_atomic(arguments.page, html).in("--html");
+  return write_output(arguments.page, OutputKind::kHtml, page_rules(arguments), html).in("--html");
 }
 
 Result<int> run(EditsArguments& arguments, Session& session) {
   arguments.edits.generated = arguments.generated;
+  if (!arguments.page.empty()) {
+    SACCADE_TRY(check_output(arguments.page, OutputKind::kHtml, page_rules(arguments)).in("--html"));
+  }
   const auto measure = [&](ProgressLine& progress) -> Result<Evaluation> {
     if (arguments.eval.evaluation.datasets.size() != 1) {
       return fail(ErrorCode::kUsage, "name the dataset that the pictures were generated for with --dataset");

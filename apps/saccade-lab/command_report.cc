@@ -12,10 +12,12 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
 
 #include "lab/report/run_page.h"
 #include "lab_commands.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -25,6 +27,7 @@ struct ReportArguments {
   std::string output;
   std::string charts;
   bool no_charts = false;
+  bool overwrite = false;
   RunPageOptions page;
 };
 
@@ -56,6 +59,9 @@ Result<std::string> chart_script(const std::string& named) {
 namespace {
 
 Result<int> run_report(const ReportArguments& arguments, Session& session) {
+  // A page may lie in the folder of a run: a run's own files are no pages.
+  const OutputRules rules{.inputs = {arguments.charts}, .overwrite = arguments.overwrite};
+  SACCADE_TRY(check_output(arguments.output, OutputKind::kHtml, rules).in("page"));
   RunPageOptions options = arguments.page;
   if (options.examples > 0) options.limits.processes = session.decoders.start(session.messages);
   // What is quick to find wrong is found before the maps are made.
@@ -74,7 +80,7 @@ Result<int> run_report(const ReportArguments& arguments, Session& session) {
     SACCADE_ASSIGN(html,
                    run_page(folders, options, pool, progress.callback(), session.interrupts.stop_cleanly()));
   }
-  SACCADE_TRY(write_file_atomic(arguments.output, html).in("page"));
+  SACCADE_TRY(write_output(arguments.output, OutputKind::kHtml, rules, html).in("page"));
   SACCADE_TRY(
       session.out.write(fmt::format("{} of {} in {}\n", size_text(std::ssize(html)),
                                     counted(std::ssize(folders), "run"), one_line(arguments.output))));
@@ -89,6 +95,7 @@ void add_report_command(CLI::App& app, Command& chosen) {
       "report", "Make one HTML page of runs: tables, charts, best and worst queries, maps");
   command->add_option("RUN", arguments->runs, "run folders, as eval or train write them with -o")->required();
   command->add_option("-o,--output", arguments->output, "HTML file to write")->required();
+  add_overwrite_option(*command, arguments->overwrite);
   command->add_option("--title", arguments->page.title, "title of the page")->capture_default_str();
   command
       ->add_option("--examples", arguments->page.examples,

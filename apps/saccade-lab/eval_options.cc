@@ -12,6 +12,7 @@
 #include "choice.h"
 #include "command_help.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -86,8 +87,9 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
 void add_run_options(CLI::App& command, EvalArguments& arguments) {
   command.add_option("-o,--run", arguments.run,
                      "folder to write the run into (see saccade help runs), for `saccade-lab report`");
-  command.add_flag("--overwrite", arguments.evaluation.overwrite,
-                   "replace a finished run of other inputs in that folder");
+  command.add_flag(
+      "--overwrite", arguments.evaluation.overwrite,
+      "replace a finished run of other inputs in that folder, and files that this command is told to write");
   command.add_flag("--json", arguments.json, "print protocol, hashes and figures as JSON");
   group_options(command, {{"The run", {"-o", "--overwrite", "--json"}}});
 }
@@ -119,6 +121,9 @@ Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Sessi
   if (arguments.evaluation.datasets.empty()) return fail(ErrorCode::kUsage, "name a dataset with --dataset");
   EvaluationOptions options = evaluation_options(arguments, session, progress);
   SACCADE_ASSIGN(options.checkpoints, checkpoints_of(arguments));
+  OutputRules rules;
+  for (const std::string& checkpoint : options.checkpoints) close_checkpoint(rules, checkpoint);
+  if (!arguments.run.empty()) SACCADE_TRY(check_output_folder(arguments.run, rules).in("-o"));
   options.embed.stop = session.interrupts.stop_cleanly();
   return options;
 }

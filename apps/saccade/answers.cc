@@ -214,9 +214,9 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
   return text + stages_text(answer);
 }
 
-Status write_search_page(const std::filesystem::path& file, std::span<const SearchAnswer> answers,
-                         const Collection& collection, SearchPageOptions options, ThreadPool& pool,
-                         Session& session) {
+Status write_search_page(const std::filesystem::path& file, const OutputRules& rules,
+                         std::span<const SearchAnswer> answers, const Collection& collection,
+                         SearchPageOptions options, ThreadPool& pool, Session& session) {
   options.collection = collection.folder().string();
   options.checkpoint = collection.info().checkpoint.name;
   options.pictures = collection.item_count();
@@ -224,7 +224,7 @@ Status write_search_page(const std::filesystem::path& file, std::span<const Sear
   ProgressLine progress(session.quiet);
   SACCADE_ASSIGN(const std::string page,
                  search_page(answers, options, pool, progress.callback(), session.interrupts.stop_cleanly()));
-  return write_file_atomic(file, page).in("page");
+  return write_output(file, OutputKind::kHtml, rules, page).in("page");
 }
 
 }  // namespace saccade::app

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "saccade/collection/collection.h"
+#include "saccade/core/output_file.h"
 #include "saccade/core/threads.h"
 #include "saccade/pages/search_page.h"
 #include "saccade/search/search.h"
@@ -22,9 +23,9 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
 std::string nothing_found_text(const SearchAnswer& answer);
 
 // Writes the page of all answers to `file`, whole or not at all. `options` has the page's words; the rest of
-// it is filled in here.
-Status write_search_page(const std::filesystem::path& file, std::span<const SearchAnswer> answers,
-                         const Collection& collection, SearchPageOptions options, ThreadPool& pool,
-                         Session& session);
+// it is filled in here. `rules` say what `file` may not be.
+Status write_search_page(const std::filesystem::path& file, const OutputRules& rules,
+                         std::span<const SearchAnswer> answers, const Collection& collection,
+                         SearchPageOptions options, ThreadPool& pool, Session& session);
 
 }  // namespace saccade::app

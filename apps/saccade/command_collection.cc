@@ -13,7 +13,7 @@
 #include "saccade/collection/exchange.h"
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/verify.h"
-#include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision.h"
 #include "saccade/pages/duplicates_page.h"
@@ -24,6 +24,7 @@
 #include "collection_choice.h"
 #include "product_commands.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::app {
 namespace {
@@ -40,6 +41,7 @@ struct CollectionArguments {
   DuplicateOptions duplicates;
   std::string script;      // duplicates
   std::string html;        // duplicates
+  bool overwrite = false;  // duplicates
   std::string folder;      // export, import
   std::string checkpoint;  // import
   std::string composer;    // composer
@@ -237,7 +239,14 @@ Result<int> run_compact(const CollectionArguments& arguments, Session& session) 
 }
 
 Result<int> run_duplicates(const CollectionArguments& arguments, Session& session) {
+  const OutputRules rules{.closed = {arguments.collection}, .overwrite = arguments.overwrite};
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  if (!arguments.html.empty()) {
+    SACCADE_TRY(check_output(arguments.html, OutputKind::kHtml, rules).in("page"));
+  }
+  if (!arguments.script.empty()) {
+    SACCADE_TRY(check_output(arguments.script, OutputKind::kShellScript, rules).in("--script"));
+  }
   ThreadPool pool;
   ProgressLine progress(session.quiet);
   auto report = find_duplicates(collection, arguments.duplicates, pool, progress.callback(),
@@ -251,10 +260,11 @@ Result<int> run_duplicates(const CollectionArguments& arguments, Session& sessio
     ProgressLine drawing(session.quiet);
     SACCADE_ASSIGN(const std::string page, duplicates_page(*report, options, pool, drawing.callback(),
                                                            session.interrupts.stop_cleanly()));
-    SACCADE_TRY(write_file_atomic(arguments.html, page).in("page"));
+    SACCADE_TRY(write_output(arguments.html, OutputKind::kHtml, rules, page).in("page"));
   }
   if (!arguments.script.empty()) {
-    SACCADE_TRY(write_file_atomic(arguments.script, duplicates_script(*report)));
+    SACCADE_TRY(write_output(arguments.script, OutputKind::kShellScript, rules, duplicates_script(*report))
+                    .in("--script"));
   }
   if (arguments.json) {
     Json json = {{"collection", arguments.collection}};
@@ -300,6 +310,7 @@ Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
 
 Result<int> run_export(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_TRY(check_output_folder(arguments.folder, {.closed = {arguments.collection}}).in("export"));
   SACCADE_ASSIGN(const int64_t items, export_collection(collection, arguments.folder));
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(
@@ -402,6 +413,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   duplicates->add_option(
       "--script", arguments->script,
       "file for a script for sh that removes all but the best of each group: read it, then run it");
+  add_overwrite_option(*duplicates, arguments->overwrite);
   add_part(group, "merge", "Add what other collections of the same checkpoint have", arguments, chosen,
            run_merge)
       ->add_option("OTHER", arguments->paths, "folders of the other collections, which stay as they are")

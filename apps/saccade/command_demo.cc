@@ -20,6 +20,7 @@
 #include "ingest_report.h"
 #include "likelihoods.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::app {
 namespace {
@@ -51,6 +52,7 @@ struct DemoArguments {
   std::string sample = SACCADE_SOURCE_SAMPLE;
   std::string collection = "saccade-demo";
   std::string html = "saccade-demo.html";
+  bool overwrite = false;
   std::string checkpoint;
   int64_t k = 24;
 };
@@ -62,6 +64,9 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
                 "no sample pictures in {}: ./dev demo makes them, or name a folder of your own",
                 arguments.sample);
   }
+  OutputRules rules{.closed = {arguments.collection}, .overwrite = arguments.overwrite};
+  close_checkpoint(rules, arguments.checkpoint);
+  SACCADE_TRY(check_output(arguments.html, OutputKind::kHtml, rules).in("page"));
   const bool is_starter = arguments.checkpoint.empty();
   std::filesystem::path checkpoint = arguments.checkpoint;
   if (is_starter) {
@@ -112,7 +117,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(fmt::format("\n{}\n{}{}", each.text, note, answer_text(top, {}, session))));
     answers.push_back(std::move(answer));
   }
-  SACCADE_TRY(write_search_page(arguments.html, answers, collection, std::move(page), pool, session));
+  SACCADE_TRY(write_search_page(arguments.html, rules, answers, collection, std::move(page), pool, session));
   SACCADE_TRY(
       session.out.write(fmt::format("\nthe same as a page of pictures: {}\n", one_line(arguments.html))));
   return some_failed ? kSomeFailed : kDone;
@@ -129,6 +134,7 @@ void add_demo_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--html", arguments->html, "HTML file to write, with all answers")
       ->capture_default_str();
+  add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
   command->add_option("-k", arguments->k, "number of pictures to show for each query on the page")

@@ -17,6 +17,7 @@
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
+#include "saccade/core/output_file.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
@@ -25,6 +26,7 @@
 #include "checkpoint.h"
 #include "product_commands.h"
 #include "number.h"
+#include "outputs.h"
 #include "texts.h"
 
 namespace saccade::app {
@@ -35,6 +37,7 @@ struct EmbedArguments {
   std::string texts;
   std::string checkpoint;
   std::string output;
+  bool overwrite = false;
   EncoderChoice encoder;
   bool as_stored = false;
   int batch = 32;
@@ -145,17 +148,43 @@ Result<Embedded> embed_texts(const EmbedArguments& arguments, EncoderBackend& en
   return result;
 }
 
+// FILE.npy.json
+std::filesystem::path names_beside(const std::filesystem::path& output) {
+  return output.string() + ".json";
+}
+
+// What may not be replaced, checked before anything is encoded.
+Result<OutputRules> checked_rules(const std::filesystem::path& output, const EmbedArguments& arguments,
+                                  const std::filesystem::path& checkpoint) {
+  OutputRules rules{.overwrite = arguments.overwrite};
+  // A folder of images is no place that is closed: people keep vectors beside them.
+  for (const std::string& input : arguments.images) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(input, error)) rules.inputs.emplace_back(input);
+  }
+  rules.inputs.emplace_back(arguments.texts);
+  close_checkpoint(rules, checkpoint.string());
+  const bool numpy = output.extension() == ".npy";
+  SACCADE_TRY(check_output(output, numpy ? OutputKind::kNumpy : OutputKind::kSafetensors, rules));
+  if (numpy) SACCADE_TRY(check_output(names_beside(output), OutputKind::kJson, rules));
+  return rules;
+}
+
 // Rows with what they belong to: inside the file for safetensors, beside it (FILE.npy.json) for NumPy, which
-// has no place for it. The names are written first, so that there are never rows whose names are missing.
-Status write_rows(const std::filesystem::path& output, const Embedded& embedded,
+// has no place for it. Rows and names come together or not at all.
+Status write_rows(const std::filesystem::path& output, const OutputRules& rules, const Embedded& embedded,
                   const CheckpointId& checkpoint) {
   const Json names(embedded.names);
   if (output.extension() == ".npy") {
     const Json description = {
         {"checkpoint", checkpoint.name}, {"fingerprint", checkpoint.fingerprint}, {"names", names}};
-    SACCADE_TRY(write_file_atomic(output.string() + ".json", dump_json(description) + "\n"));
-    return write_npy(output, embedded.rows.view());
+    SACCADE_ASSIGN(OutputFile beside, OutputFile::open(names_beside(output), OutputKind::kJson, rules));
+    SACCADE_TRY(beside.file().write(dump_json(description) + "\n"));
+    SACCADE_ASSIGN(OutputFile rows, OutputFile::open(output, OutputKind::kNumpy, rules));
+    SACCADE_TRY(write_npy(rows.file(), embedded.rows.view()));
+    return commit_both(beside, rows);
   }
+  SACCADE_TRY(check_output(output, OutputKind::kSafetensors, rules));
   const std::vector<NamedTensor> tensors = {{"rows",
                                              {DType::kF32,
                                               {embedded.rows.rows(), embedded.rows.columns()},
@@ -179,6 +208,7 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
   if (checkpoint.empty()) {
     SACCADE_ASSIGN(checkpoint, starter_checkpoint());
   }
+  SACCADE_ASSIGN(const OutputRules rules, checked_rules(output, arguments, checkpoint));
   SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint, arguments.encoder));
   SACCADE_ASSIGN(const Embedded embedded, arguments.texts.empty()
@@ -189,7 +219,7 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
                 counted(static_cast<int64_t>(embedded.failed.size()), "image"), embedded.failed.front().first,
                 embedded.failed.front().second.message);
   }
-  SACCADE_TRY(write_rows(output, embedded, loaded.id));
+  SACCADE_TRY(write_rows(output, rules, embedded, loaded.id));
 
   for (const auto& [name, error] : embedded.failed)
     session.messages.warning(fmt::format("{}: {}", name, error.message));
@@ -235,6 +265,7 @@ void add_embed_command(CLI::App& app, Command& chosen) {
       ->add_option("-o,--output", arguments->output,
                    "file to write: FILE.safetensors (tensor \"rows\") or FILE.npy")
       ->required();
+  add_overwrite_option(*command, arguments->overwrite);
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
   command->add_option("--batch", arguments->batch, "number of inputs to encode at a time")

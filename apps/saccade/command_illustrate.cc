@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
 #include "saccade/search/visualness/sentence_judge.h"
@@ -32,6 +32,7 @@
 #include "engine_options.h"
 #include "likelihoods.h"
 #include "number.h"
+#include "outputs.h"
 
 namespace saccade::app {
 namespace {
@@ -63,7 +64,7 @@ struct IllustrateArguments {
   bool copy = false;
   bool embed = false;
   int side = 640;
-  bool force = false;
+  bool overwrite = false;
   bool json = false;
   EncoderChoice encoder;
   EngineArguments engine;  // --engine: for visual sentences that no picture fits
@@ -89,7 +90,15 @@ struct Page {
 
 // ---- before anything is read that takes long
 
-Status check_output(const IllustrateArguments& arguments) {
+OutputRules output_rules(const IllustrateArguments& arguments) {
+  OutputRules rules{
+      .inputs = {arguments.document}, .closed = {arguments.collection}, .overwrite = arguments.overwrite};
+  close_checkpoint(rules, arguments.checkpoint);
+  close_checkpoint(rules, arguments.visualness);
+  return rules;
+}
+
+Status check_document_output(const IllustrateArguments& arguments) {
   if (arguments.output.empty()) return {};
   const fs::path output = arguments.output;
   std::error_code error;
@@ -100,14 +109,7 @@ Status check_output(const IllustrateArguments& arguments) {
   if (fs::equivalent(output, arguments.document, error)) {
     return fail(ErrorCode::kUsage, "-o {} is the document itself, which stays as it is", arguments.output);
   }
-  if (there.type() == fs::file_type::regular && !arguments.force) {
-    return fail(ErrorCode::kUsage, "-o {} is there already; --force replaces it", arguments.output);
-  }
-  const fs::path folder = fs::absolute(output, error).parent_path();
-  if (!fs::is_directory(folder, error)) {
-    return fail(ErrorCode::kNotFound, "-o {}: no folder {}", arguments.output, folder.string());
-  }
-  return {};
+  return check_output(output, OutputKind::kDocument, output_rules(arguments)).in("-o");
 }
 
 Result<std::optional<PageFormat>> settle_format(const IllustrateArguments& arguments) {
@@ -443,7 +445,8 @@ Result<std::optional<LoadedEncoder>> load_judging_encoder(const IllustrateArgume
 }
 
 Result<int> run(IllustrateArguments& arguments, Session& session) {
-  SACCADE_TRY(check_output(arguments));
+  SACCADE_TRY(settle_collection(arguments.collection, session.messages));
+  SACCADE_TRY(check_document_output(arguments));
   SACCADE_ASSIGN(const std::optional<PageFormat> format, settle_format(arguments));
   IllustrateOptions& options = arguments.choosing;
   options.stop = session.interrupts.stop_cleanly();
@@ -453,7 +456,6 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
   if (format) SACCADE_TRY(check_page_format(page.document.format, *format));
-  SACCADE_TRY(settle_collection(arguments.collection, session.messages));
   SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
   EncoderChoice choice = arguments.encoder;  // --visualness has one of its own
   SACCADE_ASSIGN(const LoadedEncoder loaded,
@@ -487,7 +489,8 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
     SACCADE_ASSIGN(
         const std::string text,
         illustrated_document(page.document, pictures, *format, fs::path(arguments.document).stem().string()));
-    SACCADE_TRY(write_file_atomic(arguments.output, text).in("-o"));
+    SACCADE_TRY(
+        write_output(arguments.output, OutputKind::kDocument, output_rules(arguments), text).in("-o"));
   }
   warn(page, arguments, loaded, session);
   if (is_standard_output(arguments.output)) return kDone;
@@ -588,7 +591,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   command->add_option("--max-pages", arguments->reading.pdf.max_pages, "read no more pages of a PDF")
       ->transform(whole_number(1, 1'000'000))
       ->capture_default_str();
-  command->add_flag("--force", arguments->force, "replace the document to write, where it is there");
+  add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's is no longer where it was");
   add_engine_options(*command, arguments->engine, names_of<EngineKind>(),

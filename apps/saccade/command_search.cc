@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/query_language.h"
@@ -23,6 +24,7 @@
 #include "command_help.h"
 #include "hit_format.h"
 #include "number.h"
+#include "outputs.h"
 #include "search_prompt.h"
 #include "searcher.h"
 #include "sixel.h"
@@ -37,6 +39,7 @@ struct SearchArguments {
   std::vector<std::string> words;
   std::vector<std::string> images;
   std::string html;
+  bool overwrite = false;
   std::string queries;  // a file, or "-"; empty: none
   SearchQuery query;
   SearchOptions options;
@@ -187,6 +190,17 @@ Result<int> prompt_for(const SearchArguments& arguments, const SearchQuery& comm
   return run_prompt(searcher, options, session);
 }
 
+OutputRules page_rules(const SearchArguments& arguments, const SearchQuery& query) {
+  OutputRules rules{.closed = {arguments.options.collection}, .overwrite = arguments.overwrite};
+  rules.inputs.emplace_back(file_of(query.image.native()));
+  for (const QueryPicture& picture : query.more_images)
+    rules.inputs.emplace_back(file_of(picture.image.native()));
+  close_checkpoint(rules, arguments.options.checkpoint);
+  close_checkpoint(rules, arguments.options.rerank);
+  rules.closed.emplace_back(arguments.options.composer);
+  return rules;
+}
+
 Result<int> run_search(SearchArguments& arguments, Session& session) {
   std::string typed;
   for (const std::string& word : arguments.words) typed += (typed.empty() ? "" : " ") + word;
@@ -208,13 +222,18 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
   SACCADE_TRY(read_query_text(typed, query));
+  // Searcher::open() settles which collection it is: rules are made behind it.
   SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, session));
+  const OutputRules rules = page_rules(arguments, query);
+  if (!arguments.html.empty()) {
+    SACCADE_TRY(check_output(arguments.html, OutputKind::kHtml, rules).in("page"));
+  }
   if (lines) return answer_lines(arguments, query, *searcher, session);
   if (prompts) return prompt_for(arguments, query, *searcher, session);
   SACCADE_ASSIGN(const SearchAnswer answer, searcher->answer(query, session));
   if (!arguments.html.empty()) {
-    SACCADE_TRY(write_search_page(arguments.html, {&answer, 1}, searcher->collection(), {}, searcher->pool(),
-                                  session));
+    SACCADE_TRY(write_search_page(arguments.html, rules, {&answer, 1}, searcher->collection(), {},
+                                  searcher->pool(), session));
   }
   return show_answer(arguments, answer, searcher->collection(), session);
 }
@@ -329,6 +348,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command
       ->add_option("--html", arguments->html, "HTML file to write the answer to as well, with its pictures")
       ->excludes(queries);
+  add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->options.checkpoint,
                       std::string(kCheckpointHelp) + ", if it is no longer where it was");
   add_encoder_options(*command, arguments->options.encoder);
@@ -336,7 +356,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
       *command,
       {{"Query", {"--image", "--words", "--compose", "--weight", "--was", "--long-query", "--queries"}},
        {"Which hits", {"-k", "--filter", "--cut", "--sort", "--all", "--fold-above"}},
-       {"Output", {"--json", "--paths", "-0", "--format", "--html", "--thumbnails"}},
+       {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
        {"Model and speed", {"-m", "--candidates", "--precision", "--threads"}}});

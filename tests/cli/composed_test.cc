@@ -199,7 +199,7 @@ TEST_F(ComposedCli, WritesWhatTheServerTakes) {
   EXPECT_THAT(recall["7"].dump(), Not(HasSubstr("\"a\"")));
   EXPECT_EQ((*read_json(folder_ / "out/cirr.model.sum.recall_subset.json"))["metric"], "recall_subset");
   const Outcome again = run(arguments);
-  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("is there already"));
 }
 

@@ -112,7 +112,7 @@ TEST_F(DatasetCommand, WhatItRefuses) {
   expect_failure({"dataset", "convert", "captions.csv"}, 2, {"--output"});
   const std::string before = read_file(folder_ / "captions.csv").value();
   expect_failure({"dataset", "convert", "captions.csv#split=test", "-o", "./captions.csv"}, 2,
-                 {"the dataset itself"});
+                 {"what this command reads", "--overwrite"});
   EXPECT_EQ(read_file(folder_ / "captions.csv").value(), before);
   expect_failure({"dataset", "convert", "nothing.csv", "-o", "all.jsonl"}, 1, {"nothing.csv"});
   expect_failure({"dataset", "audit", "captions.csv", "-m", "nowhere"}, 1, {"nowhere"});

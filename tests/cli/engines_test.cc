@@ -224,7 +224,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
                                           "1",
                                           "-o",
                                           "out.md",
-                                          "--force",
+                                          "--overwrite",
                                           "--json"};
   const Json json = json_of(run(words, with_key()));
   EXPECT_EQ(json["pictures"].size(), 0U);

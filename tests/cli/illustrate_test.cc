@@ -173,12 +173,12 @@ TEST_F(IllustrateCli, WhatItRefuses) {
     expect_failure(words, code, parts);
   };
   write("there.md", "somebody's");
-  refused({"story.md", "-o", "there.md"}, 2, {"there.md is there already", "--force"});
+  refused({"story.md", "-o", "there.md"}, 2, {"there.md is there already", "--overwrite"});
   EXPECT_EQ(read("there.md"), "somebody's");
-  EXPECT_EQ(run({"illustrate", "story.md", "-c", "c", "-o", "there.md", "--force"}).code, 0);
+  EXPECT_EQ(run({"illustrate", "story.md", "-c", "c", "-o", "there.md", "--overwrite"}).code, 0);
   EXPECT_THAT(read("there.md"), HasSubstr("# A house"));
   fs::create_hard_link(folder_ / "story.md", folder_ / "same.md");
-  refused({"story.md", "-o", "same.md", "--force"}, 2, {"is the document itself"});
+  refused({"story.md", "-o", "same.md", "--overwrite"}, 2, {"is the document itself"});
   EXPECT_EQ(read("story.md"), kMarkdown);
   refused({"story.md", "-o", "pictures"}, 2, {"is a folder"});
   refused({"story.md", "-o", "gone/out.md"}, 1, {"no folder"});

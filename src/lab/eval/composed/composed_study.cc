@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
-#include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
 #include "lab/data/generated.h"
@@ -572,10 +572,8 @@ Status ComposedStudy::write_server_files(const StudyContext& context, const Comp
         fmt::format("{}.{}.{}.{}.json", context.described.name, context.model.name, method, file.metric);
     std::ranges::replace(name, '/', '_');
     const std::filesystem::path path = options_.server_files / name;
-    if (std::filesystem::exists(path, error) && !evaluation_.overwrite) {
-      return fail(ErrorCode::kMismatch, "{}: is there already; --overwrite replaces it", path.string());
-    }
-    SACCADE_TRY(write_file_atomic(path, file.text));
+    // Another measurement's answers look the same: nothing that is there is replaced unasked.
+    SACCADE_TRY(write_output(path, OutputKind::kDocument, {.overwrite = evaluation_.overwrite}, file.text));
   }
   return {};
 }

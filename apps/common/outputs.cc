@@ -1,0 +1,26 @@
+#include "outputs.h"
+
+#include <filesystem>
+
+#include "lab/data/dataset.h"
+#include "saccade/model/checkpoints/locate.h"
+
+namespace saccade::app {
+
+CLI::Option* add_overwrite_option(CLI::App& command, bool& overwrite) {
+  return command.add_flag(
+      "--overwrite", overwrite,
+      "replace the file to write also where it is an input of this command or of another kind");
+}
+
+void add_dataset_input(OutputRules& rules, const std::string& dataset) {
+  const auto source = parse_dataset_source(dataset);
+  rules.inputs.push_back(source ? source->path : std::filesystem::path(dataset));
+}
+
+void close_checkpoint(OutputRules& rules, const std::string& named) {
+  if (named.empty()) return;
+  if (auto folder = find_checkpoint(named)) rules.closed.push_back(*std::move(folder));
+}
+
+}  // namespace saccade::app
