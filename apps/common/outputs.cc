@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "lab/data/dataset.h"
 #include "saccade/model/checkpoints/locate.h"
 
 namespace saccade::app {
@@ -14,8 +13,9 @@ CLI::Option* add_overwrite_option(CLI::App& command, bool& overwrite) {
 }
 
 void add_dataset_input(OutputRules& rules, const std::string& dataset) {
-  const auto source = parse_dataset_source(dataset);
-  rules.inputs.push_back(source ? source->path : std::filesystem::path(dataset));
+  std::error_code ignored;
+  const bool whole = std::filesystem::exists(dataset, ignored);
+  rules.inputs.emplace_back(whole ? dataset : dataset.substr(0, dataset.find('#')));
 }
 
 void close_checkpoint(OutputRules& rules, const std::string& named) {

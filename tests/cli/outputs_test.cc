@@ -211,7 +211,7 @@ TEST_F(Outputs, VectorsAndTheirNamesComeTogether) {
 TEST_F(Outputs, NoCommandWritesPastTheCheck) {
   const std::set<std::string> runs = {"command_train_head.cc"};
   int seen = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(kSourceDir) / "apps/saccade")) {
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(kSourceDir) / "apps")) {
     const std::string name = entry.path().filename().string();
     if (entry.path().extension() != ".cc" || name.ends_with("_test.cc") || runs.contains(name)) continue;
     ++seen;
