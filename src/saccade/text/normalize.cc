@@ -192,6 +192,19 @@ std::string lowercase_each(std::string_view text) {
   return out;
 }
 
+std::string fold_case(std::string_view text) {
+  if (is_ascii(text) || to_valid_utf8(text) != text) return clean_text(text, TextCleanup::kLowerAscii);
+  // Canonical caseless matching (Unicode 15, D145) folds what is decomposed.
+  const std::string decomposed = to_nfd(std::string(text));
+  std::string out;
+  icu::StringByteSink<std::string> sink(&out);
+  UErrorCode status = U_ZERO_ERROR;
+  icu::CaseMap::utf8Fold(0, icu::StringPiece(decomposed.data(), static_cast<int32_t>(decomposed.size())),
+                         sink, nullptr, status);
+  assert(U_SUCCESS(status));
+  return to_nfc(std::move(out));
+}
+
 std::string lowercase_words(std::string_view text) {
   std::string out;
   icu::StringByteSink<std::string> sink(&out);

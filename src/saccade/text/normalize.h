@@ -18,6 +18,11 @@ std::string collapse_white_space(std::string_view text);
 // Lower case of one code point at a time, whatever stands around it: no final sigma.
 std::string lowercase_each(std::string_view text);
 
+// Unicode's full case folding, in form C: texts that differ in case alone, or in how accents are encoded, become
+// equal ("\u00D6LYMPUS" and "o\u0308lympus", "STRASSE" and "stra\u00DFe"). Takes any bytes: of text that is not valid
+// UTF-8 only the ASCII letters are folded.
+std::string fold_case(std::string_view text);
+
 // OpenAI's clean-up as OpenCLIP does it: html.unescape twice, " ".join(text.split()),
 // lower() with final sigma. ftfy.fix_text, which the reference runs first where it is
 // installed, is left out: it changes mojibake, curly quotes, ligatures and full-width

@@ -64,6 +64,20 @@ Json golden(const std::string& name) {
   return *std::move(json);
 }
 
+TEST(Normalize, FoldedTextsDifferNeitherInCaseNorInEncodedAccents) {
+  EXPECT_EQ(fold_case("\u00D6LYMPUS"), "\u00F6lympus");
+  EXPECT_EQ(fold_case("\u00C9T\u00C9"), fold_case("e\u0301te\u0301"));
+  EXPECT_EQ(fold_case("Stra\u00DFe"), "strasse");
+  EXPECT_EQ(fold_case("\u03A3\u03C2\u03C3"), "\u03C3\u03C3\u03C3");
+  EXPECT_EQ(fold_case("\u0416"), "\u0436");
+  EXPECT_EQ(fold_case("IMG_1.JPG"), "img_1.jpg");
+  EXPECT_NE(fold_case("ete"), fold_case("\u00E9t\u00E9"));
+  // Bytes that are not UTF-8 stay as they are.
+  EXPECT_EQ(fold_case("A\xff\u00C9"), "a\xff\u00C9");
+  EXPECT_NE(fold_case("\xff"), fold_case("\xfe"));
+  EXPECT_EQ(fold_case(""), "");
+}
+
 TEST(ClipTokenizer, AnswersAsTheReferenceThroughBothLayouts) {
   const Json cases = golden("clip.json")["cases"];
   ASSERT_EQ(cases.size(), 26U);

@@ -13,6 +13,7 @@
 #include "saccade/collection/catalog/store.h"
 #include "saccade/core/files/take_text.h"
 #include "saccade/image/metadata/look.h"
+#include "saccade/text/normalize.h"
 
 namespace saccade {
 namespace {
@@ -308,10 +309,15 @@ class Parser {
     SACCADE_ASSIGN(const std::string value, take_value());
     const size_t sql_at = filter_.sql.size();
     const size_t values_at = filter_.values.size();
-    SACCADE_TRY(text                         ? text_condition(*field, op, value, value_at)
-                : field->kind == Kind::kDate ? date_condition(*field, op, value, value_at)
-                : field->kind == Kind::kFlag ? flag_condition(*field, op, value, value_at)
-                                             : number_condition(*field, op, value, value_at));
+    // A comparison with NULL, a missing value, is false, and != and !~ are the opposite of = and ~ as "not" is.
+    const bool negated = op[0] == '!';
+    const std::string_view plain = negated ? op.substr(1) : op;
+    filter_.sql += negated ? "NOT coalesce(" : "coalesce(";
+    SACCADE_TRY(text                         ? text_condition(*field, plain, value, value_at)
+                : field->kind == Kind::kDate ? date_condition(*field, plain, value, value_at)
+                : field->kind == Kind::kFlag ? flag_condition(*field, value, value_at)
+                                             : number_condition(*field, plain, value, value_at));
+    filter_.sql += ", 0)";
     filter_.conditions.push_back(
         {std::string(text_.substr(start, at_ - start)),
          std::string(field->sql),
@@ -366,27 +372,21 @@ class Parser {
       return fail(ErrorCode::kUsage, "column {}: a value of {} bytes, limit {}", value_at + 1, value.size(),
                   kMaxPattern);
     }
-    const bool negated = op[0] == '!';
-    const bool whole = op.back() == '=';
+    const bool whole = op == "=";
     const bool glob = !whole && value.find_first_of("*?[") != std::string::npos;
     std::string column(field.sql);
-    std::string parameter = "?";
     if (field.kind == Kind::kFormat) {
       value = format_of(lowered(value));
     } else if (field.kind != Kind::kText || (!whole && !glob)) {
-      column = fmt::format("lower({})", column);
-      parameter = "lower(?)";
+      value = fold_case(value);
+      if (field.kind != Kind::kKeyword) column = fmt::format("fold_case({})", column);
     }
-    if (field.kind == Kind::kKeyword && (whole || glob)) {
-      value = "\n" + value + "\n";
-      if (glob) value = "*" + value + "*";
-    }
-    const bool within = (!whole && !glob) || (whole && field.kind == Kind::kKeyword);
-    if (within) {
-      filter_.sql += fmt::format("{}instr({}, {}) > 0", negated ? "NOT " : "", column, parameter);
+    if (field.kind == Kind::kKeyword) {
+      filter_.sql += fmt::format("any_line({}, '{}', ?)", column, whole ? "is" : glob ? "glob" : "has");
+    } else if (whole) {
+      filter_.sql += fmt::format("{} = ?", column);
     } else {
-      const std::string_view sql_op = whole ? (negated ? "<>" : "=") : (negated ? "NOT GLOB" : "GLOB");
-      filter_.sql += fmt::format("{} {} {}", column, sql_op, parameter);
+      filter_.sql += glob ? column + " GLOB ?" : fmt::format("instr({}, ?) > 0", column);
     }
     filter_.values.emplace_back(std::move(value));
     return {};
@@ -409,19 +409,18 @@ class Parser {
     return value;
   }
 
-  Status flag_condition(const Field& field, std::string_view op, const std::string& value, size_t value_at) {
+  Status flag_condition(const Field& field, const std::string& value, size_t value_at) {
     const std::string word = lowered(value);
     const bool yes = word == "yes" || word == "true" || word == "1";
     if (!yes && word != "no" && word != "false" && word != "0") return wrong(value_at, "yes or no");
-    filter_.sql += fmt::format("{} {} ?", field.sql, yes == (op == "=") ? ">=" : "<");
+    filter_.sql += fmt::format("{} {} ?", field.sql, yes ? ">=" : "<");
     filter_.values.emplace_back(kPhotographGrain);
     return {};
   }
 
   Status number_condition(const Field& field, std::string_view op, const std::string& value,
                           size_t value_at) {
-    const std::string_view sql_op = op == "!=" ? "<>" : op;
-    filter_.sql += fmt::format("{} {} ?", field.sql, sql_op);
+    filter_.sql += fmt::format("{} {} ?", field.sql, op);
     if (field.kind == Kind::kDecimal) {
       const auto number = parse_decimal(value);
       if (!number) return wrong(value_at, "a number like 1.5");
@@ -444,8 +443,8 @@ class Parser {
     const auto span = parse_date(value);
     if (!span) return wrong(value_at, "a date like 2024, 2024-05, 2024-05-31 or 2024-05-31T12:30");
     const auto [begin, end] = *span;
-    if (op == "=" || op == "!=") {
-      filter_.sql += fmt::format("{0}({1} >= ? AND {1} < ?)", op == "=" ? "" : "NOT ", field.sql);
+    if (op == "=") {
+      filter_.sql += fmt::format("{0} >= ? AND {0} < ?", field.sql);
       filter_.values.emplace_back(begin);
       filter_.values.emplace_back(end);
       return {};

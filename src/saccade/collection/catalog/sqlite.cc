@@ -4,6 +4,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "saccade/collection/sql_text.h"
+
 namespace saccade {
 namespace {
 
@@ -160,6 +162,7 @@ Result<Database> Database::open_as(const std::string& name, int flags, Mode mode
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, 64 << 20);
   sqlite3_limit(handle, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);
+  SACCADE_TRY(add_text_functions(handle));
   SACCADE_TRY(database.execute("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0"));
   if (mode == Mode::kRead) SACCADE_TRY(database.execute("PRAGMA query_only = ON"));
   // SQLite opens lazily: the first read finds out what is wrong with the file.

@@ -1,0 +1,70 @@
+#include "saccade/collection/sql_text.h"
+
+#include <algorithm>
+#include <new>
+#include <sqlite3.h>
+#include <string>
+#include <string_view>
+
+#include "saccade/text/normalize.h"
+
+namespace saccade {
+namespace {
+
+std::string_view text_of(sqlite3_value* value) {
+  const unsigned char* text = sqlite3_value_text(value);
+  if (text == nullptr) return {};
+  return {reinterpret_cast<const char*>(text), static_cast<size_t>(sqlite3_value_bytes(value))};
+}
+
+// No exception may pass through SQLite.
+template <typename Function>
+void guarded(sqlite3_context* context, Function function) {
+  try {
+    function();
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  }
+}
+
+void sql_fold_case(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
+  if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
+  guarded(context, [&] {
+    const std::string folded = fold_case(text_of(values[0]));
+    sqlite3_result_text(context, folded.data(), static_cast<int>(folded.size()), SQLITE_TRANSIENT);
+  });
+}
+
+void sql_any_line(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
+  guarded(context, [&] {
+    const std::string lines = fold_case(text_of(values[0]));
+    const std::string_view how = text_of(values[1]);
+    const std::string value(text_of(values[2]));
+    bool met = false;
+    for (size_t begin = 0; begin < lines.size() && !met;) {
+      const size_t end = std::min(lines.find('\n', begin), lines.size());
+      const std::string line = lines.substr(begin, end - begin);
+      // Lines are begun by a line end too.
+      met = line.empty()    ? false
+            : how == "is"   ? line == value
+            : how == "glob" ? sqlite3_strglob(value.c_str(), line.c_str()) == 0
+                            : line.find(value) != std::string::npos;
+      begin = end + 1;
+    }
+    sqlite3_result_int(context, met ? 1 : 0);
+  });
+}
+
+}  // namespace
+
+Status add_text_functions(sqlite3* connection) {
+  constexpr int kFlags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
+  const int folding = sqlite3_create_function_v2(connection, "fold_case", 1, kFlags, nullptr, sql_fold_case,
+                                                 nullptr, nullptr, nullptr);
+  const int lines = sqlite3_create_function_v2(connection, "any_line", 3, kFlags, nullptr, sql_any_line,
+                                               nullptr, nullptr, nullptr);
+  if (folding == SQLITE_OK && lines == SQLITE_OK) return {};
+  return fail(ErrorCode::kInternal, "SQL functions: {}", sqlite3_errmsg(connection));
+}
+
+}  // namespace saccade
