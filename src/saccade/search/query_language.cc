@@ -170,9 +170,13 @@ Status read_query_text(std::string_view typed, SearchQuery& query) {
   SACCADE_ASSIGN(query.parts, reader.read());
   query.phrases = std::move(reader.phrases);
   query.text = typed;
-  // One text that is wanted: its weight is nothing to anything.
   if (query.parts.empty()) query.text.clear();
-  if (query.parts.size() == 1 && query.parts.front().weight > 0) {
+  // The weight of a single text only counts against unwanted images.
+  const bool unwanted_image =
+      query.image_weight < 0 ||
+      std::ranges::any_of(query.more_images, [](const QueryPicture& image) { return image.weight < 0; });
+  if (query.parts.size() == 1 && query.parts.front().weight > 0 &&
+      (query.parts.front().weight == 1 || !unwanted_image)) {
     query.text = std::move(query.parts.front().text);
     query.parts.clear();
   }

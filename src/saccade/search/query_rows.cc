@@ -127,14 +127,27 @@ void add_row(std::span<const float> row, float weight, std::vector<double>& sum)
   for (size_t c = 0; c < row.size(); ++c) sum[c] += double{weight} * row[c];
 }
 
-// row: of length 1, or empty where nothing is wanted.
-Status leave_out(const Unwanted& texts, const Unwanted& pictures, std::vector<float>& row) {
+// Weights of what is wanted.
+struct WantedWeights {
+  double sum = 0;
+  int64_t count = 0;
+
+  void add(float weight) {
+    sum += weight;
+    ++count;
+  }
+};
+
+// row: of length 1, or empty if nothing is wanted; it weighs as much as its parts do on average, so that only the
+// ratio of wanted to unwanted weights counts, and parts without weights weigh 1 together.
+Status leave_out(const Unwanted& texts, const Unwanted& pictures, const WantedWeights& wanted,
+                 std::vector<float>& row) {
   if (texts.empty() && pictures.empty()) return {};
   std::vector<double> sum(std::max(texts.size(), pictures.size()));
   for (const Unwanted* unwanted : {&texts, &pictures}) {
     for (size_t c = 0; c < unwanted->size(); ++c) sum[c] += (*unwanted)[c];
   }
-  if (!row.empty()) add_row(row, 1, sum);
+  if (!row.empty()) add_row(row, static_cast<float>(wanted.sum / static_cast<double>(wanted.count)), sum);
   SACCADE_ASSIGN(row, unit_row(sum, kShortestSum).in("what is wanted and what is not cancel out"));
   return {};
 }
@@ -152,13 +165,13 @@ Status check_late_weight(bool late, float weight) {
 struct TextParts {
   std::optional<TextPart> wanted;
   std::optional<TokenCount> tokens;
+  WantedWeights weights;
   Unwanted unwanted;
 };
 
 Result<TextParts> joined_texts(std::span<const QueryPart> parts, std::span<TextPart> encoded, bool late) {
   TextParts all;
   std::vector<double> sum;
-  int64_t wanted = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     TextPart& part = encoded[i];
     const float weight = parts[i].weight;
@@ -172,7 +185,8 @@ Result<TextParts> joined_texts(std::span<const QueryPart> parts, std::span<TextP
       add_row(part.row, weight, all.unwanted);
       continue;
     }
-    if (++wanted == 1) {
+    all.weights.add(weight);
+    if (all.weights.count == 1) {
       add_row(part.row, weight, sum);
       for (float& value : part.late.values()) value *= weight;
       all.wanted = std::move(part);
@@ -191,7 +205,7 @@ Result<TextParts> joined_texts(std::span<const QueryPart> parts, std::span<TextP
     else
       first.ids.insert(first.ids.end(), part.ids.begin(), part.ids.end());
   }
-  if (wanted > 1) {
+  if (all.weights.count > 1) {
     SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the texts cancel out"));
   }
   return all;
@@ -223,6 +237,7 @@ Result<PicturePart> encode_picture(const IngestSettings& settings, EncoderBacken
 // All the pictures of a query, as one.
 struct PictureParts {
   std::optional<PicturePart> wanted;
+  WantedWeights weights;
   Unwanted unwanted;
 };
 
@@ -230,11 +245,10 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
                                      bool late) {
   PictureParts all;
   std::vector<double> sum;
-  int64_t wanted = 0;
   const auto add = [&](const SearchQuery& one, float weight) -> Status {
     if (!std::isfinite(weight)) return fail(ErrorCode::kUsage, "a picture weighs {}", weight);
     SACCADE_TRY(check_late_weight(late, weight));
-    if (late && wanted > 0) {
+    if (late && all.weights.count > 0) {
       return fail(ErrorCode::kUnsupported, "late interaction searches by one picture, not by several");
     }
     SACCADE_ASSIGN(PicturePart part, encode_picture(settings, encoder, one, late));
@@ -243,7 +257,8 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
       return {};
     }
     add_row(part.row, weight, sum);
-    if (++wanted == 1) all.wanted = std::move(part);
+    all.weights.add(weight);
+    if (all.weights.count == 1) all.wanted = std::move(part);
     return {};
   };
   SACCADE_TRY(add(query, query.image_weight));
@@ -254,7 +269,7 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
     one.image_bytes = picture.bytes;
     SACCADE_TRY(add(one, picture.weight));
   }
-  if (wanted > 1) {
+  if (all.weights.count > 1) {
     SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the pictures cancel out"));
   }
   return all;
@@ -386,7 +401,9 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
         one, joined(words.wanted ? &*words.wanted : nullptr, pictures.wanted ? &*pictures.wanted : nullptr,
                     fusion, late, encoder.info().dim));
     one.tokens = words.tokens;
-    SACCADE_TRY(leave_out(words.unwanted, pictures.unwanted, one.row));
+    const WantedWeights weights{words.weights.sum + pictures.weights.sum,
+                                words.weights.count + pictures.weights.count};
+    SACCADE_TRY(leave_out(words.unwanted, pictures.unwanted, weights, one.row));
   }
   return encoded;
 }

@@ -542,9 +542,16 @@ TEST_F(SearchTest, PartsAreAddedByTheirWeightsAndLeftOutByTheirs) {
   EXPECT_EQ(understood_note(answer), "searched for \"a\"; not like \"c\" x 0.25");
   EXPECT_EQ(answer_json(answer)["query"]["parts"].dump(),
             R"([{"text":"a","weight":1.0},{"text":"c","weight":-0.25}])");
+  // Wanted weights count beside unwanted ones, on average; among themselves only their ratio does.
   answer = answer_to(typed_query("a:4 b:4 -c:1"));
-  EXPECT_NEAR(score_of(answer, "ab"), 1 / std::sqrt(2.0), 1e-6);
-  EXPECT_NEAR(score_of(answer, "c"), -1 / std::sqrt(2.0), 1e-6);
+  EXPECT_NEAR(score_of(answer, "ab"), 4 / std::sqrt(17.0), 1e-6);
+  EXPECT_NEAR(score_of(answer, "c"), -1 / std::sqrt(17.0), 1e-6);
+  answer = answer_to(typed_query("a:10 -c:4"));
+  EXPECT_NEAR(score_of(answer, "a"), 10 / std::sqrt(116.0), 1e-6);
+  EXPECT_NEAR(score_of(answer, "c"), -4 / std::sqrt(116.0), 1e-6);
+  EXPECT_EQ(understood_note(answer), "searched for \"a\" x 10; not like \"c\" x 4");
+  EXPECT_NEAR(score_of(answer_to(typed_query("a:2.5 -c:1")), "c"), score_of(answer, "c"), 1e-6);
+  EXPECT_NEAR(score_of(answer_to(typed_query("a -c:4")), "c"), -4 / std::sqrt(17.0), 1e-6);
   answer = answer_to(typed_query("-c"));
   EXPECT_NEAR(score_of(answer, "c"), -1, 1e-6);
   EXPECT_EQ(understood_note(answer), "searched for what is not like \"c\" x 0.25");
@@ -568,6 +575,19 @@ TEST_F(SearchTest, SeveralPicturesHaveWeightsToo) {
   answer = answer_to(query);
   EXPECT_NEAR(answer.hits[0].score, 1 / std::sqrt(2.0), 1e-5);
   EXPECT_EQ(answer.hits[0].item.path, "/pictures/c");
+  // A picture's weight counts beside one that is not wanted, and so does a text's: c x 3 - a.
+  SearchQuery weighed;
+  const std::vector<std::string> against = {named[0] + ":-1"};
+  ASSERT_TRUE(set_query_pictures(against, weighed));
+  ASSERT_TRUE(read_query_text("c:3", weighed));
+  const SearchAnswer beside = answer_to(weighed);
+  EXPECT_NEAR(beside.hits[0].score, 3 / std::sqrt(10.0), 1e-5);
+  EXPECT_EQ(understood_note(beside), "searched for \"c\" x 3; not like picture \"" + named[0] + "\" x 1");
+  SearchQuery both;
+  const std::vector<std::string> pictures = {named[0] + ":3",
+                                             picture("blue.png", 0, 0, 255).string() + ":-1"};
+  ASSERT_TRUE(set_query_pictures(pictures, both));
+  EXPECT_NEAR(answer_to(both).hits[0].score, 3 / std::sqrt(10.0), 1e-5);
   // Like neither: a picture that is not wanted, and a text that is.
   query.image_weight = -1;
   query.more_images.clear();
