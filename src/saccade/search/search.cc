@@ -2,22 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
-#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
-#include "saccade/image/frame_name.h"
-#include "saccade/image/decode/raw.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
+#include "saccade/search/fold.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/search/row_finder.h"
@@ -35,146 +32,6 @@ class OwnPass final : public RowFinder {
     return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool, {&wanted, 1});
   }
 };
-
-// A hit to be, and what is folded under it.
-struct Group {
-  Candidate first;
-  std::vector<Candidate> others;
-};
-
-struct Folding {
-  std::vector<Group> groups;
-  bool settled = false;  // candidates further down would not change the groups
-};
-
-double cosine(std::span<const float> a, std::span<const float> b) {
-  double dot = 0;
-  for (size_t i = 0; i < a.size(); ++i) dot += double{a[i]} * b[i];
-  return dot / (row_length(a) * row_length(b));
-}
-
-// Whether two pictures look the same. Pages of text have means that hardly differ: of late interaction the
-// rows must be alike too, each beside the one at its place.
-class Likeness {
- public:
-  Likeness(const Collection& collection, float least) : collection_(collection), least_(least) {}
-
-  bool alike(int64_t a, int64_t b) {
-    const auto rows = collection_.rows();
-    const auto row = rows.row(a);
-    const auto other = rows.row(b);
-    // Equal rows have a cosine of 1, whatever rounding makes of their product.
-    const bool equal = std::ranges::equal(row, other);
-    if (!equal && !(std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= least_)) return false;
-    if (!collection_.has_late_rows()) return true;
-    if (equal && same_bytes(collection_.late_rows(a), collection_.late_rows(b))) return true;
-    const Matrix<float>& rows_a = late_rows(a);
-    const Matrix<float>& rows_b = late_rows(b);
-    if (rows_a.rows() != rows_b.rows()) return false;
-    double sum = 0;
-    for (int64_t r = 0; r < rows_a.rows(); ++r) sum += cosine(rows_a.row(r), rows_b.row(r));
-    return sum >= double{least_} * static_cast<double>(rows_a.rows());
-  }
-
- private:
-  static bool same_bytes(const StoredRows& a, const StoredRows& b) {
-    const auto bytes = static_cast<size_t>(a.count * stored_row_bytes(a.layout));
-    return a.count == b.count && std::memcmp(a.data, b.data, bytes) == 0;
-  }
-
-  // Those compared lately: a page has half a megabyte of them.
-  const Matrix<float>& late_rows(int64_t row) {
-    constexpr size_t kKept = 64;
-    if (late_rows_.size() > kKept && late_rows_.find(row) == late_rows_.end()) late_rows_.clear();
-    const auto [place, fresh] = late_rows_.try_emplace(row);
-    if (fresh) place->second = restore_rows(collection_.late_rows(row));
-    return place->second;
-  }
-
-  const Collection& collection_;
-  const float least_;
-  std::map<int64_t, Matrix<float>> late_rows_;
-};
-
-// A RAW file and the picture that the camera, or someone after it, made of it:
-// "IMG_1.CR2" beside "IMG_1.jpg", however alike they are; and a live photo, whose
-// clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for each candidate.
-class RawPairs {
- public:
-  explicit RawPairs(const Collection& collection) : collection_(collection) {}
-
-  bool pair(int64_t a, int64_t b) {
-    const Name& one = name(a);
-    const Name& other = name(b);
-    return one.rank != other.rank && !one.stem.empty() && one.stem == other.stem;
-  }
-  // Of a pair: the picture that everything shows goes before what it was made of.
-  bool leads(int64_t a, int64_t b) { return name(a).rank < name(b).rank; }
-
- private:
-  struct Name {
-    std::string stem;  // the path without its ending
-    int rank = 0;      // a picture, a RAW file, a frame of the clip of a live photo
-  };
-  const Name& name(int64_t row) {
-    const auto [place, fresh] = names_.try_emplace(row);
-    if (!fresh) return place->second;
-    if (const auto item = collection_.item_of_row(row)) {
-      const std::filesystem::path file = file_of(item->path);
-      const bool video = item->format == kVideoFormat;
-      const std::string ending = file.extension().string();
-      if (video && ending != ".MOV" && ending != ".mov") return place->second;
-      const int rank = item->format == kRawFormat ? 1 : 0;
-      place->second = {std::filesystem::path(file).replace_extension().string(), video ? 2 : rank};
-    }
-    return place->second;
-  }
-
-  const Collection& collection_;
-  std::map<int64_t, Name> names_;
-};
-
-// Walks down the candidates until the group after the k-th would begin. Files of the same bytes have the same
-// row, so that the cosine covers them too.
-Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k) {
-  Folding folding;
-  Likeness likeness(collection, query.duplicate_cosine);
-  RawPairs pairs(collection);
-  for (const Candidate& candidate : candidates.best) {
-    Group* like = nullptr;
-    if (query.fold_duplicates) {
-      const auto found = std::ranges::find_if(folding.groups, [&](const Group& group) {
-        return likeness.alike(candidate.row, group.first.row) || pairs.pair(candidate.row, group.first.row);
-      });
-      if (found != folding.groups.end()) like = &*found;
-    }
-    if (like != nullptr) {
-      const size_t others = like->others.size();
-      like->others.push_back(candidate);
-      const auto made_of_it = [&](const Group& group) {
-        return pairs.pair(candidate.row, group.first.row) && pairs.leads(candidate.row, group.first.row);
-      };
-      if (!made_of_it(*like)) continue;
-      // Several may have been made of one: scenes of a live photo's clip, found before its picture.
-      for (Group* group = like + 1; group != std::to_address(folding.groups.end()); ++group) {
-        if (!made_of_it(*group)) continue;
-        like->others.push_back(group->first);
-        like->others.insert(like->others.end(), group->others.begin(), group->others.end());
-        group->others.clear();
-        group->first.id = 0;
-      }
-      std::swap(like->first, like->others[others]);
-      std::erase_if(folding.groups, [](const Group& group) { return group.first.id == 0; });
-    } else if (static_cast<int64_t>(folding.groups.size()) == k) {
-      folding.settled = true;
-      return folding;
-    } else {
-      folding.groups.push_back({candidate, {}});
-    }
-  }
-  folding.settled = candidates.complete;
-  return folding;
-}
 
 Status check(const SearchQuery& query) {
   if (query.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", query.k);
@@ -365,12 +222,14 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     folding = fold(fused, collection, query, query.k);
   }
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
+  std::unordered_map<int64_t, const FusedRank*> ranks;
+  for (const FusedRank& rank : words.ranks) ranks.emplace(rank.row, &rank);
   for (SearchHit& hit : answer.hits) {
-    const auto ranked = std::ranges::find(words.ranks, hit.item.row, &FusedRank::row);
-    if (ranked == words.ranks.end()) continue;
-    hit.vector_rank = ranked->by_vectors;
-    if (ranked->by_words == nullptr) continue;
-    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->by_words, words.ranking.report));
+    const auto ranked = ranks.find(hit.item.row);
+    if (ranked == ranks.end()) continue;
+    hit.vector_rank = ranked->second->by_vectors;
+    if (ranked->second->by_words == nullptr) continue;
+    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->second->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
   if (!query.cut) likelihoods = judge(collection, row, *by, candidates, answer);

@@ -1,0 +1,220 @@
+#include "saccade/search/fold.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "saccade/collection/rows/late_item.h"
+#include "saccade/core/rows.h"
+#include "saccade/image/frame_name.h"
+#include "saccade/image/decode/raw.h"
+#include "saccade/index/max_sim.h"
+#include "saccade/search/near_rows.h"
+
+namespace saccade {
+namespace {
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double dot = 0;
+  for (size_t i = 0; i < a.size(); ++i) dot += double{a[i]} * b[i];
+  return dot / (row_length(a) * row_length(b));
+}
+
+// Whether two pictures look the same. Pages of text have means that hardly differ: of late interaction the
+// rows must be alike too, each beside the one at its place.
+class Likeness {
+ public:
+  Likeness(const Collection& collection, float least) : collection_(collection), least_(least) {}
+
+  bool alike(int64_t a, int64_t b) {
+    const auto rows = collection_.rows();
+    const auto row = rows.row(a);
+    const auto other = rows.row(b);
+    // Equal rows have a cosine of 1, whatever rounding makes of their product.
+    const bool equal = std::ranges::equal(row, other);
+    if (!equal && !(std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= least_)) return false;
+    if (!collection_.has_late_rows()) return true;
+    if (equal && same_bytes(collection_.late_rows(a), collection_.late_rows(b))) return true;
+    const Matrix<float>& rows_a = late_rows(a);
+    const Matrix<float>& rows_b = late_rows(b);
+    if (rows_a.rows() != rows_b.rows()) return false;
+    double sum = 0;
+    for (int64_t r = 0; r < rows_a.rows(); ++r) sum += cosine(rows_a.row(r), rows_b.row(r));
+    return sum >= double{least_} * static_cast<double>(rows_a.rows());
+  }
+
+ private:
+  static bool same_bytes(const StoredRows& a, const StoredRows& b) {
+    const auto bytes = static_cast<size_t>(a.count * stored_row_bytes(a.layout));
+    return a.count == b.count && std::memcmp(a.data, b.data, bytes) == 0;
+  }
+
+  // Those compared lately: a page has half a megabyte of them.
+  const Matrix<float>& late_rows(int64_t row) {
+    constexpr size_t kKept = 64;
+    if (late_rows_.size() > kKept && late_rows_.find(row) == late_rows_.end()) late_rows_.clear();
+    const auto [place, fresh] = late_rows_.try_emplace(row);
+    if (fresh) place->second = restore_rows(collection_.late_rows(row));
+    return place->second;
+  }
+
+  const Collection& collection_;
+  const float least_;
+  std::map<int64_t, Matrix<float>> late_rows_;
+};
+
+// A RAW file and the image that the camera, or someone after it, made of it:
+// "IMG_1.CR2" beside "IMG_1.jpg", however alike they are; and a live photo, whose
+// clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for each candidate.
+class RawPairs {
+ public:
+  explicit RawPairs(const Collection& collection) : collection_(collection) {}
+
+  // Notes that the group at `place` begins with the candidate of `row`. Places come in ascending order.
+  void add(int64_t row, size_t place) {
+    if (const std::string& stem = name(row).stem; !stem.empty()) places_[stem].push_back(place);
+  }
+  // The places of the groups that may be paired with it: of the same name but for the ending.
+  std::span<const size_t> places(int64_t row) {
+    const auto found = places_.find(name(row).stem);
+    return found == places_.end() ? std::span<const size_t>() : found->second;
+  }
+  // Whether two of the same name are a pair.
+  bool pair(int64_t a, int64_t b) { return name(a).rank != name(b).rank; }
+  // Of a pair: the image that everything shows goes before what it was made of.
+  bool leads(int64_t a, int64_t b) { return name(a).rank < name(b).rank; }
+
+ private:
+  struct Name {
+    std::string stem;  // the path without its ending
+    int rank = 0;      // a picture, a RAW file, a frame of the clip of a live photo
+  };
+  const Name& name(int64_t row) {
+    const auto [place, fresh] = names_.try_emplace(row);
+    if (!fresh) return place->second;
+    if (const auto item = collection_.item_of_row(row)) {
+      const std::filesystem::path file = file_of(item->path);
+      const bool video = item->format == kVideoFormat;
+      const std::string ending = file.extension().string();
+      if (video && ending != ".MOV" && ending != ".mov") return place->second;
+      const int rank = item->format == kRawFormat ? 1 : 0;
+      place->second = {std::filesystem::path(file).replace_extension().string(), video ? 2 : rank};
+    }
+    return place->second;
+  }
+
+  const Collection& collection_;
+  std::unordered_map<int64_t, Name> names_;
+  std::unordered_map<std::string, std::vector<size_t>> places_;  // by stem; "" is never there
+};
+
+// Rows of some candidates, evenly over them all.
+std::vector<int64_t> sample_of(std::span<const Candidate> candidates) {
+  constexpr size_t kSample = 256;
+  const size_t step = candidates.size() / kSample + 1;
+  std::vector<int64_t> sample;
+  for (size_t i = 0; i < candidates.size(); i += step) sample.push_back(candidates[i].row);
+  return sample;
+}
+
+// The groups so far. Those that others have taken in keep their place, empty, until the end.
+class Groups {
+ public:
+  Groups(const Candidates& candidates, const Collection& collection, const SearchQuery& query)
+      : folds_(query.fold_duplicates),
+        likeness_(collection, query.duplicate_cosine),
+        pairs_(collection),
+        near_(collection.rows(), sample_of(candidates.best), query.duplicate_cosine) {}
+
+  [[nodiscard]] int64_t count() const { return std::ssize(groups_) - taken_in_; }
+
+  // The first group that the candidate belongs to; nullopt: none.
+  std::optional<size_t> group_of(const Candidate& candidate) {
+    if (!folds_) return std::nullopt;
+    size_t first = near_.find_first(candidate.row, [&](size_t place) {
+      return likeness_.alike(candidate.row, groups_[place].first.row);
+    });
+    for (const size_t place : pairs_.places(candidate.row)) {
+      if (place >= first) break;
+      if (there_[place] && pairs_.pair(candidate.row, groups_[place].first.row)) first = place;
+    }
+    if (first == groups_.size()) return std::nullopt;
+    return first;
+  }
+
+  void begin(const Candidate& candidate) {
+    if (folds_) {
+      pairs_.add(candidate.row, groups_.size());
+      near_.add(candidate.row);
+    }
+    groups_.push_back({candidate, {}});
+    there_.push_back(true);
+  }
+
+  // The candidate leads the group if its first image was made from it, and then takes in the other groups whose
+  // first was: scenes of a live photo's clip, found before its image.
+  void join(size_t at, const Candidate& candidate) {
+    Group& group = groups_[at];
+    const size_t place = group.others.size();
+    group.others.push_back(candidate);
+    const std::span<const size_t> named = pairs_.places(candidate.row);
+    if (!std::ranges::binary_search(named, at) || !pairs_.leads(candidate.row, group.first.row)) return;
+    for (const size_t later : named) {
+      Group& other = groups_[later];
+      if (later <= at || !there_[later] || !pairs_.leads(candidate.row, other.first.row)) continue;
+      group.others.push_back(other.first);
+      group.others.insert(group.others.end(), other.others.begin(), other.others.end());
+      there_[later] = false;
+      near_.remove(later);
+      ++taken_in_;
+    }
+    std::swap(group.first, group.others[place]);
+    near_.replace(at, candidate.row);
+  }
+
+  std::vector<Group> take() {
+    std::vector<Group> left;
+    left.reserve(static_cast<size_t>(count()));
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (there_[i]) left.push_back(std::move(groups_[i]));
+    }
+    return left;
+  }
+
+ private:
+  const bool folds_;
+  Likeness likeness_;
+  RawPairs pairs_;
+  NearRows near_;
+  std::vector<Group> groups_;
+  std::vector<bool> there_;
+  int64_t taken_in_ = 0;
+};
+
+}  // namespace
+
+Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k) {
+  Groups groups(candidates, collection, query);
+  Folding folding;
+  folding.settled = candidates.complete;
+  for (const Candidate& candidate : candidates.best) {
+    if (const auto group = groups.group_of(candidate)) {
+      groups.join(*group, candidate);
+    } else if (groups.count() == k) {
+      folding.settled = true;
+      break;
+    } else {
+      groups.begin(candidate);
+    }
+  }
+  folding.groups = groups.take();
+  return folding;
+}
+
+}  // namespace saccade

@@ -1,0 +1,33 @@
+// Folds near-duplicates: candidates that look the same, or that one shot made, become one
+// group, which is shown as one hit; not for use outside this module.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "saccade/collection/collection.h"
+#include "saccade/search/candidates.h"
+#include "saccade/search/query.h"
+
+namespace saccade {
+
+// A hit to be, and what is folded under it.
+struct Group {
+  Candidate first;
+  std::vector<Candidate> others;
+};
+
+struct Folding {
+  std::vector<Group> groups;
+  bool settled = false;  // candidates further down would not change the groups
+};
+
+// Walks down the candidates until the group after the k-th would begin. A candidate goes to the first group
+// whose first image it resembles (query.duplicate_cosine; of late interaction the rows beside each other too)
+// or is paired with: a RAW file and the image of the same name beside it, or a live photo and its clip. Of a pair
+// the image that every program shows leads the group. Files of the same bytes have the same row, so the cosine
+// covers them too. Cost: a few nanoseconds for each candidate and group, a dot product for the pairs whose first
+// values leave it open (near_rows.h), and with names to pair one catalog look-up a candidate.
+Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k);
+
+}  // namespace saccade

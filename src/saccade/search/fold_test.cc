@@ -1,0 +1,252 @@
+#include "saccade/search/fold.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "saccade/collection/test_support.h"
+#include "saccade/core/rows.h"
+#include "saccade/core/seconds_since.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/image/frame_name.h"
+#include "saccade/image/decode/raw.h"
+
+namespace saccade {
+namespace {
+
+constexpr char kFingerprint[] = "1111111111111111111111111111111111111111111111111111111111111111";
+
+// An image's name without its ending, and its place in a pair: image, RAW file, frame of a live photo's clip.
+struct Shot {
+  std::string stem;  // empty: never paired
+  int place = 0;
+};
+
+Shot shot_of(const Item& item) {
+  const std::filesystem::path file = file_of(item.path);
+  const bool video = item.format == kVideoFormat;
+  if (video && file.extension() != ".MOV") return {};
+  return {std::filesystem::path(file).replace_extension().string(), video                       ? 2
+                                                                    : item.format == kRawFormat ? 1
+                                                                                                : 0};
+}
+
+// The slow, obvious way: each candidate is compared with every group.
+Folding slow_fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k) {
+  const auto alike = [&](int64_t a, int64_t b) {
+    const auto row = collection.rows().row(a);
+    const auto other = collection.rows().row(b);
+    return std::ranges::equal(row, other) ||
+           std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= query.duplicate_cosine;
+  };
+  std::map<int64_t, Shot> shots;
+  EXPECT_TRUE(collection.for_each_item([&](const Item& item) {
+    shots[item.row] = shot_of(item);
+    return Status{};
+  }));
+  const auto pair = [&](int64_t a, int64_t b) {
+    const Shot& one = shots.at(a);
+    const Shot& other = shots.at(b);
+    return one.place != other.place && !one.stem.empty() && one.stem == other.stem;
+  };
+  Folding folding;
+  std::vector<Group>& groups = folding.groups;
+  for (const Candidate& candidate : candidates.best) {
+    size_t at = groups.size();
+    for (size_t i = 0; i < groups.size() && at == groups.size() && query.fold_duplicates; ++i) {
+      if (alike(candidate.row, groups[i].first.row) || pair(candidate.row, groups[i].first.row)) at = i;
+    }
+    if (at == groups.size()) {
+      if (std::ssize(groups) == k) {
+        folding.settled = true;
+        return folding;
+      }
+      groups.push_back({candidate, {}});
+      continue;
+    }
+    const auto made_of_it = [&](const Group& group) {
+      return pair(candidate.row, group.first.row) &&
+             shots.at(candidate.row).place < shots.at(group.first.row).place;
+    };
+    if (!made_of_it(groups[at])) {
+      groups[at].others.push_back(candidate);
+      continue;
+    }
+    Group led{candidate, groups[at].others};
+    led.others.push_back(groups[at].first);
+    for (size_t i = at + 1; i < groups.size();) {
+      if (!made_of_it(groups[i])) {
+        ++i;
+        continue;
+      }
+      led.others.push_back(groups[i].first);
+      led.others.insert(led.others.end(), groups[i].others.begin(), groups[i].others.end());
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    groups[at] = led;
+  }
+  folding.settled = candidates.complete;
+  return folding;
+}
+
+// Ids by group: the first, then the others in their order.
+std::vector<std::vector<int64_t>> ids_of(const Folding& folding) {
+  std::vector<std::vector<int64_t>> ids;
+  for (const Group& group : folding.groups) {
+    std::vector<int64_t>& own = ids.emplace_back();
+    own.push_back(group.first.id);
+    for (const Candidate& other : group.others) own.push_back(other.id);
+  }
+  return ids;
+}
+
+class Library {
+ public:
+  explicit Library(int64_t dim) : dim_(dim) {
+    auto writer = CollectionWriter::create(folder_ / "c", {"letters", "", kFingerprint, dim});
+    EXPECT_TRUE(writer) << writer.error().message;
+    writer_.emplace(*std::move(writer));
+  }
+
+  void add(std::string path, std::string format, std::vector<float> row) {
+    CollectionChange::Put put = test::put_of(std::move(path), static_cast<int>(change_.puts.size()));
+    put.item.format = std::move(format);
+    put.values = unit_row(std::vector<double>(row.begin(), row.end()), 1e-6F).value();
+    change_.puts.push_back(std::move(put));
+  }
+
+  Collection open() {
+    const Status status = writer_->commit(change_);
+    EXPECT_TRUE(status) << status.error().message;
+    return *Collection::open(folder_ / "c");
+  }
+
+  [[nodiscard]] int64_t dim() const { return dim_; }
+
+ private:
+  test::TestFolder folder_;
+  int64_t dim_;
+  std::optional<CollectionWriter> writer_;
+  CollectionChange change_;
+};
+
+Candidates all_rows(const Collection& collection, std::mt19937& random) {
+  Candidates candidates;
+  candidates.complete = true;
+  for (size_t row = 0; row < collection.ids().size(); ++row) {
+    candidates.best.push_back({static_cast<int64_t>(row), collection.ids()[row], 0, 0});
+  }
+  std::ranges::shuffle(candidates.best, random);
+  return candidates;
+}
+
+// Rows about a few centres, at angles whose cosines lie about the thresholds; some equal; of many widths.
+TEST(Fold, IsTheSlowOne) {
+  constexpr float kThresholds[] = {0, 0.5F, 0.9F, 0.99F, 0.999F, 1};
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  int64_t folded = 0;
+  int64_t paired = 0;
+  for (const int64_t dim : {3, 16, 32, 33, 80, 512}) {
+    Library library(dim);
+    std::vector<std::vector<float>> rows;
+    for (int i = 0; i < 400; ++i) {
+      std::vector<float> row(static_cast<size_t>(dim));
+      const bool near = !rows.empty() && random() % 3 != 0;
+      if (near) row = rows[random() % rows.size()];
+      // Two rows at this distance have a cosine of about a threshold, or the rows are equal.
+      const float least = kThresholds[random() % std::size(kThresholds)];
+      const float step = near ? std::sqrt(std::max(0.0F, 2 - 2 * least)) / std::sqrt(static_cast<float>(dim))
+                              : 1 / std::sqrt(static_cast<float>(dim));
+      for (float& value : row) value += step * normal(random);
+      // A large column that all have in common, as CLIP's towers make them.
+      if (!near && dim > 3) row[1] += 1;
+      rows.push_back(row);
+      const std::string stem = fmt::format("/p/IMG_{}", random() % 120);
+      constexpr std::pair<const char*, const char*> kKinds[] = {
+          {".jpg", "jpeg"}, {".HEIC", "heif"}, {".CR2", "raw"}, {".MOV", "video"}, {".mp4", "video"}};
+      const auto& [ending, format] = kKinds[random() % std::size(kKinds)];
+      const std::string frame = std::string_view(format) == "video" ? fmt::format("#t={}.500", i) : "";
+      // No path twice.
+      const std::string folder = frame.empty() && random() % 2 == 0 ? fmt::format("/{}", i) : "";
+      const std::string unique = frame.empty() && folder.empty() ? fmt::format("{}x{}", stem, i) : stem;
+      library.add(folder + unique + ending + frame, format, row);
+    }
+    // Whole pairs: a clip of several frames, its image and a RAW file.
+    for (int i = 0; i < 40; ++i) {
+      const auto any = [&] {
+        std::vector<float> row(static_cast<size_t>(dim));
+        for (float& value : row) value = normal(random);
+        return row;
+      };
+      library.add(fmt::format("/live/{}.HEIC", i), "heif", any());
+      library.add(fmt::format("/live/{}.CR2", i), "raw", any());
+      for (int f = 0; f < 3; ++f) library.add(fmt::format("/live/{}.MOV#t={}.000", i, f), "video", any());
+    }
+    const Collection collection = library.open();
+    for (const float least : kThresholds) {
+      for (const int64_t k : {1, 7, 100, 1000}) {
+        SearchQuery query;
+        query.duplicate_cosine = least;
+        const Candidates candidates = all_rows(collection, random);
+        const Folding fast = fold(candidates, collection, query, k);
+        const Folding slow = slow_fold(candidates, collection, query, k);
+        ASSERT_EQ(ids_of(fast), ids_of(slow)) << "dim " << dim << ", least " << least << ", k " << k;
+        ASSERT_EQ(fast.settled, slow.settled);
+        for (const Group& group : fast.groups) folded += std::ssize(group.others);
+        if (least == 1) paired += 560 - std::ssize(fast.groups);
+      }
+    }
+  }
+  EXPECT_GT(folded, 10'000);
+  EXPECT_GT(paired, 1'000);
+}
+
+TEST(Fold, WithoutFoldingEachIsAGroup) {
+  Library library(4);
+  for (int i = 0; i < 3; ++i) library.add(fmt::format("/{}.jpg", i), "jpeg", {1, 0, 0, 0});
+  const Collection collection = library.open();
+  std::mt19937 random(1);
+  const Candidates candidates = all_rows(collection, random);
+  SearchQuery query;
+  query.fold_duplicates = false;
+  EXPECT_EQ(fold(candidates, collection, query, 3).groups.size(), 3U);
+  EXPECT_TRUE(fold(candidates, collection, query, 2).settled);
+}
+
+// 1,500 groups are a million pairs: seconds with a dot product for each, and a look-up of names.
+TEST(Fold, ManyGroupsAreQuick) {
+  constexpr int64_t kDim = 512;
+  constexpr int kRows = 1500;
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  Library library(kDim);
+  std::vector<float> centre(kDim);
+  for (float& value : centre) value = normal(random);
+  for (int i = 0; i < kRows; ++i) {
+    std::vector<float> row = centre;
+    for (float& value : row) value += 0.5F * normal(random);
+    library.add(fmt::format("/{}.jpg", i), "jpeg", row);
+  }
+  const Collection collection = library.open();
+  const Candidates candidates = all_rows(collection, random);
+  const auto time = [&](auto function) {
+    const auto start = std::chrono::steady_clock::now();
+    const Folding folding = function(candidates, collection, SearchQuery{}, kRows);
+    EXPECT_EQ(folding.groups.size(), size_t{kRows});
+    return seconds_since(start);
+  };
+  const double slow = time(slow_fold);
+  const double fast = time(fold);
+  EXPECT_LT(fast, slow / 3) << "slow " << slow << " s, fast " << fast << " s";
+}
+
+}  // namespace
+}  // namespace saccade

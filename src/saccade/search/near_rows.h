@@ -1,0 +1,74 @@
+// Finds the first of many rows that is near another one without a dot product with each of them: a few columns
+// bound it from above. Not for use outside this module.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "saccade/matrix.h"
+
+namespace saccade {
+
+// Rows in the order in which they were added. For rows a and b, split into some columns a1, b1 and the others
+// a2, b2, Cauchy and Schwarz say a . b <= a1 . b1 + |a2| |b2|. The columns chosen are those in which the rows
+// differ most, so nearly all pairs that are not near are told apart by these alone; for the rest a vectorized dot
+// product decides whether the exact comparison, which is the caller's, is worth making.
+class NearRows {
+ public:
+  // rows: the matrix that all rows come from, which must outlive this; sample: numbers of some of its rows, from
+  // which the columns are chosen; least: the dot product from which two rows are near.
+  NearRows(MatrixView<const float> rows, std::span<const int64_t> sample, float least);
+
+  void add(int64_t row);
+  void replace(size_t place, int64_t row);
+  void remove(size_t place);  // find_first() no longer returns it
+
+  // The first place, of those not removed, for which exact(place) is true; size() if there is none. Any place whose
+  // row equals `row`, or whose dot product with it is at least `least` (in whatever order a float sum is made), is
+  // tried.
+  template <typename Exact>
+  size_t find_first(int64_t row, Exact exact) const {
+    const Probe probe = probe_of(row);
+    for (size_t block = 0; block < blocks_.size(); ++block) {
+      const uint32_t open = open_lanes(blocks_[block], probe);
+      for (uint32_t lanes = open; lanes != 0; lanes &= lanes - 1) {
+        const size_t place = block * kLanes + static_cast<size_t>(__builtin_ctz(lanes));
+        if (place >= numbers_.size() || removed_[place] || !may_be_near(row, place, probe)) continue;
+        if (exact(place)) return place;
+      }
+    }
+    return numbers_.size();
+  }
+
+  [[nodiscard]] size_t size() const { return numbers_.size(); }
+
+ private:
+  static constexpr size_t kLanes = 16;
+  static constexpr size_t kColumns = 32;
+
+  // Rows side by side, a column of all of them after another.
+  struct Block {
+    float values[kColumns][kLanes] = {};
+    float rest[kLanes] = {};  // length of what is outside the columns
+  };
+  struct Probe {
+    float values[kColumns] = {};
+    float rest = 0;
+    float limit = 0;  // bounds below this are not near
+  };
+
+  [[nodiscard]] Probe probe_of(int64_t row) const;
+  static uint32_t open_lanes(const Block& block, const Probe& probe);
+  [[nodiscard]] bool may_be_near(int64_t row, size_t place, const Probe& probe) const;
+
+  MatrixView<const float> rows_;
+  float least_;
+  std::vector<int64_t> columns_;  // at most kColumns
+  std::vector<int64_t> numbers_;  // of the rows, by place
+  std::vector<bool> removed_;
+  std::vector<Block> blocks_;
+  double longest_ = 0;  // row added
+};
+
+}  // namespace saccade
