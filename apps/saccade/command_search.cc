@@ -180,11 +180,9 @@ Result<int> prompt_for(const SearchArguments& arguments, const SearchQuery& comm
   options.query = common;
   options.understand = [](const std::string& typed, SearchQuery& query) { return read_query_text(typed, query); };
   const Terminal terminal = terminal_for(arguments);
-  options.show = [&](const SearchAnswer& answer, int64_t first) -> Status {
+  options.show = [&](const SearchAnswer& answer) -> Status {
     if (answer.hits.empty()) return tell_nothing(answer, searcher.collection(), session);
-    SearchAnswer shown = answer;
-    shown.hits.erase(shown.hits.begin(), shown.hits.begin() + first);
-    SACCADE_ASSIGN(const std::string text, hits_text(arguments, shown, terminal, session));
+    SACCADE_ASSIGN(const std::string text, hits_text(arguments, answer, terminal, session));
     return session.out.write(text);
   };
   return run_prompt(searcher, options, session);

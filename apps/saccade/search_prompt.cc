@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <iostream>
 #include <langinfo.h>
+#include <map>
+#include <set>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -119,9 +121,7 @@ class Prompt {
   // The hit of that rank among those shown.
   [[nodiscard]] Result<Item> hit(const std::string& text) const {
     SACCADE_ASSIGN(const int64_t rank, number(text));
-    for (const SearchHit& one : answer_.hits) {
-      if (one.rank == rank) return one.item;
-    }
+    if (const auto found = by_rank_.find(rank); found != by_rank_.end()) return found->second;
     return fail(ErrorCode::kUsage, "no hit {} has been shown", rank);
   }
 
@@ -130,25 +130,39 @@ class Prompt {
                    like ? searcher_.like(*like, query, session_) : searcher_.answer(query, session_));
     like_ = like;
     warn_of(answer_, session_);
-    SACCADE_TRY(options_.show(answer_, 0));
+    hits_ = 0;
+    by_rank_.clear();
+    shown_.clear();
+    SACCADE_TRY(show());
     return true;
   }
 
-  // The same search for more hits, of which those that have not been shown are.
+  Status show() {
+    hits_ += std::ssize(answer_.hits);
+    for (const SearchHit& hit : answer_.hits) {
+      by_rank_.insert_or_assign(hit.rank, hit.item);
+      shown_.insert(hit.item.id);
+      for (const SearchHit::Folded& copy : hit.folded) shown_.insert(copy.item.id);
+    }
+    return options_.show(answer_);
+  }
+
+  // Shows the next hits: the same search with a larger k, without the hits that have been shown. Those may be
+  // anywhere among them, as `--sort date` orders them all and a longer re-ranking moves them.
   Status more() {
-    if (answer_.hits.empty()) return fail(ErrorCode::kUsage, "there is nothing to have more of");
-    const auto shown = std::ssize(answer_.hits);
+    if (shown_.empty()) return fail(ErrorCode::kUsage, "there is nothing to have more of");
     SearchQuery query = answer_.query;
-    query.k = shown + query_.k;
+    query.k = hits_ + query_.k;
     SearchAnswer longer;
     SACCADE_ASSIGN(longer,
                    like_ ? searcher_.like(*like_, query, session_) : searcher_.answer(query, session_));
-    if (std::ssize(longer.hits) <= shown) {
+    drop_shown(shown_, longer);
+    if (longer.hits.empty()) {
       session_.messages.info("that was all");
       return {};
     }
     answer_ = std::move(longer);
-    return options_.show(answer_, shown);
+    return show();
   }
 
   // xdg-open is handed the path as its one argument: no shell reads it.
@@ -177,7 +191,10 @@ class Prompt {
   const PromptOptions& options_;
   Session& session_;
   SearchQuery query_;
-  SearchAnswer answer_;
+  SearchAnswer answer_;                    // the hits shown last
+  int64_t hits_ = 0;                 // shown since the search began
+  std::map<int64_t, Item> by_rank_;  // of these
+  std::set<int64_t> shown_;          // ids of these, and of what is grouped under them
   std::optional<int64_t> like_;
 };
 

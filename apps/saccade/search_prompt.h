@@ -32,8 +32,7 @@ struct PromptOptions {
   SearchQuery query;  // what every search of the prompt begins with
   // A line that was typed as a query.
   std::function<Status(const std::string& typed, SearchQuery& query)> understand;
-  // Prints the hits from number `first` on, from 0.
-  std::function<Status(const SearchAnswer& answer, int64_t first)> show;
+  std::function<Status(const SearchAnswer& answer)> show;  // prints its hits
 };
 
 // Answers until the input ends or :quit. Errors of a query are told, and the next

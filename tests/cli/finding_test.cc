@@ -2,6 +2,7 @@
 // words, from scripts, at a prompt.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <poll.h>
 #include <pty.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "saccade/core/files/files.h"
@@ -352,6 +354,36 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
   on_terminal({"search", "-c", "c"}, {"\x03"}, {}, &code);
   EXPECT_EQ(code, 128 + SIGINT);
   expect_failure({"search", "-c", "c"}, 2, {"nothing to search for"});
+}
+
+// By date, the next hits may stand before those that have been shown.
+TEST_F(Finding, ThePromptsNextHitsRepeatNothingAndOmitNothing) {
+  make_collection();
+  const Json all =
+      json_of(run({"search", "-c", "c", "red card", "--words", "0", "--all", "-k", "99", "--json"}));
+  std::vector<std::string> expected;  // by rank
+  for (const Json& hit : all["hits"]) expected.push_back(fs::path(hit["path"].get<std::string>()).filename());
+  ASSERT_GE(expected.size(), 3U);
+  // The best is the oldest, the second best the newest.
+  for (size_t i = 0; i < expected.size(); ++i) {
+    fs::last_write_time(
+        folder_ / "pictures" / expected[i],
+        fs::file_time_type::clock::now() + std::chrono::hours(i == 0 ? -1000 : -static_cast<int>(i)));
+  }
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  std::vector<std::string> typed = {"red card\n"};
+  for (size_t i = 0; i < expected.size(); ++i) typed.emplace_back(":more\n");
+  typed.emplace_back(":quit\n");
+  const std::string said = on_terminal({"search", "-c", "c", "--words", "0", "--all", "-k", "1", "--sort",
+                                        "date", "--format", "<{rank}={name}>"},
+                                       typed);
+  std::vector<std::string> shown;
+  for (size_t at = said.find('<'); at != std::string::npos; at = said.find('<', at + 1)) {
+    shown.push_back(said.substr(at + 1, said.find('>', at) - at - 1));
+  }
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = fmt::format("{}={}", i + 1, expected[i]);
+  EXPECT_EQ(shown, expected) << said;
+  EXPECT_THAT(said, HasSubstr("that was all"));
 }
 
 TEST_F(Finding, ATerminalGetsLinksColourAndPicturesAndNothingElseDoes) {

@@ -19,12 +19,16 @@ struct ByScore {
 Result<Candidates> by_one_row(const Collection& collection, std::span<const float> query, int64_t count,
                               bool whole_ties, const CandidateRows& rows, ThreadPool& pool,
                               RowFinder& finder) {
+  // One more, so that as many are left.
+  const int64_t asked = count + (rows.without ? 1 : 0);
   SACCADE_ASSIGN(FoundRows answers, finder.find({collection.rows(), rows.allowed, collection.int8_rows()},
-                                                query, count, rows.wanted, pool));
+                                                query, asked, rows.wanted, pool));
   const auto candidate = [&](const RowScore& row) {
     return Candidate{row.row, collection.ids()[static_cast<size_t>(row.row)], row.score, row.score};
   };
   std::vector<RowScore>& best = answers.best.front();
+  std::erase_if(best, [&](const RowScore& row) { return row.row == rows.without; });
+  if (static_cast<int64_t>(best.size()) > count) best.pop_back();
   Candidates found;
   found.complete = static_cast<int64_t>(best.size()) < count;
   if (!found.complete && whole_ties) {

@@ -34,6 +34,7 @@ struct Candidates {
 struct CandidateRows {
   std::span<const uint8_t> allowed;
   std::span<const int64_t> wanted = {};  // ascending: whatever they score
+  std::optional<int64_t> without = {};   // a row that is never a candidate
 };
 
 // By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are

@@ -78,6 +78,8 @@ struct SearchQuery {
   Fusion fusion;
   int64_t k = 10;      // hits wanted, at least 1
   std::string filter;  // parse_filter's language; empty: everything
+  // Id of an item that is never a hit and in no group, such as the query image itself; 0 excludes none.
+  int64_t without = 0;
   bool fold_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
   DecodeOptions limits;  // for the picture, as in IngestOptions

@@ -170,6 +170,12 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
                         ? collection.item_count()
                         : std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
   if (late != nullptr) answer.late_scored = 0;
+  std::optional<int64_t> without;
+  if (query.without != 0) {
+    SACCADE_ASSIGN(const Item item, collection.item(query.without));
+    without = item.row;
+    answer.searched -= allowed[static_cast<size_t>(item.row)] != 0 ? 1 : 0;
+  }
   if (answer.searched == 0) return answer;
 
   Words words;
@@ -181,8 +187,10 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
   // Those that words bring are candidates wherever their rows rank.
   std::vector<int64_t> brought;
   brought.reserve(words.ranking.places.size());
-  for (const auto& [place, ignored] : words.ranking.places) brought.push_back(place);
-  const CandidateRows rows{allowed, brought};
+  for (const auto& [place, ignored] : words.ranking.places) {
+    if (place != without) brought.push_back(place);
+  }
+  const CandidateRows rows{allowed, brought, without};
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
@@ -277,6 +285,14 @@ void order_hits(SearchAnswer& answer) {
   });
 }
 
+void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer) {
+  std::erase_if(answer.hits, [&](const SearchHit& hit) {
+    return shown.contains(hit.item.id) || std::ranges::any_of(hit.folded, [&](const SearchHit::Folded& copy) {
+             return shown.contains(copy.item.id);
+           });
+  });
+}
+
 Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query) {
   SACCADE_TRY(check(query));
   SACCADE_TRY(check_same_checkpoint(collection.info(),
@@ -310,8 +326,9 @@ Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend
     return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
   }
   SearchAnswer answer;
-  if (!collection.has_late_rows()) {
-    const Judge* by = query.background != nullptr ? &judge : nullptr;
+  const bool late = collection.has_late_rows();
+  if (!late || encoded.late.rows() == 0) {
+    const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
     SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool, true, finder));
   } else {
     SACCADE_ASSIGN(const PackedQuery packed,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,8 @@ Result<SearchAnswer> search_row(const Collection& collection, std::span<const fl
 
 // The same for an encoded query. Where the collection keeps rows of late interaction, the mean of the query's
 // rows finds candidates, and all its rows rank them; if every picture is a candidate, the first stage is left
-// out. Cost: also MaxSim (max_sim.h) of the candidates. With query.background hits have a likelihood, and
+// out; a query without such rows is compared by the one row alone. Cost: also MaxSim (max_sim.h) of the
+// candidates. With query.background hits have a likelihood, and
 // those below query.cut are left out; kUnsupported for a cut where nothing can be told, with the reason. That
 // costs a fraction of a millisecond.
 Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
@@ -57,5 +59,9 @@ Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend
 
 // encode_query, then search_encoded.
 Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query, ThreadPool& pool);
+
+// Removes the hits that show an item of `shown`, grouped items included. What a search with a larger k adds to the
+// hits shown before is left, in its order.
+void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer);
 
 }  // namespace saccade

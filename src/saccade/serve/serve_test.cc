@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -204,6 +205,27 @@ TEST_F(Serving, OneOfItsOwnPicturesAndWordsAreOneQuery) {
   fs::remove(pictures_ / "p4.png");
   EXPECT_EQ(get(fmt::format("/api/search?like={}&q=red", fourth)).status, 404);
   EXPECT_EQ(get(fmt::format("/api/search?like={}", fourth)).status, 200);  // its row is enough
+}
+
+TEST_F(Serving, PagesByDateRepeatNothingAndOmitNothing) {
+  for (const std::string like : {"", "&like=2"}) {
+    const std::string query = like.empty() ? "/api/search?q=red&fold=false" : "/api/search?fold=false" + like;
+    const Json all = json_of(get(query + "&k=10"));
+    std::set<int64_t> expected;
+    for (const Json& hit : all["hits"]) expected.insert(hit["id"].get<int64_t>());
+    ASSERT_GE(expected.size(), 5U);
+    std::set<int64_t> shown;
+    for (size_t offset = 0; offset < expected.size(); offset += 2) {
+      const Json page = json_of(get(fmt::format("{}&sort=date&k=2&offset={}", query, offset)));
+      ASSERT_EQ(page["hits"].size(), std::min<size_t>(2, expected.size() - offset));
+      for (const Json& hit : page["hits"]) {
+        EXPECT_TRUE(shown.insert(hit["id"].get<int64_t>()).second) << hit.dump();
+        EXPECT_GT(hit["rank"].get<size_t>(), offset);
+        EXPECT_LE(hit["rank"].get<size_t>(), offset + 2);
+      }
+    }
+    EXPECT_EQ(shown, expected);
+  }
 }
 
 TEST_F(Serving, ReadsTheTextAsAPersonMeansIt) {

@@ -16,6 +16,7 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
+#include "saccade/search/like.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
@@ -173,38 +174,6 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   return asked;
 }
 
-// The query for pictures like one of the collection's own: its row, which needs no encoding; with words it is
-// the picture itself, composed with them.
-Result<EncodedQuery> encode_asked(const Context& context, const Snapshot& snapshot,
-                                  const SearchRequest& asked, EncoderBackend& encoder) {
-  const Collection& collection = snapshot.collection;
-  if (asked.like != 0 && asked.query.text.empty()) {
-    SACCADE_ASSIGN(const Item item, collection.item(asked.like));
-    const auto row = collection.rows().row(item.row);
-    EncodedQuery encoded;
-    encoded.row.assign(row.begin(), row.end());
-    return encoded;
-  }
-  const auto start = std::chrono::steady_clock::now();
-  Result<EncodedQuery> encoded = encode_query(collection, encoder, asked.query);
-  context.metrics.spent("encode", seconds_since(start));
-  return encoded;
-}
-
-// Takes the picture itself out of what is like it.
-void leave_out(int64_t id, int64_t k, SearchAnswer& answer) {
-  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.item.id == id; });
-  for (SearchHit& hit : answer.hits) {
-    std::erase_if(hit.folded, [&](const SearchHit::Folded& copy) { return copy.item.id == id; });
-  }
-  if (std::ssize(answer.hits) > k) answer.hits.resize(static_cast<size_t>(k));
-  // By score the ranks follow each other; by date they are those by score.
-  std::vector<SearchHit*> by_rank;
-  for (SearchHit& hit : answer.hits) by_rank.push_back(&hit);
-  std::ranges::sort(by_rank, {}, [](const SearchHit* hit) { return hit->rank; });
-  for (size_t i = 0; i < by_rank.size(); ++i) by_rank[i]->rank = static_cast<int64_t>(i) + 1;
-}
-
 Result<SearchAnswer> find(const Context& context, const ServedCollection& served, const Snapshot& snapshot,
                     SearchRequest& asked) {
   const Collection& collection = snapshot.collection;
@@ -222,21 +191,18 @@ Result<SearchAnswer> find(const Context& context, const ServedCollection& served
   ExplainOptions explaining;
   explaining.name = served.model->name;
   if (query.explain) SACCADE_TRY(check_explains(encoder, explaining));
-  if (asked.like != 0) {
-    SACCADE_ASSIGN(const Item item, collection.item(asked.like));
-    query.image = item.path;
-    ++query.k;
-  }
-  SACCADE_ASSIGN(const EncodedQuery encoded, encode_asked(context, snapshot, asked, encoder));
-  const auto start = std::chrono::steady_clock::now();
-  const bool by_row = asked.like != 0 && query.text.empty() && collection.has_late_rows();
+  auto start = std::chrono::steady_clock::now();
+  SACCADE_ASSIGN(const EncodedQuery encoded, asked.like != 0
+                                                 ? encode_like(collection, encoder, asked.like, query)
+                                                 : encode_query(collection, encoder, query));
+  // A stored row that is searched by has not been encoded.
+  if (asked.like == 0 || !query.text.empty()) context.metrics.spent("encode", seconds_since(start));
+  start = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(SearchAnswer answer,
-                 by_row ? search_row(collection, encoded.row, query, context.pool)
-                        : search_encoded(collection, encoder, encoded, query, context.pool, *snapshot.rows));
+                 search_encoded(collection, encoder, encoded, query, context.pool, *snapshot.rows));
   context.metrics.spent("score", seconds_since(start));
-  if (asked.like != 0) leave_out(asked.like, k + asked.offset, answer);
-  answer.hits.erase(answer.hits.begin(),
-                    answer.hits.begin() + std::min(asked.offset, std::ssize(answer.hits)));
+  // Pages are by rank: an order by date is one within a page.
+  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= asked.offset; });
   answer.query.k = k;
   if (query.explain) {
     const auto looking = std::chrono::steady_clock::now();
