@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/search/change_text.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/like.h"
 #include "saccade/search/query_language.h"
@@ -55,6 +56,7 @@ Status Searcher::compose(SearchQuery& query) {
 }
 
 Status Searcher::complete(SearchQuery& query, Session& session) {
+  if (query.has_image()) drop_lead_in(query);
   SACCADE_TRY(compose(query));
   query.measured_length = measured_length_;
   query.background = background_;

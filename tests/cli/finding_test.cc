@@ -386,6 +386,19 @@ TEST_F(Finding, ThePromptsNextHitsRepeatNothingAndOmitNothing) {
   EXPECT_THAT(said, HasSubstr("that was all"));
 }
 
+TEST_F(Finding, WordsThatLeadIntoAChangeAreNotEncoded) {
+  make_collection();
+  const auto answer = [&](const std::string& text) {
+    return json_of(run({"search", "-c", "c", "--image", "pictures/red.png", text, "--json"}));
+  };
+  const Json led = answer("but with green");
+  EXPECT_EQ(led["query"]["text"], "green");
+  EXPECT_EQ(led, answer("green"));
+  EXPECT_EQ(answer("\"but with green\"")["query"]["text"], "but with green");
+  EXPECT_EQ(json_of(run({"search", "-c", "c", "but with green", "--json"}))["query"]["text"],
+            "but with green");
+}
+
 TEST_F(Finding, ATerminalGetsLinksColourAndPicturesAndNothingElseDoes) {
   make_collection();
   const std::vector<std::string> search = {"search", "-c", "c", "--image", "pictures/red.png", "-k", "1"};

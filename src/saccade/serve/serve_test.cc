@@ -228,6 +228,25 @@ TEST_F(Serving, PagesByDateRepeatNothingAndOmitNothing) {
   }
 }
 
+TEST_F(Serving, WordsThatLeadIntoAChangeAreNotEncoded) {
+  const auto answer = [&](const std::string& text, const Json& more) {
+    Json body = {{"image", data_address(4)}, {"text", text}, {"k", 3}};
+    body.update(more);
+    return json_of(post("/api/search", body.dump()));
+  };
+  const Json plain = answer("red", Json::object());
+  const Json led = answer("but with red", Json::object());
+  EXPECT_EQ(led["query"]["text"], "red");
+  EXPECT_EQ(led["tokens"], plain["tokens"]);
+  EXPECT_EQ(led["hits"], plain["hits"]);
+  const Json literal = answer("but with red", {{"literal", true}});
+  EXPECT_EQ(literal["query"]["text"], "but with red");
+  EXPECT_NE(literal["tokens"], plain["tokens"]);
+  EXPECT_EQ(json_of(get("/api/search?like=2&q=but+red"))["query"]["text"], "red");
+  // Without an image these are words like others.
+  EXPECT_EQ(json_of(get("/api/search?q=but+red"))["query"]["text"], "but red");
+}
+
 TEST_F(Serving, ReadsTheTextAsAPersonMeansIt) {
   const Json plain = json_of(get("/api/search?q=red+stripes&k=2"));
   EXPECT_TRUE(plain["notes"]["understood"].is_null());

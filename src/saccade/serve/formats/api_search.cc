@@ -14,6 +14,7 @@
 
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/search/change_text.h"
 #include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/like.h"
@@ -151,6 +152,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
     if (!(*query.cut >= 0 && *query.cut <= 1))
       return fail(ErrorCode::kUsage, "\"cut\": {}, expected 0 to 1", *query.cut);
   }
+  if (!literal && (query.has_image() || asked.like != 0)) drop_lead_in(query);
   if (json.contains("compose") || json.contains("weight") || json.contains("was")) {
     if (!query.has_image() && asked.like == 0) {
       return fail(

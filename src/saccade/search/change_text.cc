@@ -1,0 +1,60 @@
+#include "saccade/search/change_text.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "saccade/text/caption_queries.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n\f\v";
+constexpr std::array<std::string_view, 4> kLeadIns = {"but", "and", "only", "instead"};
+
+// Number of bytes of the word, of ASCII letters in any case, at the beginning of the text and of the space and commas
+// behind it; 0 if the text does not begin with it.
+size_t length_of(std::string_view word, std::string_view text) {
+  if (text.size() < word.size()) return 0;
+  const auto same = [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); };
+  if (!std::equal(word.begin(), word.end(), text.begin(), same)) return 0;
+  const size_t behind = text.find_first_not_of(" \t\r\n\f\v,", word.size());
+  if (behind == word.size()) return 0;
+  return std::min(behind, text.size());
+}
+
+size_t lead_in_length(std::string_view text) {
+  const size_t space = std::min(text.find_first_not_of(kSpace), text.size());
+  size_t at = space;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view word : kLeadIns) {
+      const size_t length = length_of(word, text.substr(at));
+      if (length == 0 || (word == "instead" && length_of("of", text.substr(at + length)) > 0)) continue;
+      at += length;
+      found = true;
+      if (word == "but") at += length_of("with", text.substr(at));
+      break;
+    }
+  }
+  if (at == space || caption_words(text.substr(at)).empty()) return 0;
+  return at;
+}
+
+}  // namespace
+
+void drop_lead_in(SearchQuery& query) {
+  const bool parts = !query.parts.empty();
+  // The running text is the first part, without a weight.
+  if (parts && query.parts.front().weight != 1) return;
+  std::string& text = parts ? query.parts.front().text : query.text;
+  const auto quoted = [&](const std::string& phrase) { return text.starts_with(phrase); };
+  if (std::ranges::any_of(query.phrases, quoted)) return;
+  const size_t length = lead_in_length(text);
+  text.erase(0, length);
+  if (!parts) return;
+  std::vector<size_t>& at = query.parts.front().at;
+  at.erase(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(std::min(length, at.size())));
+}
+
+}  // namespace saccade
