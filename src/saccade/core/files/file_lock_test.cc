@@ -36,7 +36,7 @@ TEST(FileLock, NamesItsHolder) {
   ASSERT_TRUE(lock) << lock.error().message;
   const auto again = lock_file(folder / "lock", "writing here");
   ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().code, ErrorCode::kIo);
+  EXPECT_EQ(again.error().code, ErrorCode::kCancelled);
   EXPECT_THAT(again.error().message, HasSubstr("process " + std::to_string(::getpid()) + " is writing here"));
 }
 

@@ -99,8 +99,8 @@ Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view
   SACCADE_ASSIGN(std::optional<Descriptor> taken, try_lock_file(path));
   if (!taken) {
     const auto holder = read_file(path, 100);
-    return fail(ErrorCode::kIo, "{}: process {} is {}; wait until it ends", path.parent_path().string(),
-                holder && !holder->empty() ? *holder : "(unknown)", doing);
+    return fail(ErrorCode::kCancelled, "{}: process {} is {}; wait until it ends",
+                path.parent_path().string(), holder && !holder->empty() ? *holder : "(unknown)", doing);
   }
   Descriptor lock = *std::move(taken);
   const auto before = read_file(path, 100);
