@@ -3,6 +3,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 #include <set>
@@ -139,6 +140,34 @@ TEST(Half, Bf16) {
   // A NaN whose payload is in the lower half only must not become infinity.
   EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(std::bit_cast<float>(0x7f800001U)))));
   EXPECT_EQ(float_to_bf16(std::numeric_limits<float>::max()), 0x7f80);
+}
+
+// Bytes of anonymous and writable memory, which RLIMIT_DATA counts.
+rlim_t memory_now() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) << 10;
+  }
+  return 0;
+}
+
+TEST(Json, MemoryThatIsNotThereIsNoFaultOfTheText) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers' shadow memory leaves no room for a limit";
+#endif
+  std::string text = "[";
+  for (int i = 0; i < 2'000'000; ++i) text += "{},";
+  text += "{}]";
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
+  const rlimit little{memory_now() + (rlim_t{8} << 20), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &little), 0);
+  const auto json = parse_json(text);
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &before), 0);
+  ASSERT_FALSE(json);
+  EXPECT_EQ(json.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(json.error().message, HasSubstr("no memory for 6000004 bytes of JSON"));
+  EXPECT_TRUE(parse_json(text));
 }
 
 TEST(Json, FieldsNameWhatIsWrong) {

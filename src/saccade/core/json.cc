@@ -1,6 +1,7 @@
 #include "saccade/core/json.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,8 @@ Result<Json> parse_json(std::string_view text) {
     Builder builder;
     if (!Json::sax_parse(text, &builder)) return fail(ErrorCode::kBadData, "{}", builder.error());
     return builder.take_root();
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kLimit, "no memory for {} bytes of JSON", text.size());
   } catch (const std::exception& error) {
     return fail(ErrorCode::kBadData, "not JSON: {}", error.what());
   }
