@@ -76,7 +76,8 @@ Format page_format() {
       response.body = file.bytes;
       return response;
     };
-    format.routes.push_back({"GET", file.path, answer, Right::kNone});
+    const bool is_page = file.path == "/";
+    format.routes.push_back({"GET", file.path, answer, Right::kNone, is_page});
   }
   format.error = own_format().error;
   return format;

@@ -11,6 +11,7 @@
 #include "saccade/core/base64.h"
 #include "saccade/serve/remote_pictures.h"
 
+#include "saccade/serve/request_origin.h"
 namespace saccade::serve {
 namespace {
 
@@ -65,38 +66,6 @@ std::string key_of(const HttpRequest& request) {
   const auto authorization = request.header("authorization");
   if (!authorization || !authorization->starts_with(kBearer)) return cookie(request, kKeyCookie);
   return std::string(authorization->substr(kBearer.size()));
-}
-
-// Whether a Host header names this machine's loopback interface.
-bool is_own_host(std::string_view host) {
-  std::string_view name = host;
-  if (name.starts_with('[')) {
-    name = name.substr(0, name.find(']') + 1);
-  } else {
-    name = name.substr(0, name.find(':'));
-  }
-  return name == "localhost" || name == "[::1]" ||
-         (name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos);
-}
-
-// The host and port of an Origin header, "https://host:port".
-std::string_view host_of_origin(std::string_view origin) {
-  const size_t slashes = origin.find("://");
-  return slashes == std::string_view::npos ? origin : origin.substr(slashes + 3);
-}
-
-// Whether a browser sends this for a page that is not this server's: what changes something is not for it to
-// ask. (What only reads, browsers keep from it.)
-bool is_of_another_page(const HttpRequest& request) {
-  if (request.method == "GET" || request.method == "HEAD") return false;
-  if (const auto site = request.header("sec-fetch-site")) return *site != "same-origin" && *site != "none";
-  const auto origin = request.header("origin");
-  if (!origin) return false;
-  // A proxy may have left the port out of Host.
-  const std::string_view from = host_of_origin(*origin);
-  const std::string_view host = request.header("host").value_or("");
-  return from != host &&
-         !(from.starts_with(host) && !host.empty() && from.substr(host.size()).starts_with(':'));
 }
 
 // No fewer values than the JSON has: separators outside of strings, and one.
@@ -205,7 +174,7 @@ HttpResponse Service::refuse(const HttpRequest& request, int status, const std::
 
 std::optional<HttpResponse> Service::refused(const HttpRequest& request, const Found& found) const {
   const auto host = request.header("host");
-  if (options_.own_host_only && host && !is_own_host(*host)) {
+  if (options_.own_host_only && host && !names_loopback(*host)) {
     return refuse(request, 403,
                   fmt::format("this server answers to localhost, not to \"{}\": start it with keys", *host));
   }
@@ -216,7 +185,7 @@ std::optional<HttpResponse> Service::refused(const HttpRequest& request, const F
     if (!found.methods.empty()) response.headers.emplace_back("Allow", found.methods);
     return response;
   }
-  if (is_of_another_page(request)) {
+  if (is_of_another_page(request, found.route->opened_by_link)) {
     return refuse(request, 403, "a page of another site asks: pages that this server shows may");
   }
   const Right has = context_.keys.right_of(key_of(request));

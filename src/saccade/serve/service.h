@@ -74,7 +74,8 @@ struct Route {
   std::function<Result<HttpResponse>(const Context&, const HttpRequest&,
                                      const std::vector<std::string>& parts)>
       handle;
-  Right right = Right::kRead;  // what it takes
+  Right right = Right::kRead;   // what it takes
+  bool opened_by_link = false;  // links on other sites may lead here (request_origin.h)
 };
 
 struct Format {

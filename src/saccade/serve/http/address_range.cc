@@ -98,6 +98,13 @@ bool AddressRange::is_v4() const {
   return bits_ >= kV4Bits && all_v4().contains(first_);
 }
 
+bool is_loopback(std::string_view address) {
+  static const AddressRange v4 = range("127.0.0.0/8");
+  static const AddressRange v6 = range("::1");
+  const auto parsed = ip_address(address);
+  return parsed && (v4.contains(*parsed) || v6.contains(*parsed));
+}
+
 bool is_public(const IpAddress& address) {
   static const AddressRange translated = range("64:ff9b::/96");
   static const AddressRange unicast = range("2000::/3");

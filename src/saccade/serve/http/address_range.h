@@ -32,6 +32,10 @@ class AddressRange {
   int bits_ = 128;
 };
 
+// Returns true for a text that is an address of this machine's loopback interface: 127.0.0.0/8, ::1, and what
+// they are as mapped addresses (::ffff:127.0.0.1), in any spelling.
+bool is_loopback(std::string_view address);
+
 // Whether it is one of the internet's: none that IANA's registries of special-purpose addresses (RFC 6890)
 // name private, loopback, link-local, shared (RFC 6598), for documentation, tests or tunnels, or reserved,
 // and no multicast. One that stands for an address of IPv4 (mapped, or translated as RFC 6052 says) is what
