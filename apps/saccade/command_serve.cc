@@ -200,6 +200,11 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   const std::unique_ptr<Gazetteer> towns = find_towns();
   jobs_options.ingest.places = towns.get();
   serve::Jobs jobs(std::move(jobs_options));
+  for (const auto& collection : served->collections()) {
+    if (const Status removed = jobs.remove_unfinished(*collection); !removed)
+      session.messages.warning("uploads that an earlier server did not finish stay: " +
+                               removed.error().message);
+  }
   const std::unique_ptr<serve::Thumbnails> thumbnails = thumbnails_of(arguments, session.messages);
   SACCADE_ASSIGN(const std::unique_ptr<serve::RemotePictures> remote, remote_pictures(arguments, metrics));
   make_room_for_connections(arguments.server, session.messages);

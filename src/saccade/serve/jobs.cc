@@ -39,9 +39,14 @@ struct Lent {
   }
 };
 
+Uploads::Owner owner_of(const ServedCollection& collection) {
+  return {collection.name(), collection.folder()};
+}
+
 }  // namespace
 
-Jobs::Jobs(JobOptions options) : options_(std::move(options)) {
+Jobs::Jobs(JobOptions options)
+    : options_(std::move(options)), uploads_(options_.uploads, options_.uploads_bytes) {
   for (const fs::path& folder : options_.folders) {
     std::error_code error;
     const fs::path whole = fs::absolute(folder, error).lexically_normal();
@@ -209,39 +214,22 @@ Status Jobs::run(Job& job) {
   return served.follow();
 }
 
-Result<std::unique_lock<std::timed_mutex>> Jobs::turn(ServedCollection& collection) const {
+Result<Jobs::Turn> Jobs::turn(ServedCollection& collection, double seconds) {
+  const auto deadline =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
   std::unique_lock lock(collection.writing, std::defer_lock);
-  if (!lock.try_lock_for(std::chrono::duration<double>(options_.turn_seconds))) {
+  if (!lock.try_lock_until(deadline)) {
     return fail(ErrorCode::kCancelled, "{} is being indexed: try again when that has ended",
                 collection.name());
   }
-  return lock;
-}
-
-Status Jobs::take_room(int64_t bytes) {
-  if (options_.uploads_bytes == 0) return {};
-  const std::lock_guard lock(mutex_);
-  if (!uploaded_) {
-    uploaded_ = 0;
-    std::error_code error;
-    for (fs::recursive_directory_iterator file(options_.uploads, error), end; !error && file != end;
-         file.increment(error)) {
-      std::error_code gone;
-      const auto size = file->is_regular_file(gone) ? file->file_size(gone) : 0;
-      if (!gone) *uploaded_ += static_cast<int64_t>(size);
-    }
+  for (;;) {
+    Result<CollectionWriter> writer = CollectionWriter::open(collection.folder());
+    if (writer) return Turn{std::move(lock), *std::move(writer)};
+    const bool taken = writer.error().code == ErrorCode::kCancelled;
+    if (!taken || std::chrono::steady_clock::now() >= deadline) return fail(std::move(writer).error());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  if (*uploaded_ + bytes > options_.uploads_bytes) {
-    return fail(ErrorCode::kLimit, "no room for a picture of {} bytes: {} of {} are taken", bytes, *uploaded_,
-                options_.uploads_bytes);
-  }
-  *uploaded_ += bytes;
-  return {};
-}
-
-void Jobs::give_room(int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (uploaded_) *uploaded_ = std::max(int64_t{0}, *uploaded_ - bytes);
 }
 
 Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view bytes,
@@ -249,39 +237,31 @@ Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view
   IngestOptions options = options_.ingest;
   SACCADE_ASSIGN(const DecodedImage picture, decode_image(std::as_bytes(std::span(bytes)), options.limits));
   SACCADE_ASSIGN(const std::string ending, ending_of(picture.format));
-  const fs::path folder = options_.uploads / collection.name();
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
   const std::string hash = sha256_hex(bytes);
-  const fs::path file = folder / (hash + ending);
-  SACCADE_ASSIGN(const auto turn_taken, turn(collection));
-  const bool fresh = !fs::exists(file, error);
-  if (fresh) {
-    SACCADE_TRY(take_room(std::ssize(bytes)));
-    if (Status written = write_file_atomic(file, bytes); !written) {
-      give_room(std::ssize(bytes));
-      return tl::unexpected<Error>(std::move(written).error());
-    }
-  }
-  const auto drop = [&] {
-    if (fresh && fs::remove(file, error)) give_room(std::ssize(bytes));
-  };
+  SACCADE_ASSIGN(Turn turn_taken, turn(collection, options_.turn_seconds));
+  CollectionWriter& writer = turn_taken.writer;
+  const Uploads::Owner owner = owner_of(collection);
+  const fs::path file = uploads_.path_of(owner, hash + ending);
+  SACCADE_ASSIGN(const bool fresh, uploads_.put(owner, file, bytes));
+  // However this ends, the file stays if an item names it, and goes if none does.
+  const std::shared_ptr<void> settled(nullptr, [&](void*) {
+    const Result<std::optional<Item>> item = writer.find_path(catalog_path(file));
+    if (fresh && item) (void)uploads_.settle(owner, file, item->has_value());
+  });
   options.sidecar_captions = false;
   options.retry_failed = true;
   if (!caption.empty()) options.captions[file.string()] = caption;
   Lent lent{*collection.model};
   ThreadPool pool(1);
-  SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(collection.folder()));
   // Who sends a picture wants it, though it was taken out once; what lies elsewhere still stays out.
   SACCADE_ASSIGN(const std::vector<std::string> removed, writer.removed_of_hash(hash));
   for (const std::string& path : removed) {
+    std::error_code error;
     if (path == catalog_path(file) || !fs::exists(path, error)) SACCADE_TRY(writer.forget_removed(path));
   }
   const std::array<fs::path, 1> inputs = {file};
   SACCADE_ASSIGN(const IngestReport report,
                  ingest(writer, EncoderSource([&] { return lent(); }), inputs, options, pool));
-  if (!report.failed.empty()) drop();
   if (!report.failed.empty()) return fail(report.failed.front().code, "{}", report.failed.front().reason);
   SACCADE_ASSIGN(const std::optional<Item> item, writer.find_path(catalog_path(file)));
   if (!item) return fail(ErrorCode::kInternal, "{}: was not taken in", file.string());
@@ -290,24 +270,48 @@ Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view
 }
 
 Status Jobs::remove_picture(ServedCollection& collection, int64_t id) {
-  SACCADE_ASSIGN(const auto turn_taken, turn(collection));
   SACCADE_TRY(collection.follow());
   SACCADE_ASSIGN(const Item item, collection.now()->collection.item(id));
-  {
-    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(collection.folder()));
+  const Uploads::Owner owner = owner_of(collection);
+  const bool sent = uploads_.contains(owner, item.path);
+  const auto remove = [&]() -> Status {
+    SACCADE_ASSIGN(Turn turn_taken, turn(collection, options_.turn_seconds));
+    if (sent) uploads_.mark(owner, item.path);
     const std::array<int64_t, 1> ids = {id};
-    SACCADE_TRY(writer.remove_ids(ids));
+    const Result<int64_t> removed = turn_taken.writer.remove_ids(ids);
+    if (!removed) {
+      if (sent) (void)uploads_.settle(owner, item.path, true);
+      return fail(removed.error());
+    }
+    if (*removed == 0) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
+    if (!sent) return {};
+    return uploads_.settle(owner, item.path, false).in("out of the collection, and its file not removed");
+  };
+  Status removed = remove();
+  // A full disk has no room for the catalog's log, nor for a lock's content: the file's room is enough.
+  if (!removed && removed.error().code == ErrorCode::kIo && sent) {
+    SACCADE_TRY(uploads_.remove(item.path));
+    removed = remove();
+    if (!removed && removed.error().code == ErrorCode::kIo) {
+      return fail(ErrorCode::kCancelled, "the file of id {} is removed, its item is not: {}; try again", id,
+                  removed.error().message);
+    }
   }
-  const fs::path path = item.path;
-  if (path.parent_path() == fs::path(catalog_path(options_.uploads / collection.name()))) {
-    std::error_code error;
-    const auto size = fs::file_size(path, error);
-    if (!error && fs::remove(path, error)) give_room(static_cast<int64_t>(size));
-    if (error && error != std::errc::no_such_file_or_directory)
-      return fail(ErrorCode::kIo, "{}: out of the collection, and not removed: {}", item.path,
-                  error.message());
-  }
+  SACCADE_TRY(std::move(removed));
   return collection.follow();
+}
+
+Status Jobs::remove_unfinished(ServedCollection& collection) {
+  if (!takes_pictures()) return {};
+  const Uploads::Owner owner = owner_of(collection);
+  if (uploads_.unfinished(owner).empty()) return {};
+  SACCADE_ASSIGN(const Turn turn_taken, turn(collection, 0));
+  for (const fs::path& file : uploads_.unfinished(owner)) {
+    uploads_.remove_pieces(file);
+    SACCADE_ASSIGN(const std::optional<Item> item, turn_taken.writer.find_path(catalog_path(file)));
+    SACCADE_TRY(uploads_.settle(owner, file, item.has_value()));
+  }
+  return {};
 }
 
 }  // namespace saccade::serve

@@ -20,6 +20,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/serve/served.h"
+#include "saccade/serve/uploads.h"
 
 namespace saccade::serve {
 
@@ -79,12 +80,17 @@ class Jobs {
   // Keeps the picture's bytes as a file and takes that in, also where it was taken out before; the id it has
   // then. One that is there already is no error. Errors: those of decode_image; kUnsupported for a format
   // that `saccade index` would not take; kLimit where there is no room for it; kCancelled where the
-  // collection is being changed for longer than a client should wait; those of ingest.
+  // collection is being changed, here or by another process, for longer than a client should wait; those of
+  // ingest. Where it fails, its file is gone.
   Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
                               const std::string& caption);
   // Out of the collection, to stay out; its file too where it was kept by add_picture.
-  // kNotFound, kCancelled as above.
+  // kNotFound, kCancelled as above. On a full disk a file that was kept by add_picture goes first, so that
+  // there is room for the change; kCancelled if that is not enough, and the same call goes on from there.
   Status remove_picture(ServedCollection& collection, int64_t id);
+  // Removes the files of images that were not taken into the collection, or were taken out of it, before the
+  // server that did so was killed. kCancelled, and nothing is changed, while others write to the collection.
+  Status remove_unfinished(ServedCollection& collection);
 
  private:
   struct Job {
@@ -99,10 +105,13 @@ class Jobs {
   Status run(Job& job);
   void change(Job& job, const std::string& state);
   [[nodiscard]] JobState seen(const Job& job) const;
-  // Takes room for a file of so many bytes, to be given back where it is not kept.
-  Status take_room(int64_t bytes);
-  void give_room(int64_t bytes);
-  Result<std::unique_lock<std::timed_mutex>> turn(ServedCollection& collection) const;
+  // A collection that nobody else changes meanwhile, neither in this process nor in another.
+  struct Turn {
+    std::unique_lock<std::timed_mutex> lock;
+    CollectionWriter writer;
+  };
+  // kCancelled if others change it for longer than that.
+  static Result<Turn> turn(ServedCollection& collection, double seconds);
 
   const JobOptions options_;
   std::vector<std::pair<std::string, std::filesystem::path>> folders_;  // by name
@@ -110,7 +119,7 @@ class Jobs {
   std::condition_variable_any news_;
   std::deque<std::unique_ptr<Job>> jobs_;  // oldest first
   int64_t last_id_ = 0;
-  std::optional<int64_t> uploaded_;  // bytes in the folder of uploads, counted when first asked for
+  Uploads uploads_;
   std::jthread worker_;
 };
 
