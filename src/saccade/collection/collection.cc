@@ -8,6 +8,7 @@
 #include "saccade/collection/rows/late_file.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/metadata/look.h"
 
@@ -52,6 +53,7 @@ struct Snapshot {
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
   int64_t items = 0;
+  int64_t catalog_bytes = 0;                 // of the catalog's file, which only grows
   int64_t version = 0;                       // of the catalog's schema
   std::unique_ptr<store::TermLookup> terms;  // made when words are first asked for
 };
@@ -91,6 +93,8 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
   const int64_t dim = info.checkpoint.dim;
   Snapshot snapshot;
   SACCADE_ASSIGN(snapshot.meta, store::read_meta(database));
+  SACCADE_ASSIGN(const FileStamp catalog, file_stamp(folder / store::kCatalogName));
+  snapshot.catalog_bytes = catalog.size;
   SACCADE_ASSIGN(snapshot.version, database.integer("PRAGMA user_version"));
   SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(snapshot.meta, dim));
   const std::filesystem::path path = store::rows_path(folder, snapshot.meta.generation);
@@ -192,6 +196,7 @@ Status Collection::check_files() const {
     return fail(ErrorCode::kBadData, "{}: cut off to {} bytes since it was opened, {} are needed",
                 path.string(), size, bytes);
   };
+  SACCADE_TRY(check(state_->folder / store::kCatalogName, state_->snapshot.catalog_bytes));
   SACCADE_TRY(check(store::rows_path(state_->folder, meta.generation),
                     meta.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float))));
   if (const Int8Rows int8 = int8_rows(); int8.count > 0) {

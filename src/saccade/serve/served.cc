@@ -201,6 +201,11 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
                 "the collection {} is no longer where it was: it is served again once it is back",
                 (*found)->name());
   }
+  const Status whole = (*found)->now()->collection.check_files();
+  if (!whole) {
+    return fail(ErrorCode::kCancelled, "the collection {} is not whole, and is served again once it is: {}",
+                (*found)->name(), whole.error().message);
+  }
   return found->get();
 }
 

@@ -101,7 +101,8 @@ class Served {
   }
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_.all(); }
   [[nodiscard]] const ServedModels& model_memory() const { return models_; }
-  // By name, or the only one there is where the name is empty. kNotFound names those that there are.
+  // By name, or the only one there is where the name is empty. kNotFound names those that there are;
+  // kCancelled for one whose folder is gone, or whose files another program has cut off.
   [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
   // Likewise; the first where the name is empty.
   [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;

@@ -142,8 +142,6 @@ Result<Json> json_body(const Context& context, const HttpRequest& request,
                        std::span<const std::string_view> fields);
 // kLimit for a text longer than ServiceOptions::most_text_bytes.
 Status check_text(const Context& context, std::string_view text);
-// An error of the own API that no ErrorCode stands for: 503, with Retry-After.
-HttpResponse unavailable(std::string_view message);
 // Whether a client's text for a picture is an address elsewhere, "https://...": no data: address, no base64.
 bool is_remote(std::string_view text);
 // What clients sent as pictures: addresses elsewhere, fetched. Errors of RemoteRequest::fetch, one at most

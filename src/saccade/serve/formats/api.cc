@@ -32,7 +32,8 @@ Result<Json> described(const ServedCollection& served) {
 
 Result<HttpResponse> collections(const Context& context, const HttpRequest&, const Parts&) {
   Json list = Json::array();
-  for (const auto& served : context.served.collections()) {
+  for (const auto& one : context.served.collections()) {
+    SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(one->name()));
     SACCADE_ASSIGN(Json json, described(*served));
     list.push_back(std::move(json));
   }
@@ -99,12 +100,17 @@ Result<HttpResponse> health(const Context&, const HttpRequest&, const Parts&) {
   return json_response({{"status", "ok"}});
 }
 
+// 503 for an open route, which names no path.
+HttpResponse unavailable(std::string_view message) {
+  HttpResponse response = json_response(error_json("unavailable", message), 503);
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
 // Whether every collection can be searched now.
 Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Parts&) {
   for (const auto& served : context.served.collections()) {
-    if (!context.served.collection(served->name())) return unavailable("a collection is not there now");
-    const Status whole = served->now()->collection.check_files();
-    if (!whole) return unavailable("a collection is not whole now");
+    if (!context.served.collection(served->name())) return unavailable("a collection cannot be read now");
   }
   return json_response({{"status", "ok"}});
 }
@@ -190,12 +196,6 @@ Format own_format() {
            {"GET", "/readyz", ready, Right::kNone},
            {"GET", "/metrics", metrics}},
           [](int, std::string_view code, std::string_view message) { return error_json(code, message); }};
-}
-
-HttpResponse unavailable(std::string_view message) {
-  HttpResponse response = json_response(error_json("unavailable", message), 503);
-  response.headers.emplace_back("Retry-After", "1");
-  return response;
 }
 
 }  // namespace saccade::serve
