@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/base64.h"
+#include "saccade/serve/indexed_files.h"
 #include "saccade/serve/remote_pictures.h"
 
 #include "saccade/serve/request_origin.h"
@@ -134,8 +135,11 @@ Result<std::shared_ptr<EncoderBackend>> Context::lend(ServedModel& model) const 
 
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
                  Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails, RemotePictures* remote)
-    : options_(std::move(options)), context_{options_, served,     keys,   pool, metrics,
-                                             jobs,     thumbnails, remote, {},   {}} {
+    : options_(std::move(options)), files_(std::make_unique<IndexedFiles>()), context_{options_,   served,
+                                                                                       keys,       pool,
+                                                                                       metrics,    jobs,
+                                                                                       thumbnails, remote,
+                                                                                       *files_} {
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
@@ -146,6 +150,8 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
 }
 
 Service::Found Service::find(const HttpRequest& request) const {
+Service::~Service() = default;
+
   Found found;
   for (const Format& format : formats_) {
     for (const Route& route : format.routes) {

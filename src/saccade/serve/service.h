@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@
 
 namespace saccade::serve {
 
+class IndexedFiles;
 class Jobs;
 class RemotePictures;
 class RemoteRequest;
@@ -52,6 +54,7 @@ struct Context {
   Jobs* jobs;              // nullptr: nothing can be changed
   Thumbnails* thumbnails;  // nullptr: none are kept
   RemotePictures* remote;  // nullptr: nothing is fetched
+  IndexedFiles& files;
   // Of the request at hand: whether its client has gone (HttpRequest::gone), or it has waited too long.
   std::function<bool()> gone = {};
   std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
@@ -103,6 +106,7 @@ class Service {
   Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics,
           Jobs* jobs = nullptr, Thumbnails* thumbnails = nullptr, RemotePictures* remote = nullptr);
 
+  ~Service();
   // The answer to a request, errors included. Thread-safe.
   [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
   // The same for one that its method, path, headers and key settle; nothing where
@@ -125,6 +129,7 @@ class Service {
 
   const ServiceOptions options_;
   const Context context_;
+  const std::unique_ptr<IndexedFiles> files_;
   std::vector<Format> formats_;
 };
 

@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fcntl.h>
 #include <optional>
-#include <sys/stat.h>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +16,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/serve/formats/api.h"
+#include "saccade/serve/indexed_files.h"
 #include "saccade/serve/thumbnails.h"
 
 namespace saccade::serve {
@@ -77,24 +77,6 @@ Result<Item> item_of(const Context& context, const Parts& parts) {
   return served->now()->collection.item(id);
 }
 
-struct OpenPicture {
-  std::shared_ptr<const Descriptor> file;
-  int64_t bytes = 0;
-  std::string tag;  // changes with the file
-};
-
-Result<OpenPicture> open_picture(const Item& item) {
-  const std::string path = file_of(item.path);
-  auto file = std::make_shared<const Descriptor>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file->get() < 0) return fail_errno(errno, path);
-  struct stat status = {};
-  if (::fstat(file->get(), &status) != 0) return fail_errno(errno, path);
-  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kNotFound, "{}: no regular file any more", path);
-  return OpenPicture{
-      std::move(file), status.st_size,
-      fmt::format("{:x}-{:x}.{:x}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec)};
-}
-
 std::string type_of(const Item& item) {
   const std::string_view format = item.format;
   if (format == kVideoFormat) {
@@ -107,6 +89,13 @@ std::string type_of(const Item& item) {
     if (format == known) return fmt::format("image/{}", known);
   }
   return format == "heif" ? "image/heic" : "application/octet-stream";
+}
+
+// Decodes what was opened, and nothing that was put in its place since; a frame's video is opened by its path.
+Result<DecodedImage> decode_open(const Item& item, const OpenFile& open, const DecodeOptions& options) {
+  if (item.format == kVideoFormat) return decode_image_file(item.path, options);
+  SACCADE_ASSIGN(const std::string bytes, read_open_file(open, options.max_bytes).in(item.path));
+  return decode_image(std::as_bytes(std::span(bytes)), options).in(item.path);
 }
 
 // Whether the client has this already.
@@ -196,7 +185,7 @@ Result<HttpResponse> picture(const Context& context, const HttpRequest&, const P
 
 Result<HttpResponse> picture_file(const Context& context, const HttpRequest& request, const Parts& parts) {
   SACCADE_ASSIGN(const Item item, item_of(context, parts));
-  SACCADE_ASSIGN(OpenPicture open, open_picture(item));
+  SACCADE_ASSIGN(OpenFile open, context.files.open(item));
   const std::string tag = fmt::format("\"{}\"", open.tag);
   HttpResponse response = tagged(tag);
   response.headers.emplace_back("Accept-Ranges", "bytes");
@@ -229,7 +218,7 @@ Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& reques
     return fail(ErrorCode::kUsage, "\"size\": {}, expected 16 to {}", side,
                 context.options.most_thumbnail_side);
   }
-  SACCADE_ASSIGN(const OpenPicture open, open_picture(item));
+  SACCADE_ASSIGN(const OpenFile open, context.files.open(item));
   const bool webp = takes_webp(request);
   const std::string tag = fmt::format("\"{}-{}{}\"", open.tag, side, webp ? "w" : "");
   HttpResponse response = tagged(tag);
@@ -249,7 +238,7 @@ Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& reques
   }
   const auto start = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(DecodedImage decoded,
-                 decode_image_file(item.path, small_picture_decoding(side, context.options.limits)));
+                 decode_open(item, open, small_picture_decoding(side, context.options.limits)));
   SACCADE_ASSIGN(SmallPicture small, small_picture(std::move(decoded.image), side, webp));
   context.metrics.spent("decode", seconds_since(start));
   context.metrics.happened("thumbnail made");
