@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -29,6 +30,33 @@ Result<Input> input_of_content(const Json& content) {
                 "\"content\": a text or one content part is expected: a text and a picture have a row each");
   }
   return input_of_json(content[0]);
+}
+
+// Token ids between the start and end tokens (and a prompt) that the tokenizer puts around a text, cut as it
+// cuts a text. kUsage for an id that the model does not have.
+Result<TokenizedText> framed_tokens(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
+                                    int64_t most_tokens) {
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= tokenizer.vocabulary_size()) {
+      return fail(ErrorCode::kUsage, "token {}, the model has {}", token, tokenizer.vocabulary_size());
+    }
+  }
+  TokenizedText framed = tokenizer.encode("a", most_tokens);
+  const auto begin = framed.ids.begin() + framed.first;
+  const std::vector<int32_t> before(framed.ids.begin(), begin);
+  const std::vector<int32_t> after(begin + framed.used, framed.ids.end());
+  // Tokenizers add them or not, as their callers say.
+  if (std::ranges::equal(tokens.first(std::min(before.size(), tokens.size())), before))
+    tokens = tokens.subspan(before.size());
+  if (std::ranges::equal(tokens.last(std::min(after.size(), tokens.size())), after))
+    tokens = tokens.first(tokens.size() - after.size());
+  const auto around = std::ssize(before) + std::ssize(after);
+  framed.used = std::min(std::ssize(tokens), std::max<int64_t>(most_tokens - around, 0));
+  framed.dropped = std::ssize(tokens) - framed.used;
+  framed.ids = before;
+  std::ranges::copy(tokens.first(static_cast<size_t>(framed.used)), std::back_inserter(framed.ids));
+  std::ranges::copy(after, std::back_inserter(framed.ids));
+  return framed;
 }
 
 }  // namespace
@@ -73,8 +101,10 @@ Result<Input> input_of_json(const Json& json, bool picture) {
     return picture ? picture_of(text) : input_of(text);
   }
   if (json.is_number() || json.is_array()) {
-    return fail(ErrorCode::kUsage,
-                "tokens in place of a text: another tokenizer's mean nothing to this model");
+    return fail(
+        ErrorCode::kUsage,
+        "tokens in place of a text: another tokenizer's mean nothing to this model; if they are of its own, "
+        "say so with \"tokenizer\", the model's name");
   }
   if (!json.is_object())
     return fail(ErrorCode::kBadData, "{}, expected a text or an object", json_kind(json));
@@ -95,6 +125,17 @@ Result<Input> input_of_json(const Json& json, bool picture) {
   return Input{.text = std::move(text), .picture = {}};
 }
 
+Result<Input> input_of_tokens(const Json& json) {
+  Input input;
+  if (!json.is_array() || json.empty()) return fail(ErrorCode::kBadData, "an empty list, expected token ids");
+  for (const Json& id : json) {
+    if (!id.is_number_integer() || !std::in_range<int32_t>(id.get<int64_t>()))
+      return fail(ErrorCode::kBadData, "{} in a list of token ids", dump_json(id).substr(0, 60));
+    input.tokens.push_back(id.get<int32_t>());
+  }
+  return input;
+}
+
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens) {
   response.headers.emplace_back("X-Saccade-Tokens", std::to_string(tokens));
   response.headers.emplace_back("X-Saccade-Dropped-Tokens", std::to_string(dropped_tokens));
@@ -108,6 +149,15 @@ Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedMode
     const Input& input = *inputs[i];
     if (!input.picture.empty()) continue;
     if (!model.reads_texts) return fail(ErrorCode::kUnsupported, "{} reads no texts", model.name);
+    if (!input.tokens.empty()) {
+      SACCADE_ASSIGN(TokenizedText framed,
+                     framed_tokens(*encoder.tokenizer(), input.tokens, model.info.context)
+                         .in(fmt::format("input {}", i)));
+      result.tokens += framed.used;
+      result.dropped_tokens += framed.dropped;
+      result.texts.push_back(std::move(framed));
+      continue;
+    }
     if (input.text.empty()) return fail(ErrorCode::kUsage, "input {}: an empty text", i);
     SACCADE_TRY(check_text(context, input.text).in(fmt::format("input {}", i)));
     TokenizedText text = encoder.tokenizer()->encode(input.text, model.info.context);

@@ -17,6 +17,8 @@ struct Input {
   std::string text;
   std::string picture;       // a file's bytes; empty: it is a text
   std::string address = {};  // where the picture is; fetch_addresses turns it into that
+  // Token ids of the model's own tokenizer in place of `text`, with or without its start and end tokens.
+  std::vector<int32_t> tokens = {};
   // Of the text, start and end left out; the model's own limit holds beside.
   int64_t most_tokens = kWholeText;
 
@@ -60,6 +62,9 @@ Result<Input> picture_of(const std::string& text);
 // content part, {"type": "text", "text"} or {"type": "image_url", "image_url": {"url"}}; or what has one such
 // as "content". `picture`: a text stands for a picture. kUsage for a text and a picture in one; kBadData.
 Result<Input> input_of_json(const Json& json, bool picture = false);
+
+// Token ids that a client sends in place of a text; kBadData for anything but a list of whole numbers.
+Result<Input> input_of_tokens(const Json& json);
 
 // With the numbers of tokens read and dropped in headers, for formats that have no room for them.
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens);

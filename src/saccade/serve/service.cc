@@ -143,6 +143,7 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
+  formats_.push_back(cohere_format());
   formats_.push_back(rerank_format());
   formats_.push_back(clip_retrieval_format());
   formats_.push_back(immich_format());

@@ -88,6 +88,7 @@ struct Format {
 Format own_format();             // api.cc
 Format page_format();            // page.cc: the page for people, and the files it is made of
 Format openai_format();          // openai.cc: embeddings, as OpenAI, Jina, NVIDIA NIM and infinity take them
+Format cohere_format();          // cohere.cc: embeddings, as Cohere gives them
 Format rerank_format();          // rerank.cc: ranks, as Jina, Cohere, infinity and vLLM give them
 Format clip_retrieval_format();  // clip_retrieval.cc
 Format immich_format();          // immich.cc

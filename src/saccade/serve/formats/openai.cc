@@ -1,6 +1,8 @@
 // Embeddings over HTTP, as OpenAI's clients ask for them, with what others have added for pictures:
 //
-//   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions"
+//   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions";
+//                lists of token ids in place of texts, with "tokenizer": the model's name. That field is ours:
+//                clients send another tokenizer's ids too, and nothing else tells these apart
 //   vLLM         "messages": one, its "content" a text or one content part: [{"type": "text", "text"} |
 //                {"type": "image_url", "image_url": {"url"}}]; content parts are taken as "input" too
 //   Jina         "input": [{"text"} | {"image": base64 or address}], older clients {"bytes"} and {"url"};
@@ -24,9 +26,10 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::array<std::string_view, 14> kFields = {
-    "model",      "input",    "messages",   "encoding_format", "dimensions",    "user", "modality",
-    "input_type", "truncate", "normalized", "embedding_type",  "encoding_type", "task", "late_chunking"};
+constexpr std::array<std::string_view, 15> kFields = {
+    "model",          "input",         "messages",   "encoding_format", "dimensions",
+    "user",           "modality",      "input_type", "truncate",        "normalized",
+    "embedding_type", "encoding_type", "task",       "late_chunking",   "tokenizer"};
 
 // What older clients of infinity's ask for pictures' rows.
 constexpr std::string_view kOfPictures = "/embeddings_image";
@@ -53,7 +56,14 @@ Result<Input> input_of_messages(const Json& messages) {
   return input_of_json(messages[0]).in("\"messages\"");
 }
 
-Result<std::vector<Input>> inputs_of(const Json& json) {
+// Whether token ids in the request are of the model's own tokenizer. kUsage for another one's name.
+Result<bool> has_own_tokens(const Json& json, const ServedModel& model) {
+  SACCADE_ASSIGN(const std::string tokenizer, json_field_or<std::string>(json, "tokenizer", ""));
+  if (tokenizer.empty() || tokenizer == model.name) return !tokenizer.empty();
+  return fail(ErrorCode::kUsage, "\"tokenizer\": \"{}\", only {}'s own is known here", tokenizer, model.name);
+}
+
+Result<std::vector<Input>> inputs_of(const Json& json, bool own_tokens) {
   if (json.contains("messages")) {
     if (json.contains("input"))
       return fail(ErrorCode::kUsage, "\"input\" and \"messages\": one of them is enough");
@@ -65,6 +75,11 @@ Result<std::vector<Input>> inputs_of(const Json& json) {
   if (!json.contains("input")) return fail(ErrorCode::kBadData, "\"input\" is missing");
   const Json& input = json["input"];
   std::vector<Input> inputs;
+  if (own_tokens && input.is_array() && !input.empty() && input[0].is_number()) {
+    SACCADE_ASSIGN(Input only, input_of_tokens(input));
+    inputs.push_back(std::move(only));
+    return inputs;
+  }
   if (!input.is_array()) {
     SACCADE_ASSIGN(const bool picture, is_picture(json, 0));
     SACCADE_ASSIGN(Input only, input_of_json(input, picture));
@@ -73,7 +88,9 @@ Result<std::vector<Input>> inputs_of(const Json& json) {
   }
   for (const Json& item : input) {
     SACCADE_ASSIGN(const bool picture, is_picture(json, inputs.size()));
-    SACCADE_ASSIGN(Input one, input_of_json(item, picture).in(fmt::format("input {}", inputs.size())));
+    const bool tokens = own_tokens && item.is_array();
+    SACCADE_ASSIGN(Input one, (tokens ? input_of_tokens(item) : input_of_json(item, picture))
+                                  .in(fmt::format("input {}", inputs.size())));
     inputs.push_back(std::move(one));
   }
   return inputs;
@@ -132,7 +149,8 @@ Result<HttpResponse> embeddings(const Context& context, const HttpRequest& reque
   }
   SACCADE_ASSIGN(const bool cut, may_be_cut(json));
   SACCADE_TRY(check_other_fields(json));
-  SACCADE_ASSIGN(const std::vector<Input> inputs, inputs_of(json));
+  SACCADE_ASSIGN(const bool own_tokens, has_own_tokens(json, *model));
+  SACCADE_ASSIGN(const std::vector<Input> inputs, inputs_of(json, own_tokens));
   SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, *model, inputs));
   if (!cut && encoded.dropped_tokens > 0) {
     return fail(ErrorCode::kUsage, "{} tokens more than {} reads, and \"truncate\" is {}",

@@ -247,9 +247,9 @@ TEST_F(Rerank, ErrorsHaveTheFormOfWhoAsks) {
     EXPECT_THAT(json_of(which)["error"].get<std::string>(), HasSubstr("either \"texts\" or \"documents\""));
     EXPECT_EQ(json_of(which)["error_type"], "Validation");
   }
-  const HttpResponse unknown = post("/rerank", R"({"query": "a", "texts": ["b"], "top_n": 1})");
+  const HttpResponse unknown = post("/rerank", R"({"query": "a", "texts": ["b"], "user": "c"})");
   EXPECT_EQ(unknown.status, 400);
-  EXPECT_THAT(json_of(unknown)["error"].get<std::string>(), HasSubstr("\"top_n\" is not known here"));
+  EXPECT_THAT(json_of(unknown)["error"].get<std::string>(), HasSubstr("\"user\" is not known here"));
 }
 
 }  // namespace

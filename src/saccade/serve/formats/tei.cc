@@ -3,11 +3,16 @@
 //
 //   /embed    {"inputs": a text or a list, "truncate": false, "normalize": true}      -> [[0.1, ...], ...]
 //   /rerank   {"query", "texts": [...], "raw_scores", "return_text", "truncate"}      -> [{"index",
-//             "score"}, ...], best first
+//             "score"}, ...], best first; LiteLLM's "huggingface/" adds "top_n"
+//   /similarity, and / too
+//             {"inputs": {"source_sentence", "sentences": [...]}, "parameters"}       -> [0.7, ...]
 //
 // Where a text is a picture's data address ("data:image/..."), it is the picture that is meant.
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,14 +56,8 @@ Status check_truncation(const Json& json, int64_t dropped_tokens, const ServedMo
   return {};
 }
 
-Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
-                           const std::vector<std::string>&) {
-  constexpr std::array<std::string_view, 6> kFields = {"inputs",      "truncate",   "normalize",
-                                                       "prompt_name", "dimensions", "truncation_direction"};
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
-  SACCADE_ASSIGN(ServedModel * model, context.served.model(""));
-  SACCADE_ASSIGN(const bool normalize, json_field_or<bool>(json, "normalize", true));
-  if (!normalize) return fail(ErrorCode::kUnsupported, "\"normalize\": false, rows here have length 1");
+// Checks the fields that say how a text is read.
+Status check_reading(const Json& json) {
   SACCADE_ASSIGN(const std::string prompt, json_field_or<std::string>(json, "prompt_name", ""));
   if (!prompt.empty())
     return fail(ErrorCode::kUnsupported, "\"prompt_name\": \"{}\", there are no prompts", prompt);
@@ -66,6 +65,56 @@ Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
   if (side != "Right" && side != "right")
     return fail(ErrorCode::kUnsupported, "\"truncation_direction\": \"{}\", texts are cut at their end",
                 side);
+  return {};
+}
+
+// The cosine of one text with each of others, in their order.
+Result<HttpResponse> similarity(const Context& context, const Json& json) {
+  constexpr std::array<std::string_view, 2> kFields = {"inputs", "parameters"};
+  constexpr std::array<std::string_view, 2> kInputs = {"source_sentence", "sentences"};
+  constexpr std::array<std::string_view, 3> kParameters = {"truncate", "truncation_direction", "prompt_name"};
+  SACCADE_TRY(check_fields(json, kFields));
+  if (!json.contains("inputs") || !json["inputs"].is_object())
+    return fail(ErrorCode::kBadData, "\"inputs\": expected \"source_sentence\" and \"sentences\"");
+  SACCADE_TRY(check_fields(json["inputs"], kInputs));
+  Json parameters = json.contains("parameters") ? json["parameters"] : Json();
+  if (parameters.is_null()) parameters = Json::object();
+  if (!parameters.is_object())
+    return fail(ErrorCode::kBadData, "\"parameters\": {}, expected an object", json_kind(parameters));
+  SACCADE_TRY(check_fields(parameters, kParameters).in("\"parameters\""));
+  SACCADE_TRY(check_reading(parameters));
+  SACCADE_ASSIGN(ServedModel * model, context.served.model(""));
+  SACCADE_ASSIGN(std::vector<Input> inputs, inputs_of(json["inputs"], "source_sentence"));
+  if (inputs.size() != 1)
+    return fail(ErrorCode::kUsage, "\"source_sentence\": {} texts, expected one", inputs.size());
+  SACCADE_ASSIGN(std::vector<Input> sentences, inputs_of(json["inputs"], "sentences"));
+  if (sentences.empty()) return fail(ErrorCode::kUsage, "\"sentences\" is empty");
+  std::ranges::move(sentences, std::back_inserter(inputs));
+  SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, *model, std::move(inputs)));
+  SACCADE_TRY(check_truncation(parameters, encoded.dropped_tokens, *model));
+  const auto source = encoded.rows.row(0);
+  Json cosines = Json::array();
+  for (int64_t i = 1; i < encoded.rows.rows(); ++i) {
+    const auto row = encoded.rows.row(i);
+    cosines.push_back(std::inner_product(row.begin(), row.end(), source.begin(), 0.0F));
+  }
+  return with_tokens(json_response(cosines), encoded.tokens, encoded.dropped_tokens);
+}
+
+Result<HttpResponse> similarity_route(const Context& context, const HttpRequest& request,
+                                      const std::vector<std::string>&) {
+  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  return similarity(context, json);
+}
+
+Result<HttpResponse> embed(const Context& context, const Json& json) {
+  constexpr std::array<std::string_view, 6> kFields = {"inputs",      "truncate",   "normalize",
+                                                       "prompt_name", "dimensions", "truncation_direction"};
+  SACCADE_TRY(check_fields(json, kFields));
+  SACCADE_ASSIGN(ServedModel * model, context.served.model(""));
+  SACCADE_ASSIGN(const bool normalize, json_field_or<bool>(json, "normalize", true));
+  if (!normalize) return fail(ErrorCode::kUnsupported, "\"normalize\": false, rows here have length 1");
+  SACCADE_TRY(check_reading(json));
   const int64_t dim = model->info.dim;
   SACCADE_ASSIGN(const auto dimensions, json_field_or<int64_t>(json, "dimensions", dim));
   if (dimensions != dim)
@@ -83,11 +132,25 @@ Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
   return with_tokens(json_response(rows), encoded.tokens, encoded.dropped_tokens);
 }
 
+Result<HttpResponse> embed_route(const Context& context, const HttpRequest& request,
+                                 const std::vector<std::string>&) {
+  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  return embed(context, json);
+}
+
+// huggingface_hub asks here for either task.
+Result<HttpResponse> root_route(const Context& context, const HttpRequest& request,
+                                const std::vector<std::string>&) {
+  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  const bool compares = json.contains("inputs") && json["inputs"].is_object();
+  return compares ? similarity(context, json) : embed(context, json);
+}
+
 // Other programs' clients ask here too: they say "documents".
 Result<HttpResponse> rerank(const Context& context, const HttpRequest& request,
                             const std::vector<std::string>&) {
-  constexpr std::array<std::string_view, 6> kFields = {"query",       "texts",      "truncate",
-                                                       "return_text", "raw_scores", "truncation_direction"};
+  constexpr std::array<std::string_view, 7> kFields = {
+      "query", "texts", "truncate", "return_text", "raw_scores", "truncation_direction", "top_n"};
   SACCADE_ASSIGN(const Json json, json_object(context, request));
   if (json.contains("texts") == json.contains("documents"))
     return fail(ErrorCode::kUsage, "either \"texts\" or \"documents\" is needed");
@@ -99,8 +162,11 @@ Result<HttpResponse> rerank(const Context& context, const HttpRequest& request,
   SACCADE_ASSIGN(std::vector<Input> texts, inputs_of(json, "texts"));
   SACCADE_ASSIGN(const bool return_text, json_field_or<bool>(json, "return_text", false));
   SACCADE_ASSIGN(const bool raw, json_field_or<bool>(json, "raw_scores", false));
-  SACCADE_ASSIGN(const Ranking ranking,
+  SACCADE_ASSIGN(const auto top, json_field_or<int64_t>(json, "top_n", std::ssize(texts)));
+  if (top < 1) return fail(ErrorCode::kUsage, "\"top_n\": {}, expected 1 or more", top);
+  SACCADE_ASSIGN(Ranking ranking,
                  rank_inputs(context, *model, std::move(query.front()), {"texts", std::move(texts)}, raw));
+  if (top < std::ssize(ranking.ranks)) ranking.ranks.resize(static_cast<size_t>(top));
   SACCADE_TRY(check_truncation(json, ranking.dropped_tokens, *model));
   Json ranks = Json::array();
   for (const auto& [score, index] : ranking.ranks) {
@@ -132,8 +198,9 @@ Result<HttpResponse> health(const Context&, const HttpRequest&, const std::vecto
 }  // namespace
 
 Format tei_format() {
-  return {{{"POST", "/embed", embed},
-           {"POST", "/", embed},
+  return {{{"POST", "/embed", embed_route},
+           {"POST", "/", root_route},
+           {"POST", "/similarity", similarity_route},
            {"POST", "/rerank", rerank},
            {"GET", "/info", info},
            {"GET", "/health", health, Right::kNone}},
