@@ -185,5 +185,20 @@ TEST_F(Clients, TokenIdsAreReadWhereTheyAreSaidToBeTheModelsOwn) {
   refused("/v1/embeddings", own(Json::array()), 400, "no input");
 }
 
+TEST_F(Clients, ImmichsEntriesAreBoundBeforeTheyAreParsed) {
+  std::string entries = "[{}";
+  for (int i = 0; i < 70'000; ++i) entries += ",{}";
+  entries += "]";
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/predict";
+  request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
+  request.body = "--b\r\nContent-Disposition: form-data; name=\"entries\"\r\n\r\n" + entries +
+                 "\r\n--b\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\na\r\n--b--\r\n";
+  const HttpResponse response = ask(request);
+  EXPECT_EQ(response.status, 413) << response.body;
+  EXPECT_THAT(response.body, HasSubstr("at most 131072 are taken"));
+}
+
 }  // namespace
 }  // namespace saccade::serve

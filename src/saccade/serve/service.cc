@@ -11,8 +11,8 @@
 #include "saccade/core/base64.h"
 #include "saccade/serve/indexed_files.h"
 #include "saccade/serve/remote_pictures.h"
-
 #include "saccade/serve/request_origin.h"
+
 namespace saccade::serve {
 namespace {
 
@@ -150,9 +150,9 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
   formats_.push_back(tei_format());
 }
 
-Service::Found Service::find(const HttpRequest& request) const {
 Service::~Service() = default;
 
+Service::Found Service::find(const HttpRequest& request) const {
   Found found;
   for (const Format& format : formats_) {
     for (const Route& route : format.routes) {
@@ -252,12 +252,16 @@ HttpResponse error_response(const ErrorForm& form, const Error& error) {
   return response;
 }
 
-Result<Json> json_object(const Context& context, const HttpRequest& request) {
-  if (const int64_t values = most_values_in(request.body); values > context.options.most_values) {
-    return fail(ErrorCode::kLimit, "body: some {} values, at most {} are taken", values,
+Result<Json> client_json(const Context& context, std::string_view text) {
+  if (const int64_t values = most_values_in(text); values > context.options.most_values) {
+    return fail(ErrorCode::kLimit, "some {} values, at most {} are taken", values,
                 context.options.most_values);
   }
-  SACCADE_ASSIGN(Json json, parse_json(request.body).in("body"));
+  return parse_json(text);
+}
+
+Result<Json> json_object(const Context& context, const HttpRequest& request) {
+  SACCADE_ASSIGN(Json json, client_json(context, request.body).in("body"));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "body: {}, expected an object", json_kind(json));
   return json;
 }

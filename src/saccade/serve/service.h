@@ -106,8 +106,8 @@ class Service {
   // What is referred to must outlive it.
   Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics,
           Jobs* jobs = nullptr, Thumbnails* thumbnails = nullptr, RemotePictures* remote = nullptr);
-
   ~Service();
+
   // The answer to a request, errors included. Thread-safe.
   [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
   // The same for one that its method, path, headers and key settle; nothing where
@@ -129,8 +129,8 @@ class Service {
   [[nodiscard]] HttpResponse answer(const HttpRequest& request, const Found& found) const;
 
   const ServiceOptions options_;
-  const Context context_;
   const std::unique_ptr<IndexedFiles> files_;
+  const Context context_;
   std::vector<Format> formats_;
 };
 
@@ -138,8 +138,10 @@ class Service {
 HttpResponse json_response(const Json& json, int status = 200);
 // An error of a handler's, for one whose clients differ in how they read them.
 HttpResponse error_response(const ErrorForm& form, const Error& error);
-// The body as a JSON object: kBadData names the position; kLimit for more values than
-// ServiceOptions::most_values.
+// Parses JSON that a client sent: kBadData names the position; kLimit, before anything is parsed, for more
+// values than ServiceOptions::most_values.
+Result<Json> client_json(const Context& context, std::string_view text);
+// The body as a JSON object. Errors of client_json.
 Result<Json> json_object(const Context& context, const HttpRequest& request);
 // kUsage for another field than these, with those that are known.
 Status check_fields(const Json& json, std::span<const std::string_view> fields);

@@ -21,8 +21,8 @@ struct Asked {
   bool of_picture = false;
 };
 
-Result<Asked> asked_of(std::string_view entries) {
-  SACCADE_ASSIGN(const Json json, parse_json(entries).in("\"entries\""));
+Result<Asked> asked_of(const Context& context, std::string_view entries) {
+  SACCADE_ASSIGN(const Json json, client_json(context, entries).in("\"entries\""));
   if (!json.is_object() || json.size() != 1 || !json.contains("clip")) {
     return fail(ErrorCode::kUnsupported, "\"entries\": the task \"clip\" alone is served here");
   }
@@ -49,7 +49,7 @@ Result<HttpResponse> predict(const Context& context, const HttpRequest& request,
   };
   const FormPart* entries = part("entries");
   if (entries == nullptr) return fail(ErrorCode::kUsage, "the form has no \"entries\"");
-  SACCADE_ASSIGN(const Asked asked, asked_of(entries->bytes));
+  SACCADE_ASSIGN(const Asked asked, asked_of(context, entries->bytes));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(asked.model));
   const char* wanted = asked.of_picture ? "image" : "text";
   const FormPart* input = part(wanted);
