@@ -33,6 +33,14 @@ namespace {
 // of a million keys, and lets the last of two equal keys win in silence.
 class Builder : public nlohmann::json_sax<Json> {
  public:
+  Builder() = default;
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  ~Builder() override {
+    for (Open& one : open_) empty(one.value);
+    empty(root_);
+  }
+
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
@@ -90,12 +98,30 @@ class Builder : public nlohmann::json_sax<Json> {
   bool add(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
-    } else if (Open& top = open_.back(); top.value.is_array()) {
-      top.value.get_ref<Json::array_t&>().push_back(std::move(value));
-    } else {
-      top.value.get_ref<Json::object_t&>().emplace_back(std::move(top.key), std::move(value));
+      return true;
+    }
+    try {
+      if (Open& top = open_.back(); top.value.is_array()) {
+        top.value.get_ref<Json::array_t&>().push_back(std::move(value));
+      } else {
+        top.value.get_ref<Json::object_t&>().emplace_back(std::move(top.key), std::move(value));
+      }
+    } catch (...) {
+      empty(value);
+      throw;
     }
     return true;
+  }
+  // The library's destructor takes memory for a list of all members, and ends the process where there is none.
+  // An empty value needs none. Recurses as deep as values are nested.
+  static void empty(Json& value) {
+    if (auto* array = value.get_ptr<Json::array_t*>()) {
+      for (Json& element : *array) empty(element);
+      array->clear();
+    } else if (auto* object = value.get_ptr<Json::object_t*>()) {
+      for (auto& member : *object) empty(member.second);
+      object->clear();
+    }
   }
   static const std::string* repeated_key(const Json::object_t& members) {
     std::vector<const std::string*> keys;
