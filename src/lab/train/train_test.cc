@@ -287,7 +287,7 @@ TEST(TrainDual, RefusesWhatCannotBe) {
     const auto lock = lock_file(data.folder() / "taken/lock", "training into this run folder");
     ASSERT_TRUE(lock) << lock.error().message;
     const Error busy = error_of([&](auto& o) { o = data.options("taken"); });
-    EXPECT_EQ(busy.code, ErrorCode::kIo);
+    EXPECT_EQ(busy.code, ErrorCode::kCancelled);
     EXPECT_NE(busy.message.find("is training into this run folder"), std::string::npos) << busy.message;
   }
   // A held-out picture that is missing would make the figure another one.

@@ -268,8 +268,9 @@ class Watch {
   Status take_in() {
     auto writer = CollectionWriter::open(collection_);
     if (!writer) {
-      if (writer.error().code != ErrorCode::kIo) return fail(std::move(writer).error());
       // Another writes, or the disk is full: what has changed is kept in mind.
+      const ErrorCode code = writer.error().code;
+      if (code != ErrorCode::kCancelled && code != ErrorCode::kIo) return fail(std::move(writer).error());
       if (!waited_)
         tell(fmt::format("{}: tried again every {:g} s", writer.error().message, options_.look_seconds),
              true);
