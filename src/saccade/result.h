@@ -25,7 +25,7 @@ enum class ErrorCode {
   kLimit,        // larger or slower than the limit set          exit 1, HTTP 413
   kMismatch,     // does not belong to what it is used with      exit 1, HTTP 409
   kIo,           // the operating system refused                 exit 1, HTTP 500
-  kCancelled,    // asked to stop                                exit 1, HTTP 503
+  kCancelled,    // asked to stop, or in use by another now      exit 1, HTTP 503
   kInternal,     // a failure of a library or of ours            exit 1, HTTP 500
 };
 

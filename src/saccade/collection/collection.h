@@ -191,8 +191,8 @@ class CollectionWriter {
   static Result<CollectionWriter> create(const std::filesystem::path& folder, const CheckpointId& checkpoint,
                                          const IngestSettings& settings = {},
                                          const WriterOptions& options = {});
-  // Opens for writing: takes the lock (kIo naming the process that has it), cuts what a crash left behind.
-  // Other errors as Collection::open.
+  // Opens for writing: takes the lock (kCancelled naming the process that has it), cuts what a crash left
+  // behind. Other errors as Collection::open.
   static Result<CollectionWriter> open(const std::filesystem::path& folder,
                                        const WriterOptions& options = {});
   // Opens the collection if there is one (kMismatch if it is another checkpoint's; its own settings stay), or

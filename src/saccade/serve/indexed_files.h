@@ -25,9 +25,9 @@ struct OpenFile {
 // Thread-safe.
 class IndexedFiles {
  public:
-  // Opens the file of an item, a frame's video included. kNotFound if it is not there, is no regular file, or
-  // is reached through a link and has other content than was indexed. Reads a linked file once to compare it,
-  // and again only after it has changed.
+  // Opens the file of an item, a frame's video included. kNotFound if there is no such regular file, or if a
+  // link leads to other content than was indexed. Reads a linked file once to compare it, and again only after
+  // it has changed.
   Result<OpenFile> open(const Item& item);
 
  private:

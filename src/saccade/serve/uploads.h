@@ -33,7 +33,7 @@ class Uploads {
     std::filesystem::path folder;
   };
 
-  // The path of a file of that name.
+  // Returns the path of a file of that name.
   [[nodiscard]] std::filesystem::path path_of(const Owner& owner, const std::string& name) const {
     return folder_ / owner.name / name;
   }

@@ -31,8 +31,8 @@ class Descriptor {
 };
 
 // Makes `path` if need be and holds an advisory lock on it while the descriptor lives; the kernel gives it up
-// with the process. kIo if another process has it: its id, the folder and what it is `doing` ("writing to
-// this collection"). kUsage for a file that holds more than a process's id: no lock of ours, it stays.
+// with the process. kCancelled if another process has it: its id, the folder and what it is `doing`
+// ("writing to this collection"). kUsage for a file that holds more than a process's id: no lock of ours, it stays.
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
 
 // A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process

@@ -56,7 +56,7 @@ Result<Input> input_of_messages(const Json& messages) {
   return input_of_json(messages[0]).in("\"messages\"");
 }
 
-// Whether token ids in the request are of the model's own tokenizer. kUsage for another one's name.
+// Returns true if token ids in the request are of the model's own tokenizer. kUsage for another one's name.
 Result<bool> has_own_tokens(const Json& json, const ServedModel& model) {
   SACCADE_ASSIGN(const std::string tokenizer, json_field_or<std::string>(json, "tokenizer", ""));
   if (tokenizer.empty() || tokenizer == model.name) return !tokenizer.empty();
