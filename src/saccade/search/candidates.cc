@@ -51,12 +51,17 @@ Result<Candidates> by_one_row(const Collection& collection, std::span<const floa
 
 // Of late interaction: scores anew.
 Status score_late(const Collection& collection, const PackedQuery& late, ThreadPool& pool,
-                  std::vector<Candidate>& candidates) {
+                  const std::stop_token& stop, std::vector<Candidate>& candidates) {
   if (candidates.empty()) return {};
-  std::vector<StoredRows> items;
-  for (const Candidate& candidate : candidates) items.push_back(collection.late_rows(candidate.row));
-  SACCADE_ASSIGN(const std::vector<float> scores, max_sim(items, late, pool));
-  for (size_t i = 0; i < scores.size(); ++i) candidates[i].score = scores[i];
+  constexpr size_t kBlock = 1024;
+  for (size_t begin = 0; begin < candidates.size(); begin += kBlock) {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while searching");
+    const auto block = std::span(candidates).subspan(begin, std::min(kBlock, candidates.size() - begin));
+    std::vector<StoredRows> items;
+    for (const Candidate& candidate : block) items.push_back(collection.late_rows(candidate.row));
+    SACCADE_ASSIGN(const std::vector<float> scores, max_sim(items, late, pool));
+    for (size_t i = 0; i < scores.size(); ++i) block[i].score = scores[i];
+  }
   // Only damaged rows have none: they are no hits, as in the first stage.
   std::erase_if(candidates, [](const Candidate& candidate) { return !std::isfinite(candidate.score); });
   std::ranges::sort(candidates, ByScore());
@@ -75,8 +80,8 @@ Result<Candidates> find_late_candidates(const Collection& collection, std::span<
                                         ThreadPool& pool, RowFinder& finder) {
   SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, false, rows, pool, finder));
   found.scored = std::ssize(found.best) + std::ssize(found.brought);
-  SACCADE_TRY(score_late(collection, late, pool, found.best));
-  SACCADE_TRY(score_late(collection, late, pool, found.brought));
+  SACCADE_TRY(score_late(collection, late, pool, rows.stop, found.best));
+  SACCADE_TRY(score_late(collection, late, pool, rows.stop, found.brought));
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "saccade/collection/collection.h"
@@ -35,6 +36,8 @@ struct CandidateRows {
   std::span<const uint8_t> allowed;
   std::span<const int64_t> wanted = {};  // ascending: whatever they score
   std::optional<int64_t> without = {};   // a row that is never a candidate
+  // Request to stop between blocks of pictures scored by all their rows: kCancelled.
+  std::stop_token stop = {};
 };
 
 // By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are

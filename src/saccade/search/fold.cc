@@ -204,6 +204,7 @@ Folding fold(const Candidates& candidates, const Collection& collection, const S
   Folding folding;
   folding.settled = candidates.complete;
   for (const Candidate& candidate : candidates.best) {
+    if (query.stop.stop_requested()) break;  // the caller looks too
     if (const auto group = groups.group_of(candidate)) {
       groups.join(*group, candidate);
     } else if (groups.count() == k) {

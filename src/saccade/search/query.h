@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,8 @@ struct SearchQuery {
   float image_weight = 1;
   // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
   double word_share = 0;
+  // Request to stop: encode_query and search_encoded end with kCancelled between two steps.
+  std::stop_token stop = {};
 
   [[nodiscard]] bool has_image() const { return !image.empty() || image_bytes != nullptr; }
 };

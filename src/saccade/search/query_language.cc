@@ -1,6 +1,7 @@
 #include "saccade/search/query_language.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -49,6 +50,42 @@ Result<float> checked_weight(std::string_view what, float weight) {
       what, weight, kMostWeight);
 }
 
+Status check_count(const char* what, int64_t count, int64_t most) {
+  if (count <= most) return {};
+  return fail(ErrorCode::kUsage, "the query has more than {} {}", most, what);
+}
+
+Status check_characters(std::string_view text) {
+  const int64_t characters =
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+  if (characters <= kMostQueryCharacters) return {};
+  return fail(ErrorCode::kUsage, "the query has {} characters, at most {} are taken", characters,
+              kMostQueryCharacters);
+}
+
+// Places of the quotes that may close a part: those before a space, a weight or the end. Found in one pass,
+// from one end of the text to the other: a search for each opening quote would be quadratic.
+class ClosingQuotes {
+ public:
+  ClosingQuotes(std::string_view typed, std::string_view close) {
+    size_t word_end = 0;
+    for (size_t at = typed.find(close); at != std::string_view::npos; at = typed.find(close, at + 1)) {
+      const size_t behind = at + close.size();
+      if (word_end < behind) word_end = std::min(typed.find_first_of(kSpace, behind), typed.size());
+      if (word_end == behind || weight_of(typed.substr(behind, word_end - behind))) places_.push_back(at);
+    }
+  }
+  // Returns the first at `from` or behind it. `from` must not decrease from call to call.
+  [[nodiscard]] std::optional<size_t> next(size_t from) {
+    while (next_ < places_.size() && places_[next_] < from) ++next_;
+    return next_ < places_.size() ? std::optional(places_[next_]) : std::nullopt;
+  }
+
+ private:
+  std::vector<size_t> places_;
+  size_t next_ = 0;
+};
+
 class Reader {
  public:
   explicit Reader(std::string_view typed) : typed_(typed) {}
@@ -60,6 +97,7 @@ class Reader {
     if (!running_.text.empty()) parts.push_back(std::move(running_));
     for (QueryPart& part : wanted_) parts.push_back(std::move(part));
     for (QueryPart& part : unwanted_) parts.push_back(std::move(part));
+    SACCADE_TRY(check_count("parts", std::ssize(parts), kMostQueryParts));
     return parts;
   }
   std::vector<std::string> phrases;
@@ -88,17 +126,13 @@ class Reader {
     size_t end = 0;
     size_t behind = 0;
   };
-  [[nodiscard]] std::optional<Quoted> quoted_at(size_t at) const {
-    for (const Quotes& quotes : kQuotes) {
+  [[nodiscard]] std::optional<Quoted> quoted_at(size_t at) {
+    for (size_t i = 0; i < std::size(kQuotes); ++i) {
+      const Quotes& quotes = kQuotes[i];
       if (typed_.substr(at, quotes.open.size()) != quotes.open) continue;
+      if (!closing_[i]) closing_[i].emplace(typed_, quotes.close);
       const size_t begin = at + quotes.open.size();
-      for (size_t end = typed_.find(quotes.close, begin); end != std::string_view::npos;
-           end = typed_.find(quotes.close, end + 1)) {
-        const size_t behind = end + quotes.close.size();
-        const size_t word_end = end_of_word(behind);
-        if (word_end == behind || weight_of(typed_.substr(behind, word_end - behind)))
-          return Quoted{begin, end, behind};
-      }
+      if (const auto end = closing_[i]->next(begin)) return Quoted{begin, *end, *end + quotes.close.size()};
     }
     return std::nullopt;
   }
@@ -120,6 +154,7 @@ class Reader {
       const auto weight = weight_of(typed_.substr(quoted->behind, at_ - quoted->behind));
       if (!minus && !weight && has_word(typed_.substr(quoted->begin, quoted->end - quoted->begin))) {
         phrases.emplace_back(typed_.substr(quoted->begin, quoted->end - quoted->begin));
+        SACCADE_TRY(check_count("phrases in quotes", std::ssize(phrases), kMostQueryPhrases));
       }
       return add(quoted->begin, quoted->end, minus, weight);
     }
@@ -153,7 +188,7 @@ class Reader {
       if (minus) part.weight = -part.weight;
     }
     (part.weight < 0 ? unwanted_ : wanted_).push_back(std::move(part));
-    return {};
+    return check_count("parts", std::ssize(wanted_) + std::ssize(unwanted_), kMostQueryParts);
   }
 
   std::string_view typed_;
@@ -161,11 +196,13 @@ class Reader {
   QueryPart running_;
   std::vector<QueryPart> wanted_;
   std::vector<QueryPart> unwanted_;
+  std::array<std::optional<ClosingQuotes>, std::size(kQuotes)> closing_;  // of each kind that is there
 };
 
 }  // namespace
 
 Status read_query_text(std::string_view typed, SearchQuery& query) {
+  SACCADE_TRY(check_characters(typed));
   Reader reader(typed);
   SACCADE_ASSIGN(query.parts, reader.read());
   query.phrases = std::move(reader.phrases);
@@ -181,6 +218,12 @@ Status read_query_text(std::string_view typed, SearchQuery& query) {
     query.parts.clear();
   }
   return {};
+}
+
+Status check_query_size(const SearchQuery& query) {
+  SACCADE_TRY(check_characters(query.text));
+  SACCADE_TRY(check_count("parts", std::ssize(query.parts), kMostQueryParts));
+  return check_count("phrases in quotes", std::ssize(query.phrases), kMostQueryPhrases);
 }
 
 Result<QueryPicture> read_query_picture(const std::string& named) {

@@ -12,6 +12,7 @@
 // of a word; one that is never closed is a sign like any other. What has neither is one text, as it stands.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,10 +24,18 @@ namespace saccade {
 
 inline constexpr float kMostWeight = 10;
 
+// Bounds on one query. Each part is encoded by itself, and each phrase is looked up by itself.
+inline constexpr int64_t kMostQueryCharacters = 8192;
+inline constexpr int64_t kMostQueryParts = 64;
+inline constexpr int64_t kMostQueryPhrases = 64;
+
 // Sets query.text, parts and phrases from `typed`. kUsage for a weight that is 0 or beyond
-// kMostWeight, and for a part without words. Where there is one part, its text is query.text, and
-// parts are empty. Linear; thread-safe.
+// kMostWeight, for a part without words, and beyond the bounds above. Where there is one part, its text is
+// query.text, and parts are empty. Time is linear in the length of `typed`, whatever it holds; thread-safe.
 Status read_query_text(std::string_view typed, SearchQuery& query);
+
+// Checks a query that was put together in another way against the same bounds; kUsage names the bound.
+Status check_query_size(const SearchQuery& query);
 
 // "FILE:2" as a file and its weight, where there is no file of the whole name but one of the name before the
 // colon; else weight 1. kUsage as for a part's weight.

@@ -1,6 +1,9 @@
 #include "saccade/search/query_language.h"
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <limits>
 
 #include <gmock/gmock.h>
 
@@ -12,6 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // "red apple; beach * 2; dogs * -0.25" of what was understood, "text" alone where it is one text.
 std::string understood(std::string_view typed) {
@@ -81,6 +85,56 @@ TEST(QueryLanguage, QuotesAndTwoHyphensMakeWordsLiteral) {
   EXPECT_THAT(query.phrases, ElementsAre("red apple", "x -y"));
   ASSERT_TRUE(read_query_text("red apple", query));
   EXPECT_THAT(query.phrases, IsEmpty());
+}
+
+std::string repeated(std::string_view text, size_t bytes) {
+  std::string all;
+  while (all.size() + text.size() <= bytes) all += text;
+  return all;
+}
+
+TEST(QueryLanguage, AQueryHasBounds) {
+  const auto characters = static_cast<size_t>(kMostQueryCharacters);
+  EXPECT_EQ(understood(std::string(characters, 'a')), std::string(characters, 'a'));
+  EXPECT_EQ(understood(repeated("é", 2 * characters)), repeated("é", 2 * characters)) << "not bytes";
+  EXPECT_EQ(understood(std::string(characters + 1, 'a')),
+            "error: the query has 8193 characters, at most 8192 are taken");
+  EXPECT_THAT(understood(repeated("a:2 ", 4 * 64)), Not(HasSubstr("error")));
+  EXPECT_EQ(understood(repeated("a:2 ", 4 * 65)), "error: the query has more than 64 parts");
+  EXPECT_EQ(understood(repeated("-a ", 3 * 64) + "cats"), "error: the query has more than 64 parts");
+  EXPECT_THAT(understood(repeated("\"a\" ", 4 * 64)), Not(HasSubstr("error")));
+  EXPECT_EQ(understood(repeated("\"a\" ", 4 * 65)), "error: the query has more than 64 phrases in quotes");
+  SearchQuery query;
+  query.text = std::string(characters + 1, 'a');
+  EXPECT_EQ(check_query_size(query).error().code, ErrorCode::kUsage);
+  query.text = "a";
+  EXPECT_TRUE(check_query_size(query));
+  query.parts.resize(65);
+  EXPECT_THAT(check_query_size(query).error().message, HasSubstr("more than 64 parts"));
+}
+
+// Least time of several runs: other programs make a run slower, none makes it faster.
+double reading_seconds(const std::string& typed) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < 25; ++run) {
+    SearchQuery query;
+    const auto start = std::chrono::steady_clock::now();
+    (void)read_query_text(typed, query);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    least = std::min(least, seconds.count());
+  }
+  return least;
+}
+
+// A quadratic reader takes 16 times as long for four times the text.
+TEST(QueryLanguage, TimeIsLinearInTheLength) {
+  for (const char* part : {"\"a ", "\"", "\" ", "a\" ", "\"a\"b ", "\"a\":", "\"a:1", "-\"a ", "\u201Ca ",
+                           "\u201Ea ", "\u00ABa\u00BBa ", "\u201E\u201C", "a:1:", "- ", "--", "a:", "-a-"}) {
+    const auto most = static_cast<size_t>(kMostQueryCharacters);
+    const double quarter = reading_seconds(repeated(part, most / 4));
+    const double whole = reading_seconds(repeated(part, most));
+    EXPECT_LT(whole, 9 * quarter + 20e-6) << part;
+  }
 }
 
 TEST(QueryLanguage, PicturesHaveWeightsBehindTheirNames) {

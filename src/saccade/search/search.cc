@@ -33,7 +33,13 @@ class OwnPass final : public RowFinder {
   }
 };
 
+Status check_stop(const SearchQuery& query) {
+  if (query.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while searching");
+  return {};
+}
+
 Status check(const SearchQuery& query) {
+  SACCADE_TRY(check_stop(query));
   if (query.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", query.k);
   if (query.candidates < 0) {
     return fail(ErrorCode::kUsage, "candidates are {}, expected 0 or more", query.candidates);
@@ -184,13 +190,14 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
     answer.words = words.ranking.report;
   }
+  SACCADE_TRY(check_stop(query));
   // Those that words bring are candidates wherever their rows rank.
   std::vector<int64_t> brought;
   brought.reserve(words.ranking.places.size());
   for (const auto& [place, ignored] : words.ranking.places) {
     if (place != without) brought.push_back(place);
   }
-  const CandidateRows rows{allowed, brought, without};
+  const CandidateRows rows{allowed, brought, without, query.stop};
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
@@ -210,6 +217,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
   for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
        !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
+    SACCADE_TRY(check_stop(query));
     if (late != nullptr) {
       SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, rows, pool, finder));
       answer.late_scored = candidates.scored;
@@ -229,6 +237,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     words.ranks = fuse_ranks(words.ranking, query.word_share, fused.best);
     folding = fold(fused, collection, query, query.k);
   }
+  SACCADE_TRY(check_stop(query));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
   std::unordered_map<int64_t, const FusedRank*> ranks;
   for (const FusedRank& rank : words.ranks) ranks.emplace(rank.row, &rank);
@@ -295,6 +304,7 @@ void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer) {
 
 Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query) {
   SACCADE_TRY(check(query));
+  SACCADE_TRY(check_query_size(query));
   SACCADE_TRY(check_same_checkpoint(collection.info(),
                                     {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
   if (collection.has_late_rows()) SACCADE_TRY(check_grid(encoder, *collection.info().settings.late));

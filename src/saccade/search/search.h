@@ -33,10 +33,10 @@ struct EncodedQuery {
 };
 
 // Encodes all of the query that the collection can use. kUsage for a query with neither text nor picture,
-// with k < 1 or with weights that are not finite; kMismatch if `encoder` is not the collection's;
-// kUnsupported for text where the checkpoint has no tokenizer; the errors of decode_image for the picture;
-// kBadData for a text and a picture whose rows cancel out, and where the encoder gives a row that is not
-// finite or not of length 1. Thread-safe.
+// beyond the bounds of query_language.h, with k < 1 or with weights that are not finite; kMismatch if `encoder`
+// is not the collection's; kUnsupported for text where the checkpoint has no tokenizer; the errors of
+// decode_image for the picture; kBadData for a text and a picture whose rows cancel out, and where the encoder
+// gives a row that is not finite or not of length 1; kCancelled when query.stop asks for it. Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query);
 
 // The hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <stop_token>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/search/query_language.h"
+#include "saccade/search/row_finder.h"
 #include "saccade/search/test_letters.h"
 
 namespace saccade {
@@ -174,6 +176,37 @@ TEST_F(SearchTest, RanksByScoreAndSaysHowManyTokensWereRead) {
   EXPECT_EQ(cut.tokens->dropped, 3);
   EXPECT_EQ(tokens_text(*cut.tokens),
             "first 4 tokens read, the other 3 dropped: the model has no room for more");
+}
+
+// Asks for a stop while the rows are looked at, as a client does that leaves meanwhile.
+class LeavesWhileFinding final : public RowFinder {
+ public:
+  Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                         std::span<const int64_t> wanted, ThreadPool& pool) override {
+    leaves_.request_stop();
+    return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool, {&wanted, 1});
+  }
+  std::stop_source leaves_;
+};
+
+TEST_F(SearchTest, StopsWhereItIsAsked) {
+  add({put("b", axis(1)), put("a", axis(0))});
+  const Collection collection = open();
+  SearchQuery query = text_query("a");
+  LeavesWhileFinding finder;
+  query.stop = finder.leaves_.get_token();
+  const auto encoded = encode_query(collection, encoder_, query);
+  ASSERT_TRUE(encoded) << encoded.error().message;
+  const auto answer = search_encoded(collection, encoder_, *encoded, query, pool_, finder);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(encode_query(collection, encoder_, query).error().code, ErrorCode::kCancelled);
+}
+
+TEST_F(SearchTest, AQueryHasBoundsHoweverItIsMade) {
+  add({put("a", axis(0))});
+  EXPECT_EQ(error_of(text_query(std::string(8193, 'a'))).message,
+            "the query has 8193 characters, at most 8192 are taken");
 }
 
 TEST_F(SearchTest, LongTextsAreCutOrReadInChunks) {
