@@ -228,11 +228,13 @@ TEST_F(Changing, OnlyThoseWhoMayWriteChangeAnything) {
     request.path = at;
     request.body = R"({"folder": "more"})";
     if (!key.empty()) request.headers = {{"x-api-key", key}};
-    const auto admitted = service_->admit([&] {
-      HttpRequest local = request;
-      local.headers.emplace_back("host", "localhost");
-      return local;
-    }());
+    const auto admitted = service_
+                              ->admit([&] {
+                                HttpRequest local = request;
+                                local.headers.emplace_back("host", "localhost");
+                                return local;
+                              }())
+                              .answer;
     const int handled = ask(request).status;
     EXPECT_EQ(admitted ? admitted->status : handled,
               handled);  // what is refused is so before the body is read

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -423,7 +425,12 @@ TEST_F(Remote, WhoHasGoneWaitsNoLongerAndOthersAreAnswered) {
     request.method = "POST";
     request.path = path;
     request.body = body.dump();
-    request.gone = [start] { return seconds_since(start) > 0.3; };
+    std::stop_source gone;
+    request.stop = gone.get_token();
+    const std::jthread leaves([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      gone.request_stop();
+    });
     const HttpResponse response = ask(request);
     EXPECT_EQ(response.status, 503) << response.body;
     EXPECT_EQ(header(response, "Retry-After"), "1");

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -475,8 +476,87 @@ TEST_F(Serving, KeysLetInThoseWhoHaveThem) {
   EXPECT_EQ(ask(request).status, 200);
   request.headers = {{"x-api-key", "0123456789abcdef"}};
   EXPECT_EQ(ask(request).status, 200);
-  request.headers = {{"authorization", "Bearer 0123456789abcdee"}};
-  EXPECT_EQ(ask(request).status, 401);
+  for (const char* bearer : {"bearer 0123456789abcdef", "BEARER   0123456789abcdef"}) {
+    request.headers = {{"authorization", bearer}};
+    EXPECT_EQ(ask(request).status, 200) << bearer;
+  }
+  for (const char* wrong : {"Bearer 0123456789abcdee", "Bearer", "Bearer ", "", "Basic 0123456789abcdef",
+                            "Bearer0123456789abcdef", "0123456789abcdef"}) {
+    request.headers = {{"authorization", wrong}};
+    EXPECT_EQ(ask(request).status, 401) << wrong;
+  }
+  // A key that is wrong hides none that is right.
+  request.headers = {{"x-api-key", "wrong"}, {"authorization", "Bearer 0123456789abcdef"}};
+  EXPECT_EQ(ask(request).status, 200);
+  request.headers = {{"x-api-key", "0123456789abcdef"}, {"authorization", "Bearer wrong"}};
+  EXPECT_EQ(ask(request).status, 200);
+  request.headers = {{"x-api-key", "wrong"}, {"cookie", cookie.substr(0, cookie.find(';'))}};
+  EXPECT_EQ(ask(request).status, 200);
+}
+
+TEST_F(Serving, AHeaderSettlesWhatNeedsNoKeyAndWhatIsAnsweredAtOnce) {
+  const fs::path path = temporary_.path() / "keys";
+  ASSERT_TRUE(write_file_atomic(path, "0123456789abcdef\n"));
+  fs::permissions(path, fs::perms::owner_read);
+  keys_ = Keys::read(path).value();
+  const auto admit = [&](const char* method, const char* at, const char* key = "") {
+    HttpRequest request;
+    request.method = method;
+    request.path = at;
+    request.headers = {{"host", "localhost"}, {"x-api-key", key}};
+    return service_->admit(request);
+  };
+  EXPECT_EQ(admit("POST", "/api/search").answer->status, 401);
+  EXPECT_EQ(admit("POST", "/nothing").answer->status, 404);
+  const Admission search = admit("POST", "/api/search", "0123456789abcdef");
+  EXPECT_FALSE(search.answer || search.open || search.at_once);
+  const Admission session = admit("POST", "/api/session");
+  EXPECT_FALSE(session.answer || session.at_once);
+  EXPECT_TRUE(session.open);
+  for (const char* at : {"/healthz", "/readyz", "/health", "/ping"}) {
+    const Admission health = admit("GET", at);
+    EXPECT_TRUE(!health.answer && health.open && health.at_once) << at;
+  }
+}
+
+TEST_F(Serving, HostsAreComparedWithoutCase) {
+  const auto status = [&](const char* host) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = "/healthz";
+    request.headers = {{"host", host}};
+    return service_->handle(request).status;
+  };
+  for (const char* own : {"LOCALHOST", "LocalHost:7700", "localhost", "127.0.0.1:7700", "[::1]:7700"})
+    EXPECT_EQ(status(own), 200) << own;
+  for (const char* other : {"localhost.example", "LOCALHOST.example:7700", "[::2]", "[::1", "", "example"})
+    EXPECT_EQ(status(other), 403) << other;
+}
+
+TEST_F(Serving, QueriesBeyondTheBoundsAreRefusedAndOfClientsThatHaveGoneNoneIsSearched) {
+  const auto refused = [&](const Json& body, const char* said) {
+    const HttpResponse response = post("/api/search", body.dump());
+    EXPECT_EQ(response.status, 400) << response.body;
+    EXPECT_THAT(response.body, HasSubstr(said));
+  };
+  std::string quotes;
+  for (int i = 0; i < 60'000; ++i) quotes += "\"a ";
+  const auto start = std::chrono::steady_clock::now();
+  refused({{"text", quotes}}, "180000 characters, at most 8192");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  refused({{"text", std::string(8193, 'a')}, {"literal", true}}, "8193 characters, at most 8192");
+  std::string parts;
+  for (int i = 0; i < 65; ++i) parts += "a:2 ";
+  refused({{"text", parts}}, "more than 64 parts");
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/api/search";
+  request.body = R"({"text": "a bell"})";
+  std::stop_source gone;
+  request.stop = gone.get_token();
+  EXPECT_EQ(ask(request).status, 200);
+  gone.request_stop();
+  EXPECT_EQ(ask(request).status, 503);
 }
 
 std::vector<float> row_of(const Json& embedding) {

@@ -18,30 +18,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<std::string_view> parts_of(std::string_view path) {
-  std::vector<std::string_view> parts;
-  while (!path.empty()) {
-    path.remove_prefix(1);  // a slash
-    const size_t end = std::min(path.find('/'), path.size());
-    parts.push_back(path.substr(0, end));
-    path.remove_prefix(end);
-  }
-  return parts;
-}
-
 // The parts of the path that stand where the pattern has braces; nothing where it is another path.
 std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
-  const auto wanted = parts_of(pattern);
-  const auto given = parts_of(path);
-  if (wanted.size() != given.size()) return std::nullopt;
   std::vector<std::string> found;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i].starts_with('{') && !given[i].empty()) {
-      found.emplace_back(given[i]);
-    } else if (wanted[i] != given[i]) {
+  while (!pattern.empty() && !path.empty()) {
+    pattern.remove_prefix(1);  // a slash
+    path.remove_prefix(1);
+    const std::string_view wanted = pattern.substr(0, pattern.find('/'));
+    const std::string_view given = path.substr(0, path.find('/'));
+    if (wanted.starts_with('{') && !given.empty()) {
+      found.emplace_back(given);
+    } else if (wanted != given) {
       return std::nullopt;
     }
+    pattern.remove_prefix(wanted.size());
+    path.remove_prefix(given.size());
   }
+  if (!pattern.empty() || !path.empty()) return std::nullopt;
   return found;
 }
 
@@ -60,13 +53,18 @@ std::string cookie(const HttpRequest& request, std::string_view name) {
   return {};
 }
 
-// "Bearer KEY" of Authorization, X-API-Key, or a browser's cookie.
-std::string key_of(const HttpRequest& request) {
-  if (const auto key = request.header("x-api-key")) return std::string(*key);
-  constexpr std::string_view kBearer = "Bearer ";
-  const auto authorization = request.header("authorization");
-  if (!authorization || !authorization->starts_with(kBearer)) return cookie(request, kKeyCookie);
-  return std::string(authorization->substr(kBearer.size()));
+// The most that any of a request's keys allows: "Bearer KEY" of Authorization, X-API-Key, and a browser's
+// cookie. One that is wrong hides none of the others.
+Right right_of(const Keys& keys, const HttpRequest& request) {
+  constexpr std::string_view kBearer = "bearer ";
+  Right right = keys.right_of(cookie(request, kKeyCookie));
+  if (const auto key = request.header("x-api-key")) right = std::max(right, keys.right_of(*key));
+  if (const auto given = request.header("authorization")) {
+    const bool bearer = lower_ascii(given->substr(0, kBearer.size())) == kBearer;
+    const size_t key = given->find_first_not_of(' ', kBearer.size());
+    if (bearer && key != std::string_view::npos) right = std::max(right, keys.right_of(given->substr(key)));
+  }
+  return right;
 }
 
 // No fewer values than the JSON has: separators outside of strings, and one.
@@ -135,11 +133,9 @@ Result<std::shared_ptr<EncoderBackend>> Context::lend(ServedModel& model) const 
 
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
                  Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails, RemotePictures* remote)
-    : options_(std::move(options)), files_(std::make_unique<IndexedFiles>()), context_{options_,   served,
-                                                                                       keys,       pool,
-                                                                                       metrics,    jobs,
-                                                                                       thumbnails, remote,
-                                                                                       *files_} {
+    : options_(std::move(options)),
+      files_(std::make_unique<IndexedFiles>()),
+      context_{options_, served, keys, pool, metrics, jobs, thumbnails, remote, *files_, {}, {}, {}} {
   formats_.push_back(own_format());
   formats_.push_back(page_format());
   formats_.push_back(openai_format());
@@ -195,7 +191,7 @@ std::optional<HttpResponse> Service::refused(const HttpRequest& request, const F
   if (is_of_another_page(request, found.route->opened_by_link)) {
     return refuse(request, 403, "a page of another site asks: pages that this server shows may");
   }
-  const Right has = context_.keys.right_of(key_of(request));
+  const Right has = right_of(context_.keys, request);
   if (has >= found.route->right) return std::nullopt;
   if (has != Right::kNone) return refuse(request, 403, "this key may not change anything");
   HttpResponse response =
@@ -204,11 +200,17 @@ std::optional<HttpResponse> Service::refused(const HttpRequest& request, const F
   return response;
 }
 
-std::optional<HttpResponse> Service::admit(const HttpRequest& request) const {
+Admission Service::admit(const HttpRequest& request) const {
   const Found found = find(request);
-  std::optional<HttpResponse> response = refused(request, found);
-  if (response) context_.metrics.answered(found.route ? found.route->path : "other", response->status, 0);
-  return response;
+  Admission admission;
+  admission.answer = refused(request, found);
+  if (admission.answer) {
+    context_.metrics.answered(found.route ? found.route->path : "other", admission.answer->status, 0);
+    return admission;
+  }
+  admission.open = found.route->right == Right::kNone;
+  admission.at_once = found.route->at_once;
+  return admission;
 }
 
 HttpResponse Service::handle(const HttpRequest& request) const {
@@ -226,6 +228,7 @@ HttpResponse Service::handle(const HttpRequest& request) const {
 
 HttpResponse Service::answer(const HttpRequest& request, const Found& found) const {
   Context context = context_;
+  context.stop = request.stop;
   context.gone = [&request, start = Clock::now(), most = options_.encode_seconds] {
     return request.gone() || std::chrono::duration<double>(Clock::now() - start).count() > most;
   };

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,7 @@ struct Context {
   // Of the request at hand: whether its client has gone (HttpRequest::gone), or it has waited too long.
   std::function<bool()> gone = {};
   std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
+  std::stop_token stop = {};                    // likewise: HttpRequest::stop
 
   // The model's encoder, for the request at hand: what waits for its turn is given up once gone() says so.
   // Errors of ServedModel::encoder.
@@ -78,6 +80,7 @@ struct Route {
                                      const std::vector<std::string>& parts)>
       handle;
   Right right = Right::kRead;   // what it takes
+  bool at_once = false;         // Admission::at_once
   bool opened_by_link = false;  // links on other sites may lead here (request_origin.h)
 };
 
@@ -110,9 +113,8 @@ class Service {
 
   // The answer to a request, errors included. Thread-safe.
   [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
-  // The same for one that its method, path, headers and key settle; nothing where
-  // its body is needed. Thread-safe.
-  [[nodiscard]] std::optional<HttpResponse> admit(const HttpRequest& request) const;
+  // What method, path, headers and key of a request settle, before its body is read. Thread-safe.
+  [[nodiscard]] Admission admit(const HttpRequest& request) const;
   // An error in the form that clients of the request's path expect.
   [[nodiscard]] HttpResponse refuse(const HttpRequest& request, int status, const std::string& message) const;
 

@@ -52,6 +52,8 @@ class Client {
     if (socket_ >= 0) ::close(socket_);
     socket_ = -1;
   }
+  // Says that nothing more is sent; what comes is read on.
+  void close_sending() const { ::shutdown(socket_, SHUT_WR); }
   bool send(std::string_view text) const {
     while (!text.empty()) {
       const ssize_t sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);

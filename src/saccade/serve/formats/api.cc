@@ -192,8 +192,8 @@ Format own_format() {
            {"GET", "/api/models", models},
            {"POST", "/api/session", open_session, Right::kNone},
            {"DELETE", "/api/session", close_session, Right::kNone},
-           {"GET", "/healthz", health, Right::kNone},
-           {"GET", "/readyz", ready, Right::kNone},
+           {"GET", "/healthz", health, Right::kNone, true},
+           {"GET", "/readyz", ready, Right::kNone, true},
            {"GET", "/metrics", metrics}},
           [](int, std::string_view code, std::string_view message) { return error_json(code, message); }};
 }

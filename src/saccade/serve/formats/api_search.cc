@@ -106,6 +106,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   SearchRequest asked;
   SearchQuery& query = asked.query;
   query.limits = context.options.limits;
+  query.stop = context.stop;
   SACCADE_ASSIGN(query.text, json_field_or<std::string>(json, "text", ""));
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) query.text.clear();
   SACCADE_ASSIGN(const bool literal, json_field_or<bool>(json, "literal", false));
@@ -208,7 +209,7 @@ Result<SearchAnswer> find(const Context& context, const ServedCollection& served
   answer.query.k = k;
   if (query.explain) {
     const auto looking = std::chrono::steady_clock::now();
-    SACCADE_TRY(explain_hits(collection, encoder, explaining, answer, context.pool));
+    SACCADE_TRY(explain_hits(collection, encoder, explaining, answer, context.pool, {}, context.stop));
     context.metrics.spent("explain", seconds_since(looking));
   }
   return answer;

@@ -58,6 +58,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   Asked asked;
   SearchQuery& query = asked.query;
   query.limits = context.options.limits;
+  query.stop = context.stop;
   SACCADE_ASSIGN(const std::string modality, json_field_or<std::string>(json, "modality", "image"));
   if (modality != "image") {
     return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", pictures alone are searched here", modality);

@@ -86,7 +86,7 @@ Result<HttpResponse> ping(const Context&, const HttpRequest&, const std::vector<
 }  // namespace
 
 Format immich_format() {
-  return {{{"POST", "/predict", predict}, {"GET", "/ping", ping, Right::kNone}},
+  return {{{"POST", "/predict", predict}, {"GET", "/ping", ping, Right::kNone, true}},
           [](int, std::string_view, std::string_view message) -> Json {
             return {{"detail", message}};
           }};

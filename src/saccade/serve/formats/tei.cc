@@ -203,7 +203,7 @@ Format tei_format() {
            {"POST", "/similarity", similarity_route},
            {"POST", "/rerank", rerank},
            {"GET", "/info", info},
-           {"GET", "/health", health, Right::kNone}},
+           {"GET", "/health", health, Right::kNone, true}},
           [](int status, std::string_view, std::string_view message) -> Json {
             const char* type = status == 429 || status == 503 ? "Overloaded"
                                : status >= 500                ? "Backend"

@@ -89,6 +89,13 @@ std::optional<std::string> decode_path(std::string_view text) {
   return decoded;
 }
 
+std::string lower_ascii(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return result;
+}
+
 std::string escape_part(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string escaped_text;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,9 +28,9 @@ struct HttpRequest {
   std::string id;       // of the request: the client's X-Request-Id, or one that we made
   std::string peer;     // address of the client
   bool secure = false;  // it came under TLS
-  // Whether the client has closed its side: nobody will read the answer.
-  // Thread-safe; while the request is handled.
-  std::function<bool()> gone = [] { return false; };
+  // Request to stop working on it: nobody will read the answer, or the server has to end.
+  std::stop_token stop = {};
+  [[nodiscard]] bool gone() const { return stop.stop_requested(); }
 
   // The first of that name (of a header, in lower case); nothing where there is none.
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
@@ -56,10 +57,23 @@ struct HttpResponse {
   std::function<std::optional<std::string>()> events = {};
 };
 
+// What a request's header alone settles.
+struct Admission {
+  std::optional<HttpResponse> answer = {};  // in place of the handler's: the body is not read
+  // Nobody needs a key for it: its body is at most HttpServerOptions::open_body_bytes, and until that is there the connection
+  // counts as idle.
+  bool open = false;
+  // The answer is made at once, from memory: it waits for no worker and takes no place among the requests.
+  bool at_once = false;
+};
+
 // "a=1&b=%20": percent escapes and + decoded; what is no escape stays as it is.
 std::vector<NamedValue> parse_query(std::string_view text);
 // Percent escapes decoded. Nothing for a broken escape, and for a NUL.
 std::optional<std::string> decode_path(std::string_view text);
+
+// Returns the text with letters of ASCII in lower case.
+std::string lower_ascii(std::string_view text);
 
 // A part of a path, or a cookie's value: all but letters, digits and -_.~ as percent escapes.
 std::string escape_part(std::string_view text);

@@ -56,6 +56,7 @@ Connection::Connection(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::
       reading_ends_(stream_.get_executor()),
       socket_(stream_.socket().native_handle()) {
   if (context_) tls_.emplace(stream_, *context_);
+  set_idle(true);
 }
 
 std::string Connection::peer() {
@@ -152,8 +153,19 @@ awaitable<void> Connection::linger(double seconds, int64_t bytes) {
 }
 
 bool Connection::gone() const {
+  pollfd look{.fd = socket_, .events = 0, .revents = 0};
+  return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+bool Connection::half_closed() const {
   pollfd look{.fd = socket_, .events = POLLRDHUP, .revents = 0};
-  return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  return ::poll(&look, 1, 0) > 0 && (look.revents & POLLRDHUP) != 0;
+}
+
+void Connection::set_idle(bool idle) {
+  if (idle == idle_ && idle_since_ != 0) return;
+  idle_ = idle;
+  idle_since_ = idle ? std::chrono::steady_clock::now().time_since_epoch().count() : 0;
 }
 
 void Connection::close() {

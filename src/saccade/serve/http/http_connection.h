@@ -1,7 +1,9 @@
 // One client's connection, in the clear or under TLS: bytes in and out, each step within a time limit.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +32,7 @@ inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable)
 Result<std::shared_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
                                                                const std::string& key);
 
-// All but gone() on the connection's own strand, one call at a time; in a shared_ptr.
+// All but gone(), half_closed() and idle_since() on the connection's own strand, one call at a time; in a shared_ptr.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // tls: nullptr: in the clear.
@@ -60,12 +62,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // connection would be reset, and the client might never see the answer.
   boost::asio::awaitable<void> linger(double seconds, int64_t bytes);
 
-  // Whether the client has closed its side. From any thread, while the connection is open.
+  // Tells whether the connection is broken or closed from both sides. While the connection is open.
   [[nodiscard]] bool gone() const;
+  // Tells whether the client sends nothing more. It may have closed the connection, or wait for its answer:
+  // the two look alike until something is sent to it. While the connection is open.
+  [[nodiscard]] bool half_closed() const;
   void cancel() { stream_.cancel(); }
   void close();
 
-  bool idle = true;  // no request's header is there as a whole: it goes first when the server stops
+  // An idle connection has no request yet that a key admits: it is the first to go when the server stops, or
+  // when there is no room for another connection.
+  void set_idle(bool idle);
+  // Time since it has been idle, of std::chrono::steady_clock; 0 while it is not, or is chosen to go.
+  [[nodiscard]] int64_t idle_since() const { return idle_since_; }
+  // Chooses it to go if it has been idle since then. Only one caller succeeds.
+  [[nodiscard]] bool choose(int64_t since) { return idle_since_.compare_exchange_strong(since, 0); }
+  [[nodiscard]] bool idle() const { return idle_; }
 
  private:
   const std::shared_ptr<boost::asio::ssl::context> context_;
@@ -75,6 +87,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reading_limited_ = false;
   bool late_ = false;  // reading has come to its end
   bool greeted_ = false;
+  bool idle_ = true;
+  std::atomic<int64_t> idle_since_ = 0;
   int socket_ = -1;
 };
 

@@ -5,7 +5,8 @@
 // Reading and writing take no thread while they wait. Requests that are there as a whole are bounded
 // in number, bodies in bytes as they come in: past that a request is refused with 429 and
 // Retry-After, before its body is read where that can be known. A client that is slow with its
-// request takes no place of those that are not.
+// request takes no place of those that are not. Refusals need no worker, those of requests that waited
+// too long for one included. A full server closes the connection that has been idle the longest for a new one.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +26,23 @@ struct HttpServerOptions {
   int socket = -1;                         // that listens already, to be taken over: address and port are its
   std::string certificate;                 // a chain in PEM, for TLS; empty: in the clear
   std::string certificate_key;             // its key in PEM
-  int connections = 2048;                  // at a time; more are closed with 503
+  int connections = 2048;                  // at a time; more take the place of idle ones, or get 503
+  int64_t refusals = 256;                  // connections at a time that get this 503; more are closed without
   int workers = 64;                        // requests handled at a time
   int64_t requests = 512;                  // handled and waiting
   int64_t bytes = int64_t{1} << 30;        // of bodies, of those and of those still being read
   int64_t body_bytes = int64_t{64} << 20;  // of one body
-  int header_bytes = 16 << 10;             // of one header
+  int64_t open_body_bytes = 4 << 10;       // of one body that is read without a key (Admission::open)
+  int header_bytes = 16 << 10;             // of one header, and of one chunk's
   double idle_seconds = 60;                // for the next request to begin
   double header_seconds = 10;              // from its first byte to the end of its header
   double body_seconds = 120;               // for all of the body
   double stall_seconds = 15;               // for any more of the body
   double write_seconds = 30;               // for a client to take the next 64 KiB of an answer
   double queue_seconds = 30;               // waiting for a worker; then 503
+  double evict_seconds = 1;                // least time idle before another connection may take the place
   double drain_seconds = 20;               // for what is at hand when the server stops
+  double cancel_seconds = 5;               // then for what was asked to stop (HttpRequest::stop)
 };
 
 // What is counted, for an observer.
@@ -60,9 +65,8 @@ struct HttpHandlers {
   std::function<HttpResponse(const HttpRequest&)> handle;
   // The answer to a request that the server itself refuses, in the form that clients of `path` expect.
   std::function<HttpResponse(const HttpRequest&, int status, const std::string& message)> refuse;
-  // Asked of a request with a body before that is read: the answer where there is no
-  // need to read it. May be empty.
-  std::function<std::optional<HttpResponse>(const HttpRequest&)> admit = {};
+  // Asked of each request before its body is read. May be empty.
+  std::function<Admission(const HttpRequest&)> admit = {};
   std::function<void(const HttpExchange&)> observe = {};  // may be empty
   // What went wrong that concerns no request: a new certificate that cannot be used. May be empty.
   std::function<void(const std::string& what)> trouble = {};
@@ -84,8 +88,9 @@ class HttpServer {
   [[nodiscard]] int64_t requests() const;     // handled and waiting now
   [[nodiscard]] int64_t body_bytes() const;   // of bodies at hand now
 
-  // Takes no new connection, ends idle ones, lets what is at hand finish for
-  // drain_seconds, and ends the rest.
+  // Takes no new connection, ends idle ones, refuses what waits for a worker, lets what is at work finish for
+  // drain_seconds, then asks it to stop. Returns once every handler has returned: one that does not look at
+  // HttpRequest::stop is waited for.
   void stop();
 
  private:
