@@ -16,6 +16,7 @@
 
 #include "saccade/core/files/user_folders.h"
 #include "saccade/serve/http/address_range.h"
+#include "saccade/serve/descriptors.h"
 #include "saccade/serve/http/http_server.h"
 #include "saccade/serve/jobs.h"
 #include "saccade/serve/http/passed_socket.h"
@@ -27,6 +28,7 @@
 #include "collection_choice.h"
 #include "product_commands.h"
 #include "command_help.h"
+#include "end_within.h"
 #include "number.h"
 #include "towns.h"
 
@@ -93,23 +95,24 @@ Result<serve::Keys> keys_of(const ServeArguments& arguments) {
                                           : "the socket at " + arguments.server.address);
 }
 
-// A connection and a picture that is sent take a descriptor each, and shells give a thousand: as many as are
-// allowed. Fewer connections where these are not enough.
-void make_room_for_connections(serve::HttpServerOptions& server, Messages& messages) {
-  constexpr int64_t kOthers = 512;
+// Shells give a process a thousand descriptors: the server takes as many as it is allowed to, and has fewer
+// connections and workers where these are not enough.
+Status make_room_for_connections(serve::HttpServerOptions& server, Messages& messages) {
   struct rlimit files = {};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  const auto wanted = static_cast<rlim_t>(server.connections + kOthers);
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return {};
+  const int64_t open = serve::open_descriptors();
+  const auto wanted = static_cast<rlim_t>(open + serve::wanted_descriptors(server));
   if (files.rlim_cur < wanted) {
     files.rlim_cur = std::min(wanted, files.rlim_max);
     (void)::setrlimit(RLIMIT_NOFILE, &files);
-    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return {};
   }
-  if (files.rlim_cur >= wanted) return;
-  server.connections =
-      static_cast<int>(std::max<int64_t>(static_cast<int64_t>(files.rlim_cur) - kOthers, 64));
+  if (files.rlim_cur >= wanted) return {};
+  const int connections = server.connections;
+  SACCADE_TRY(serve::fit_to_descriptors(static_cast<int64_t>(files.rlim_cur) - open, server));
   messages.warning(fmt::format("{} files may be open (ulimit -n): {} connections are taken at a time, not {}",
-                               files.rlim_cur, server.connections, wanted - kOthers));
+                               files.rlim_cur, server.connections, connections));
+  return {};
 }
 
 // Thumbnails are kept in the user's cache; without one they are made each time.
@@ -164,7 +167,11 @@ void wait_for_stop(const std::stop_token& stop) {
   stopped.wait(lock, stop, [] { return false; });
 }
 
+// Systemd kills a server 30 s after it was asked to stop (docs/serve.md).
+constexpr double kStopSeconds = 28;
+
 Result<int> run_serve(ServeArguments& arguments, Session& session) {
+  std::optional<EndWithin> end;  // goes last: jobs and models have to be gone in time too
   SACCADE_ASSIGN(const std::optional<serve::PassedSocket> passed, serve::passed_socket());
   if (passed) {
     arguments.server.socket = passed->socket;
@@ -207,7 +214,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   }
   const std::unique_ptr<serve::Thumbnails> thumbnails = thumbnails_of(arguments, session.messages);
   SACCADE_ASSIGN(const std::unique_ptr<serve::RemotePictures> remote, remote_pictures(arguments, metrics));
-  make_room_for_connections(arguments.server, session.messages);
+  SACCADE_TRY(make_room_for_connections(arguments.server, session.messages));
   const serve::Service service(options, *served, keys, pool, metrics, &jobs, thumbnails.get(), remote.get());
   const std::stop_token stop = session.interrupts.stop_cleanly();
   SACCADE_ASSIGN(
@@ -240,6 +247,8 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
       six ? fmt::format("[{}]", arguments.server.address) : arguments.server.address, server->port())));
   wait_for_stop(stop);
   session.messages.info("stopping: what is at hand is answered first");
+  end.emplace(kStopSeconds,
+              fmt::format("what was at hand has not ended after {} s, and is left", kStopSeconds));
   server->stop();
   return kDone;
 }
