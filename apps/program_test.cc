@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 
 #include "lab_commands.h"
 #include "console.h"
+#include "end_within.h"
 #include "eval_options.h"
 #include "number.h"
 #include "product_commands.h"
@@ -26,6 +29,22 @@ TEST(FigureText, AZeroHasWilsonsEnd) {
   EXPECT_EQ(figure_text({{"value", 0.0}, {"low", 0.0}, {"high", 0.0}, {"wilson_high", 0.00383}}),
             "0.000 [Wilson 0.004]");
   EXPECT_EQ(figure_text({{"value", nullptr}, {"low", nullptr}, {"high", nullptr}}), "-");
+}
+
+TEST(EndWithin, EndsTheProcessWhereSomethingIsStillAtWork) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const EndWithin end(0.1, "left");
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+      },
+      testing::ExitedWithCode(1), "^saccade: left\n$");
+  EXPECT_EXIT(
+      {
+        { const EndWithin end(60, "left"); }
+        std::_Exit(7);
+      },
+      testing::ExitedWithCode(7), "^$");
 }
 
 TEST(Console, WordsForTimes) {

@@ -1,8 +1,11 @@
 // saccade serve, as a person starts and stops it.
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -103,6 +106,49 @@ TEST_F(ServeCommand, ACheckpointThatHasMovedIsFoundByM) {
                               }));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(found.status, 200) << found.body;
+}
+
+// A descriptor for each connection would leave none for the files that answers are made of.
+TEST_F(ServeCommand, WithFewDescriptorsFilesAreOpenedAndConnectionsRefused) {
+  make_collection();
+  int answered = 0;
+  int refused = 0;
+  int other = 0;
+  RunOptions options = until_asked([&](serve::test::Client& first) {
+    EXPECT_EQ(first.exchange(serve::test::request("GET", "/api/search?q=abc&k=2")).status, 200);
+    std::vector<std::unique_ptr<serve::test::Client>> clients;
+    for (int i = 0; i < 100; ++i) {
+      clients.push_back(std::make_unique<serve::test::Client>(port()));
+      const std::string target = i % 2 == 0 ? "/api/collections/c/pictures/1/file" : "/api/search?q=b&k=1";
+      clients.back()->send(serve::test::request("GET", target));
+    }
+    for (const auto& client : clients) {
+      const int status = client->read().status;
+      if (status == 200)
+        ++answered;
+      else if (status == 503 || status == 0)
+        ++refused;  // 0: closed, past those that are told so
+      else
+        ++other;
+    }
+    clients.clear();
+    int status = 0;
+    for (int i = 0; i < 100 && status != 200; ++i) {
+      serve::test::Client again(port());
+      status = again.exchange(serve::test::request("GET", "/api/collections/c/pictures/1/file")).status;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(status, 200) << "it recovers";
+  });
+  options.program = "/bin/sh";
+  const Outcome outcome = run({"-c", "ulimit -n 64 && exec \"$0\" \"$@\"", SACCADE_PROGRAM, "serve", "-c",
+                               "c", "--listen", "127.0.0.1:0"},
+                              options);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("64 files may be open (ulimit -n)"));
+  EXPECT_GT(answered, 0);
+  EXPECT_EQ(answered + refused, 100);
+  EXPECT_EQ(other, 0);
 }
 
 TEST_F(ServeCommand, WhatItRefusesToStartWith) {

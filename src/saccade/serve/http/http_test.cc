@@ -632,7 +632,7 @@ TEST_F(Server, HealthAndRefusalsWaitForNoWorker) {
   HttpServerOptions options;
   options.workers = 1;
   options.requests = 2;
-  options.queue_seconds = 0.5;
+  options.queue_seconds = 2;
   start(options);
   Client busy(port());
   Client queued(port());
