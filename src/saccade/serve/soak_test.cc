@@ -71,6 +71,7 @@ TEST_F(Soak, AFullServerRefusesAndGoesOn) {
   options.bytes = 4 << 20;
   options.header_seconds = 1;
   options.stall_seconds = 1;
+  options.evict_seconds = 2;  // slow clients have their 408 before others take their place
   const auto server = start(options);
   test::LoadOutcome outcome =
       test::put_under_load(server->port(), 80, 3, test::mixed_clients(data_address(2), 0.05));

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <utility>
 #include <vector>
@@ -150,6 +151,18 @@ awaitable<void> Connection::linger(double seconds, int64_t bytes) {
     if (failed) co_return;
     bytes -= static_cast<int64_t>(got);
   }
+}
+
+void Connection::refuse(std::string_view text) {
+  if (!tls_) {
+    std::array<char, 4096> rest{};
+    (void)::send(socket_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    // Bytes that are left unread would make a reset of the close.
+    for (int reads = 0; reads < 16; ++reads) {
+      if (::recv(socket_, rest.data(), rest.size(), MSG_DONTWAIT) <= 0) break;
+    }
+  }
+  close();
 }
 
 bool Connection::gone() const {

@@ -62,6 +62,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // connection would be reset, and the client might never see the answer.
   boost::asio::awaitable<void> linger(double seconds, int64_t bytes);
 
+  // Sends what can be sent without waiting, leaves out what has come, and closes. Under TLS it closes alone.
+  void refuse(std::string_view text);
+
   // Tells whether the connection is broken or closed from both sides. While the connection is open.
   [[nodiscard]] bool gone() const;
   // Tells whether the client sends nothing more. It may have closed the connection, or wait for its answer:

@@ -17,6 +17,8 @@ namespace {
 
 // How often a server looks whether it is idle; it is where a whole pause brought no request.
 constexpr auto kIdlePause = std::chrono::seconds(1);
+constexpr std::string_view kFull =
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 // What shows that a certificate or its key was replaced.
 std::string state_of(const HttpServerOptions& options) {
@@ -111,8 +113,11 @@ void HttpServer::State::receive(tcp::socket socket) {
   }
   if (idle != nullptr) close_idle(idle);
   if (!room) {
-    if (turned_away < options.refusals)
+    if (turned_away < options.refusals) {
       asio::co_spawn(connection->executor(), turn_away(connection), asio::detached);
+    } else {
+      connection->refuse(kFull);
+    }
     return;
   }
   try {
@@ -148,8 +153,6 @@ awaitable<void> HttpServer::State::turn_away(std::shared_ptr<Connection> connect
   Held place;
   if (!place.take(turned_away, 1, options.refusals)) co_return;
   try {
-    constexpr std::string_view kFull =
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     const asio::const_buffer none;
     connection->limit(kLingerSeconds);
     const bool greeted = co_await connection->greet();

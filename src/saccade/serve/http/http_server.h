@@ -21,13 +21,14 @@
 namespace saccade::serve {
 
 struct HttpServerOptions {
-  std::string address = "127.0.0.1";       // of an interface, as a number
-  uint16_t port = 7700;                    // 0: any that is free
-  int socket = -1;                         // that listens already, to be taken over: address and port are its
-  std::string certificate;                 // a chain in PEM, for TLS; empty: in the clear
-  std::string certificate_key;             // its key in PEM
-  int connections = 2048;                  // at a time; more take the place of idle ones, or get 503
-  int64_t refusals = 256;                  // connections at a time that get this 503; more are closed without
+  std::string address = "127.0.0.1";  // of an interface, as a number
+  uint16_t port = 7700;               // 0: any that is free
+  int socket = -1;                    // that listens already, to be taken over: address and port are its
+  std::string certificate;            // a chain in PEM, for TLS; empty: in the clear
+  std::string certificate_key;        // its key in PEM
+  int connections = 2048;             // at a time; more take the place of idle ones, or get 503
+  int64_t refusals =
+      256;  // connections at a time that are read until they end; more get 503 and are closed at once
   int workers = 64;                        // requests handled at a time
   int64_t requests = 512;                  // handled and waiting
   int64_t bytes = int64_t{1} << 30;        // of bodies, of those and of those still being read

@@ -451,6 +451,23 @@ TEST_F(Server, MoreConnectionsThanItTakesAreClosedWithAWord) {
   EXPECT_EQ(Client(port()).exchange(request("GET", "/")).status, 200);
 }
 
+TEST_F(Server, WithoutRoomToReadRefusedConnectionsTheyAreToldAllTheSame) {
+  HttpServerOptions options;
+  options.connections = 1;
+  options.refusals = 0;
+  start(options);
+  Client busy(port());
+  busy.send(request("GET", "/wait"));
+  for (int i = 0; i < 500 && server_->requests() < 1; ++i) std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 20; ++i) {
+    Client client(port());
+    EXPECT_EQ(client.exchange(request("GET", "/")).status, 503);
+    EXPECT_TRUE(client.closed());
+  }
+  let_go();
+  EXPECT_EQ(busy.read().status, 200);
+}
+
 // Silent clients would else shut everybody out for a minute at a time.
 TEST_F(Server, AFullServerClosesTheConnectionThatHasBeenIdleTheLongest) {
   HttpServerOptions options;
