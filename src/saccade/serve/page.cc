@@ -77,7 +77,7 @@ Format page_format() {
       return response;
     };
     const bool is_page = file.path == "/";
-    format.routes.push_back({"GET", file.path, answer, Right::kNone, is_page});
+    format.routes.push_back({"GET", file.path, answer, Right::kNone, false, is_page});
   }
   format.error = own_format().error;
   return format;
