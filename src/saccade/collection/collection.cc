@@ -10,6 +10,7 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/metadata/look.h"
 
 namespace saccade {
@@ -41,7 +42,9 @@ std::string catalog_path(const std::filesystem::path& path) {
     return error ? absolute.string() : resolved.string();
   }
   const std::filesystem::path parent = std::filesystem::weakly_canonical(absolute.parent_path(), error);
-  return error ? absolute.string() : (parent / absolute.filename()).string();
+  const std::string name = error ? absolute.string() : (parent / absolute.filename()).string();
+  std::string frame = settled_frame_name(name);
+  return frame == name || std::filesystem::exists(name, error) ? name : frame;
 }
 
 // What one catalog transaction sees, and the rows that go with it.

@@ -12,6 +12,24 @@ namespace {
 
 constexpr std::string_view kTime = "#t=";
 
+// Reads "s" or "s.fraction" as milliseconds; digits after the third decimal are cut off.
+std::optional<int64_t> parse_time(std::string_view text) {
+  constexpr size_t kMostDigits = 12;
+  const auto is_number = [](std::string_view digits) {
+    return !digits.empty() && digits.size() <= kMostDigits &&
+           digits.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const size_t point = std::min(text.find('.'), text.size());
+  std::string digits(text.substr(0, point));
+  std::string decimals(text.substr(std::min(point + 1, text.size())));
+  if (!is_number(digits) || (point < text.size() && !is_number(decimals))) return std::nullopt;
+  decimals.resize(3, '0');
+  digits += decimals;
+  int64_t milliseconds = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), milliseconds);
+  return milliseconds;
+}
+
 }  // namespace
 
 bool has_video_extension(const std::filesystem::path& path) {
@@ -52,6 +70,14 @@ std::optional<FrameName> read_frame_name(std::string_view name) {
     return std::nullopt;
   if (!has_video_extension(frame.file)) return std::nullopt;
   return frame;
+}
+
+std::string settled_frame_name(std::string_view name) {
+  const size_t at = name.rfind(kTime);
+  if (at == std::string_view::npos || !has_video_extension(std::string(name.substr(0, at))))
+    return std::string(name);
+  const auto milliseconds = parse_time(name.substr(at + kTime.size()));
+  return milliseconds ? frame_name(name.substr(0, at), *milliseconds) : std::string(name);
 }
 
 std::string file_of(std::string_view path) {

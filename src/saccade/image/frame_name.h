@@ -29,6 +29,10 @@ std::string frame_fragment(int64_t milliseconds);
 // Nothing for any other name: the ending before "#t=" must be a video's.
 std::optional<FrameName> read_frame_name(std::string_view name);
 
+// Returns the catalog's name of a frame that was written with fewer or more decimals: "clip.mp4#t=10.000" for
+// "clip.mp4#t=10". Any other path is returned as it is.
+std::string settled_frame_name(std::string_view name);
+
 // The file that has the picture of that name: the video of a frame, else the path itself.
 std::string file_of(std::string_view path);
 // Where in the video a frame is, in seconds; nothing where the path is no frame's name.

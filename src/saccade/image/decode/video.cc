@@ -298,7 +298,7 @@ Result<std::string> read_frame(const VideoTools& tools, const fs::path& path, in
 }
 
 Result<std::string> read_picture_file(const fs::path& path, int64_t max_bytes) {
-  auto frame = read_frame_name(path.native());
+  auto frame = read_frame_name(settled_frame_name(path.native()));
   if (!frame && has_video_extension(path)) frame = FrameName{path.string(), 0};
   if (!frame) return read_file(path, max_bytes);
   SACCADE_TRY(check_file(frame->file));

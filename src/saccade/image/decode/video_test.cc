@@ -96,6 +96,20 @@ TEST(FrameName, IsTheVideosAndATimeAndNothingElse) {
     EXPECT_EQ(shown_name(other), other);
     EXPECT_FALSE(second_of(other));
   }
+  for (const auto& [written, settled] :
+       std::vector<std::pair<std::string, std::string>>{{"clip.mp4#t=10", "clip.mp4#t=10.000"},
+                                                        {"/a/clip.mp4#t=10.5", "/a/clip.mp4#t=10.500"},
+                                                        {"clip.mp4#t=010.0", "clip.mp4#t=10.000"},
+                                                        {"clip.mp4#t=42.0411", "clip.mp4#t=42.041"},
+                                                        {"clip.mp4#t=42.041", "clip.mp4#t=42.041"}}) {
+    EXPECT_EQ(settled_frame_name(written), settled);
+    EXPECT_TRUE(read_frame_name(settled));
+  }
+  for (const char* other :
+       {"", "clip.mp4", "clip.mp4#t=", "clip.mp4#t=.", "clip.mp4#t=1.", "clip.mp4#t=.5", "clip.mp4#t=-1",
+        "clip.mp4#t=1.2.3", "clip.mp4#t=1,2", "clip.mp4#t=9999999999999", "picture.png#t=1", "#t=1"}) {
+    EXPECT_EQ(settled_frame_name(other), other);
+  }
   EXPECT_EQ(file_of("/a/clip.mp4#t=42.041"), "/a/clip.mp4");
   EXPECT_EQ(*second_of("/a/clip.mp4#t=42.041"), 42.041);
   EXPECT_EQ(shown_name("/a/clip.mp4#t=42.041"), "/a/clip.mp4 at 0:42");
