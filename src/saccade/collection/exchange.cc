@@ -291,7 +291,9 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
       auto put = read_line(line, folder, limits);
       if (put) {
         put->values.assign(rows.row(number).begin(), rows.row(number).end());
-        normalize_row(put->values);
+        // A row of length 1 is copied bit by bit: to scale it again would change its last bits.
+        constexpr double kRounding = 1e-5;
+        if (!check_unit_row(put->values, kRounding)) normalize_row(put->values);
         if (auto usable = check_unit_row(put->values); !usable) put = fail(std::move(usable).error());
       }
       if (!put) {

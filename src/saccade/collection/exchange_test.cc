@@ -4,6 +4,7 @@
 
 #include "saccade/collection/test_support.h"
 #include "saccade/core/files/npy.h"
+#include "saccade/core/rows.h"
 
 namespace saccade {
 namespace {
@@ -144,6 +145,31 @@ TEST_F(Exchange, WhatIsExportedIsImportedTheSame) {
   other.fingerprint = sha256_hex("another");
   auto foreign = CollectionWriter::open(make("c", {}, {}, other));
   EXPECT_EQ(import_rows(*foreign, out, {}).error().code, ErrorCode::kMismatch);
+}
+
+// Rows of length 1 are not scaled once more, which would change the last bits of some.
+TEST_F(Exchange, RowsAreImportedBitByBit) {
+  std::vector<CollectionChange::Put> puts;
+  constexpr int kItems = 400;
+  int changed = 0;
+  for (int i = 0; i < kItems; ++i) {
+    puts.push_back(test::put_of(fmt::format("/pictures/{}.jpg", i), i));
+    // As encoders give them that divide by a length in float.
+    for (float& value : puts.back().values) value *= 1.0000002F;
+    std::vector<float> again = puts.back().values;
+    normalize_row(again);
+    changed += again == puts.back().values ? 0 : 1;
+  }
+  ASSERT_GT(changed, kItems / 2);
+  const fs::path a = make("a", puts);
+  const fs::path out = temporary_.path() / "out";
+  ASSERT_EQ(export_collection(*Collection::open(a), out).value(), kItems);
+  const fs::path b = make("b", {});
+  {
+    auto writer = CollectionWriter::open(b);
+    ASSERT_EQ(import_rows(*writer, out, {})->added, kItems);
+  }
+  for (const auto& put : puts) EXPECT_EQ(row_of(b, put.item.path), put.values) << put.item.path;
 }
 
 // What clip-retrieval and scripts write: rows of any length, and paths.
