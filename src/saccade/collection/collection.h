@@ -167,12 +167,14 @@ struct CollectionChange {
   std::vector<Failure> failures;                     // remembered by path; `tries` is counted by the catalog
   std::vector<std::string> forget_failures;          // paths
   std::vector<std::pair<int64_t, ItemFacts>> facts;  // of existing items, by id
-  std::vector<RemovedPicture> removed;               // pictures that are to stay out, remembered by path
-  std::vector<std::string> forget_removed;           // paths
+  std::vector<std::pair<int64_t, FileIdentity>> identities;  // of existing items, by id
+  std::vector<RemovedPicture> removed;      // pictures that are to stay out, remembered by path
+  std::vector<std::string> forget_removed;  // paths
 
   [[nodiscard]] bool empty() const {
     return puts.empty() && updates.empty() && removals.empty() && failures.empty() &&
-           forget_failures.empty() && facts.empty() && removed.empty() && forget_removed.empty();
+           forget_failures.empty() && facts.empty() && identities.empty() && removed.empty() &&
+           forget_removed.empty();
   }
 };
 
@@ -261,7 +263,7 @@ class CollectionWriter {
 };
 
 // What a path is called in the catalog: absolute, folders' links resolved, the file's own name kept (a link
-// to a picture stays under its own name). Need not exist.
+// to a picture stays under its own name). A frame's time is written as frame_name() does. Need not exist.
 std::string catalog_path(const std::filesystem::path& path);
 
 }  // namespace saccade

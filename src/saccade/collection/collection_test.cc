@@ -299,13 +299,68 @@ TEST_F(CollectionTest, ACheckpointThatMovedIsRememberedOnceTold) {
   EXPECT_EQ(read_collection_info(folder_)->checkpoint.path, "/elsewhere/fake");
 }
 
+TEST_F(CollectionTest, FramesAreNamedByTheirSecondInAnyWriting) {
+  std::vector<CollectionChange::Put> puts;
+  for (const char* time : {"0.000", "10.000", "20.500"}) {
+    auto put = test::put_of(std::string("/films/clip.mp4#t=") + time, 1);
+    put.item.format = "video";
+    puts.push_back(std::move(put));
+  }
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  change.puts = puts;
+  ASSERT_OK(writer->commit(change));
+  EXPECT_EQ(Collection::open(folder_)->item_of_path("/films/clip.mp4#t=10")->path,
+            "/films/clip.mp4#t=10.000");
+  EXPECT_EQ(Collection::open(folder_)->item_of_path("/films/clip.mp4#t=20.5")->path,
+            "/films/clip.mp4#t=20.500");
+  EXPECT_FALSE(Collection::open(folder_)->item_of_path("/films/clip.mp4#t=11"));
+  EXPECT_EQ(writer->remove_path("/films/clip.mp4#t=10").value(), 1);
+  EXPECT_EQ(writer->remove_path("/films/clip.mp4#t=10").value(), 0);
+  EXPECT_EQ(writer->forget_removed("/films/clip.mp4#t=10").value(), 1);
+  EXPECT_EQ(writer->remove_path("/films/clip.mp4").value(), 2);
+}
+
+constexpr std::string_view kDropFileColumns =
+    "ALTER TABLE items DROP COLUMN linked; ALTER TABLE items DROP COLUMN folder_device; "
+    "ALTER TABLE items DROP COLUMN inode; ALTER TABLE items DROP COLUMN device;";
+
+TEST_F(CollectionTest, ACatalogFromBeforeFilesHadIdentitiesIsReadAndUpgraded) {
+  make();
+  const auto items = test::all_items(Collection::open(folder_).value());
+  ASSERT_FALSE(items.empty());
+  damage(fmt::format("{} PRAGMA user_version = {}", kDropFileColumns, store::kFilesSince - 1));
+  {
+    const auto collection = Collection::open(folder_);
+    ASSERT_OK(collection);
+    const auto before = test::all_items(*collection);
+    ASSERT_EQ(before.size(), items.size());
+    EXPECT_EQ(before[0].path, items[0].path);
+    EXPECT_FALSE(before[0].file.known());
+    EXPECT_EQ(collection->item_of_path(items[0].path)->id, items[0].id);
+    EXPECT_TRUE(collection->allowed(parse_filter("width>=1").value()));
+  }
+  EXPECT_EQ(test::faults(folder_), "");
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.identities.emplace_back(items[0].id, FileIdentity{7, -8, 9, true});
+    ASSERT_OK(writer->commit(change));
+  }
+  EXPECT_EQ(Collection::open(folder_)->item(items[0].id)->file, (FileIdentity{7, -8, 9, true}));
+  EXPECT_EQ(test::faults(folder_), "");
+  EXPECT_EQ(open_error(), "opened");
+}
+
 // As the program wrote them before facts were kept: read as they are, brought up to date by who writes.
 TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
   make();
   const auto items = test::all_items(Collection::open(folder_).value());
   ASSERT_FALSE(items.empty());
-  damage(
-      fmt::format("DROP TABLE facts; DROP TABLE removed; PRAGMA user_version = {}", store::kFactsSince - 1));
+  damage(fmt::format("DROP TABLE facts; DROP TABLE removed; {} PRAGMA user_version = {}", kDropFileColumns,
+                     store::kFactsSince - 1));
   {
     const auto collection = Collection::open(folder_);
     ASSERT_OK(collection);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
@@ -9,11 +10,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "saccade/collection/duplicate_choice.h"
+#include "saccade/collection/file_state.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/metadata/look.h"
-#include "saccade/image/decode/raw.h"
 
 namespace saccade {
 namespace {
@@ -45,19 +47,6 @@ class Sets {
  private:
   std::vector<size_t> parent_;
   std::vector<Likeness> likeness_;
-};
-
-struct Candidate {
-  Item item;
-  std::optional<int64_t> taken;
-  std::string camera;
-  uint64_t look = 0;
-  int rating = 0;
-  bool photograph = false;
-  bool looked_at = false;
-
-  [[nodiscard]] bool raw() const { return item.format == kRawFormat; }
-  [[nodiscard]] bool video() const { return item.format == kVideoFormat; }
 };
 
 double dot(std::span<const float> a, std::span<const float> b) {
@@ -94,20 +83,20 @@ class Finder {
         // A video is a file like others as far as bytes go, by the first of its frames; what its frames
         // look like says nothing of the whole.
         if (!videos_.insert(frame->file).second) return Status{};
-        all_.push_back({item, {}, {}, 0, 0, false, false});
+        all_.push_back({.item = item});
         Item& video = all_.back().item;
         video.path = frame->file;
         video.hash = video.hash.substr(0, video.hash.find('#'));
         return Status{};
       }
       place.emplace(item.id, all_.size());
-      all_.push_back({item, {}, {}, 0, 0, false, false});
+      all_.push_back({.item = item});
       return Status{};
     }));
     return collection_.for_each_facts([&](int64_t id, const ItemFacts& facts) {
       const auto found = place.find(id);
       if (found == place.end()) return Status{};
-      Candidate& candidate = all_[found->second];
+      DuplicateCandidate& candidate = all_[found->second];
       candidate.taken = facts.picture.taken;
       candidate.camera = facts.picture.camera;
       candidate.look = facts.look;
@@ -126,20 +115,18 @@ class Finder {
     }
   }
 
-  [[nodiscard]] double cosine(size_t a, size_t b) const {
-    return dot(collection_.rows().row(all_[a].item.row), collection_.rows().row(all_[b].item.row));
+  [[nodiscard]] double cosine(const DuplicateCandidate& a, const DuplicateCandidate& b) const {
+    return dot(collection_.rows().row(a.item.row), collection_.rows().row(b.item.row));
   }
 
   // Whether one of the two was made of the other.
-  [[nodiscard]] bool same_picture(size_t a, size_t b) const {
-    const Candidate& one = all_[a];
-    const Candidate& other = all_[b];
+  [[nodiscard]] bool same_picture(const DuplicateCandidate& one, const DuplicateCandidate& other) const {
     // What was made of a RAW file is not in its place.
     if (!one.looked_at || !other.looked_at || one.raw() != other.raw()) return false;
     const bool photographs = one.photograph && other.photograph;
     return hash_distance(one.look, other.look) <=
                (photographs ? options_.hash_bits : options_.drawing_hash_bits) &&
-           cosine(a, b) >= (photographs ? options_.cosine : options_.drawing_cosine);
+           cosine(one, other) >= (photographs ? options_.cosine : options_.drawing_cosine);
   }
 
   // All pairs of different files, in blocks: threads find those with near hashes, this one unites.
@@ -169,7 +156,7 @@ class Finder {
         const size_t a = different[begin + i];
         for (const size_t j : near[i]) {
           const size_t b = different[j];
-          if (sets.find(a) != sets.find(b) && same_picture(a, b)) {
+          if (sets.find(a) != sets.find(b) && same_picture(all_[a], all_[b])) {
             sets.unite(a, b, Likeness::kSamePicture);
           }
         }
@@ -194,14 +181,14 @@ class Finder {
     std::stable_sort(timed.begin(), timed.end(),
                      [&](size_t a, size_t b) { return all_[a].taken < all_[b].taken; });
     for (size_t i = 0; i < timed.size(); ++i) {
-      const Candidate& first = all_[timed[i]];
+      const DuplicateCandidate& first = all_[timed[i]];
       for (size_t j = i + 1; j < std::min(timed.size(), i + 1 + kMostFollowing); ++j) {
-        const Candidate& next = all_[timed[j]];
+        const DuplicateCandidate& next = all_[timed[j]];
         if (*next.taken - *first.taken > options_.burst_seconds) break;
         const bool other = (!first.camera.empty() && !next.camera.empty() && first.camera != next.camera) ||
                            first.raw() != next.raw();
         if (other || sets.find(timed[i]) == sets.find(timed[j])) continue;
-        if (cosine(timed[i], timed[j]) >= options_.burst_cosine) {
+        if (cosine(first, next) >= options_.burst_cosine) {
           sets.unite(timed[i], timed[j], Likeness::kBurst);
         }
       }
@@ -212,36 +199,69 @@ class Finder {
     return {};
   }
 
-  // Which of two to keep: by what cannot be made again from the other.
-  static bool better(const Candidate& a, const Candidate& b) {
-    const auto key = [](const Candidate& c) {
-      return std::tuple(-c.item.width * c.item.height, -c.item.size, -c.rating, c.item.caption.empty(),
-                        c.item.path.size(), c.item.id);
-    };
-    return key(a) < key(b);
+  // One file, under the best of its names.
+  struct File {
+    const DuplicateCandidate* candidate = nullptr;
+    std::vector<std::string> other_names;
+    bool frees_bytes = true;  // removing the names frees its bytes
+  };
+
+  // The files of a group: its items by device and inode, as they are now where that can be seen.
+  std::vector<File> files_of(std::span<const size_t> places) {
+    std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<const DuplicateCandidate*>> names;
+    for (const size_t place : places) {
+      Item& item = all_[place].item;
+      if (const auto state = file_state(item.path)) item.file = state->identity;
+      const bool known = item.file.known();
+      names[{item.file.device, item.file.inode, known ? 0 : place + 1}].push_back(&all_[place]);
+    }
+    std::vector<File> files;
+    for (auto& [identity, candidates] : names) {
+      sort_best_first(candidates);
+      File file{candidates.front(), {}, !candidates.front()->item.file.linked};
+      uintmax_t entries = 0;
+      for (const DuplicateCandidate* candidate : candidates) {
+        entries += candidate->item.file.linked ? 0 : 1;
+        if (candidate != candidates.front()) file.other_names.push_back(candidate->item.path);
+      }
+      std::error_code error;
+      const uintmax_t links = std::filesystem::hard_link_count(file.candidate->item.path, error);
+      if (!error && links > entries) file.frees_bytes = false;  // it has names outside of the collection
+      files.push_back(std::move(file));
+    }
+    return files;
   }
 
-  static std::string why(const Candidate& best, std::span<const Candidate* const> others) {
-    const auto all = [&](auto differs) {
-      return std::ranges::all_of(others, [&](const Candidate* c) { return differs(*c); });
-    };
-    const int64_t pixels = best.item.width * best.item.height;
-    if (all([&](const Candidate& c) { return c.item.width * c.item.height < pixels; })) {
-      return fmt::format("the most pixels ({} x {})", best.item.width, best.item.height);
+  // `files` by the best first, with the group's likeness `loosest`.
+  DuplicateGroup group_of(std::vector<File> files, Likeness loosest) {
+    std::vector<const DuplicateCandidate*> sorted;
+    for (const File& file : files) sorted.push_back(file.candidate);
+    sort_best_first(sorted);
+    const DuplicateCandidate& best = *sorted.front();
+    DuplicateGroup group;
+    group.likeness = loosest;
+    group.why_best = why_best(sorted);
+    for (const DuplicateCandidate* candidate : sorted) {
+      File& file = *std::ranges::find(files, candidate, &File::candidate);
+      DuplicateMember member{candidate->item, std::move(file.other_names), candidate->taken,
+                             Likeness::kSameBytes};
+      if (candidate != &best) {
+        if (file.frees_bytes) group.spare_bytes += candidate->item.size;
+        member.hash_bits = hash_distance(best.look, candidate->look);
+        member.cosine = cosine(best, *candidate);
+        member.photographs = best.photograph && candidate->photograph;
+        // A chain may lead farther than each of its links: what its ends are to each
+        // other is the group's likeness.
+        member.likeness = candidate->item.hash == best.item.hash ? Likeness::kSameBytes
+                          : same_picture(best, *candidate)       ? Likeness::kSamePicture
+                                                                 : group.likeness;
+      }
+      group.members.push_back(std::move(member));
     }
-    if (all([&](const Candidate& c) {
-          return c.item.width * c.item.height < pixels || c.item.size < best.item.size;
-        })) {
-      return fmt::format("the largest file of the most pixels ({})", size_text(best.item.size));
-    }
-    if (all([&](const Candidate& c) { return c.rating < best.rating; }))
-      return fmt::format("rated {}", best.rating);
-    if (!best.item.caption.empty() && all([](const Candidate& c) { return c.item.caption.empty(); })) {
-      return "the one with a caption";
-    }
-    if (all([&](const Candidate& c) { return c.item.path.size() > best.item.path.size(); }))
-      return "the shortest path";
-    return "as good as another, and first of these";
+    std::stable_sort(group.members.begin() + 1, group.members.end(), [](const auto& a, const auto& b) {
+      return std::tuple(a.likeness, a.item.id) < std::tuple(b.likeness, b.item.id);
+    });
+    return group;
   }
 
   DuplicateReport report(Sets& sets) {
@@ -254,34 +274,9 @@ class Finder {
     }
     for (auto& [root, places] : groups) {
       if (places.size() < 2) continue;
-      std::stable_sort(places.begin(), places.end(),
-                       [&](size_t a, size_t b) { return better(all_[a], all_[b]); });
-      const Candidate& best = all_[places.front()];
-      DuplicateGroup group;
-      group.likeness = sets.likeness(root);
-      std::vector<const Candidate*> others;
-      for (const size_t place : places) {
-        const Candidate& candidate = all_[place];
-        DuplicateMember member{candidate.item, candidate.taken, Likeness::kSameBytes, 0, 1};
-        if (place != places.front()) {
-          others.push_back(&candidate);
-          group.spare_bytes += candidate.item.size;
-          member.hash_bits = hash_distance(best.look, candidate.look);
-          member.cosine = cosine(places.front(), place);
-          member.photographs = best.photograph && candidate.photograph;
-          // A chain may lead farther than each of its links: what its ends are to each
-          // other is the group's likeness.
-          member.likeness = candidate.item.hash == best.item.hash ? Likeness::kSameBytes
-                            : same_picture(places.front(), place) ? Likeness::kSamePicture
-                                                                  : group.likeness;
-        }
-        group.members.push_back(std::move(member));
-      }
-      std::stable_sort(group.members.begin() + 1, group.members.end(), [](const auto& a, const auto& b) {
-        return std::tuple(a.likeness, a.item.id) < std::tuple(b.likeness, b.item.id);
-      });
-      group.why_best = why(best, others);
-      report.groups.push_back(std::move(group));
+      std::vector<File> files = files_of(places);
+      if (files.size() < 2) continue;
+      report.groups.push_back(group_of(std::move(files), sets.likeness(root)));
     }
     std::stable_sort(report.groups.begin(), report.groups.end(),
                      [](const auto& a, const auto& b) { return a.spare_bytes > b.spare_bytes; });
@@ -293,7 +288,7 @@ class Finder {
   ThreadPool& pool_;
   const ProgressCallback& progress_;
   std::stop_token stop_;
-  std::vector<Candidate> all_;  // by id
+  std::vector<DuplicateCandidate> all_;  // by id
   std::set<std::string> videos_;
 };
 
@@ -329,6 +324,7 @@ Json duplicates_json(const DuplicateReport& report) {
     for (const DuplicateMember& member : group.members) {
       Json json = {{"id", member.item.id},
                    {"path", member.item.path},
+                   {"other_names", member.other_names},
                    {"likeness", enum_name(member.likeness)},
                    {"width", member.item.width},
                    {"height", member.item.height},
@@ -351,9 +347,14 @@ std::string duplicates_text(const DuplicateReport& report) {
   std::string text;
   int64_t spare = 0;
   int64_t files = 0;
+  const auto add_names = [&](const DuplicateMember& member) {
+    for (const std::string& name : member.other_names)
+      text += fmt::format("    the same file as {}\n", shown(name));
+  };
   for (const DuplicateGroup& group : report.groups) {
     const DuplicateMember& best = group.members.front();
     text += fmt::format("{}\n    best: {}\n", shown(best.item.path), group.why_best);
+    add_names(best);
     for (size_t i = 1; i < group.members.size(); ++i) {
       const DuplicateMember& member = group.members[i];
       const std::string what =
@@ -365,6 +366,7 @@ std::string duplicates_text(const DuplicateReport& report) {
               ? fmt::format("{} s apart (cosine {:.3f})", *member.taken - *best.taken, member.cosine)
               : fmt::format("alike (cosine {:.3f})", member.cosine);
       text += fmt::format("  {}\n    {}\n", shown(member.item.path), what);
+      add_names(member);
       ++files;
     }
     spare += group.spare_bytes;
@@ -392,25 +394,44 @@ std::string shell_quoted(std::string_view text) {
   return quoted + "'";
 }
 
+namespace {
+
+// Conditions and the removal of one name of a file that is not the best.
+std::string removal_of(const std::string& name, const std::string& best, const DuplicateMember& member) {
+  const std::string path = shell_quoted(name);
+  std::string line;
+  // Where a link leads to the file, removing it would break the link.
+  for (const std::string& other : member.other_names) {
+    if (other != name) line += fmt::format("[ ! -L {} ] && ", shell_quoted(other));
+  }
+  line += fmt::format("[ -f {} ] && [ ! -L {} ] && [ ! {} -ef {} ] && ", path, path, best, path);
+  line += member.likeness == Likeness::kSameBytes ? fmt::format("cmp -s -- {} {}", best, path)
+                                                  : fmt::format("[ -s {} ]", best);
+  return line + fmt::format(" && rm -- {}\n", path);
+}
+
+}  // namespace
+
 std::string duplicates_script(const DuplicateReport& report) {
   std::string text =
       "#!/bin/sh\n# Removes all but the best of each group of duplicates. Read it before you run it. A file is removed only\n"
-      "# while the one that is kept is there; equal files only while they still are equal. Lines of drawings that differ in\n"
-      "# their bytes, and of pictures that are only alike, are comments: choose for yourself.\n";
+      "# while the one that is kept is there and is another file; equal files only while they still are equal. Links\n"
+      "# are not removed, nor files that a link of the collection leads to. Lines of drawings that differ in their\n"
+      "# bytes, and of pictures that are only alike, are comments: choose for yourself.\n";
   for (const DuplicateGroup& group : report.groups) {
     const std::string best = shell_quoted(group.members.front().item.path);
     // A line end in a path would end a comment.
     text += fmt::format("\n# {}: {}\n", shown(group.members.front().item.path), group.why_best);
     for (size_t i = 1; i < group.members.size(); ++i) {
       const DuplicateMember& member = group.members[i];
-      const std::string path = shell_quoted(member.item.path);
-      if (member.likeness == Likeness::kSameBytes) {
-        text += fmt::format("cmp -s -- {} {} && rm -- {}\n", best, path, path);
-      } else if (member.likeness == Likeness::kSamePicture && member.photographs) {
-        text += fmt::format("[ -s {} ] && rm -- {}\n", best, path);
-      } else {
-        text += fmt::format("# rm {}\n", shown(path));
+      const bool certain = member.likeness == Likeness::kSameBytes ||
+                           (member.likeness == Likeness::kSamePicture && member.photographs);
+      if (!certain || member.item.file.linked) {
+        text += fmt::format("# rm {}\n", shown(shell_quoted(member.item.path)));
+        continue;
       }
+      text += removal_of(member.item.path, best, member);
+      for (const std::string& name : member.other_names) text += removal_of(name, best, member);
     }
   }
   return text;

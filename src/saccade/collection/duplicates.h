@@ -42,6 +42,8 @@ struct DuplicateOptions {
 
 struct DuplicateMember {
   Item item;
+  // Other paths of the collection that lead to the same file: links, hard links, mounts.
+  std::vector<std::string> other_names;
   std::optional<int64_t> taken;
   Likeness likeness = Likeness::kSameBytes;  // to the best of its group; of the best itself kSameBytes
   int hash_bits = 0;                         // in which it differs from the best
@@ -53,7 +55,7 @@ struct DuplicateGroup {
   Likeness likeness = Likeness::kSameBytes;  // the least that holds the group together
   std::vector<DuplicateMember> members;      // the best first, then by likeness, then by id
   std::string why_best;                      // "the most pixels (4000 x 3000)"
-  int64_t spare_bytes = 0;                   // of all but the best
+  int64_t spare_bytes = 0;  // of all but the best; links, and files with names elsewhere, have none
 };
 
 struct DuplicateReport {
@@ -62,8 +64,8 @@ struct DuplicateReport {
   int64_t not_looked_at = 0;           // items without a perceptual hash: compared by their bytes alone
 };
 
-// Each item is in one group at most. Nothing is changed and no file is read: bytes count as equal where their
-// hashes are. kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files
+// Each item is in one group at most. Paths of one device and inode are one member. Nothing is changed and no file
+// is read, though those of groups are looked at (stat): bytes count as equal where their hashes are. kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files
 // (some 5 s for 100,000 on two cores), a product of rows where they are near. Deterministic.
 Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress = {},
@@ -73,8 +75,9 @@ Json duplicates_json(const DuplicateReport& report);
 // For people: a group a paragraph.
 std::string duplicates_text(const DuplicateReport& report);
 // A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal
-// looks first that the best is still there (and, of equal files, still equal); those of bursts and of
-// drawings that are not equal files are comments. Paths are quoted whatever they hold.
+// looks first that the best is still there and another file (and, of equal files, still equal). Links are not
+// removed, nor files that a link of the collection leads to. Removals of bursts and of drawings that are not
+// equal files are comments. Paths are quoted whatever they hold.
 std::string duplicates_script(const DuplicateReport& report);
 // `text` as one word of sh.
 std::string shell_quoted(std::string_view text);

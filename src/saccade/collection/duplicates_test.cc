@@ -1,9 +1,11 @@
 #include "saccade/collection/duplicates.h"
 
+#include <array>
 #include <cstdlib>
 
 #include <gmock/gmock.h>
 
+#include "saccade/collection/file_state.h"
 #include "saccade/collection/test_support.h"
 
 namespace saccade {
@@ -96,7 +98,7 @@ TEST_F(Duplicates, TiersTakeWhatIsAsAlikeAndNoMore) {
   EXPECT_EQ(group.members[2].likeness, Likeness::kSamePicture);
   EXPECT_EQ(group.members[2].hash_bits, 3);
   EXPECT_NEAR(group.members[2].cosine, 0.97, 1e-3);
-  EXPECT_EQ(group.why_best, "the shortest path");  // of equal bytes
+  EXPECT_EQ(group.why_best, "the name without a copy mark");  // of equal bytes
   EXPECT_EQ(group.likeness, Likeness::kSamePicture);
   EXPECT_EQ(group.spare_bytes, group.members[1].item.size + group.members[2].item.size);
 }
@@ -170,6 +172,207 @@ TEST_F(Duplicates, TheBestIsNamedAndWhy) {
   EXPECT_EQ(report.groups[0].why_best, "the most pixels (4000 x 3000)");
   EXPECT_THAT(duplicates_text(report), HasSubstr("best: the most pixels"));
   EXPECT_EQ(duplicates_json(report)["groups"][0]["members"].size(), 2U);
+}
+
+// Each case: the one to keep, and the other; both show the same picture.
+TEST_F(Duplicates, TheOriginalIsKept) {
+  struct File {
+    std::string path;
+    int64_t side = 1000;  // width; the height is three quarters of it
+    int64_t bytes = 500'000;
+    int64_t date = 1'600'000'000;  // of the file
+    std::optional<int64_t> taken = {};
+  };
+  struct Case {
+    File best;
+    File other;
+    std::string why;
+  };
+  const int64_t later = 1'650'000'000;
+  const std::vector<Case> cases = {
+      // By size.
+      {{"/p/holiday copy.jpg", 4000}, {"/p/holiday.jpg", 1000}, "the most pixels (4000 x 3000)"},
+      {{"/p/a.jpg", 1000, 900'000, later},
+       {"/p/b.jpg", 1000, 300'000},
+       "the largest file of the most pixels"},
+      {{"/p/a (1).jpg", 1000, 900'000, later},
+       {"/p/a.jpg", 1000, 300'000},
+       "the largest file of the most pixels"},
+      {{"/p/small bytes.jpg", 2000, 100'000, later}, {"/p/x.jpg", 1000, 900'000}, "the most pixels"},
+      // As large, or nearly: by date.
+      {{"/p/very/long/path/IMG_0003.jpg"}, {"/p/IMG_0003_copy.jpg", 1000, 500'000, later}, "the oldest"},
+      {{"/p/IMG_0003.jpg"}, {"/p/IMG_0003_copy.jpg", 1000, 505'000, later}, "the oldest"},
+      {{"/p/IMG_0003 copy.jpg"}, {"/p/IMG_0003.jpg", 1000, 500'000, later}, "the oldest"},
+      {{"/p/b.jpg", 1000, 500'000, later, 1'000'000'000}, {"/p/a.jpg"}, "the oldest (2001-09-09"},
+      {{"/p/b.jpg", 1000, 500'000, later, 1'000'000'000},
+       {"/p/a.jpg", 1000, 500'000, 1'600'000'000, 1'100'000'000},
+       "the oldest (2001-09-09"},
+      {{"/p/copy of a.jpg", 1000, 500'000, 1'600'000'000, 1'000'000'000},
+       {"/p/a.jpg", 1000, 500'000, later, 1'000'000'000},
+       "the oldest (2001-09-09"},
+      // Of the same date: by name.
+      {{"/p/very/long/path/IMG_0003.jpg"}, {"/p/IMG_0003_copy.jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003 (1).jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003(2).jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/Copy of IMG_0003.jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003 - Copy (2).jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003 - Kopie.jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003-COPY2.jpg"}, "the name without a copy mark"},
+      {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003 copie.jpg"}, "the name without a copy mark"},
+      // Neither name has a mark: by path.
+      {{"/p/Rome (2019).jpg"}, {"/p/below/deeper/Rome.jpg"}, "the shortest path"},
+      {{"/p/photocopy.jpg"}, {"/p/below/photocopy.jpg"}, "the shortest path"},
+      {{"/p/IMG_0003.jpg"}, {"/p/by year/IMG_0003.jpg"}, "the shortest path"},
+      {{"/p/copy/x.jpg"}, {"/p/copy/below/x.jpg"}, "the shortest path"},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    // In either order of their ids.
+    for (const bool first : {true, false}) {
+      change_ = {};
+      change_.puts.reserve(2);
+      folder_ = temporary_.path() / fmt::format("c-{}-{}", i, first);
+      for (const File& file :
+           first ? std::array{cases[i].best, cases[i].other} : std::array{cases[i].other, cases[i].best}) {
+        CollectionChange::Put& put = add(file.path, 1, 3, file.taken);
+        put.item.width = file.side;
+        put.item.height = file.side * 3 / 4;
+        put.item.size = file.bytes;
+        put.item.mtime_ns = file.date * 1'000'000'000;
+      }
+      const DuplicateReport report = find({});
+      ASSERT_THAT(report.groups, SizeIs(1)) << i;
+      EXPECT_EQ(report.groups[0].members[0].item.path, cases[i].best.path) << i;
+      EXPECT_THAT(report.groups[0].why_best, HasSubstr(cases[i].why)) << i;
+    }
+  }
+}
+
+// The script removed the only copy of a picture that a link led to.
+class LinkedDuplicates : public Duplicates {
+ protected:
+  void SetUp() override { fs::create_directories(pictures_); }
+  std::string file(const std::string& name, const std::string& content = "the same bytes") {
+    test::write_text(pictures_ / name, content);
+    return (pictures_ / name).string();
+  }
+  // Indexes these paths with the identities that they have now.
+  DuplicateReport find_among(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      Item& item = add(path, 1, 3).item;
+      item.hash = sha256_hex("the same bytes");
+      item.file = file_state(path).value().identity;
+    }
+    return find({});
+  }
+  void run_script(const DuplicateReport& report) {
+    const std::string script = (temporary_.path() / "script.sh").string();
+    test::write_text(script, duplicates_script(report));
+    EXPECT_NE(std::system(("sh " + shell_quoted(script)).c_str()), -1);  // NOLINT(concurrency-mt-unsafe)
+  }
+  std::vector<std::string> left() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(pictures_)) {
+      if (!entry.is_directory()) names.push_back(entry.path().lexically_relative(pictures_).string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  fs::path pictures_ = temporary_.path() / "p";
+};
+
+TEST_F(LinkedDuplicates, ALinkIsNoDuplicateOfItsFile) {
+  const std::string original = file("originals/holiday picture.jpg");
+  fs::create_symlink(original, pictures_ / "a.jpg");
+  fs::create_hard_link(original, pictures_ / "b.jpg");
+  const DuplicateReport report =
+      find_among({original, (pictures_ / "a.jpg").string(), (pictures_ / "b.jpg").string()});
+  EXPECT_THAT(report.groups, testing::IsEmpty());
+  EXPECT_EQ(report.items, 3);
+}
+
+TEST_F(LinkedDuplicates, AFolderUnderTwoNamesHoldsNoDuplicates) {
+  const std::string original = file("originals/x.jpg");
+  fs::create_directory_symlink(pictures_ / "originals", pictures_ / "o");
+  EXPECT_THAT(find_among({original, (pictures_ / "o/x.jpg").string()}).groups, testing::IsEmpty());
+}
+
+// A bind mount, as the catalog has it while neither name can be looked at.
+TEST_F(LinkedDuplicates, RecordedIdentitiesCountWhereFilesAreAway) {
+  for (const char* path : {"/mnt/one/x.jpg", "/mnt/two/x.jpg"}) {
+    add(path, 1, 3).item.file = FileIdentity{5, 77, 5, false};
+  }
+  EXPECT_THAT(find({}).groups, testing::IsEmpty());
+}
+
+// A catalog may be older than a link: the files are looked at, and so does the script.
+TEST_F(LinkedDuplicates, WhatBecameALinkSinceIsSeen) {
+  const std::string original = file("original.jpg");
+  const std::string copy = file("copy.jpg");
+  for (const std::string& path : {original, copy}) {
+    Item& item = add(path, 1, 3).item;
+    item.hash = sha256_hex("the same bytes");
+    item.file = file_state(path).value().identity;
+  }
+  const DuplicateReport before = find({});
+  ASSERT_THAT(before.groups, SizeIs(1));
+  fs::remove(copy);
+  fs::create_hard_link(original, copy);
+  run_script(before);
+  EXPECT_THAT(left(), ElementsAre("copy.jpg", "original.jpg"));
+  fs::remove(copy);
+  fs::create_symlink(original, copy);
+  run_script(before);
+  EXPECT_THAT(left(), ElementsAre("copy.jpg", "original.jpg"));
+  const auto collection = Collection::open(folder_);
+  ThreadPool pool(1);
+  EXPECT_THAT(find_duplicates(*collection, {}, pool)->groups, testing::IsEmpty());
+}
+
+TEST_F(LinkedDuplicates, AllNamesOfACopyAreRemovedAndItsBytesCountOnce) {
+  const std::string original = file("original.jpg");
+  const std::string copy = file("spare/copy.jpg");
+  const std::string hard = (pictures_ / "spare/hard copy.jpg").string();
+  fs::create_hard_link(copy, hard);
+  const DuplicateReport report = find_among({original, copy, hard});
+  ASSERT_THAT(report.groups, SizeIs(1));
+  ASSERT_THAT(report.groups[0].members, SizeIs(2));
+  EXPECT_EQ(report.groups[0].members[0].item.path, original);
+  EXPECT_THAT(report.groups[0].members[1].other_names, SizeIs(1));
+  EXPECT_EQ(report.groups[0].spare_bytes, report.groups[0].members[1].item.size);
+  EXPECT_THAT(duplicates_text(report), HasSubstr("the same file as"));
+  EXPECT_EQ(duplicates_json(report)["groups"][0]["members"][1]["other_names"].size(), 1U);
+  run_script(report);
+  EXPECT_THAT(left(), ElementsAre("original.jpg"));
+}
+
+TEST_F(LinkedDuplicates, BytesWithANameElsewhereAreNotSpare) {
+  const std::string original = file("original.jpg");
+  const std::string copy = file("a copy.jpg");
+  fs::create_hard_link(copy, temporary_.path() / "outside.jpg");
+  const DuplicateReport report = find_among({original, copy});
+  ASSERT_THAT(report.groups, SizeIs(1));
+  EXPECT_EQ(report.groups[0].spare_bytes, 0);
+}
+
+// The file that a link leads to stays, and so does the link; a link is never the one to keep.
+TEST_F(LinkedDuplicates, LinksAreNeitherKeptNorBroken) {
+  const std::string original = file("a long name of the original.jpg");
+  const std::string outside = (temporary_.path() / "outside.jpg").string();
+  test::write_text(outside, "the same bytes");
+  const std::string link = (pictures_ / "a.jpg").string();
+  fs::create_symlink(outside, link);
+  const std::string copy = file("zz copy.jpg");
+  const std::string to_copy = (pictures_ / "c.jpg").string();
+  fs::create_symlink(copy, to_copy);
+  const std::string plain = file("zz other copy.jpg");
+  const DuplicateReport report = find_among({link, to_copy, plain, copy, original});
+  ASSERT_THAT(report.groups, SizeIs(1));
+  ASSERT_THAT(report.groups[0].members, SizeIs(4));
+  EXPECT_FALSE(report.groups[0].members[0].item.file.linked);
+  EXPECT_EQ(report.groups[0].members[0].item.path, original);
+  EXPECT_EQ(report.groups[0].spare_bytes, 2 * report.groups[0].members[0].item.size);
+  run_script(report);
+  EXPECT_THAT(left(), ElementsAre("a long name of the original.jpg", "a.jpg", "c.jpg", "zz copy.jpg"));
 }
 
 // The script is run over files whose names are traps; what it must not touch is still there afterwards.

@@ -1,6 +1,9 @@
 #include "saccade/collection/file_state.h"
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <sys/stat.h>
 
 #include "saccade/core/files/files.h"
@@ -10,13 +13,23 @@ namespace saccade {
 
 Result<FileState> file_state(const std::string& path) {
   struct stat info {};
-  if (::stat(file_of(path).c_str(), &info) != 0) return fail_errno(errno, "open");
-  return FileState{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+  const std::string file = file_of(path);
+  if (::stat(file.c_str(), &info) != 0) return fail_errno(errno, "open");
+  FileState state{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec, {}};
+  state.identity.device = static_cast<int64_t>(info.st_dev);
+  state.identity.inode = static_cast<int64_t>(info.st_ino);
+  if (::stat(std::filesystem::path(file).parent_path().c_str(), &info) == 0) {
+    state.identity.folder_device = static_cast<int64_t>(info.st_dev);
+  }
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(file.c_str(), nullptr), std::free);
+  state.identity.linked = real != nullptr && file != real.get();
+  return state;
 }
 
 bool is_gone(const std::string& path) {
   struct stat info {};
-  return ::lstat(file_of(path).c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
+  if (::lstat(file_of(path).c_str(), &info) == 0) return S_ISDIR(info.st_mode);
+  return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
 }
 
 }  // namespace saccade

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
 
 namespace saccade {
@@ -11,10 +12,12 @@ namespace saccade {
 struct FileState {
   int64_t size = 0;
   int64_t mtime_ns = 0;
+  FileIdentity identity;
 };
 // kNotFound or kIo where it cannot be looked at.
 Result<FileState> file_state(const std::string& path);
-// Certain that nothing has this name any more; a folder we may not look into is no proof.
+// True if certainly no file has this name any more: nothing has, or a folder. A folder that may not be listed is
+// no proof.
 bool is_gone(const std::string& path);
 
 }  // namespace saccade

@@ -330,7 +330,8 @@ Result<int64_t> CollectionWriter::State::insert(const CollectionChange::Put& put
 
 Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
   constexpr std::string_view kFields =
-      "path = ?, hash = ?, size = ?, mtime_ns = ?, width = ?, height = ?, format = ?, caption = ?, added = ?";
+      "path = ?, hash = ?, size = ?, mtime_ns = ?, width = ?, height = ?, format = ?, caption = ?, added = ?, "
+      "device = ?, inode = ?, folder_device = ?, linked = ?";
   SACCADE_ASSIGN(Statement remove, database.prepare("DELETE FROM items WHERE id = ?"));
   SACCADE_ASSIGN(Statement update,
                  database.prepare(fmt::format("UPDATE items SET {} WHERE id = ?", kFields)));
@@ -338,7 +339,8 @@ Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
                  database.prepare(fmt::format("UPDATE items SET {}, row = ? WHERE id = ?", kFields)));
   SACCADE_ASSIGN(Statement add,
                  database.prepare("INSERT INTO items (path, hash, size, mtime_ns, width, height, "
-                                  "format, caption, added, row) VALUES (?,?,?,?,?,?,?,?,?,?)"));
+                                  "format, caption, added, device, inode, folder_device, linked, row) "
+                                  "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
   SACCADE_ASSIGN(Statement forget_failure, database.prepare("DELETE FROM failures WHERE path = ?"));
   SACCADE_ASSIGN(
       Statement remember,
@@ -383,6 +385,13 @@ Status CollectionWriter::State::change_catalog(const CollectionChange& change) {
     SACCADE_TRY(remember.bind(failure.size).bind(failure.mtime_ns).bind(failure.when).run().in(failure.path));
   }
   for (const auto& [id, facts] : change.facts) SACCADE_TRY(keep_facts(id, facts));
+  SACCADE_ASSIGN(Statement identify,
+                 database.prepare("UPDATE items SET device = ?, inode = ?, folder_device = ?, "
+                                  "linked = ? WHERE id = ?"));
+  for (const auto& [id, file] : change.identities) {
+    store::bind_identity(identify, file);
+    SACCADE_TRY(identify.bind(id).run());
+  }
   SACCADE_ASSIGN(Statement forget_removed, database.prepare("DELETE FROM removed WHERE path = ?"));
   for (const std::string& path : change.forget_removed) SACCADE_TRY(forget(forget_removed, path));
   SACCADE_ASSIGN(Statement stay_out, database.prepare("INSERT OR REPLACE INTO removed VALUES (?, ?)"));

@@ -74,6 +74,18 @@ struct CollectionInfo {
   IngestSettings settings;
 };
 
+// Identity of a file when it was last indexed. Two paths of one device and inode are one file.
+struct FileIdentity {
+  int64_t device = 0;  // st_dev
+  int64_t inode = 0;   // st_ino; 0: not known
+  // st_dev of the folder that has the path: not the file's where that is a link, or on an overlay. 0: not known.
+  int64_t folder_device = 0;
+  bool linked = false;  // the path leads through a symbolic link
+
+  [[nodiscard]] bool known() const { return inode != 0; }
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 // One picture of a collection.
 struct Item {
   int64_t id = 0;        // 1 upward, never given to another item, kept when a file changes or moves
@@ -87,6 +99,7 @@ struct Item {
   std::string format;   // "jpeg", "png", ... as DecodedImage::format
   std::string caption;  // UTF-8, empty if there is none
   int64_t added = 0;    // seconds since 1970 UTC
+  FileIdentity file;    // of a frame: the video's
 };
 
 // A file that could not be taken in. One whose bytes are at fault is skipped while its size and time stay the

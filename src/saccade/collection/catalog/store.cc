@@ -22,9 +22,18 @@ constexpr std::string_view kGridMean = "grid_mean";
 
 struct SchemaObject {
   std::string_view name;
-  std::string_view sql;  // as sqlite_schema keeps it
-  int64_t since = 1;     // the schema's version that brought it
+  std::string_view sql;                   // as sqlite_schema keeps it
+  int64_t since = 1;                      // the schema's version that brought it
+  int64_t until = kCatalogSchemaVersion;  // the last version that has it so
+
+  [[nodiscard]] constexpr bool in(int64_t version) const { return since <= version && version <= until; }
 };
+
+// Columns that schema version 4 added to `items`. SQLite keeps the text of a table that was altered so as if it
+// had been created with them.
+constexpr std::array<std::string_view, 4> kFileColumns = {
+    "device INTEGER NOT NULL DEFAULT 0", "inode INTEGER NOT NULL DEFAULT 0",
+    "folder_device INTEGER NOT NULL DEFAULT 0", "linked INTEGER NOT NULL DEFAULT 0"};
 
 // AUTOINCREMENT: an id that was given once never comes back for another picture.
 constexpr std::array kSchema = {
@@ -34,7 +43,16 @@ constexpr std::array kSchema = {
         "CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL UNIQUE, "
         "path TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, "
         "width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, caption TEXT NOT NULL, "
-        "added INTEGER NOT NULL) STRICT"},
+        "added INTEGER NOT NULL) STRICT",
+        1, kFilesSince - 1},
+    SchemaObject{
+        "items",
+        "CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL UNIQUE, "
+        "path TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, "
+        "width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL, caption TEXT NOT NULL, "
+        "added INTEGER NOT NULL, device INTEGER NOT NULL DEFAULT 0, inode INTEGER NOT NULL DEFAULT 0, "
+        "folder_device INTEGER NOT NULL DEFAULT 0, linked INTEGER NOT NULL DEFAULT 0) STRICT",
+        kFilesSince},
     SchemaObject{"items_hash", "CREATE INDEX items_hash ON items (hash)"},
     SchemaObject{"failures",
                  "CREATE TABLE failures (path TEXT PRIMARY KEY, code TEXT NOT NULL, reason TEXT NOT NULL, "
@@ -128,6 +146,13 @@ Result<CollectionInfo> parse_info(const Json& json) {
   return info;
 }
 
+// True for a table that an older version has too, with fewer columns.
+bool alters(const SchemaObject& object) {
+  return std::ranges::any_of(kSchema, [&](const SchemaObject& older) {
+    return older.name == object.name && older.until < object.since;
+  });
+}
+
 // A table that FTS5 keeps the index of words in. What it says of its columns is not looked at: SQLite's
 // versions differ there, and with a schema that is not trusted it runs nothing.
 bool is_word_table(std::string_view type, std::string_view name) {
@@ -147,23 +172,27 @@ Status check_schema_objects(Database& database, int64_t version) {
     if (version >= kWordsSince && is_word_table(statement.text(2), name)) continue;
     bool known = false;
     for (const SchemaObject& object : kSchema) {
-      known = known || (object.since <= version && object.name == name && object.sql == statement.text(1));
+      known = known || (object.in(version) && object.name == name && object.sql == statement.text(1));
     }
     if (!known) return fail(ErrorCode::kBadData, "\"{}\" is not as this schema version has it", name);
     ++found;
   }
   const auto expected = static_cast<size_t>(
-      std::ranges::count_if(kSchema, [&](const SchemaObject& object) { return object.since <= version; }));
+      std::ranges::count_if(kSchema, [&](const SchemaObject& object) { return object.in(version); }));
   if (found != expected) {
     return fail(ErrorCode::kBadData, "{} of {} tables and indexes are there", found, expected);
   }
   return {};
 }
 
-// What a version brought is made, and filled from what was there before.
+// Creates what a version brought, and fills it from what was there before.
 Status migrate_to(Database& database, int64_t version) {
   for (const SchemaObject& object : kSchema) {
-    if (object.since == version) SACCADE_TRY(database.execute(std::string(object.sql)));
+    if (object.since == version && !alters(object)) SACCADE_TRY(database.execute(std::string(object.sql)));
+  }
+  if (version == kFilesSince) {
+    for (const std::string_view column : kFileColumns)
+      SACCADE_TRY(database.execute(fmt::format("ALTER TABLE items ADD COLUMN {}", column)));
   }
   if (version == kWordsSince) SACCADE_TRY(fill_word_index(database));
   return database.execute(fmt::format("PRAGMA user_version = {}", version));
@@ -186,8 +215,14 @@ Status stand_in_for_missing(Database& database, int64_t version) {
   SACCADE_TRY(database.execute("PRAGMA temp_store = MEMORY; PRAGMA query_only = OFF"));
   for (const SchemaObject& object : kSchema) {
     constexpr std::string_view kCreate = "CREATE TABLE ";
-    if (object.since <= version || !object.sql.starts_with(kCreate)) continue;
+    if (object.since <= version || alters(object) || !object.sql.starts_with(kCreate)) continue;
     SACCADE_TRY(database.execute("CREATE TEMP TABLE " + std::string(object.sql.substr(kCreate.size()))));
+  }
+  if (version < kFilesSince) {
+    // A temporary name hides that of the catalog, and a view over one table is planned as the table.
+    SACCADE_TRY(database.execute(
+        "CREATE TEMP VIEW items AS SELECT *, 0 AS device, 0 AS inode, 0 AS folder_device, 0 AS linked "
+        "FROM main.items"));
   }
   return database.execute("PRAGMA query_only = ON");
 }
@@ -274,7 +309,9 @@ Status create_schema(Database& database, const CollectionInfo& info) {
   SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
   SACCADE_TRY(database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
                                            kApplicationId, kCatalogSchemaVersion)));
-  for (const SchemaObject& object : kSchema) SACCADE_TRY(database.execute(std::string(object.sql)));
+  for (const SchemaObject& object : kSchema) {
+    if (object.in(kCatalogSchemaVersion)) SACCADE_TRY(database.execute(std::string(object.sql)));
+  }
   SACCADE_ASSIGN(Statement insert,
                  database.prepare("INSERT INTO meta VALUES ('fingerprint', ?), ('dim', ?)"));
   insert.bind(std::string_view(info.checkpoint.fingerprint)).bind(info.checkpoint.dim);
@@ -402,6 +439,8 @@ Item read_item(const Statement& statement) {
   item.format = statement.text(8);
   item.caption = statement.text(9);
   item.added = statement.integer(10);
+  item.file = {statement.integer(11), statement.integer(12), statement.integer(13),
+               statement.integer(14) != 0};
   return item;
 }
 
@@ -417,6 +456,13 @@ Failure read_failure(const Statement& statement) {
   return failure;
 }
 
+void bind_identity(Statement& statement, const FileIdentity& file) {
+  statement.bind(file.device)
+      .bind(file.inode)
+      .bind(file.folder_device)
+      .bind(static_cast<int64_t>(file.linked));
+}
+
 void bind_fields(Statement& statement, const Item& item) {
   statement.bind(std::string_view(item.path))
       .bind(std::string_view(item.hash))
@@ -427,6 +473,7 @@ void bind_fields(Statement& statement, const Item& item) {
       .bind(std::string_view(item.format))
       .bind(std::string_view(item.caption))
       .bind(item.added);
+  bind_identity(statement, item.file);
 }
 
 Filter under(std::string_view path) {

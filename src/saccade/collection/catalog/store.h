@@ -18,10 +18,11 @@ namespace saccade::store {
 // The newest version of catalog.sqlite that this program reads and writes, kept in the file's user_version.
 // Older ones are read as they are, and become of this version when they are next opened for writing: a step a
 // version (migrate_to), in one transaction.
-inline constexpr int64_t kCatalogSchemaVersion = 3;
+inline constexpr int64_t kCatalogSchemaVersion = 4;
 inline constexpr int64_t kWordsSince = 2;  // words of captions, names and folders (word_index.h)
 inline constexpr int64_t kFactsSince =
     3;  // what pictures say of themselves, and what is to stay out (item_facts.h)
+inline constexpr int64_t kFilesSince = 4;  // device and inode of each item's file
 inline constexpr std::string_view kInfoName = "collection.json";
 inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // "SACC" in the catalog's header (https://www.sqlite.org/fileformat.html, offset 68): another program's
@@ -69,7 +70,7 @@ inline constexpr std::string_view kItemFile =
 
 // The columns of `items` and `failures` in the order that the functions below read and bind them.
 inline constexpr std::string_view kItemColumns =
-    "id, row, path, hash, size, mtime_ns, width, height, format, caption, added";
+    "id, row, path, hash, size, mtime_ns, width, height, format, caption, added, device, inode, folder_device, linked";
 inline constexpr std::string_view kFailureColumns = "path, code, reason, size, mtime_ns, failed_at, tries";
 // Likewise of `facts`. Keywords are joined and ended by line ends, so that one of them can be looked for.
 inline constexpr std::string_view kFactsColumns =
@@ -83,8 +84,10 @@ Result<ItemFacts> find_facts(Database& database, int64_t id);
 
 Item read_item(const Statement& statement);
 Failure read_failure(const Statement& statement);
-// Binds path, hash, size, mtime_ns, width, height, format, caption, added.
+// Binds path, hash, size, mtime_ns, width, height, format, caption, added and what bind_identity() does.
 void bind_fields(Statement& statement, const Item& item);
+// Binds device, inode, folder_device, linked.
+void bind_identity(Statement& statement, const FileIdentity& file);
 
 // A condition for paths that are `path` or below it, with its values.
 Filter under(std::string_view path);
