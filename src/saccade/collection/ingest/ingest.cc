@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,6 +19,7 @@
 #include "saccade/collection/ingest/ingest_video.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/ingest/walk.h"
+#include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/frame_name.h"
@@ -82,6 +84,7 @@ class Run {
   Status take_all(const WalkResult& found);
   void pass_over_videos(WalkResult& found);
   Status take_videos(const WalkResult& found);
+  std::pair<std::string, std::string_view> why_kept(const std::string& input, const Item& item);
   Status look_for_missing(const WalkResult& found);
   void tell();
 
@@ -117,7 +120,8 @@ std::string Run::caption_of(const std::string& path) {
     if (sidecar == file) continue;
     const auto text = read_file(sidecar, kMaxCaption);
     if (text) return trimmed(*text);
-    if (text.error().code != ErrorCode::kNotFound)
+    // A name that is too long for the file system is one that no file has.
+    if (text.error().code != ErrorCode::kNotFound && !is_gone(sidecar.string()))
       report_.unread_captions.push_back(failure_of(sidecar.string(), text.error()));
   }
   return {};
@@ -230,7 +234,8 @@ Status Run::check_inputs(const WalkResult& found) {
       }));
     }
     any = any || known;
-    if (!known) decider_.report_failure(path, no_such_input());
+    if (!known)
+      decider_.report_failure(path, no_such_input());  // else look_for_missing() says what becomes of it
   }
   if (!any && !found.missing.empty()) {
     return fail(no_such_input().in(found.missing.front()));
@@ -239,16 +244,34 @@ Status Run::check_inputs(const WalkResult& found) {
   return {};
 }
 
+// Why the gone file of `item` below `input` may be there still, and below which folder. Empty where it is deleted.
+std::pair<std::string, std::string_view> Run::why_kept(const std::string& input, const Item& item) {
+  if (options_.prune_guard == PruneGuard::kNothing) return {};
+  if (std::string lost = decider_.mounts().lost_below(item); !lost.empty()) {
+    return {std::move(lost), "another file system was here"};
+  }
+  if (options_.prune_guard == PruneGuard::kDevices || file_of(item.path) == input) return {};
+  std::error_code error;
+  if (is_missing(input)) return {input, "missing"};
+  if (std::filesystem::is_empty(input, error) || error) return {input, "empty"};
+  return {};
+}
+
 Status Run::look_for_missing(const WalkResult& found) {
   std::unordered_set<std::string_view> seen(found.files.begin(), found.files.end());
   seen.insert(found.videos.begin(), found.videos.end());
   std::unordered_set<int64_t> gone;
+  std::map<std::pair<std::string, std::string_view>, std::unordered_set<int64_t>>
+      kept;  // by folder and reason
   CollectionChange change;
   // Files named by themselves and gone are in `missing`; those that were found need no second look.
   for (const auto* inputs : {&found.folders, &found.missing}) {
     for (const std::string& input : *inputs) {
       SACCADE_TRY(collection_.for_each_item_under(input, [&](const Item& item) {
-        if (seen.find(file_of(item.path)) == seen.end() && is_gone(item.path)) gone.insert(item.id);
+        if (seen.find(file_of(item.path)) != seen.end() || !is_gone(item.path)) return Status{};
+        gone.insert(item.id);
+        if (!options_.prune) return Status{};
+        if (auto why = why_kept(input, item); !why.first.empty()) kept[std::move(why)].insert(item.id);
         return Status{};
       }));
       SACCADE_TRY(collection_.for_each_failure_under(input, [&](const Failure& failure) {
@@ -259,12 +282,20 @@ Status Run::look_for_missing(const WalkResult& found) {
       }));
     }
   }
+  const auto all = static_cast<int64_t>(gone.size());
+  for (const auto& [why, items] : kept) {
+    for (const int64_t id : items) gone.erase(id);
+    decider_.report_failure(
+        why.first,
+        {ErrorCode::kNotFound, fmt::format("{} (not mounted?): {} below it kept although the files are gone "
+                                           "(saccade index --prune=force removes them)",
+                                           why.second, counted(std::ssize(items), "picture"))});
+  }
   if (options_.prune) {
     change.removals.assign(gone.begin(), gone.end());
-    report_.removed = static_cast<int64_t>(gone.size());
-  } else {
-    report_.missing = static_cast<int64_t>(gone.size());
+    report_.removed = std::ssize(change.removals);
   }
+  report_.missing = all - report_.removed;
   return collection_.commit(change);
 }
 

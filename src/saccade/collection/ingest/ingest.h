@@ -28,9 +28,18 @@ namespace saccade {
 
 class Gazetteer;
 
+// Checks that are made before an item is removed because its file is gone.
+enum class PruneGuard {
+  kInputs,   // the input is there and not an empty folder; and as kDevices
+  kDevices,  // the nearest folder that is there lies on the device that the file's folder was on
+  kNothing,
+};
+
 struct IngestOptions {
   // Remove items under the inputs whose files are gone. Without it they are only counted (`missing`).
   bool prune = false;
+  // Items that `prune` keeps, and reports as a failure of their folder, as their files may only be away.
+  PruneGuard prune_guard = PruneGuard::kInputs;
   // Try files again whose bytes were found to be at fault before and that have not changed since. Other
   // failures (permission, memory, time) are tried again in any case.
   bool retry_failed = false;
@@ -91,7 +100,7 @@ struct IngestReport {
   int64_t moved = 0;           // items whose file was found under another path; encoded row and id kept
   int64_t unchanged = 0;       // with those whose time alone, or caption alone, had changed
   int64_t removed = 0;         // with `prune`
-  int64_t missing = 0;         // files gone, items kept for want of `prune`
+  int64_t missing = 0;         // files gone, items kept: without `prune`, or where that was refused
   int64_t duplicates = 0;      // among `added`: the same bytes as another item; not encoded again
   int64_t stayed_out = 0;      // taken out of the collection before, to stay out
   int64_t videos = 0;          // that were looked into; their frames are counted as the items that they are

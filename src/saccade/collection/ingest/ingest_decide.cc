@@ -27,6 +27,7 @@ Item item_of(const PreparedFile& file) {
   item.hash = file.hash;
   item.size = file.task.state.size;
   item.mtime_ns = file.task.state.mtime_ns;
+  item.file = file.task.state.identity;
   if (!file.task.caption.empty()) item.caption = file.task.caption;
   return item;
 }
@@ -68,6 +69,7 @@ Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, st
   };
   if (task.existing) {
     SACCADE_ASSIGN(task.wants_facts, wants_facts(*task.existing));
+    if (same(*task.existing)) note_identity(*task.existing, task.state.identity);
   }
   if (task.existing && same(*task.existing) && !task.wants_facts) {
     if (task.caption.empty() || task.caption == task.existing->caption) {
@@ -84,6 +86,7 @@ Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, st
     SACCADE_ASSIGN(const std::optional<Failure> failure, collection_.find_failure(path));
     if (failure && is_of_the_bytes(failure->code) && same(*failure)) {
       ++report_.skipped_failed;
+      remove_unreadable(task, failure->code);
       return std::optional<FileTask>();
     }
     if (!failure && !task.existing) {
@@ -92,6 +95,21 @@ Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, st
     }
   }
   return std::optional(std::move(task));
+}
+
+// Removes the item of a file whose new content cannot be read. A limit says nothing about the content unless the
+// size has changed.
+void IngestDecider::remove_unreadable(const FileTask& task, ErrorCode code) {
+  if (!task.existing) return;
+  if (code == ErrorCode::kLimit && task.state.size == task.existing->size) return;
+  change_.removals.push_back(task.existing->id);
+}
+
+void IngestDecider::note_identity(Item& item, const FileIdentity& now) {
+  if (item.file == now) return;
+  mounts_.renumbered(item.file.folder_device, now.folder_device);
+  item.file = now;
+  change_.identities.emplace_back(item.id, now);
 }
 
 Result<bool> IngestDecider::wants_facts(const Item& item) {
@@ -168,6 +186,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   }
   if (file.error) {
     if (file.catalog_failed) return fail(*std::move(file.error));
+    if (file.of_the_bytes) remove_unreadable(file.task, file.error->code);
     add_failure(file.task.path, *std::move(file.error),
                 file.of_the_bytes ? std::optional(file.task.state) : std::nullopt);
     SACCADE_TRY(flush_if_due());
@@ -194,6 +213,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
     moved->path = item.path;
     moved->size = item.size;
     moved->mtime_ns = item.mtime_ns;
+    moved->file = item.file;
     if (!item.caption.empty()) moved->caption = item.caption;
     change_.updates.push_back(*std::move(moved));
     ++pending_moved_;
@@ -210,6 +230,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
 
 // Whose bytes are what they were: touched, or looked into for what they say of themselves.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
+  mounts_.renumbered(file.task.existing->file.folder_device, item.file.folder_device);
   if (file.facts) {
     SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
     if (known.read != FactsRead::kEverything) fill_gaps(*file.facts, known);

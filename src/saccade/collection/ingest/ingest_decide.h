@@ -18,6 +18,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
+#include "saccade/collection/mounts.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
@@ -37,6 +38,10 @@ class IngestDecider {
   // What a file that the walk found needs: nothing where it is unchanged, or failed before and
   // is to be skipped.
   Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
+  // Records the identity of the unchanged file of `item`.
+  void note_identity(Item& item, const FileIdentity& now);
+  // The devices that items were seen on in this run.
+  Mounts& mounts() { return mounts_; }
   // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
   Result<std::optional<std::string>> take(PreparedFile file);
   // After the files that were prepared together: commits if it is time to. In the middle of them that would
@@ -75,6 +80,7 @@ class IngestDecider {
   Result<bool> stays_out(const PreparedFile& file);
   Result<bool> follow_failure(const FileTask& task);
   Result<bool> wants_facts(const Item& item);
+  void remove_unreadable(const FileTask& task, ErrorCode code);
   Status take_same(Item item, PreparedFile& file);
   Status set_caption(Item& item, const PreparedFile& file);
   Status take_known(Item item, const Item& known);
@@ -113,6 +119,7 @@ class IngestDecider {
   int64_t pending_facts_ = 0;
   // Failures whose files are gone, by size and time: looked for once a run, when a file is new.
   std::optional<std::map<std::pair<int64_t, int64_t>, std::vector<Failure>>> gone_failures_;
+  Mounts mounts_;
   std::chrono::steady_clock::time_point last_flush_ = std::chrono::steady_clock::now();
 };
 

@@ -174,12 +174,100 @@ TEST_F(IngestTest, PruneTakesOnlyWhatIsBelowTheInputs) {
   fs::remove_all(pictures_ / "two");
   IngestOptions prune;
   prune.prune = true;
-  // A folder that is no more may be named to forget it.
+  // A folder that is no more may be on a disk that is not mounted.
+  const auto refused = run_on({pictures_ / "two"}, prune);
+  ASSERT_OK(refused);
+  EXPECT_EQ(refused->removed, 0);
+  EXPECT_EQ(refused->missing, 1);
+  ASSERT_EQ(refused->failed.size(), 1U);
+  EXPECT_EQ(refused->failed[0].path, (pictures_ / "two").string());
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("missing (not mounted?): 1 picture"));
+  EXPECT_THAT(test::paths_of(open()), ElementsAre(kept, gone));
+  prune.prune_guard = PruneGuard::kNothing;
   const auto report = run_on({pictures_ / "two"}, prune);
   ASSERT_OK(report);
   EXPECT_EQ(report->removed, 1);
   EXPECT_THAT(report->failed, IsEmpty());
   EXPECT_THAT(test::paths_of(open()), ElementsAre(kept));
+}
+
+TEST_F(IngestTest, PruneIsRefusedBelowAnEmptyFolder) {
+  const std::string a = add("a.png", 1);
+  const std::string b = add("below/b.png", 2);
+  ASSERT_OK(run());
+  // A mount point without its disk.
+  fs::remove_all(pictures_);
+  fs::create_directories(pictures_);
+  IngestOptions prune;
+  prune.prune = true;
+  const auto refused = run(prune);
+  ASSERT_OK(refused);
+  EXPECT_EQ(refused->removed, 0);
+  EXPECT_EQ(refused->missing, 2);
+  ASSERT_EQ(refused->failed.size(), 1U);
+  EXPECT_EQ(refused->failed[0].path, pictures_.string());
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("empty (not mounted?): 2 pictures"));
+  EXPECT_THAT(test::paths_of(open()), ElementsAre(a, b));
+  // The whole above it does not change that.
+  EXPECT_EQ(run_on({temporary_.path(), pictures_}, prune)->removed, 0);
+  prune.prune_guard = PruneGuard::kNothing;
+  EXPECT_EQ(run(prune)->removed, 2);
+  EXPECT_THAT(test::paths_of(open()), IsEmpty());
+}
+
+// Without rights to mount anything, the catalog is told of another device than there is.
+TEST_F(IngestTest, PruneIsRefusedOnAnotherDevice) {
+  const std::string a = add("disk/a.png", 1);
+  const std::string b = add("disk/b.png", 2);
+  const std::string c = add("c.png", 3);
+  const std::string d = add("d.png", 4);
+  ASSERT_OK(run());
+  const auto items = test::all_items(open());
+  for (const Item& item : items) EXPECT_TRUE(item.file.known() && item.file.folder_device != 0) << item.path;
+  const auto record = [&](const std::string& path, int64_t device) {
+    FileIdentity file = open().item_of_path(path)->file;
+    file.folder_device = device;
+    auto writer = CollectionWriter::open(folder_);
+    CollectionChange change;
+    change.identities.emplace_back(open().item_of_path(path)->id, file);
+    ASSERT_OK(writer->commit(change));
+  };
+  record(a, 12345);
+  record(b, 12345);
+  fs::remove(a);
+  fs::remove(b);
+  fs::remove(c);
+  IngestOptions prune;
+  prune.prune = true;
+  prune.prune_guard = PruneGuard::kDevices;
+  const auto refused = run(prune);
+  ASSERT_OK(refused);
+  EXPECT_EQ(refused->removed, 1);  // c.png
+  EXPECT_EQ(refused->missing, 2);
+  ASSERT_EQ(refused->failed.size(), 1U);
+  EXPECT_EQ(refused->failed[0].path, (pictures_ / "disk").string());
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("another file system was here"));
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("2 pictures below it kept"));
+  // A file system that has another number since the last start is known by a file that is unchanged.
+  record(d, 12345);
+  EXPECT_EQ(run(prune)->removed, 2);
+  EXPECT_THAT(test::paths_of(open()), ElementsAre(d));
+  EXPECT_NE(open().item_of_path(d)->file.folder_device, 12345);
+}
+
+TEST_F(IngestTest, PruneTakesAPathThatBecameAFolder) {
+  const std::string path = add("a.png", 1);
+  const std::string other = add("b.png", 2);
+  ASSERT_OK(run());
+  fs::remove(path);
+  const std::string inside = add("a.png/inside.png", 3);
+  IngestOptions prune;
+  prune.prune = true;
+  const auto report = run(prune);
+  ASSERT_OK(report);
+  EXPECT_EQ(report->removed, 1);
+  EXPECT_THAT(report->failed, IsEmpty());
+  EXPECT_THAT(test::paths_of(open()), ElementsAre(inside, other));
 }
 
 TEST_F(IngestTest, SameContentIsEncodedOnce) {
@@ -426,19 +514,106 @@ TEST_F(IngestTest, WhatIsNotTheBytesFaultIsTriedAgainAtEveryRun) {
   EXPECT_EQ(open().failures()->size(), 1U);
 }
 
-TEST_F(IngestTest, AFileThatBreaksKeepsItsItem) {
+TEST_F(IngestTest, AFileThatBreaksIsAFailureAndFoundNoMore) {
   const std::string path = add("a.png", 1);
+  const std::string other = add("b.png", 2);
   ASSERT_OK(run());
   test::write_text(path, "half a copy");
   const auto report = run();
   ASSERT_OK(report);
   EXPECT_EQ(report->failed.size(), 1U);
-  EXPECT_EQ(open().item_of_path(path)->id, 1);
+  EXPECT_THAT(test::paths_of(open()), ElementsAre(other));
+  ASSERT_EQ(open().failures()->size(), 1U);
+  EXPECT_EQ((*open().failures())[0].path, path);
+  EXPECT_EQ(run()->skipped_failed, 1);
   add("a.png", 2);
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(5));
-  EXPECT_EQ(run()->updated, 1);
-  EXPECT_EQ(open().item_of_path(path)->id, 1);
+  EXPECT_EQ(run()->added, 1);
+  EXPECT_THAT(test::paths_of(open()), ElementsAre(path, other));
   EXPECT_THAT(*open().failures(), IsEmpty());
+  EXPECT_EQ(test::faults(folder_, true), "");
+}
+
+// A collection may have both, the item and the failure, from a version that kept the item.
+TEST_F(IngestTest, ABrokenFilesItemGoesAlthoughTheFileIsSkipped) {
+  const std::string path = add("a.png", 1);
+  ASSERT_OK(run());
+  const Item item = open().item_of_path(path).value();
+  test::write_text(path, "half a copy");
+  ASSERT_OK(run());
+  {
+    auto writer = CollectionWriter::open(folder_);
+    CollectionChange change;
+    CollectionChange::Put put = test::put_of(path, 1);
+    put.item = item;
+    put.item.id = 0;
+    change.puts.push_back(std::move(put));
+    const Failure failure = (*open().failures())[0];
+    ASSERT_OK(writer->commit(change));
+    change = {};
+    change.failures.push_back(failure);
+    ASSERT_OK(writer->commit(change));
+  }
+  ASSERT_TRUE(open().item_of_path(path));
+  EXPECT_EQ(run()->skipped_failed, 1);
+  EXPECT_FALSE(open().item_of_path(path));
+}
+
+// Limits say nothing about bytes that may be what they were.
+TEST_F(IngestTest, AFileThatIsTouchedAndNowTooLargeKeepsItsItem) {
+  const std::string path = add("a.png", 1);
+  ASSERT_OK(run());
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(5));
+  IngestOptions strict;
+  strict.limits.max_bytes = 10;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(run(strict));
+    EXPECT_THAT(test::paths_of(open()), ElementsAre(path));
+  }
+}
+
+TEST_F(IngestTest, TheLongestNamesHaveNoCaptionFileAndSoNoneIsUnread) {
+  const std::string path = add(fmt::format("{:n>{}}", ".png", NAME_MAX), 1);
+  const auto report = run();
+  ASSERT_OK(report);
+  EXPECT_EQ(report->added, 1);
+  EXPECT_THAT(report->unread_captions, IsEmpty());
+  EXPECT_TRUE(open().item_of_path(path));
+}
+
+// Where a file is, is recorded when it is first indexed, and again when that has changed.
+TEST_F(IngestTest, NamesOfOneFileHaveOneIdentity) {
+  const std::string real = add("real/a.png", 1);
+  const std::string hard = (pictures_ / "hard.png").string();
+  const std::string soft = (pictures_ / "soft.png").string();
+  fs::create_hard_link(real, hard);
+  fs::create_symlink(real, soft);
+  ASSERT_OK(run());
+  const auto file = [&](const std::string& path) { return open().item_of_path(path)->file; };
+  EXPECT_TRUE(file(real).known());
+  EXPECT_FALSE(file(real).linked);
+  EXPECT_EQ(file(hard), file(real));
+  EXPECT_TRUE(file(soft).linked);
+  EXPECT_EQ(file(soft).inode, file(real).inode);
+  EXPECT_EQ(file(soft).device, file(real).device);
+
+  test::write_text(temporary_.path() / "other/b.png", test::png(2));
+  fs::create_directory_symlink(temporary_.path() / "other", pictures_ / "elsewhere");
+  IngestOptions follow;
+  follow.follow_links = true;
+  ASSERT_OK(run(follow));
+  EXPECT_TRUE(file((pictures_ / "elsewhere/b.png").string()).linked);
+
+  // Known once nothing was: the next run records it without reading the file.
+  {
+    auto writer = CollectionWriter::open(folder_);
+    CollectionChange change;
+    change.identities.emplace_back(open().item_of_path(real)->id, FileIdentity{});
+    ASSERT_OK(writer->commit(change));
+  }
+  ASSERT_FALSE(file(real).known());
+  EXPECT_EQ(run()->bytes_read, 0);
+  EXPECT_EQ(file(real), file(hard));
 }
 
 TEST_F(IngestTest, FilesNamedByThemselvesAreTriedWhateverTheirName) {

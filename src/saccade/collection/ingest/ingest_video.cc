@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "saccade/collection/file_state.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/read_pixels.h"
@@ -49,11 +50,14 @@ Status VideoTaker::take(const std::string& path, const std::string& caption) {
   SACCADE_ASSIGN(const bool settled, is_settled(path, caption));
   if (!settled) {
     // What it has in common with a picture: that it failed before, here or under a name that is gone.
+    const int64_t skipped = report_.skipped_failed;
     SACCADE_ASSIGN(const std::optional<FileTask> task, decider_.offer(path, caption));
     if (task) {
       decider_.hold();
       SACCADE_TRY(take_new(*task));
       decider_.release();
+    } else if (report_.skipped_failed > skipped) {
+      remove_frames();  // of what the video was before it failed
     }
   }
   if (stop_.stop_requested()) {
@@ -79,6 +83,7 @@ Result<bool> VideoTaker::is_settled(const std::string& path, const std::string& 
   });
   if (!same) return false;
   for (Item& frame : frames_) {
+    decider_.note_identity(frame, state->identity);
     if (caption.empty() || caption == frame.caption) continue;
     frame.caption = caption;
     decider_.beside().updates.push_back(frame);
@@ -94,6 +99,7 @@ Status VideoTaker::take_new(const FileTask& video) {
     file.of_the_bytes = is_of_the_bytes(error.code);
     file.error = error;
     SACCADE_TRY(decider_.take(std::move(file)));
+    if (is_of_the_bytes(error.code)) remove_frames();
     return {};
   };
   const auto hash = sha256_file(video.path);
@@ -114,11 +120,17 @@ Status VideoTaker::take_new(const FileTask& video) {
   return failed(content.error());
 }
 
+// Frames of a video that has become unreadable.
+void VideoTaker::remove_frames() {
+  for (const Item& frame : frames_) decider_.beside().removals.push_back(frame.id);
+}
+
 // The same bytes under another time of change.
 Status VideoTaker::touch(const FileTask& video) {
   for (Item& frame : frames_) {
     frame.size = video.state.size;
     frame.mtime_ns = video.state.mtime_ns;
+    frame.file = video.state.identity;
     if (!video.caption.empty()) frame.caption = video.caption;
     decider_.beside().updates.push_back(frame);
   }

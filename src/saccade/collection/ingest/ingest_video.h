@@ -38,6 +38,7 @@ class VideoTaker {
   Status take_block(FilePreparer& preparer, std::vector<FileTask> tasks);
   Status touch(const FileTask& video);
   void forget_failures_of(const std::string& path);
+  void remove_frames();
 
   CollectionWriter& collection_;
   IngestDecider& decider_;

@@ -218,10 +218,11 @@ TEST_F(IngestVideoTest, RemembersWhatCannotBeRead) {
   video("moved.mp4", {"blue"});
   EXPECT_EQ(run().added, 1);
   EXPECT_THAT(open().failures().value(), SizeIs(1));
-  // What it was stays where it turns bad.
+  // What it was is found no more where it turns bad.
   test::write_text(pictures_ / "good.mp4", "no longer a video");
   EXPECT_THAT(run().failed, SizeIs(1));
-  EXPECT_THAT(there(), ElementsAre("good.mp4#t=0.000", "moved.mp4#t=0.000"));
+  EXPECT_THAT(there(), ElementsAre("moved.mp4#t=0.000"));
+  EXPECT_EQ(test::faults(folder_), "");
 }
 
 TEST_F(IngestVideoTest, CountsVideosThatNothingReads) {
