@@ -49,6 +49,7 @@ struct IndexArguments {
   std::string checkpoint;
   EncoderChoice encoder;
   IngestOptions ingest;
+  std::string prune;  // empty, "true" or "force"
   std::string captions;
   std::optional<BackgroundPolicy> background;
   std::optional<Int8Policy> int8_rows;
@@ -216,6 +217,8 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     inputs.insert(inputs.end(), listed.begin(), listed.end());
   }
   SACCADE_TRY(settle_collection_to_fill(arguments.collection, inputs, session.messages));
+  arguments.ingest.prune = !arguments.prune.empty();
+  if (arguments.prune == "force") arguments.ingest.prune_guard = PruneGuard::kNothing;
   if (!arguments.captions.empty()) {
     SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions, session.interrupts.stop_cleanly()).in("captions"));
   }
@@ -321,6 +324,13 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_option(
       "-m,--model", arguments->checkpoint,
       std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
+  command
+      ->add_flag(
+          "--prune", arguments->prune,
+          "remove pictures below PATH whose files no longer exist. Refused where PATH is missing or empty or "
+          "another file system is there than before, as a disk may not be mounted; --prune=force removes "
+          "them even so")
+      ->check(CLI::IsMember({"true", "force"}));
   add_walk_options(*command, arguments->ingest);
   command->add_option("--captions", arguments->captions, "captions to index with: a list in JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, with "
                        "saccade-lab installed, a dataset of any layout");

@@ -17,6 +17,7 @@
 #include "collection_choice.h"
 #include "command_help.h"
 #include "ingest_report.h"
+#include "likelihoods.h"
 #include "number.h"
 #include "towns.h"
 #include "walk_options.h"
@@ -71,6 +72,7 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
   const std::stop_token asked = session.interrupts.stop_cleanly();
   const std::stop_callback passed_on(asked, [&] { failed.request_stop(); });
   Status written;
+  bool measured = false;  // likelihoods were looked at once
   const auto news = [&](const WatchNews& happened) {
     if (!happened.text.empty()) {
       happened.warning ? session.messages.warning(happened.text) : session.messages.info(happened.text);
@@ -79,7 +81,18 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
       written = tell_report(*happened.report, arguments, session);
       if (!written) failed.request_stop();
     }
+    if (happened.report && !happened.report->cancelled) {
+      const IngestReport& report = *happened.report;
+      const bool changed = report.added + report.updated + report.removed > 0;
+      if (changed || !measured) measure_likelihoods(arguments.collection, load, pool, session);
+      measured = true;
+    }
   };
+  session.messages.info(
+      arguments.watch.ingest.prune
+          ? "pictures whose files are deleted are removed from the collection (--no-prune keeps "
+            "them)"
+          : "pictures whose files are deleted are kept");
   SACCADE_TRY(watch(arguments.collection, load, inputs, arguments.watch, pool, news, failed.get_token()));
   SACCADE_TRY(written);
   return kDone;
@@ -95,6 +108,11 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the collection's own)");
   WatchOptions& watch = arguments->watch;
+  command->add_flag_callback(
+      "--no-prune", [arguments] { arguments->watch.ingest.prune = false; },
+      "keep pictures whose files are deleted (default: they are removed from the collection)");
+  // The default, which had to be asked for once.
+  command->add_flag("--prune", "remove pictures whose files are deleted")->group("");
   add_walk_options(*command, watch.ingest);
   command
       ->add_option("--settle", watch.settle_seconds,
@@ -115,7 +133,7 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   command->add_flag("--json", arguments->json, "print the counts of each time as a line of JSON");
   group_options(*command,
                 {{"What is taken in",
-                  {"--prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
+                  {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
                    "--no-ignore-files", "--no-sidecars", "--no-facts", "--video-seconds", "--video-frames"}},
                  {"Following changes", {"--settle", "--look", "--most-watches"}},
                  {"Model and speed", {"-m", "--precision", "--threads"}}});

@@ -5,7 +5,6 @@
 namespace saccade::app {
 
 void add_walk_options(CLI::App& command, IngestOptions& options) {
-  command.add_flag("--prune", options.prune, "remove pictures below PATH whose files no longer exist");
   command.add_flag("--retry-failed", options.retry_failed, "try again the files that failed before");
   command.add_flag("--follow-links", options.follow_links,
                    "follow symbolic links to folders (default: skip them)");

@@ -7,7 +7,7 @@
 
 namespace saccade::app {
 
-// --prune, --retry-failed, --follow-links, --hidden, --exclude, --no-ignore-files, --no-sidecars and
+// --retry-failed, --follow-links, --hidden, --exclude, --no-ignore-files, --no-sidecars and
 // --no-facts, --video-seconds and --video-frames; finds what reads videos. `options` outlives the command.
 void add_walk_options(CLI::App& command, IngestOptions& options);
 

@@ -189,9 +189,11 @@ TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {
   EXPECT_THAT(formatted.out, HasSubstr("two scenes.mp4 62.000|"));
   EXPECT_EQ(with({"--paths"}).out, film + "\n" + film + "\n");
   // A hit's picture can be asked for again, and shown.
-  const Json frame = json_of(run({"search", "-c", "c", "--image", film + "#t=62.000", "--all", "--json"}));
-  EXPECT_EQ(frame["hits"][0]["second"], 62.0);
-  EXPECT_GT(frame["hits"][0]["score"], 0.999);
+  for (const char* second : {"#t=62.000", "#t=62"}) {
+    const Json frame = json_of(run({"search", "-c", "c", "--image", film + second, "--all", "--json"}));
+    EXPECT_EQ(frame["hits"][0]["second"], 62.0);
+    EXPECT_GT(frame["hits"][0]["score"], 0.999);
+  }
   ASSERT_EQ(with({"--html", "page.html"}).code, 0);
   const std::string page = read_file(folder_ / "page.html").value();
   EXPECT_THAT(page, HasSubstr("two%20scenes.mp4#t=62.000\""));
@@ -212,6 +214,23 @@ TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {
 }
 
 // A mistyped path makes nothing, and nothing is said to be made.
+TEST_F(Life, IndexDoesNotPruneWhereADiskMayBeAway) {
+  make_collection();
+  fs::rename(folder_ / "pictures", folder_ / "away");
+  fs::create_directories(folder_ / "pictures");
+  const Outcome refused = run({"index", "pictures", "-c", "c", "--prune"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.out, HasSubstr("empty (not mounted?): 4 pictures below it kept"));
+  EXPECT_THAT(refused.out, HasSubstr("--prune=force removes them"));
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
+  fs::remove(folder_ / "pictures");
+  EXPECT_EQ(run({"index", "pictures", "-c", "c", "--prune"}).code, 3);
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
+  expect_failure({"index", "pictures", "-c", "c", "--prune=yes"}, 2, {"--prune"});
+  const Json forced = json_of(run({"index", "pictures", "-c", "c", "--prune=force", "--json"}));
+  EXPECT_EQ(forced["removed"], 4);
+}
+
 TEST_F(Life, IndexOfNothingSaysOneThing) {
   expect_failure({"index", "nowhere", "-m", "model"}, 1, {"nowhere", "no such file or folder"});
   EXPECT_FALSE(fs::exists(folder_ / ".saccade"));
@@ -389,14 +408,19 @@ TEST_F(Life, ExportImportAndMergeGoRound) {
 TEST_F(Life, WatchTakesInWhatIsThereAndEndsWhenAsked) {
   make_collection();
   picture("pictures/new.png", 120, 10, 200);
+  const fs::path measured = folder_ / "c/background.safetensors";
+  ASSERT_TRUE(fs::remove(measured));
   RunOptions options;
   options.stop_when = [&](std::string_view) {
-    // Until it has been taken in.
-    return json_of(run({"collection", "info", "-c", "c", "--json"}))["items"] == 5;
+    // Until it has been taken in, and what answers say of their hits was measured.
+    return fs::exists(measured) && json_of(run({"collection", "info", "-c", "c", "--json"}))["items"] == 5;
   };
   const Outcome watched = run({"watch", "pictures", "-c", "c", "--settle", "0"}, options);
   EXPECT_EQ(watched.code, 0) << watched.err;
   EXPECT_THAT(watched.out, HasSubstr("1  added"));
+  EXPECT_TRUE(fs::exists(measured));
+  EXPECT_THAT(watched.err, HasSubstr("deleted are removed from the collection (--no-prune keeps them)"));
+  EXPECT_THAT(run({"watch", "--help"}).out, HasSubstr("--no-prune"));
   expect_failure({"watch", "pictures", "-c", "none"}, 1, {"saccade index PATH -c none", "makes one"});
 }
 

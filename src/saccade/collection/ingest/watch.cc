@@ -248,7 +248,7 @@ class Watch {
     }
     CollectionChange forget;
     for (const std::string& path : changes_.gone) {
-      if (!reachable(path) || !is_gone(path)) continue;
+      if (!reachable(path) || !is_missing(path)) continue;
       SACCADE_TRY(writer.for_each_failure_under(path, [&](const Failure& failure) {
         forget.forget_failures.push_back(failure.path);
         return Status{};
@@ -272,16 +272,19 @@ class Watch {
       const ErrorCode code = writer.error().code;
       if (code != ErrorCode::kCancelled && code != ErrorCode::kIo) return fail(std::move(writer).error());
       if (!waited_)
-        tell(fmt::format("{}: tried again every {:g} s", writer.error().message, options_.look_seconds),
+        tell(fmt::format("{}: tried again every {:g} s", writer.error().message, options_.retry_seconds),
              true);
       waited_ = true;
-      not_before_ = Clock::now() + seconds(std::min(options_.look_seconds, 5.0));
+      not_before_ = Clock::now() + seconds(options_.retry_seconds);
       return {};
     }
     waited_ = false;
     SACCADE_ASSIGN(const std::vector<fs::path> found, inputs(*writer));
     if (!found.empty()) {
-      auto report = ingest(*writer, encoder_, found, options_.ingest, pool_, {}, stop_);
+      IngestOptions taking = options_.ingest;
+      // Folders that events name as gone were deleted, as their root is there; file systems may be mounted below it.
+      if (!all_) taking.prune_guard = PruneGuard::kDevices;
+      auto report = ingest(*writer, encoder_, found, taking, pool_, {}, stop_);
       // All inputs may have gone since: events will say so. A checkpoint that is gone is another matter.
       const bool inputs_gone =
           !report && report.error().code == ErrorCode::kNotFound && !check_any_input(found);

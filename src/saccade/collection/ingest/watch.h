@@ -15,16 +15,24 @@
 
 namespace saccade {
 
+// Returns ingest options with `prune`.
+inline IngestOptions following_deletions() {
+  IngestOptions options;
+  options.prune = true;
+  return options;
+}
+
 struct WatchOptions {
-  IngestOptions ingest;
+  IngestOptions ingest = following_deletions();
   // Changes are taken in once nothing has changed for so long, or when the first of them is `longest_seconds`
   // old: a file that is being copied, or a thousand of them, are one change.
   double settle_seconds = 2;
   double longest_seconds = 30;
-  // How often folders are looked at that cannot be watched (the kernel's table is full), and those
-  // that are away (unmounted) for coming back; and how long another writer of the collection is
-  // waited for before each further try.
+  // Time between looks at folders that cannot be watched (the kernel's table is full), and at those that are
+  // away (unmounted) for coming back.
   double look_seconds = 60;
+  // Time between tries to open the collection while another process writes to it.
+  double retry_seconds = 5;
   // Folders watched at most; the others are looked at. 0: as many as the kernel lets.
   int64_t most_watches = 0;
 };
@@ -41,7 +49,7 @@ struct WatchNews {
 // killed at any moment it loses nothing, as ingest does, and the next call begins with a full look. Events
 // that the kernel had no room for are made up for by a full look. A folder that goes away with its file
 // system keeps its pictures, whatever options.ingest.prune says, and is taken up again when it is back.
-// Without `prune`, so do files that are deleted.
+// Deleted files are removed from the collection unless options.ingest.prune is false.
 //
 // Errors: kNotFound if there is no collection or none of the inputs; kMismatch for another checkpoint's
 // encoder; what ingest ends with. Idle cost: nothing but a look at away and unwatched folders. From one

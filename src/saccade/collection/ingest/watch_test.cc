@@ -1,6 +1,7 @@
 #include "saccade/collection/ingest/watch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <sys/resource.h>
@@ -42,6 +43,7 @@ class WatchTest : public testing::Test {
           [this](const WatchNews& news) {
             const std::lock_guard lock(mutex_);
             if (!news.text.empty()) told_.push_back(news.text);
+            if (news.report) ++reports_;
           },
           stop_.get_token());
     });
@@ -85,6 +87,7 @@ class WatchTest : public testing::Test {
   Status ended_;
   std::mutex mutex_;
   std::vector<std::string> told_;
+  std::atomic<int> reports_ = 0;
 };
 
 TEST_F(WatchTest, ACheckpointThatIsGoneEndsItAndIsNotTakenForInputsThatAre) {
@@ -142,7 +145,35 @@ TEST_F(WatchTest, FollowsWhatHappensToFilesAndFolders) {
   EXPECT_EQ(test::faults(folder_), "");
 }
 
-TEST_F(WatchTest, TakesInWhatAWalkWouldAndKeepsWhatIsDeleted) {
+TEST_F(WatchTest, DeletedFilesAreRemovedUnlessAskedOtherwise) {
+  const std::string first = add("first.png", 1);
+  const std::string second = add("sub/second.png", 2);
+  start({pictures_});
+  ASSERT_TRUE(soon([&] { return paths().size() == 2; }));
+  fs::remove(first);
+  EXPECT_TRUE(soon([&] { return paths() == std::vector<std::string>{second}; }));
+  fs::remove_all(pictures_ / "sub");  // its folder is empty then, and there
+  EXPECT_TRUE(soon([&] { return paths().empty(); }));
+}
+
+// Started on a mount point without its disk.
+TEST_F(WatchTest, AnEmptyFolderAtTheStartKeepsItsPictures) {
+  const std::string a = add("a.png", 1);
+  start({pictures_});
+  ASSERT_TRUE(soon([&] { return paths().size() == 1; }));
+  stop();
+  fs::rename(pictures_, temporary_.path() / "away");
+  fs::create_directories(pictures_);
+  reports_ = 0;
+  start({pictures_});
+  ASSERT_TRUE(soon([&] { return reports_ > 0; }));  // the first look, which takes in everything
+  const std::string b = add("sub/b.png", 2);
+  ASSERT_TRUE(soon([&] { return paths().size() == 2; }));
+  EXPECT_THAT(paths(), ElementsAre(a, b));
+}
+
+TEST_F(WatchTest, TakesInWhatAWalkWouldAndKeepsWhatIsDeletedIfAsked) {
+  options_.ingest.prune = false;
   test::write_text(pictures_ / ".saccadeignore", "drafts/\n*.tmp.png\n");
   const std::string kept = add("kept.png", 1);
   start({pictures_});
@@ -189,12 +220,12 @@ TEST_F(WatchTest, WhereTheTableIsFullFoldersAreLookedAt) {
 }
 
 TEST_F(WatchTest, AnotherWriterIsWaitedFor) {
-  options_.look_seconds = 0.1;
+  options_.retry_seconds = 0.1;
   {
     const auto other = CollectionWriter::open(folder_);
     add("a.png", 1);
     start({pictures_});
-    EXPECT_TRUE(soon([&] { return told("tried again"); }));
+    EXPECT_TRUE(soon([&] { return told("tried again every 0.1 s"); }));
   }
   EXPECT_TRUE(soon([&] { return paths().size() == 1; }));
 }
