@@ -112,7 +112,11 @@ void add_watch_command(CLI::App& app, Command& chosen) {
       "--no-prune", [arguments] { arguments->watch.ingest.prune = false; },
       "keep pictures whose files are deleted (default: they are removed from the collection)");
   // The default, which had to be asked for once.
-  command->add_flag("--prune", "remove pictures whose files are deleted")->group("");
+  command
+      ->add_flag_callback(
+          "--prune", [arguments] { arguments->watch.ingest.prune = true; },
+          "remove pictures whose files are deleted")
+      ->group("");
   add_walk_options(*command, watch.ingest);
   command
       ->add_option("--settle", watch.settle_seconds,

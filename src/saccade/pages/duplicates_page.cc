@@ -52,6 +52,8 @@ std::string card(const DuplicateGroup& group, size_t number, const Thumbnail& th
       fmt::format("<p>{} x {}, {}</p>", member.item.width, member.item.height, size_text(member.item.size));
   html += best ? fmt::format("<p>the best: {}</p>", escape_html(group.why_best))
                : fmt::format("<p class=\"soft\">{}</p>", likeness_words(member, group.members.front()));
+  for (const std::string& other : member.other_names)
+    html += fmt::format("<p class=\"soft\">the same file as {}</p>", escape_html(other));
   return html + "</div></li>\n";
 }
 
