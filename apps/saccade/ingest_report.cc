@@ -77,7 +77,7 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   line(report.moved, "found under another path");
   line(report.unchanged, "unchanged");
   line(report.removed, "removed: the file is gone");
-  line(report.missing, "kept although the file is gone (--prune removes them)");
+  line(report.missing, "kept although the file is gone (saccade index --prune)");
   line(report.videos, report.videos == 1 ? "video looked into: its frames are counted above"
                                          : "videos looked into: their frames are counted above");
   line(report.facts_read,

@@ -21,11 +21,21 @@ const Mounts::Folder& Mounts::nearest(const std::string& path) {
   return folder;
 }
 
-std::string Mounts::lost_below(const Item& item) {
-  if (item.file.folder_device == 0) return {};
+void Mounts::note_unchanged(int64_t recorded, int64_t now) {
+  if (recorded != now) ++unchanged_[{recorded, now}];
+}
+
+int64_t Mounts::unchanged_across(const DeviceChange& change) const {
+  const auto found = unchanged_.find(change);
+  return found == unchanged_.end() ? 0 : found->second;
+}
+
+Mounts::Lost Mounts::lost_below(const Item& item) {
+  const int64_t recorded = item.file.folder_device;
+  if (recorded == 0) return {};
   const Folder& folder = nearest(std::filesystem::path(file_of(item.path)).parent_path().string());
-  if (folder.device == item.file.folder_device) return {};
-  return renumbered_.contains({item.file.folder_device, folder.device}) ? std::string() : folder.path;
+  if (folder.device == recorded) return {};
+  return {folder.path, {recorded, folder.device}};
 }
 
 }  // namespace saccade

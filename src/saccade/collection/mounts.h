@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -13,17 +12,25 @@
 
 namespace saccade {
 
+// A device that the catalog has for a folder, and the one where the folder is now.
+using DeviceChange = std::pair<int64_t, int64_t>;
+
 // Remembers the devices of folders for one run. From one thread.
 class Mounts {
  public:
-  // Notes that an unchanged file, whose folder was on device `recorded`, is there with its folder on device `now`:
-  // the kernel has given the file system another number, or the folder was copied to another one.
-  void renumbered(int64_t recorded, int64_t now) { renumbered_.emplace(recorded, now); }
+  // Notes that an unchanged file, whose folder was on device `recorded`, is there with its folder on device `now`.
+  // A file system may get another number when it is mounted again, or be copied to another device.
+  void note_unchanged(int64_t recorded, int64_t now);
+  // Number of unchanged files that were noted so.
+  [[nodiscard]] int64_t unchanged_across(const DeviceChange& change) const;
 
-  // Returns the nearest folder above the gone file of `item` that is there, if it lies on another file system
-  // than the file's folder did; empty otherwise, and where nothing is recorded. Cost: one stat() per folder and
-  // run.
-  std::string lost_below(const Item& item);
+  struct Lost {
+    std::string folder;  // nearest folder above the file that is there; empty if it is where it was
+    DeviceChange change;
+  };
+  // Returns the folder above the gone file of `item` that lies on another device than the file's folder did. Empty
+  // where nothing is recorded. Cost: one stat() per folder and run.
+  Lost lost_below(const Item& item);
 
  private:
   struct Folder {
@@ -32,7 +39,7 @@ class Mounts {
   };
   const Folder& nearest(const std::string& path);
 
-  std::set<std::pair<int64_t, int64_t>> renumbered_;
+  std::map<DeviceChange, int64_t> unchanged_;
   std::unordered_map<std::string, Folder> folders_;
 };
 

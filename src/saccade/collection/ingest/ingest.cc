@@ -84,7 +84,16 @@ class Run {
   Status take_all(const WalkResult& found);
   void pass_over_videos(WalkResult& found);
   Status take_videos(const WalkResult& found);
-  std::pair<std::string, std::string_view> why_kept(const std::string& input, const Item& item);
+  // Why items are not pruned although their files are gone.
+  struct Kept {
+    std::string folder;
+    std::string_view reason;
+    DeviceChange change;  // zeros for other reasons
+    auto operator<=>(const Kept&) const = default;
+  };
+  std::optional<Kept> why_kept(const std::string& input, const Item& item);
+  using KeptItems = std::map<Kept, std::unordered_map<int64_t, FileIdentity>>;  // by id
+  void keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, CollectionChange& change);
   Status look_for_missing(const WalkResult& found);
   void tell();
 
@@ -244,25 +253,47 @@ Status Run::check_inputs(const WalkResult& found) {
   return {};
 }
 
-// Why the gone file of `item` below `input` may be there still, and below which folder. Empty where it is deleted.
-std::pair<std::string, std::string_view> Run::why_kept(const std::string& input, const Item& item) {
-  if (options_.prune_guard == PruneGuard::kNothing) return {};
-  if (std::string lost = decider_.mounts().lost_below(item); !lost.empty()) {
-    return {std::move(lost), "another file system was here"};
+// Says why the gone file of `item` below `input` may only be away; nothing if it is deleted.
+std::optional<Run::Kept> Run::why_kept(const std::string& input, const Item& item) {
+  if (options_.prune_guard == PruneGuard::kNothing) return std::nullopt;
+  if (options_.prune_guard == PruneGuard::kInputs && file_of(item.path) != input) {
+    std::error_code error;
+    if (is_missing(input)) return Kept{input, "missing", {}};
+    if (std::filesystem::is_empty(input, error) || error) return Kept{input, "empty", {}};
   }
-  if (options_.prune_guard == PruneGuard::kDevices || file_of(item.path) == input) return {};
-  std::error_code error;
-  if (is_missing(input)) return {input, "missing"};
-  if (std::filesystem::is_empty(input, error) || error) return {input, "empty"};
-  return {};
+  Mounts::Lost lost = decider_.mounts().lost_below(item);
+  if (lost.folder.empty()) return std::nullopt;
+  return Kept{std::move(lost.folder), "another file system was here", lost.change};
+}
+
+// Takes the items of `kept` out of those that are gone, and reports each folder, where items are pruned.
+void Run::keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, CollectionChange& change) {
+  for (const auto& [why, items] : kept) {
+    const int64_t count = std::ssize(items);
+    // The same file system under another number has at least as many unchanged files as deleted ones. The number is
+    // recorded, as later runs will not see the old one.
+    if (why.change != DeviceChange{} && decider_.mounts().unchanged_across(why.change) >= count) {
+      for (auto [id, file] : items) {
+        file.folder_device = why.change.second;
+        change.identities.emplace_back(id, file);
+      }
+      continue;
+    }
+    if (!options_.prune) continue;
+    for (const auto& [id, file] : items) gone.erase(id);
+    decider_.report_failure(
+        why.folder,
+        {ErrorCode::kNotFound, fmt::format("{} (not mounted?): {} below it kept although the files are gone "
+                                           "(saccade index --prune=force removes them)",
+                                           why.reason, counted(count, "picture"))});
+  }
 }
 
 Status Run::look_for_missing(const WalkResult& found) {
   std::unordered_set<std::string_view> seen(found.files.begin(), found.files.end());
   seen.insert(found.videos.begin(), found.videos.end());
   std::unordered_set<int64_t> gone;
-  std::map<std::pair<std::string, std::string_view>, std::unordered_set<int64_t>>
-      kept;  // by folder and reason
+  KeptItems kept;
   CollectionChange change;
   // Files named by themselves and gone are in `missing`; those that were found need no second look.
   for (const auto* inputs : {&found.folders, &found.missing}) {
@@ -270,8 +301,7 @@ Status Run::look_for_missing(const WalkResult& found) {
       SACCADE_TRY(collection_.for_each_item_under(input, [&](const Item& item) {
         if (seen.find(file_of(item.path)) != seen.end() || !is_gone(item.path)) return Status{};
         gone.insert(item.id);
-        if (!options_.prune) return Status{};
-        if (auto why = why_kept(input, item); !why.first.empty()) kept[std::move(why)].insert(item.id);
+        if (auto why = why_kept(input, item)) kept[*std::move(why)].emplace(item.id, item.file);
         return Status{};
       }));
       SACCADE_TRY(collection_.for_each_failure_under(input, [&](const Failure& failure) {
@@ -283,14 +313,7 @@ Status Run::look_for_missing(const WalkResult& found) {
     }
   }
   const auto all = static_cast<int64_t>(gone.size());
-  for (const auto& [why, items] : kept) {
-    for (const int64_t id : items) gone.erase(id);
-    decider_.report_failure(
-        why.first,
-        {ErrorCode::kNotFound, fmt::format("{} (not mounted?): {} below it kept although the files are gone "
-                                           "(saccade index --prune=force removes them)",
-                                           why.second, counted(std::ssize(items), "picture"))});
-  }
+  keep(kept, gone, change);
   if (options_.prune) {
     change.removals.assign(gone.begin(), gone.end());
     report_.removed = std::ssize(change.removals);

@@ -107,7 +107,7 @@ void IngestDecider::remove_unreadable(const FileTask& task, ErrorCode code) {
 
 void IngestDecider::note_identity(Item& item, const FileIdentity& now) {
   if (item.file == now) return;
-  mounts_.renumbered(item.file.folder_device, now.folder_device);
+  mounts_.note_unchanged(item.file.folder_device, now.folder_device);
   item.file = now;
   change_.identities.emplace_back(item.id, now);
 }
@@ -230,7 +230,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
 
 // Whose bytes are what they were: touched, or looked into for what they say of themselves.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
-  mounts_.renumbered(file.task.existing->file.folder_device, item.file.folder_device);
+  mounts_.note_unchanged(file.task.existing->file.folder_device, item.file.folder_device);
   if (file.facts) {
     SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
     if (known.read != FactsRead::kEverything) fill_gaps(*file.facts, known);
