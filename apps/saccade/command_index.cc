@@ -330,7 +330,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
           "remove pictures below PATH whose files no longer exist. Refused where PATH is missing or empty or "
           "another file system is there than before, as a disk may not be mounted; --prune=force removes "
           "them even so")
-      ->check(CLI::IsMember({"true", "force"}));
+      ->check(CLI::IsMember({"true", "force"}).description(""));
   add_walk_options(*command, arguments->ingest);
   command->add_option("--captions", arguments->captions, "captions to index with: a list in JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, with "
                        "saccade-lab installed, a dataset of any layout");
