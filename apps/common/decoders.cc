@@ -1,8 +1,11 @@
 #include "decoders.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
+
+#include "number.h"
 
 namespace saccade::app {
 
@@ -19,6 +22,7 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   }
   DecoderPoolOptions options;
   options.program = *program;
+  options.budget_bytes = memory_mb << 20;
   // Decoders of whole pictures hold them once or twice, at up to 4 bytes a pixel.
   options.memory_bytes = std::max(options.memory_bytes, 8 * std::min(max_pixels, int64_t{1} << 40));
   auto pool = DecoderPool::start(std::move(options));
@@ -28,6 +32,43 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   }
   pool_ = *std::move(pool);
   return pool_.get();
+}
+
+void add_decode_options(CLI::App& app, Decoders& decoders) {
+  // A command, or a command of one.
+  constexpr std::array<std::array<const char*, 2>, 14> kCommands = {{{"index", ""},
+                                                                     {"watch", ""},
+                                                                     {"search", ""},
+                                                                     {"serve", ""},
+                                                                     {"embed", ""},
+                                                                     {"illustrate", ""},
+                                                                     {"collection", "verify"},
+                                                                     {"dataset", "audit"},
+                                                                     {"eval", "retrieval"},
+                                                                     {"eval", "composed"},
+                                                                     {"train", "dual"},
+                                                                     {"train", "head"},
+                                                                     {"train", "composed"},
+                                                                     {"train", "visualness"}}};
+  for (const auto& [name, below] : kCommands) {
+    CLI::App* command = app.get_subcommand_no_throw(name);
+    if (command != nullptr && *below != '\0') command = command->get_subcommand_no_throw(below);
+    if (command == nullptr) continue;  // training lies in a program of its own
+    CLI::Option* option =
+        command
+            ->add_option("--decode-memory", decoders.memory_mb,
+                         "memory for the processes that decode images, all together, in MiB; an "
+                         "image that needs more is refused; 0: a quarter of the machine's")
+            ->transform(whole_number(0, 1 << 24))
+            ->capture_default_str();
+    // Beside what else bounds the command.
+    for (const char* neighbour : {"--max-pixels", "--memory", "--threads"}) {
+      if (const CLI::Option* found = command->get_option_no_throw(neighbour)) {
+        option->group(found->get_group());
+        break;
+      }
+    }
+  }
 }
 
 }  // namespace saccade::app

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include <CLI/CLI.hpp>
+
 #include "saccade/image/decode/decoder_pool.h"
 
 #include "console.h"
@@ -13,6 +15,9 @@ namespace saccade::app {
 // Started on the first call for them, once a program.
 class Decoders {
  public:
+  // Memory for all processes together, in MiB; 0: default_decode_memory().
+  int64_t memory_mb = 0;
+
   // nullptr where there is no saccade-decode, or it does not start: pictures are then decoded
   // in this process, and a warning says so, once. A picture of max_pixels has room in each
   // process. Not for several threads.
@@ -22,5 +27,9 @@ class Decoders {
   bool tried_ = false;
   std::unique_ptr<DecoderPool> pool_;
 };
+
+// Adds --decode-memory to the commands that decode many images. Called once they are all there; `decoders`
+// outlives the app.
+void add_decode_options(CLI::App& app, Decoders& decoders);
 
 }  // namespace saccade::app

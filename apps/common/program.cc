@@ -44,6 +44,7 @@ int parse_and_run(const Program& program, int argc, char** argv) {
   app.fallthrough();
   app.get_formatter()->column_width(34);
   program.add_commands(app, chosen);
+  add_decode_options(app, session.decoders);
   add_help_commands(app, chosen);
   app.footer("Exit codes: 0 done, 1 failed, 2 wrong use, 3 done with some inputs failed, 4 nothing found.");
 

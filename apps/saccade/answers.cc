@@ -11,6 +11,7 @@
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/small_picture.h"
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/composed/composed_query.h"
@@ -102,7 +103,7 @@ std::string facts_text(const SearchHit& hit, bool by_date) {
   const ItemFacts& facts = hit.facts;
   std::vector<std::string> parts;
   if (by_date || facts.picture.taken) {
-    const std::time_t when = facts.picture.taken.value_or(hit.item.mtime_ns / 1'000'000'000);
+    const std::time_t when = facts.picture.taken.value_or(whole_seconds(hit.item.mtime_ns));
     parts.push_back(fmt::format("{}{:%Y-%m-%d %H:%M}", by_date ? fmt::format("{} ", dated_by(facts)) : "",
                                 fmt::gmtime(when)));
   }

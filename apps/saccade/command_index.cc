@@ -56,6 +56,7 @@ struct IndexArguments {
   std::optional<RowPrecision> rows_precision;
   int64_t pool_rows = 0;  // 0: not given
   bool as_stored = false;
+  bool convert_to_srgb = false;
   bool fast_decode = false;
   bool json = false;
 };
@@ -127,6 +128,7 @@ std::vector<SettledOption> settled_options(const IndexArguments& arguments, cons
   return {
       {"--background", optional_word(arguments.background), std::string(enum_name(made.background))},
       {"--as-stored", flag(arguments.as_stored), on_or_off(!made.apply_orientation)},
+      {"--convert-to-srgb", flag(arguments.convert_to_srgb), on_or_off(made.convert_to_srgb)},
       {"--fast-decode", flag(arguments.fast_decode), on_or_off(made.fast_decode)},
       {"--int8-rows", optional_word(arguments.int8_rows), std::string(enum_name(made.int8_rows))},
       {"--rows-precision", optional_word(arguments.rows_precision),
@@ -153,6 +155,7 @@ Status check_settled(const IndexArguments& arguments, const IngestSettings& made
 Result<IngestSettings> new_settings(const IndexArguments& arguments, EncoderBackend& encoder) {
   IngestSettings settings;
   settings.apply_orientation = !arguments.as_stored;
+  settings.convert_to_srgb = arguments.convert_to_srgb;
   settings.fast_decode = arguments.fast_decode;
   settings.background = arguments.background.value_or(settings.background);
   settings.int8_rows = arguments.int8_rows.value_or(settings.int8_rows);
@@ -340,6 +343,11 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation; settled when the collection is made");
   command->add_flag(
+      "--convert-to-srgb", arguments->convert_to_srgb,
+      "convert the colors of images with an ICC profile (Display P3, Adobe RGB) to sRGB before "
+      "encoding; off, the encoder gets the numbers in the file, as in training; settled when the "
+      "collection is made");
+  command->add_flag(
       "--fast-decode", arguments->fast_decode,
       "decode large JPEGs at a smaller size: faster, not bit-exact; settled when the collection is made");
   add_choice(
@@ -377,13 +385,13 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
                     "take pictures in with another --precision than the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
-  group_options(
-      *command,
-      {{"Settled when the collection is made",
-        {"--background", "--as-stored", "--fast-decode", "--int8-rows", "--rows-precision", "--pool-rows"}},
-       {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
-       {"Videos", {"--video-seconds", "--video-frames"}},
-       {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
+  group_options(*command,
+                {{"Settled when the collection is made",
+                  {"--background", "--as-stored", "--convert-to-srgb", "--fast-decode", "--int8-rows",
+                   "--rows-precision", "--pool-rows"}},
+                 {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+                 {"Videos", {"--video-seconds", "--video-frames"}},
+                 {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_index(*arguments, session); };
   });

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/facts_json.h"
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/image/frame_name.h"
 
 namespace saccade::app {
@@ -61,7 +62,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"height", [](const SearchHit& hit) { return fmt::format("{}", hit.item.height); }},
     {"format", [](const SearchHit& hit) { return hit.item.format; }},
     {"size", [](const SearchHit& hit) { return fmt::format("{}", hit.item.size); }},
-    {"date", [](const SearchHit& hit) { return fmt::format("{}", hit.item.mtime_ns / 1'000'000'000); }},
+    {"date", [](const SearchHit& hit) { return fmt::format("{}", whole_seconds(hit.item.mtime_ns)); }},
     {"dated_by", [](const SearchHit& hit) { return std::string(dated_by(hit.facts)); }},
     {"hash", [](const SearchHit& hit) { return hit.item.hash; }},
     {"taken"},

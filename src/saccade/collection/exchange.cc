@@ -49,9 +49,9 @@ Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
                 enum_name(a.precision));
   }
   if (a.background != b.background || a.apply_orientation != b.apply_orientation ||
-      a.fast_decode != b.fast_decode) {
+      a.convert_to_srgb != b.convert_to_srgb || a.fast_decode != b.fast_decode) {
     return fail(ErrorCode::kMismatch,
-                "made with other settings of --background, --as-stored or --fast-decode");
+                "made with other settings of --background, --as-stored, --convert-to-srgb or --fast-decode");
   }
   if (!same_late(a.late, b.late)) return fail(ErrorCode::kMismatch, "its late rows are kept otherwise");
   return {};

@@ -48,6 +48,7 @@ std::array<uint8_t, 3> choose_background(const ImageView& image) {
 DecodeOptions picture_decode_options(const IngestSettings& settings, const Preprocessing& preprocessing,
                                      DecodeOptions limits) {
   limits.apply_orientation = settings.apply_orientation;
+  limits.convert_to_srgb = settings.convert_to_srgb;
   limits.vector_side = vector_side(preprocessing);
   limits.shrink_to_side = settings.fast_decode ? limits.vector_side : 0;
   return limits;

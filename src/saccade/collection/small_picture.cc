@@ -50,6 +50,7 @@ Image without_alpha(const Image& image) {
 
 DecodeOptions small_picture_decoding(int side, DecodeOptions limits) {
   limits.apply_orientation = true;
+  limits.convert_to_srgb = true;
   limits.vector_side = side;
   limits.shrink_to_side = side;
   return limits;

@@ -37,8 +37,15 @@ struct DecodeOptions {
   // The processes that decode (decoder_pool.h): no picture can end or stall the caller. nullptr: the calling
   // thread decodes, and a library that aborts takes the program with it.
   DecoderPool* processes = nullptr;
-  // Asked to stop, a process that decodes is ended: kCancelled. Without processes it is not looked at.
+  // Asked to stop, a process that decodes is ended, and a wait for one too: kCancelled. Without processes it is
+  // not looked at.
   std::stop_token stop = {};
+  // Seconds to wait for a free process and its memory; then kCancelled. 0: no limit.
+  double max_wait_seconds = 0;
+  // Converts colours from the ICC profile in the file to sRGB, for people to look at. False: the numbers in the
+  // file are handed over as they are, as Pillow does; models have learned from these. A file without a profile,
+  // with a broken one, or with one of sRGB itself is the same either way.
+  bool convert_to_srgb = false;
   // What the file says of itself is read too (facts.h), into PictureView::facts. Processes do; without them
   // it is left out, as foreign bytes are read nowhere else.
   bool facts = false;

@@ -1,10 +1,12 @@
 #include "saccade/image/read_pixels.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <new>
+#include <stop_token>
 
 #include "saccade/core/seconds_since.h"
 
@@ -155,7 +157,12 @@ PixelOptions pixel_options(const Preprocessing& preprocessing, DecodeOptions dec
 PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(int64_t number)>& bytes,
                        const PixelOptions& options, ThreadPool& pool) {
   const Preprocessing& preprocessing = options.preprocessing;
-  PictureReader reader(options.decode, options.pixels_in_flight, pool.size());
+  DecodeOptions decode = options.decode;
+  std::stop_source ended;  // at the first failure, or with the caller's
+  std::atomic<bool> failed = false;
+  const std::stop_callback with_caller(options.decode.stop, [&] { ended.request_stop(); });
+  if (options.all_or_none) decode.stop = ended.get_token();
+  PictureReader reader(decode, options.pixels_in_flight, pool.size());
   PixelBatch batch;
   batch.pixels =
       Matrix<float>(count, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
@@ -166,7 +173,17 @@ PixelBatch read_pixels(int64_t count, const std::function<Result<std::string>(in
       const auto use = [&](const PictureView& picture) {
         return preprocess(picture.image, preprocessing, batch.pixels.row(i));
       };
-      errors[static_cast<size_t>(i)] = reader.read(content, 0, use).error;
+      std::optional<Error> error;
+      if (options.all_or_none && ended.stop_requested()) {
+        error = Error{ErrorCode::kCancelled, "asked to stop"};
+      } else {
+        error = reader.read(content, 0, use).error;
+      }
+      if (error && options.all_or_none) {
+        if (failed.exchange(true)) return;  // ended for another's failure
+        ended.request_stop();
+      }
+      errors[static_cast<size_t>(i)] = std::move(error);
     }
   });
   for (int64_t i = 0; i < count; ++i) {

@@ -73,6 +73,9 @@ struct PixelOptions {
   DecodeOptions decode;
   Preprocessing preprocessing;
   int64_t pixels_in_flight = kPixelsInFlight;
+  // Stops at the first image that cannot be read: PixelBatch::failed is that one alone, and the rows mean nothing.
+  // Images that are being decoded then are ended. Of several that fail, it is the one that fails first.
+  bool all_or_none = false;
 };
 // With decoding that fits the preprocessing: vector pictures are drawn large enough.
 PixelOptions pixel_options(const Preprocessing& preprocessing, DecodeOptions decode = {});

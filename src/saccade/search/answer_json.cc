@@ -5,6 +5,7 @@
 
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/answer.h"
 #include "saccade/search/composed/composed_query.h"
@@ -306,7 +307,7 @@ Json answer_json(const SearchAnswer& answer) {
                             {"second", second_json(hit.item)},
                             {"score", shortest(hit.score)},
                             {"likelihood", likelihood_json(hit)},
-                            {"date", hit.item.mtime_ns / 1'000'000'000},
+                            {"date", whole_seconds(hit.item.mtime_ns)},
                             {"dated_by", dated_by(hit.facts)},
                             {"caption", hit.item.caption},
                             {"width", hit.item.width},

@@ -31,7 +31,8 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
         kind = PictureProblem::Kind::kChanged;
         return fail(ErrorCode::kMismatch, "the video has changed since it was taken in");
       }
-      SACCADE_ASSIGN(std::string picture, read_picture_file(item.path, reader.options().max_bytes));
+      SACCADE_ASSIGN(std::string picture,
+                     read_picture_file(item.path, reader.options().max_bytes, reader.options().stop));
       return std::optional(std::move(picture));
     }
     auto content = read_file(item.path, reader.options().max_bytes);

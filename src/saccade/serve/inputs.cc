@@ -177,10 +177,12 @@ Result<PixelBatch> input_pixels(const Context& context, const EncoderBackend& en
   if (encoder.info().image_width == 0) {
     return fail(ErrorCode::kUnsupported, "input {}: the model reads no pictures", first);
   }
+  PixelOptions options = pixel_options(encoder.preprocessing(), context.limits());
+  options.all_or_none = true;
   PixelBatch batch = read_pixels(
       std::ssize(pictures),
-      [&](int64_t i) -> Result<std::string> { return pictures[static_cast<size_t>(i)]->picture; },
-      pixel_options(encoder.preprocessing(), context.options.limits), context.pool);
+      [&](int64_t i) -> Result<std::string> { return pictures[static_cast<size_t>(i)]->picture; }, options,
+      context.pool);
   context.metrics.spent("decode", batch.seconds.decode);
   context.metrics.spent("preprocess", batch.seconds.use);
   if (!batch.failed.empty()) {

@@ -233,9 +233,9 @@ Result<Jobs::Turn> Jobs::turn(ServedCollection& collection, double seconds) {
 }
 
 Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view bytes,
-                                  const std::string& caption) {
+                                  const std::string& caption, const DecodeOptions& limits) {
   IngestOptions options = options_.ingest;
-  SACCADE_ASSIGN(const DecodedImage picture, decode_image(std::as_bytes(std::span(bytes)), options.limits));
+  SACCADE_ASSIGN(const DecodedImage picture, decode_image(std::as_bytes(std::span(bytes)), limits));
   SACCADE_ASSIGN(const std::string ending, ending_of(picture.format));
   const std::string hash = sha256_hex(bytes);
   SACCADE_ASSIGN(Turn turn_taken, turn(collection, options_.turn_seconds));

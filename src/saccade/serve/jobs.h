@@ -83,7 +83,7 @@ class Jobs {
   // collection is being changed, here or by another process, for longer than a client should wait; those of
   // ingest. Where it fails, its file is gone.
   Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
-                              const std::string& caption);
+                              const std::string& caption, const DecodeOptions& limits);
   // Out of the collection, to stay out; its file too where it was kept by add_picture.
   // kNotFound, kCancelled as above. On a full disk a file that was kept by add_picture goes first, so that
   // there is room for the change; kCancelled if that is not enough, and the same call goes on from there.

@@ -131,6 +131,13 @@ Result<std::shared_ptr<EncoderBackend>> Context::lend(ServedModel& model) const 
   return std::make_shared<LentEncoder>(std::move(shared), gone);
 }
 
+DecodeOptions Context::limits() const {
+  DecodeOptions limits = options.limits;
+  limits.stop = stop;
+  limits.max_wait_seconds = options.encode_seconds;
+  return limits;
+}
+
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
                  Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails, RemotePictures* remote)
     : options_(std::move(options)),

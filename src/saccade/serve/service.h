@@ -39,7 +39,7 @@ struct ServiceOptions {
   int64_t most_text_bytes = int64_t{256} << 10;  // of one text
   int64_t most_values = 1 << 17;  // of one body of JSON: a byte of it may become a hundred in memory
   int most_thumbnail_side = 1024;
-  double encode_seconds = 30;  // from a request's beginning to its turn at an encoder; then 503
+  double encode_seconds = 30;  // from a request's beginning to its turn at an encoder or a decoder; then 503
   // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here
   // shows from asking a server without keys, by a name that it has pointed here.
   bool own_host_only = true;
@@ -59,7 +59,11 @@ struct Context {
   // Of the request at hand: whether its client has gone (HttpRequest::gone), or it has waited too long.
   std::function<bool()> gone = {};
   std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
-  std::stop_token stop = {};                    // likewise: HttpRequest::stop
+  std::stop_token stop = {};                    // HttpRequest::stop of the request at hand
+
+  // Limits for decoding the images of the request at hand: it stops with the request, and waits for a decoder
+  // no longer than ServiceOptions::encode_seconds.
+  [[nodiscard]] DecodeOptions limits() const;
 
   // The model's encoder, for the request at hand: what waits for its turn is given up once gone() says so.
   // Errors of ServedModel::encoder.

@@ -57,6 +57,7 @@ inline constexpr int64_t kInt8AutoRows = 200'000;
 // its rows and for pictures it is searched by.
 struct IngestSettings {
   bool apply_orientation = true;  // EXIF
+  bool convert_to_srgb = false;   // from the ICC profile in the file (DecodeOptions)
   BackgroundPolicy background = BackgroundPolicy::kByContrast;
   // Let JPEG and WebP decode at a smaller size, at least twice what the encoder reads. Faster, not bit-exact.
   bool fast_decode = false;

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/files/file_stamp.h"
+
 namespace saccade {
 namespace {
 
@@ -189,10 +191,9 @@ Result<std::vector<Facet>> collection_facets(const Collection& collection, std::
     // An item that came after the snapshot has a row behind it.
     const auto row = static_cast<size_t>(item.row);
     if (!allowed || (row < allowed->size() && (*allowed)[row] != 0)) {
-      constexpr int64_t kSecond = 1'000'000'000;
       const auto found = said.find(item.id);
       const PictureFacts facts = found == said.end() ? PictureFacts{} : found->second;
-      pictures.push_back({item.path, item.format, day_of(facts.taken.value_or(item.mtime_ns / kSecond)),
+      pictures.push_back({item.path, item.format, day_of(facts.taken.value_or(whole_seconds(item.mtime_ns))),
                           item.width, item.height, facts.camera, facts.keywords});
     }
     return {};

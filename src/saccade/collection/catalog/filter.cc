@@ -52,7 +52,10 @@ constexpr std::array kFields = {
     Field{"pixels", "(width * height)", Kind::kCount},
     Field{"aspect", "(CAST(width AS REAL) / max(height, 1))", Kind::kDecimal},
     Field{"size", "size", Kind::kBytes},
-    Field{"date", "coalesce((SELECT taken FROM facts WHERE facts.id = items.id), mtime_ns / 1000000000)",
+    // whole_seconds() of the file's time.
+    Field{"date",
+          "coalesce((SELECT taken FROM facts WHERE facts.id = items.id), "
+          "mtime_ns / 1000000000 - (mtime_ns % 1000000000 < 0))",
           Kind::kDate},
     Field{"taken", SACCADE_FACT("taken"), Kind::kDate},
     Field{"added", "added", Kind::kDate},

@@ -215,6 +215,28 @@ TEST_F(FilterTest, ValuesAreNeverSql) {
   EXPECT_EQ(collection_->item_count(), 4);
 }
 
+// Half a second before 1970 is a time of 1969.
+TEST(FilterDates, FractionsBefore1970AreRoundedDown) {
+  const test::TestFolder folder;
+  auto writer = CollectionWriter::create(folder.path() / "c", test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  for (const int64_t time : {-kSecond / 2, -kSecond, int64_t{0}, kSecond / 2}) {
+    auto put = test::put_of("/p/" + std::to_string(change.puts.size()) + ".png",
+                            static_cast<int>(change.puts.size()));
+    put.item.mtime_ns = time;
+    change.puts.push_back(std::move(put));
+  }
+  ASSERT_OK(writer->commit(change));
+  auto collection = Collection::open(folder.path() / "c");
+  ASSERT_OK(collection);
+  const auto filter = parse_filter("date<1970");
+  ASSERT_OK(filter);
+  const auto mask = collection->allowed(*filter);
+  ASSERT_OK(mask);
+  EXPECT_THAT(*mask, ElementsAre(1, 1, 0, 0));
+}
+
 TEST(FilterErrors, SayWhereAndWhatInstead) {
   const auto message = [](std::string_view text) {
     const auto filter = parse_filter(text);

@@ -128,6 +128,7 @@ Result<CollectionInfo> parse_info(const Json& json) {
   SACCADE_ASSIGN(info.settings.apply_orientation, json_field<bool>(settings, "apply_orientation"));
   SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
   SACCADE_ASSIGN(info.settings.background, word_field<BackgroundPolicy>(settings, "background"));
+  SACCADE_ASSIGN(info.settings.convert_to_srgb, json_field_or<bool>(settings, "convert_to_srgb", false));
   // Collections made before there were any have none of their own opinion.
   if (settings.contains("int8_rows")) {
     SACCADE_ASSIGN(info.settings.int8_rows, word_field<Int8Policy>(settings, "int8_rows"));
@@ -290,6 +291,7 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
                  {"dim", info.checkpoint.dim}}},
                {"settings",
                 {{"apply_orientation", info.settings.apply_orientation},
+                 {"convert_to_srgb", info.settings.convert_to_srgb},
                  {"background", enum_name(info.settings.background)},
                  {"fast_decode", info.settings.fast_decode},
                  {"int8_rows", enum_name(info.settings.int8_rows)},

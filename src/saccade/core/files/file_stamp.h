@@ -23,6 +23,12 @@ struct FileStamp {
   [[nodiscard]] std::string text() const;
 };
 
+// Returns the second since 1970 UTC that a time in nanoseconds lies in; before 1970 it is rounded down too.
+constexpr int64_t whole_seconds(int64_t nanoseconds) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  return nanoseconds / kSecond - (nanoseconds % kSecond < 0 ? 1 : 0);
+}
+
 // kNotFound or kIo where the file cannot be looked at.
 Result<FileStamp> file_stamp(const std::filesystem::path& path);
 

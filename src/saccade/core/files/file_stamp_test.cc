@@ -72,5 +72,13 @@ TEST(UserFolders, AreWhereTheEnvironmentSays) {
   EXPECT_NE(none.error().message.find("XDG_CACHE_HOME"), std::string::npos);
 }
 
+TEST(FileStamp, TimesBefore1970AreRoundedDown) {
+  static_assert(whole_seconds(1'999'999'999) == 1);
+  static_assert(whole_seconds(0) == 0);
+  static_assert(whole_seconds(-1) == -1);
+  static_assert(whole_seconds(-1'000'000'000) == -1);
+  static_assert(whole_seconds(-1'500'000'000) == -2);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -25,6 +25,7 @@
 #include "saccade/image/decode/deadline.h"
 #include "saccade/image/decode/decode_here.h"
 #include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/icc_profile.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"
 #include "saccade/image/decode/jpeg.h"
@@ -209,6 +210,8 @@ class Decoder {
       return open_svg();
     }
     if (g_str_has_prefix(loader, "VipsForeignLoadJpeg") != 0) SACCADE_TRY(check_scans());
+    // Some is taken for the header already, for tables of where what lies.
+    SACCADE_TRY(claim({static_cast<int64_t>(bytes_.size()) / 4, 0}));
     // libheif ends the process over some that have been cut off (an assertion of version 1.19).
     if (g_str_has_prefix(loader, "VipsForeignLoadHeif") != 0 && !here_.in_own_process) {
       return fail(ErrorCode::kIo, "a HEIC or AVIF picture, which is decoded by saccade-decode alone");
@@ -220,16 +223,36 @@ class Decoder {
     result_.format = format_of(name);
     if (result_.format == "heif" && text_field("heif-compression") == "av1") result_.format = "avif";
     orientation_ = vips_image_get_orientation(image_.get());
+    remember_header();
     stored_width_ = vips_image_get_width(image_.get());
     stored_height_ = vips_image_get_height(image_.get());
     return check_pixels(stored_width_, stored_height_);
   }
 
   // Each scan of a JPEG costs a walk over all its blocks, however few its bytes.
-  [[nodiscard]] Status check_scans() const {
+  [[nodiscard]] Status check_scans() {
     const int64_t scans = jpeg_scans(bytes_);
+    header_.interlaced = scans > 1;
     if (scans > kMostScans) return fail(ErrorCode::kLimit, "jpeg: {} scans, limit {}", scans, kMostScans);
     return {};
+  }
+
+  // Facts on which the memory for decoding depends, before anything is converted.
+  void remember_header() {
+    header_.format = result_.format;
+    header_.width = vips_image_get_width(image_.get());
+    header_.height = vips_image_get_height(image_.get());
+    header_.bands = vips_image_get_bands(image_.get());
+    header_.sample_bytes = vips_image_get_format(image_.get()) == VIPS_FORMAT_UCHAR ? 1 : 2;
+    constexpr size_t kInterlace = 28;  // of IHDR, which is always first
+    if (result_.format == "png" && bytes_.size() > kInterlace) {
+      header_.interlaced = std::to_integer<int>(bytes_[kInterlace]) != 0;
+    }
+  }
+
+  [[nodiscard]] Status claim(const DecodeNeed& need) const {
+    const bool known = header_.width > 0;
+    return claim_memory(here_, need, known ? describe(header_) : fmt::format("{} bytes", bytes_.size()));
   }
 
   void take_svg(std::string text) {
@@ -272,8 +295,16 @@ class Decoder {
       pixels += more;
     }
     // 4 bytes a pixel as read, 4 as drawn, and one more copy: whether there is memory shows now, or never.
-    if (pixels > 0) ::operator delete(::operator new(static_cast<size_t>(pixels) * 12));
+    within_bytes_ = 12 * pixels;
+    SACCADE_TRY(claim({svg_bytes(), 0}));
+    if (pixels > 0) ::operator delete(::operator new(static_cast<size_t>(within_bytes_)));
     return {};
+  }
+
+  // Working memory for the document and the images within it: elements take many times their text.
+  [[nodiscard]] int64_t svg_bytes() const {
+    constexpr int64_t kTextTimes = 16;
+    return kTextTimes * static_cast<int64_t>(svg_text().size()) + within_bytes_;
   }
 
   // Of a picture within this document, once it has been decoded; of a document within it, that document's.
@@ -284,7 +315,12 @@ class Decoder {
       return fail(ErrorCode::kLimit, "{}: all together have more than {} pixels", kWithin,
                   options_.max_pixels);
     }
-    const DecodeHere inner{.room = {}, .in_own_process = here_.in_own_process};
+    DecodeHere inner{.room = {}, .in_own_process = here_.in_own_process};
+    if (here_.claim) {
+      inner.claim = [this](const DecodeNeed& need, const std::string& what) {
+        return here_.claim({need.working + need.output, 0}, what);
+      };
+    }
     auto decoded = Decoder(picture, options, inner, nested_ + 1).run();
     if (!decoded) return fail(decoded.error().in(kWithin));
     const std::string& format = decoded->format;
@@ -322,6 +358,7 @@ class Decoder {
       if (!image_) return broken("svg");
     }
     SACCADE_TRY(check_pixels(vips_image_get_width(image_.get()), vips_image_get_height(image_.get())));
+    remember_header();
     return check_drawing_time(scale);
   }
 
@@ -395,6 +432,7 @@ class Decoder {
   // 8 bits a channel in 1 to 4 channels, except CMYK, which read_pixels converts.
   Status to_bytes() {
     VipsImage* next = nullptr;
+    if (options_.convert_to_srgb) convert_profile();
     const VipsInterpretation meaning = vips_image_get_interpretation(image_.get());
     if (meaning == VIPS_INTERPRETATION_LAB || meaning == VIPS_INTERPRETATION_LABS ||
         meaning == VIPS_INTERPRETATION_XYZ) {
@@ -420,6 +458,26 @@ class Decoder {
     return {};
   }
 
+  // Where the file has a profile of another colour space than sRGB. Without libvips' support for profiles, and
+  // of one that is broken or of another kind of samples, the numbers stay as they are.
+  void convert_profile() {
+    const void* profile = nullptr;
+    size_t size = 0;
+    if (vips_image_get_typeof(image_.get(), VIPS_META_ICC_NAME) == 0 ||
+        vips_image_get_blob(image_.get(), VIPS_META_ICC_NAME, &profile, &size) != 0) {
+      vips_error_clear();
+      return;
+    }
+    if (is_srgb_profile({static_cast<const std::byte*>(profile), size})) return;
+    VipsImage* next = nullptr;
+    if (vips_icc_transform(image_.get(), &next, "srgb", "embedded", TRUE, "depth", 8, nullptr) != 0) {
+      vips_error_clear();
+      return;
+    }
+    image_.reset(next);
+    converted_ = true;
+  }
+
   Status read_pixels() {
     Image& out = result_.image;
     out.width = vips_image_get_width(image_.get());
@@ -439,6 +497,9 @@ class Decoder {
     const auto width = static_cast<size_t>(out.width);
     const size_t out_stride = width * static_cast<size_t>(out.channels);
     const size_t size = out_stride * static_cast<size_t>(out.height);
+    const int64_t turning = has_turn ? static_cast<int64_t>(size) : 0;
+    const int64_t document = result_.format == "svg" ? svg_bytes() : 0;
+    SACCADE_TRY(claim({working_bytes(header_) + document + turning, static_cast<int64_t>(size)}));
     std::vector<uint8_t> stored;  // before they are turned
     uint8_t* to = nullptr;
     if (has_turn) {
@@ -448,7 +509,7 @@ class Decoder {
       SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
     }
     // Of a shrunken one libvips cuts off the last row and column where they stand for less than the others.
-    if (result_.format == "jpeg" && !cmyk_ && !shrunk_) {
+    if (result_.format == "jpeg" && !cmyk_ && !shrunk_ && !converted_) {
       SACCADE_TRY(read_jpeg(bytes_, {out.width, out.height, out.channels}, deadline_, to));
       return has_turn ? orient(stored) : Status();
     }
@@ -470,7 +531,7 @@ class Decoder {
     return has_turn ? orient(stored) : Status();
   }
 
-  // Pillow's conversion; profiles are not applied, here as anywhere.
+  // Pillow's conversion, which knows no profile.
   static void cmyk_row(const uint8_t* from, size_t bands, size_t width, uint8_t* to) {
     for (size_t x = 0; x < width; ++x, from += bands) {
       const int white = 255 - from[3];
@@ -550,8 +611,11 @@ class Decoder {
   Deadline deadline_{options_.max_seconds};
   VipsHandle image_;
   DecodedImage result_;
+  DecodeHeader header_;
+  int64_t within_bytes_ = 0;  // working memory for the images within a document
   int orientation_ = 1;
   bool shrunk_ = false;
+  bool converted_ = false;  // from the colours of its profile
   int stored_width_ = 0;
   int stored_height_ = 0;
   bool cmyk_ = false;
@@ -570,17 +634,24 @@ Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions&
 }
 
 bool speaks_of_memory(std::string_view text) {
-  // GLib, Rust, libvips, libpng, cairo; libjpeg.
-  constexpr std::array<std::string_view, 5> kWords = {"allocat", "of memory", "enough memory",
-                                                      "nsufficient memory", "bad_alloc"};
+  // GLib, Rust, libvips, libpng; librsvg by cairo; libjpeg.
+  constexpr std::array<std::string_view, 6> kWords = {"allocat",            "of memory", "enough memory",
+                                                      "nsufficient memory", "NoMemory",  "bad_alloc"};
   return std::ranges::any_of(
       kWords, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+Status claim_memory(const DecodeHere& here, const DecodeNeed& need, const std::string& what) {
+  return here.claim ? here.claim(need, what) : Status();
 }
 
 Status hand_over(Image& image, const DecodeOptions& options, const DecodeHere& here) {
   if (size_only(options, image.width, image.height)) {
     image.pixels.clear();
   } else if (here.room) {
+    const auto bytes = static_cast<int64_t>(image.pixels.size());
+    SACCADE_TRY(
+        claim_memory(here, {2 * bytes, bytes}, fmt::format("{} x {} pixels", image.width, image.height)));
     SACCADE_ASSIGN(uint8_t * room, room_for(image.pixels.size(), here, image.pixels));
     std::memcpy(room, image.pixels.data(), image.pixels.size());
     image.pixels.clear();
@@ -597,6 +668,9 @@ Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeO
       DecodedImage result{Image{size.width, size.height, 3, PixelMode::kRgb, {}}, "bmp", size.width,
                           size.height};
       if (size_only(options, size.width, size.height)) return result;
+      const DecodeHeader header{"bmp", size.width, size.height, 3};
+      SACCADE_TRY(claim_memory(here, {working_bytes(header), int64_t{3} * size.width * size.height},
+                               describe(header)));
       SACCADE_ASSIGN(result.image, decode_bmp(bytes, options.max_pixels, deadline));
       SACCADE_TRY(hand_over(result.image, options, here));
       return result;
@@ -624,7 +698,7 @@ Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options
 }
 
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {
-  SACCADE_ASSIGN(const std::string content, read_picture_file(path, options.max_bytes));
+  SACCADE_ASSIGN(const std::string content, read_picture_file(path, options.max_bytes, options.stop));
   return decode_image(std::as_bytes(std::span(content)), options).in(path.string());
 }
 

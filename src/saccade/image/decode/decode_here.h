@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "saccade/core/error.h"
+#include "saccade/image/decode_need.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
@@ -21,6 +23,9 @@ struct DecodeHere {
   // This process is there to decode (decoder_process.h): it may die of a picture, and the kernel ends it when
   // its time is over, so that nothing has to be estimated before it is begun.
   bool in_own_process = false;
+  // Asks for memory before it is taken, for the image that `what` describes; an error if there is less. May be
+  // called several times for one image, each time with all that it needs. Empty: everything is granted.
+  std::function<Status(const DecodeNeed& need, const std::string& what)> claim = {};
   // Reads RAW files (raw.h); nullptr: they are not read.
   Result<RawPicture> (*raw)(std::span<const std::byte>, const DecodeOptions&) = nullptr;
 };
@@ -31,6 +36,9 @@ Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions&
 // As decode_image, in this thread; `options.processes` is not looked at. `bytes` have passed the check above.
 Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeOptions& options,
                                  const DecodeHere& here = {});
+
+// Calls `claim`, if there is one.
+Status claim_memory(const DecodeHere& here, const DecodeNeed& need, const std::string& what);
 
 // Puts the pixels where `here` wants them, or leaves them away where `options` asks
 // for the size of so many alone.

@@ -17,6 +17,7 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/decode/hostile_pictures.h"
+#include "saccade/image/icc_profile.h"
 #include "saccade/image/image.h"
 #include "saccade/image/decode/jpeg_scans.h"
 #include "saccade/image/preprocess.h"
@@ -263,6 +264,56 @@ TEST(Decode, CmykIsConvertedAsPillowDoes) {
     EXPECT_NEAR(back->image.pixels[0], 163, 1);  // 204 - 51 * 204 / 255
     EXPECT_NEAR(back->image.pixels[1], 122, 1);
     EXPECT_NEAR(back->image.pixels[2], 204, 1);
+  }
+}
+
+// Written, and converted, by Pillow and littlecms (tests/data/color_profiles/make.py).
+TEST(Decode, ProfilesAreConvertedWhereAskedFor) {
+  const std::filesystem::path folder = std::filesystem::path(test::kSourceDir) / "tests/data/color_profiles";
+  const auto decode = [&](const std::string& name, bool convert) {
+    DecodeOptions options;
+    options.convert_to_srgb = convert;
+    auto decoded = decode_image_file(folder / name, options);
+    EXPECT_TRUE(decoded) << decoded.error().message;
+    return decoded ? std::move(decoded->image) : Image{};
+  };
+  for (const auto& [name, converted] : {std::pair{"display_p3.png", "display_p3_in_srgb.png"},
+                                        std::pair{"adobe_rgb.png", "adobe_rgb_in_srgb.png"},
+                                        std::pair{"display_p3.jpg", "display_p3_jpg_in_srgb.png"}}) {
+    const Image expected = decode(converted, false);
+    EXPECT_LE(largest_difference(decode(name, true), expected), 2) << name;
+    EXPECT_GT(largest_difference(decode(name, false), expected), 20) << name << ": nothing to convert";
+    EXPECT_EQ(decode(converted, true).pixels, expected.pixels) << "no profile, no conversion";
+  }
+  // Otherwise the numbers are those that Pillow hands over, and a profile of sRGB changes none.
+  EXPECT_EQ(decode("display_p3.jpg", false).pixels, decode("display_p3_jpg_as_stored.png", false).pixels);
+  EXPECT_EQ(decode("srgb.png", true).pixels, decode("srgb.png", false).pixels);
+}
+
+// A profile that is cut off, or of another kind of samples, changes nothing.
+TEST(Decode, BrokenProfilesAreLeftOut) {
+  const std::filesystem::path folder = std::filesystem::path(test::kSourceDir) / "tests/data/color_profiles";
+  const std::string jpeg = read_file(folder / "display_p3.jpg").value();
+  const size_t profile = jpeg.find("ICC_PROFILE") + 14;
+  ASSERT_LT(profile, jpeg.size() - 200);
+  const auto stored = decode_image(bytes_of(jpeg));
+  ASSERT_TRUE(stored);
+  DecodeOptions options;
+  options.convert_to_srgb = true;
+  for (const size_t at : {size_t{0}, size_t{12}, size_t{16}, size_t{36}, size_t{128}, size_t{140}}) {
+    std::string broken = jpeg;
+    for (size_t i = 0; i < 4; ++i) broken[profile + at + i] = '\xfe';
+    const auto decoded = decode_image(bytes_of(broken), options);
+    ASSERT_TRUE(decoded) << at << ": " << decoded.error().message;
+    EXPECT_EQ(decoded->image.pixels.size(), stored->image.pixels.size()) << at;
+  }
+  // Bounds of the reader that tells sRGB's own: every truncation.
+  const auto whole = bytes_of(jpeg).subspan(profile, 600);
+  EXPECT_EQ(profile_description(whole), "RGB built-in");
+  EXPECT_FALSE(is_srgb_profile(whole));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
+    EXPECT_FALSE(is_srgb_profile(cut));
   }
 }
 

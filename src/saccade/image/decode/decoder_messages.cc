@@ -29,7 +29,8 @@ tl::unexpected<Error> nonsense(std::string_view what) {
 
 }  // namespace
 
-DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options) {
+DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options,
+                         const DecodeNeed& granted) {
   DecodeRequest request;
   request.number = number;
   request.bytes = bytes;
@@ -41,6 +42,8 @@ DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& opt
   request.shrink_to_side = options.shrink_to_side;
   request.apply_orientation = options.apply_orientation ? 1 : 0;
   request.facts = options.facts ? 1 : 0;
+  request.convert_to_srgb = options.convert_to_srgb ? 1 : 0;
+  request.granted = granted;
   return request;
 }
 
@@ -54,6 +57,7 @@ DecodeOptions options_of(const DecodeRequest& request) {
   options.shrink_to_side = request.shrink_to_side;
   options.size_only_above = request.size_only_above;
   options.facts = request.facts != 0;
+  options.convert_to_srgb = request.convert_to_srgb != 0;
   return options;
 }
 
@@ -173,7 +177,6 @@ SharedBytes::~SharedBytes() {
 Result<std::byte*> SharedBytes::map(size_t size, bool grow) {
   if (size <= size_) return data_;
   // Sizes that repeat themselves from picture to picture need few mappings.
-  constexpr size_t kStep = size_t{1} << 20;
   size_t wanted = (size + kStep - 1) / kStep * kStep;
   struct stat info {};
   if (::fstat(file_.get(), &info) != 0) return fail_errno(errno, "look at a file in memory");
@@ -195,13 +198,6 @@ Result<std::byte*> SharedBytes::map(size_t size, bool grow) {
   data_ = static_cast<std::byte*>(mapped);
   size_ = wanted;
   return data_;
-}
-
-void SharedBytes::release(size_t keep) {
-  if (size_ <= keep) return;
-  const auto begin = static_cast<off_t>(keep);
-  const auto length = static_cast<off_t>(size_ - keep);
-  (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, length);
 }
 
 }  // namespace saccade

@@ -16,12 +16,13 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
+#include "saccade/image/decode_need.h"
 #include "saccade/image/metadata/facts.h"
 #include "saccade/image/image.h"
 
 namespace saccade {
 
-inline constexpr uint32_t kDecoderProtocol = 3;
+inline constexpr uint32_t kDecoderProtocol = 4;
 
 // The descriptors that a decoder begins with.
 inline constexpr int kDecoderSocket = 0;
@@ -35,6 +36,7 @@ struct DecoderHello {
   uint32_t landlock = 0;        // version of the kernel's interface in use; 0: files are not closed off
   uint32_t seccomp = 0;         // 1: system calls are filtered
   uint32_t memory_limited = 0;  // 1: the kernel enforces the limit
+  int64_t data_bytes = 0;       // memory of its own before the first image, as RLIMIT_DATA counts it
 };
 
 struct DecodeRequest {
@@ -44,10 +46,13 @@ struct DecodeRequest {
   int64_t max_bytes = 0;
   int64_t size_only_above = 0;
   double max_seconds = 0;
+  DecodeNeed granted;  // memory that the image may take
   int32_t vector_side = 0;
   int32_t shrink_to_side = 0;
   uint32_t apply_orientation = 0;
   uint32_t facts = 0;  // of a picture that is decoded, what its file says of itself
+  uint32_t convert_to_srgb = 0;
+  uint32_t unused = 0;
 };
 
 inline constexpr size_t kDecodeMessageBytes = 512;
@@ -90,6 +95,8 @@ struct DecodeAnswer {
   uint64_t number = 0;  // of the request that `reply` is to
   uint32_t has_facts = 0;
   uint32_t unused = 0;
+  // All that the image needs, if that is more than was granted; `reply` then is an error that describes it.
+  DecodeNeed lacking;
   DecodeReply reply;
   FactsMessage facts;
 };
@@ -100,7 +107,8 @@ FactsMessage message_of(const PictureFacts& facts);
 // What cannot be true is left out.
 PictureFacts facts_of(const FactsMessage& message);
 
-DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options);
+DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options,
+                         const DecodeNeed& granted);
 DecodeOptions options_of(const DecodeRequest& request);
 DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels);
 
@@ -128,11 +136,12 @@ class SharedBytes {
   ~SharedBytes();
 
   [[nodiscard]] int descriptor() const { return file_.get(); }
+  static constexpr size_t kStep = size_t{1} << 20;
   // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or
   // where there is no memory. Earlier addresses are void.
   Result<std::byte*> map(size_t size, bool grow);
-  // Gives the memory behind the first `keep` bytes back to the system; they read as zeros from then on.
-  void release(size_t keep);
+  // Returns the bytes of the mapping, whole mebibytes for a file that map() has lengthened.
+  [[nodiscard]] size_t size() const { return size_; }
 
  private:
   Descriptor file_;

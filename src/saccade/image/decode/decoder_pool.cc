@@ -9,13 +9,16 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <poll.h>
 #include <spawn.h>
 #include <string>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,6 +26,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/files/installed.h"
 #include "saccade/core/process/spawn_settings.h"
+#include "saccade/core/threads.h"
 #include "saccade/image/decode/decode_here.h"
 #include "saccade/image/decode/decoder_messages.h"
 #include "saccade/image/decode/sandbox.h"
@@ -37,8 +41,10 @@ constexpr double kHelloSeconds = 60;    // a machine under load starts programs 
 // A decoder says itself that its time is over, where it can; it is ended so much later.
 constexpr double kGraceSeconds = 0.25;
 constexpr double kFactsSeconds = 5;  // for what a file says of itself, once its pixels are there
-// What is kept of each shared file from one picture to the next; few pictures are larger.
-constexpr size_t kKeptBytes = size_t{64} << 20;
+// Memory with which a process reads a header, and most files whole.
+constexpr DecodeNeed kFirstNeed = {.working = int64_t{32} << 20, .output = int64_t{16} << 20};
+// A process that was granted more is ended after its image: what libraries keep would count against the budget.
+constexpr int64_t kKeptBytes = int64_t{256} << 20;
 constexpr size_t kWordsBytes = 4096;  // of what a decoder said on stderr before it died
 
 // Descriptors that dup2 in the child cannot meet: above those that it begins with.
@@ -85,6 +91,16 @@ Status mapped_first(SharedBytes& bytes) {
   return {};
 }
 
+DecodeNeed larger(const DecodeNeed& a, const DecodeNeed& b) {
+  return {std::max(a.working, b.working), std::max(a.output, b.output)};
+}
+
+// Shared files grow by whole steps.
+int64_t in_steps(int64_t bytes) {
+  constexpr auto kStep = static_cast<int64_t>(SharedBytes::kStep);
+  return (bytes + kStep - 1) / kStep * kStep;
+}
+
 std::string gibibytes(int64_t bytes) {
   return fmt::format("{:.3g} GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
 }
@@ -100,13 +116,18 @@ class DecoderPool::Process {
   ~Process() { end(); }
 
   struct Answer {
-    Status done;               // the decoder's error, or what `use` returned
-    bool of_memory = false;    // which earlier pictures may have taken
-    bool never_begun = false;  // the process had gone before
+    Status done;                             // the decoder's error, or what `use` returned
+    bool of_memory = false;                  // which earlier pictures may have taken
+    bool never_begun = false;                // the process had gone before
+    std::optional<DecodeNeed> lacking = {};  // all memory that the image needs; `done` describes the image
   };
   Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
   [[nodiscard]] bool usable() const { return pid_ > 0; }
+  // Lets it take so much at the least; what was granted before stays granted.
+  void grant(const DecodeNeed& need);
+  [[nodiscard]] const DecodeNeed& granted() const { return granted_; }
+  [[nodiscard]] size_t input_bytes() const { return input_.size(); }
   [[nodiscard]] const DecoderHello& hello() const { return hello_; }
 
  private:
@@ -129,7 +150,9 @@ class DecoderPool::Process {
   SharedBytes output_;
   uint64_t number_ = 0;  // of the request that it is at, or was
   DecoderHello hello_;
-  int64_t memory_bytes_ = 0;
+  int64_t memory_bytes_ = 0;  // most that it may ever take; 0: no limit
+  DecodeNeed granted_;
+  int64_t data_limit_ = 0;  // RLIMIT_DATA now; 0: none
 };
 
 Result<std::unique_ptr<DecoderPool::Process>> DecoderPool::Process::start(const DecoderPoolOptions& options) {
@@ -191,6 +214,19 @@ Status DecoderPool::Process::read_hello(const std::filesystem::path& program) {
   const std::string said = last_words();
   return fail(ErrorCode::kMismatch, "{} is not the decoder of this program{}{}", program.string(),
               said.empty() ? "" : ": ", said);
+}
+
+void DecoderPool::Process::grant(const DecodeNeed& need) {
+  granted_ = larger(granted_, need);
+  // The hard limits are those that it has set itself (sandbox.h), and stay.
+  const auto set = [&](__rlimit_resource resource, int64_t bytes) {
+    const rlim_t most = memory_bytes_ > 0 ? static_cast<rlim_t>(memory_bytes_) : RLIM_INFINITY;
+    const rlimit limits = {std::min(static_cast<rlim_t>(bytes), most), most};
+    return ::prlimit(pid_, resource, &limits, nullptr) == 0 ? static_cast<int64_t>(limits.rlim_cur) : 0;
+  };
+  if (memory_bytes_ <= 0) return;
+  (void)set(RLIMIT_FSIZE, in_steps(static_cast<int64_t>(kDecoderPixels) + granted_.output));
+  if (hello_.memory_limited != 0) data_limit_ = set(RLIMIT_DATA, hello_.data_bytes + granted_.working);
 }
 
 double DecoderPool::Process::processor_seconds() const {
@@ -292,8 +328,8 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
     return {fail(ErrorCode::kIo, "its decoder was killed, as it happens where memory runs out"), true, false};
   }
   if (speaks_of_memory(said)) {
-    return {fail(ErrorCode::kLimit, "its decoder ran out of its {}: {}", gibibytes(memory_bytes_), said),
-            true, false};
+    return {fail(ErrorCode::kLimit, "its decoder ran out of its {}: {}", gibibytes(data_limit_), said), true,
+            false};
   }
   const std::string how = signal != 0 ? fmt::format("crashed ({})", ::strsignal(signal))
                                       : fmt::format("ended with code {}", WEXITSTATUS(status));
@@ -306,7 +342,12 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
   const auto room = input_.map(bytes.size(), true);
   if (!room) return {fail(room.error()), false, false};
   std::memcpy(*room, bytes.data(), bytes.size());
-  const DecodeRequest request = request_of(++number_, bytes.size(), options);
+  DecodeNeed granted = granted_;
+  // No estimate may refuse what the process's own limit allows.
+  if (memory_bytes_ > 0 && hello_.data_bytes + granted.working >= memory_bytes_) {
+    granted.working = std::numeric_limits<int64_t>::max();
+  }
+  const DecodeRequest request = request_of(++number_, bytes.size(), options, granted);
   if (::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) {
     (void)end();
     return {fail(ErrorCode::kIo, "its decoder had ended"), false, true};
@@ -334,11 +375,15 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
     const bool of_memory = read.error().code == ErrorCode::kIo && speaks_of_memory(read.error().message);
     if (of_memory) {
       (void)end();
-      return {fail(ErrorCode::kLimit, "its decoder ran out of its {}: {}", gibibytes(memory_bytes_),
+      return {fail(ErrorCode::kLimit, "its decoder ran out of its {}: {}", gibibytes(data_limit_),
                    read.error().message),
               true, false};
     }
     if (read.error().code == ErrorCode::kInternal) (void)end();
+    const DecodeNeed& lacking = answer->lacking;
+    if (lacking.working > granted.working || lacking.output > granted.output) {
+      return {fail(std::move(read).error()), false, false, lacking};
+    }
     return {fail(std::move(read).error()), false, false};
   }
   DecodedImage& picture = read->picture;
@@ -354,10 +399,46 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
   if (answered && answer->has_facts != 0 && asks_for_facts(options, answer->reply)) {
     view.facts = facts_of(answer->facts);
   }
-  Answer used{use(view)};
-  for (SharedBytes* shared : {&input_, &output_}) shared->release(kKeptBytes);
-  return used;
+  return {use(view)};
 }
+
+// A process for one call, and its share of the budget, given back with it.
+class DecoderPool::Lease {
+ public:
+  Lease(DecoderPool& pool, std::unique_ptr<Process> process, int64_t charge)
+      : pool_(&pool), process_(std::move(process)), charge_(charge), fresh_(process_ == nullptr) {}
+  Lease(Lease&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)),
+        process_(std::move(other.process_)),
+        charge_(other.charge_),
+        fresh_(other.fresh_) {}
+  Lease& operator=(Lease&&) = delete;
+  // The process is ended: nobody knows what it is at.
+  ~Lease() {
+    if (pool_ == nullptr) return;
+    process_.reset();
+    pool_->give_back(nullptr, charge_);
+  }
+
+  Status start(const DecoderPoolOptions& options) {
+    SACCADE_ASSIGN(process_, Process::start(options));
+    return {};
+  }
+  // The call is over, and the process waits for another.
+  void done() {
+    if (process_->usable() && charge_ <= kKeptBytes) {
+      std::exchange(pool_, nullptr)->give_back(std::move(process_), charge_);
+    }
+  }
+  [[nodiscard]] Process* process() const { return process_.get(); }
+  [[nodiscard]] bool fresh() const { return fresh_; }
+
+ private:
+  DecoderPool* pool_;
+  std::unique_ptr<Process> process_;
+  int64_t charge_;
+  bool fresh_;
+};
 
 std::optional<std::filesystem::path> find_decoder_program() {
   for (const std::filesystem::path& prefix : install_prefixes()) {
@@ -368,7 +449,10 @@ std::optional<std::filesystem::path> find_decoder_program() {
   return std::nullopt;
 }
 
-DecoderPool::DecoderPool(DecoderPoolOptions options) : options_(std::move(options)) {}
+DecoderPool::DecoderPool(DecoderPoolOptions options) : options_(std::move(options)) {
+  if (options_.budget_bytes <= 0) options_.budget_bytes = default_decode_memory();
+  if (options_.processes <= 0) options_.processes = available_processors();
+}
 
 DecoderPool::~DecoderPool() = default;
 
@@ -377,22 +461,98 @@ Result<std::unique_ptr<DecoderPool>> DecoderPool::start(DecoderPoolOptions optio
   SACCADE_ASSIGN(std::unique_ptr<Process> first, Process::start(pool->options_));
   const DecoderHello& hello = first->hello();
   pool->isolation_ = Isolation{hello.landlock, hello.seccomp != 0, hello.memory_limited != 0}.describe();
-  pool->give_back(std::move(first));
+  pool->base_bytes_ = hello.data_bytes;
+  const int64_t least = pool->charge_of(kFirstNeed, 1);
+  if (least > pool->options_.budget_bytes) {
+    return fail(ErrorCode::kUsage, "a budget of {} of memory for decoding, one process takes {}",
+                gibibytes(pool->options_.budget_bytes), gibibytes(least));
+  }
+  first->grant(kFirstNeed);
+  pool->free_.push_back(std::move(first));
   return pool;
 }
 
-std::unique_ptr<DecoderPool::Process> DecoderPool::take_free() {
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) return nullptr;
-  std::unique_ptr<Process> process = std::move(free_.back());
-  free_.pop_back();
-  return process;
+int64_t DecoderPool::charge_of(const DecodeNeed& need, size_t input) const {
+  int64_t own = base_bytes_ + need.working;
+  if (options_.memory_bytes > 0) own = std::min(own, options_.memory_bytes);
+  return own + in_steps(static_cast<int64_t>(kDecoderPixels) + need.output) +
+         in_steps(static_cast<int64_t>(input));
 }
 
-void DecoderPool::give_back(std::unique_ptr<Process> process) {
-  if (!process->usable()) return;
+// Returns the working memory that the process's own limit and the budget leave.
+int64_t DecoderPool::most_working(const Wish& wish) const {
+  const int64_t left = options_.budget_bytes - charge_of({0, wish.need.output}, wish.input);
+  return options_.memory_bytes > 0 ? std::min(options_.memory_bytes, left) : left;
+}
+
+// Waits until it is this call's turn, and a process and `charge` bytes are free or held by idle processes.
+Status DecoderPool::wait_for_turn(std::unique_lock<std::mutex>& lock, int64_t charge,
+                                  const DecodeOptions& options) {
+  const auto place = waiting_.insert(waiting_.end(), ++tickets_);
+  const auto ready = [&] {
+    return place == waiting_.begin() && busy_ < options_.processes &&
+           busy_bytes_ + charge <= options_.budget_bytes;
+  };
+  const auto limit = std::chrono::duration<double>(options.max_wait_seconds);
+  const bool waits_long = options.max_wait_seconds > 0;
+  const bool turn =
+      waits_long ? changed_.wait_for(lock, options.stop,
+                                     std::chrono::duration_cast<std::chrono::milliseconds>(limit), ready)
+                 : changed_.wait(lock, options.stop, ready);
+  waiting_.erase(place);
+  changed_.notify_all();
+  if (turn) return {};
+  if (options.stop.stop_requested()) {
+    return fail(ErrorCode::kCancelled, "asked to stop while waiting for a decoder");
+  }
+  return fail(ErrorCode::kCancelled,
+              "waited {} seconds for a decoder: {} are at work, with {} of {} of memory",
+              options.max_wait_seconds, busy_, gibibytes(busy_bytes_), gibibytes(options_.budget_bytes));
+}
+
+Result<DecoderPool::Lease> DecoderPool::acquire(const Wish& wish, const DecodeOptions& options) {
+  const int64_t least = charge_of(wish.need, wish.input);
+  std::vector<std::unique_ptr<Process>> ended;  // after the lock: it takes a moment
+  std::unique_ptr<Process> process;
+  int64_t charge = least;
+  {
+    std::unique_lock lock(mutex_);
+    SACCADE_TRY(wait_for_turn(lock, least, options));
+    if (!wish.fresh && !free_.empty()) {
+      process = std::move(free_.back());
+      free_.pop_back();
+      charge = charge_of(larger(process->granted(), wish.need), std::max(process->input_bytes(), wish.input));
+    }
+    const auto too_much = [&] {
+      int64_t bytes = busy_bytes_ + charge;
+      for (const auto& idle : free_) bytes += charge_of(idle->granted(), idle->input_bytes());
+      return bytes > options_.budget_bytes || busy_ + std::ssize(free_) >= options_.processes;
+    };
+    while (!free_.empty() && too_much()) {
+      ended.push_back(std::move(free_.front()));
+      free_.erase(free_.begin());
+    }
+    if (process && too_much()) {  // what it has been granted before
+      ended.push_back(std::move(process));
+      charge = least;
+    }
+    ++busy_;
+    busy_bytes_ += charge;
+  }
+  ended.clear();
+  Lease lease(*this, std::move(process), charge);
+  if (lease.fresh()) SACCADE_TRY(lease.start(options_));
+  lease.process()->grant(wish.need);
+  return lease;
+}
+
+// Of a process that has ended, nullptr.
+void DecoderPool::give_back(std::unique_ptr<Process> process, int64_t charge) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(process));
+  --busy_;
+  busy_bytes_ -= charge;
+  if (process) free_.push_back(std::move(process));
+  changed_.notify_all();
 }
 
 Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
@@ -412,17 +572,37 @@ Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const
 Status DecoderPool::decode_for(std::span<const std::byte> bytes, const DecodeOptions& options,
                                const UsePicture& use) {
   SACCADE_TRY(check_decode_input(bytes, options));
+  Wish wish{.need = kFirstNeed, .input = bytes.size()};
+  std::string what = fmt::format("{} bytes", bytes.size());
   for (;;) {
     if (options.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop before decoding");
-    std::unique_ptr<Process> process = take_free();
-    const bool fresh = process == nullptr;
-    if (fresh) {
-      SACCADE_ASSIGN(process, Process::start(options_));
+    if (const int64_t all = charge_of(wish.need, wish.input); all > options_.budget_bytes) {
+      return fail(ErrorCode::kLimit, "{}: decoding takes {} of memory, the budget for decoding is {}", what,
+                  gibibytes(all), gibibytes(options_.budget_bytes));
     }
-    Process::Answer answer = process->decode(bytes, options, use);
-    // Each turn of this uses up a process that was free; a fresh one's answer stands.
-    if (!fresh && (answer.never_begun || answer.of_memory)) continue;
-    give_back(std::move(process));
+    SACCADE_ASSIGN(Lease lease, acquire(wish, options));
+    Process::Answer answer = lease.process()->decode(bytes, options, use);
+    lease.done();
+    // Each turn of this uses up a process that was free.
+    if (answer.never_begun && !lease.fresh()) continue;
+    if (answer.lacking) {
+      const DecodeNeed before = wish.need;
+      wish.need = larger(before, *answer.lacking);
+      if (options_.memory_bytes > 0) {
+        wish.need.working = std::min(wish.need.working, options_.memory_bytes);
+        wish.need.output = std::min(wish.need.output, options_.memory_bytes);
+      }
+      what = answer.done.error().message;
+      if (wish.need.working > before.working || wish.need.output > before.output) continue;
+      return fail(ErrorCode::kLimit, "{}: decoding takes more than the {} that a decoder may have", what,
+                  gibibytes(options_.memory_bytes));
+    }
+    // Estimates may be too low, and earlier images may have left less: once more, with all there is.
+    if (answer.of_memory && (!lease.fresh() || wish.need.working < most_working(wish))) {
+      wish.need.working = std::max(wish.need.working, most_working(wish));
+      wish.fresh = true;
+      continue;
+    }
     return std::move(answer.done);
   }
 }

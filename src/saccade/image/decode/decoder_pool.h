@@ -6,8 +6,10 @@
 // not survive is one picture's error. docs/adr/0007-decoding-in-processes.md has the reasons and the costs.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/image/decode_need.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"
 
@@ -23,6 +26,8 @@ namespace saccade {
 struct DecoderPoolOptions {
   std::filesystem::path program;            // saccade-decode, of the same build
   int64_t memory_bytes = int64_t{2} << 30;  // that a process may take for itself; 0: no limit
+  int64_t budget_bytes = 0;                 // memory of all processes together; 0: default_decode_memory()
+  int processes = 0;  // number of processes at a time; 0: as many as this program may use processors
 };
 
 // The helper of the running program: saccade-decode beside it,
@@ -39,12 +44,15 @@ class DecoderPool {
   // Ends all processes. No call may be running.
   ~DecoderPool();
 
-  // decode_image in a process: for DecodeOptions::processes, which is what calls it. As many processes run as
-  // calls at a time; those that are free are kept. A process that dies, or outlasts max_seconds (of its
-  // processor's time; tenfold and a minute by the clock on the wall), or is asked to stop, is ended, and the
-  // next call starts another. What died for want of memory is tried once more in a fresh process, so that the
-  // answer does not depend on what was decoded before. Thread-safe. Cost over decoding: copying bytes there
-  // and pixels back, two wake-ups.
+  // decode_image in a process: for DecodeOptions::processes, which is what calls it. A call waits, first come,
+  // first served, for a free process and for its memory. A process first reads the header with little memory;
+  // an image that needs more waits for that much of the budget, to which the kernel then holds the process. One
+  // that needs more than the whole budget is refused (kLimit). A process that dies, or outlasts max_seconds (of
+  // its processor's time; tenfold and a minute by the clock on the wall), or is asked to stop, is ended, and the
+  // next call starts another. If it dies for want of memory it is tried once more in a fresh process with all
+  // that a process may have, so that the answer does not depend on estimates or on what was decoded before.
+  // Thread-safe; a call must not come from within `use` of another. Cost over decoding: copying bytes there and
+  // pixels back, two wake-ups.
   Result<DecodedImage> decode(std::span<const std::byte> bytes, const DecodeOptions& options);
   // decode_for() likewise: the pixels are those that the process has written,
   // which waits until `use` returns.
@@ -52,16 +60,32 @@ class DecoderPool {
 
   // What the kernel granted: "files: Landlock 7; system calls: seccomp; memory: limited".
   [[nodiscard]] const std::string& isolation() const { return isolation_; }
+  [[nodiscard]] int64_t budget_bytes() const { return options_.budget_bytes; }
 
  private:
   class Process;
+  class Lease;
+  struct Wish {
+    DecodeNeed need;
+    size_t input = 0;    // bytes of the file
+    bool fresh = false;  // a process that has decoded nothing before
+  };
   explicit DecoderPool(DecoderPoolOptions options);
-  std::unique_ptr<Process> take_free();  // nullptr: none is free
-  void give_back(std::unique_ptr<Process> process);
+  Result<Lease> acquire(const Wish& wish, const DecodeOptions& options);
+  Status wait_for_turn(std::unique_lock<std::mutex>& lock, int64_t charge, const DecodeOptions& options);
+  [[nodiscard]] int64_t charge_of(const DecodeNeed& need, size_t input) const;
+  [[nodiscard]] int64_t most_working(const Wish& wish) const;
+  void give_back(std::unique_ptr<Process> process, int64_t charge);
 
   DecoderPoolOptions options_;
   std::string isolation_;
+  int64_t base_bytes_ = 0;  // memory of a process before its first image
   std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::list<uint64_t> waiting_;  // tickets, the longest waiting first
+  uint64_t tickets_ = 0;
+  int busy_ = 0;
+  int64_t busy_bytes_ = 0;  // of the budget, for the processes at work
   std::vector<std::unique_ptr<Process>> free_;
 };
 

@@ -1,6 +1,7 @@
 #include "saccade/image/decode/decoder_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
@@ -23,11 +25,13 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/image/decode/decoder_messages.h"
 #include "saccade/image/decode/hostile_pictures.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/image/decode/sandbox.h"
 
 namespace saccade {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
@@ -225,7 +229,9 @@ TEST(DecoderPool, MemoryIsLimitedByTheKernel) {
   g_object_unref(black);
   ASSERT_FALSE(picture);
   EXPECT_EQ(picture.error().code, ErrorCode::kLimit) << picture.error().message;
-  EXPECT_THAT(picture.error().message, HasSubstr("its decoder ran out of its 0.195 GiB"));
+  EXPECT_THAT(picture.error().message,
+              HasSubstr("12000 x 12000 pixels, 3 bands of 8 bits, interlaced: decoding "
+                        "takes more than the 0.195 GiB that a decoder may have"));
   // A picture within a drawing is not left out for want of memory.
   const auto within =
       decode_image(bytes_of(test::svg_with_picture("image/png", test::flat_png(7'000, 7'000))), options);
@@ -258,6 +264,238 @@ TEST(DecoderPool, CallersAtTheSameTimeHaveProcessesOfTheirOwn) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(children().size(), 4U);
+}
+
+// A 16-bit image of 4 bands that is held whole before its first row is there.
+std::string interlaced_png(int side) {
+  (void)encode_png(gradient(1, 1, 1));  // starts libvips
+  VipsImage* black = nullptr;
+  EXPECT_EQ(vips_black(&black, side, side, "bands", 4, nullptr), 0);
+  VipsImage* wide = nullptr;
+  EXPECT_EQ(vips_cast(black, &wide, VIPS_FORMAT_USHORT, nullptr), 0);
+  VipsImage* named = nullptr;
+  EXPECT_EQ(vips_copy(wide, &named, "interpretation", VIPS_INTERPRETATION_RGB16, nullptr), 0);
+  void* buffer = nullptr;
+  size_t size = 0;
+  EXPECT_EQ(vips_image_write_to_buffer(named, ".png[interlace,compression=1]", &buffer, &size, nullptr), 0);
+  std::string file(static_cast<const char*>(buffer), size);
+  g_free(buffer);
+  for (VipsImage* image : {named, wide, black}) g_object_unref(image);
+  return file;
+}
+
+// Bytes of memory of a process by one line of its status; 0 if it has gone.
+int64_t memory_of(pid_t pid, std::string_view line) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::string word;
+  while (file >> word) {
+    int64_t kibibytes = 0;
+    if (word == line && file >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+}
+
+// Calls `body` on as many threads, and `look` every few milliseconds until they have returned.
+void run_on_threads(int threads, const std::function<void(int)>& body, const std::function<void()>& look) {
+  std::atomic<int> running = threads;
+  std::vector<std::jthread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&, t] {
+      body(t);
+      --running;
+    });
+  }
+  while (running > 0) {
+    look();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST(DecoderPool, RunsNoMoreProcessesThanAllowed) {
+  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .processes = 2});
+  ASSERT_TRUE(pool) << pool.error().message;
+  const std::string slow = test::svg_of_noise(60);
+  size_t most = 0;
+  run_on_threads(
+      10,
+      [&](int) {
+        DecodeOptions options;
+        options.processes = pool->get();
+        options.max_seconds = 0.2;
+        const auto bad = decode_image(bytes_of(slow), options);
+        ASSERT_FALSE(bad);
+        EXPECT_EQ(bad.error().code, ErrorCode::kLimit) << bad.error().message;
+      },
+      [&] { most = std::max(most, children().size()); });
+  EXPECT_EQ(most, 2U);
+}
+
+// Each image takes 64 MiB of working memory and 32 MiB of pixels.
+TEST(DecoderPool, ImagesAtTheSameTimeStayWithinTheBudget) {
+  constexpr int64_t kImage = int64_t{96} << 20;
+  const std::string image = interlaced_png(2900);
+  for (const bool narrow : {true, false}) {
+    const int64_t budget = narrow ? 2 * kImage : 8 * kImage;
+    auto pool = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = budget, .processes = 4});
+    ASSERT_TRUE(pool) << pool.error().message;
+    std::atomic<int> at_once = 0;
+    std::atomic<int> most_at_once = 0;
+    int64_t most_bytes = 0;
+    run_on_threads(
+        6,
+        [&](int) {
+          DecodeOptions options;
+          options.processes = pool->get();
+          const Status used =
+              (*pool)->decode_for(bytes_of(image), options, [&](const PictureView&) -> Status {
+                most_at_once = std::max(most_at_once.load(), ++at_once);
+                std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                --at_once;
+                return {};
+              });
+          EXPECT_TRUE(used) << used.error().message;
+        },
+        [&] {
+          int64_t bytes = 0;
+          for (const pid_t pid : children())
+            bytes += memory_of(pid, "RssAnon:") + memory_of(pid, "RssShmem:");
+          most_bytes = std::max(most_bytes, bytes);
+        });
+    EXPECT_LE(most_bytes, budget);
+    EXPECT_GE(most_bytes, kImage) << "this test no longer sees the memory";
+    if (narrow) {
+      EXPECT_EQ(most_at_once, 1);
+    } else {
+      EXPECT_GT(most_at_once, 1);
+    }
+  }
+}
+
+TEST(DecoderPool, RefusesAnImageThatNeedsMoreThanTheBudget) {
+  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = int64_t{160} << 20});
+  ASSERT_TRUE(pool) << pool.error().message;
+  DecodeOptions options;
+  options.processes = pool->get();
+  const auto refused = decode_image(bytes_of(interlaced_png(4000)), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("4000 x 4000 pixels, 4 bands of 16 bits, interlaced: decoding takes 0.2"),
+                    HasSubstr("the budget for decoding is 0.156 GiB")));
+  // The header alone was read, and the process goes on.
+  ASSERT_EQ(children().size(), 1U);
+  EXPECT_LT(memory_of(children().front(), "VmHWM:"), int64_t{100} << 20);
+  EXPECT_TRUE(decode_image(bytes_of(*encode_png(gradient(30, 20, 3))), options));
+  // The size takes no memory.
+  options.size_only_above = 1000;
+  const auto size = decode_image(bytes_of(interlaced_png(4000)), options);
+  ASSERT_TRUE(size) << size.error().message;
+  EXPECT_EQ(size->image.width, 4000);
+  const auto none = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = 1 << 20});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kUsage);
+}
+
+// Estimates of real files suffice: a process that had run out of memory would have been replaced.
+TEST(DecoderPool, IsHeldToWhatAnImageNeeds) {
+  const auto pool = start_pool();
+  ASSERT_TRUE(pool);
+  if (pool->isolation().find("memory: limited") == std::string::npos) GTEST_SKIP() << pool->isolation();
+  DecodeOptions options;
+  options.processes = pool.get();
+  ASSERT_EQ(children().size(), 1U);
+  const pid_t first = children().front();
+  const auto limit = [&] {
+    rlimit limits{};
+    EXPECT_EQ(::prlimit(first, RLIMIT_DATA, nullptr, &limits), 0);
+    return static_cast<int64_t>(limits.rlim_cur);
+  };
+  EXPECT_LT(limit(), int64_t{160} << 20);
+  const Image image = gradient(2000, 1500, 3);
+  VipsImage* memory = vips_image_new_from_memory_copy(image.pixels.data(), image.pixels.size(), image.width,
+                                                      image.height, 3, VIPS_FORMAT_UCHAR);
+  for (const char* kind : {".png", ".png[interlace]", ".jpg", ".jpg[interlace]", ".webp", ".gif", ".tif",
+                           ".tif[tile,compression=jpeg]", ".avif[speed=9]"}) {
+    void* buffer = nullptr;
+    size_t size = 0;
+    ASSERT_EQ(vips_image_write_to_buffer(memory, kind, &buffer, &size, nullptr), 0) << kind;
+    const auto decoded = decode_image(bytes_of({static_cast<const char*>(buffer), size}), options);
+    g_free(buffer);
+    EXPECT_TRUE(decoded) << kind << ": " << decoded.error().message;
+    EXPECT_EQ(children(), std::vector<pid_t>{first}) << kind;
+  }
+  g_object_unref(memory);
+  EXPECT_LT(limit(), int64_t{256} << 20);
+}
+
+TEST(DecoderPool, ThoseWhoWaitStopToo) {
+  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .processes = 1});
+  ASSERT_TRUE(pool) << pool.error().message;
+  std::stop_source stop;
+  DecodeOptions options;
+  options.processes = pool->get();
+  options.stop = stop.get_token();
+  const std::string slow = test::svg_of_nested_groups(20);
+  std::jthread busy([&] { EXPECT_FALSE(decode_image(bytes_of(slow), options)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  DecodeOptions patient;
+  patient.processes = pool->get();
+  patient.max_wait_seconds = 0.2;
+  const std::string good = *encode_png(gradient(30, 20, 3));
+  const auto start = Clock::now();
+  const auto late = decode_image(bytes_of(good), patient);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(late.error().message, HasSubstr("waited 0.2 seconds for a decoder: 1 are at work"));
+  std::jthread waits([&] {
+    const auto stopped = decode_image(bytes_of(good), options);
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  stop.request_stop();
+  waits.join();
+  busy.join();
+  EXPECT_LT(seconds_since(start), 5);
+  EXPECT_TRUE(decode_image(bytes_of(good), patient));
+}
+
+// A request that is answered with an error whatever else there is decodes no further.
+TEST(DecoderPool, TheFirstFailureOfABatchEndsTheOthers) {
+  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .processes = 2});
+  ASSERT_TRUE(pool) << pool.error().message;
+  Preprocessing preprocessing;
+  preprocessing.resize_height = preprocessing.resize_width = 8;
+  preprocessing.crop_height = preprocessing.crop_width = 8;
+  const std::string slow = test::svg_of_nested_groups(20);
+  for (const bool caller_stops : {false, true}) {
+    std::stop_source stop;
+    DecodeOptions decode;
+    decode.processes = pool->get();
+    decode.max_seconds = 20;
+    decode.stop = stop.get_token();
+    PixelOptions options = pixel_options(preprocessing, decode);
+    options.all_or_none = true;
+    ThreadPool threads(4);
+    const auto start = Clock::now();
+    const std::jthread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (caller_stops) stop.request_stop();
+    });
+    const PixelBatch batch = read_pixels(
+        16,
+        [&](int64_t i) -> Result<std::string> {
+          if (i != 2 || caller_stops) return slow;
+          return fail(ErrorCode::kBadData, "broken");
+        },
+        options, threads);
+    EXPECT_LT(seconds_since(start), 5);
+    ASSERT_EQ(batch.failed.size(), 1U);
+    if (!caller_stops) {
+      EXPECT_EQ(batch.failed[0].first, 2);
+    }
+    EXPECT_EQ(batch.failed[0].second.code, caller_stops ? ErrorCode::kCancelled : ErrorCode::kBadData);
+  }
 }
 
 TEST(DecoderPool, AStopEndsWhatIsBeingDecoded) {
@@ -398,6 +636,11 @@ TEST(Sandbox, LeavesWhatDecodingNeeds) {
       if (::fork() >= 0) wrong |= 8;
       if (::kill(::getppid(), 0) == 0 || ::fcntl(STDERR_FILENO, F_SETOWN, ::getppid()) == 0) wrong |= 16;
       if (::execl("/bin/true", "true", nullptr) == 0) wrong |= 32;
+      // The program moves its limit of memory from picture to picture; it itself does not.
+      rlimit memory{};
+      if (::getrlimit(RLIMIT_CPU, &memory) != 0 || ::setrlimit(RLIMIT_CPU, &memory) != 0) wrong |= 64;
+      memory = {.rlim_cur = 1 << 29, .rlim_max = 1 << 30};
+      if (::setrlimit(RLIMIT_DATA, &memory) == 0 || ::setrlimit(RLIMIT_FSIZE, &memory) == 0) wrong |= 16;
     }
     // Threads and libraries work on.
     int answer = 0;

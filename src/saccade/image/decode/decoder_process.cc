@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -64,6 +65,14 @@ class ProcessorLimit {
   bool limited_ = false;
 };
 
+// Memory of this process's own in bytes, as RLIMIT_DATA counts it; 0 if it cannot be read.
+int64_t data_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0;
+  for (int field = 0; field < 6; ++field) file >> pages;
+  return file ? pages * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
 // One picture. False: nobody listens any more, or there is no room for an answer.
 bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedBytes& input,
             SharedBytes& output) {
@@ -72,6 +81,12 @@ bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedB
   DecodeHere here;
   here.in_own_process = true;
   here.raw = readers.raw;
+  DecodeNeed lacking;
+  here.claim = [&](const DecodeNeed& need, const std::string& what) -> Status {
+    if (need.working <= request.granted.working && need.output <= request.granted.output) return {};
+    lacking = need;
+    return fail(ErrorCode::kLimit, "{}", what);
+  };
   here.room = [&](size_t bytes) -> uint8_t* {
     const auto room = output.map(kDecoderPixels + bytes, true);
     has_pixels = room.has_value();
@@ -88,6 +103,7 @@ bool answer(const DecodeRequest& request, const DecoderReaders& readers, SharedB
   if (!front) return false;
   auto& said = *reinterpret_cast<DecodeAnswer*>(*front);
   said.has_facts = 0;
+  said.lacking = decoded ? DecodeNeed() : lacking;
   said.reply = reply_of(decoded, has_pixels);
   std::atomic_ref(said.number).store(request.number, std::memory_order_release);
   if (asks_for_facts(options, said.reply)) {
@@ -130,8 +146,9 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
   }
   problem = start_vips();
   if (!problem.empty()) return 1;
-  const Isolation isolation = isolate(memory);
   DecoderHello hello;
+  hello.data_bytes = data_bytes();
+  const Isolation isolation = isolate(memory);
   hello.landlock = isolation.landlock;
   hello.seccomp = isolation.seccomp ? 1 : 0;
   hello.memory_limited = isolation.memory_limited ? 1 : 0;

@@ -140,13 +140,21 @@ Result<DecodedImage> decode_raw(std::span<const std::byte> bytes, const DecodeOp
   if (here.raw == nullptr) {
     return fail(ErrorCode::kUnsupported, "a RAW photograph, which this build cannot read: it has no LibRaw");
   }
+  // LibRaw's own tables, and copies of the preview; one that has to be developed takes more, on a second try.
+  constexpr int64_t kTables = int64_t{64} << 20;
+  const int64_t own = kTables + 2 * static_cast<int64_t>(bytes.size());
+  SACCADE_TRY(claim_memory(here, {own, 0}, fmt::format("a RAW file of {} bytes", bytes.size())));
+  DecodeHere within = here;
+  within.claim = [&](const DecodeNeed& need, const std::string& what) {
+    return claim_memory(here, {need.working + own, need.output}, what);
+  };
   SACCADE_ASSIGN(RawPicture raw, here.raw(bytes, options));
   DecodedImage picture;
   if (!raw.jpeg.empty()) {
     if (is_raw(std::as_bytes(std::span(raw.jpeg)))) {
       return fail(ErrorCode::kBadData, "raw: its preview is a RAW file");
     }
-    auto preview = decode_here(std::as_bytes(std::span(raw.jpeg)), options, here);
+    auto preview = decode_here(std::as_bytes(std::span(raw.jpeg)), options, within);
     if (!preview) return fail(preview.error().in("raw: its preview"));
     picture = *std::move(preview);
   } else {

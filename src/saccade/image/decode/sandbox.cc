@@ -134,6 +134,17 @@ class Filter {
     }
     answer(SECCOMP_RET_ERRNO | EACCES);
   }
+  // EACCES where argument `index` is one of `values`, whatever is allowed later.
+  void refuse_where(int number, size_t index, std::initializer_list<uint32_t> values) {
+    const auto behind = static_cast<int>(2 * values.size() + 2);
+    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, behind);
+    load(offsetof(seccomp_data, args) + 8 * index);
+    for (const uint32_t value : values) {
+      add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+      answer(SECCOMP_RET_ERRNO | EACCES);
+    }
+    load(offsetof(seccomp_data, nr));
+  }
   bool install() {
     answer(SECCOMP_RET_ERRNO | ENOSYS);
     const sock_fprog program = {static_cast<unsigned short>(code_.size()), code_.data()};
@@ -166,7 +177,9 @@ bool filter_system_calls() {
   // Not the commands by which a descriptor sends signals to others.
   filter.allow_where(SYS_fcntl, 1, kAll, {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC});
   filter.allow_where(SYS_prctl, 0, kAll, {PR_SET_NAME});
-  filter.allow_where(SYS_prlimit64, 0, kAll, {0});  // its own, downwards or within the hard limit
+  // Its own, downwards or within the hard limit; not those by which the program holds it to an image's share.
+  filter.refuse_where(SYS_prlimit64, 1, {RLIMIT_DATA, RLIMIT_FSIZE});
+  filter.allow_where(SYS_prlimit64, 0, kAll, {0});
   filter.allow_where(SYS_tgkill, 0, kAll, {static_cast<uint32_t>(::getpid())});
   return filter.install();
 }

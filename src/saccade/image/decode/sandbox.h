@@ -21,7 +21,8 @@ struct Isolation {
 // - Landlock: files may be read below the system's folders of libraries and fonts and the user's of fonts
 //   (texts in vector pictures need them), nothing else, nothing is written, and TCP is closed;
 // - seccomp: the system calls of a program that computes. No sockets, no new process or program, no signals
-//   to others, files opened for reading only; the rest answers as an old kernel would.
+//   to others, files opened for reading only, no change of its limits of memory and of files; the rest answers
+//   as an old kernel would.
 // Call it once, from the only thread. memory_bytes = 0: no limit.
 Isolation isolate(int64_t memory_bytes);
 

@@ -191,12 +191,51 @@ Result<std::vector<VideoFrame>> written(const fs::path& folder) {
   return frames;
 }
 
-// Those that the filter chooses. Of a run that its limits ended, none.
-Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path& path, bool key_frames,
-                                        const std::string& chosen, const VideoOptions& options) {
+// Frames to take, by the video's duration.
+struct Spacing {
+  double every = 0;         // a frame at least so often, in seconds
+  double gap = 0;           // none nearer to the one before
+  bool key_frames = false;  // no others are looked at
+
+  bool operator==(const Spacing&) const = default;
+};
+
+Spacing spacing_of(const Video& video, const VideoOptions& options) {
+  const double share = video.seconds / static_cast<double>(std::max<int64_t>(1, options.most_frames));
+  const double pixels = static_cast<double>(video.width) * video.height * video.seconds * kAssumedFrameRate;
+  Spacing spacing;
+  spacing.gap = std::max(kLeastGap, share);
+  spacing.every = std::max(options.every_seconds, spacing.gap);
+  spacing.key_frames = pixels > kPixelsInFull;
+  return spacing;
+}
+
+// Returns the time of the last frame in seconds: reads the whole file, and decodes nothing.
+Result<double> measure(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
+  std::vector<std::string> arguments = {"-nostdin"};
+  const std::vector<std::string> file = reading(path);
+  arguments.insert(arguments.end(), file.begin(), file.end());
+  arguments.insert(arguments.end(), {"-map", "0:V:0", "-c", "copy", "-nostats", "-progress", "pipe:1", "-f",
+                                     "null", "/dev/null"});
+  SACCADE_ASSIGN(const ProcessOutcome outcome,
+                 run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
+  constexpr std::string_view kTime = "out_time_us=";
+  const size_t found = outcome.out.rfind(kTime);
+  if (found == std::string::npos) return refused("ffmpeg", outcome, path);
+  const char* const text = outcome.out.c_str() + found + kTime.size();
+  return static_cast<double>(std::strtoll(text, nullptr, 10)) * 1e-6;
+}
+
+// Those that the spacing chooses. Of a run that its limits ended, none.
+Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path& path, const Spacing& spacing,
+                                        const VideoOptions& options) {
+  std::string chosen = fmt::format("isnan(prev_selected_t)+gte(t-prev_selected_t,{:.3f})", spacing.every);
+  if (!spacing.key_frames) {
+    chosen += fmt::format("+gt(scene,{})*gte(t-prev_selected_t,{:.3f})", kSceneScore, spacing.gap);
+  }
   SACCADE_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
   std::vector<std::string> arguments = decoding(options);
-  if (key_frames) arguments.insert(arguments.end(), {"-skip_frame", "nokey"});
+  if (spacing.key_frames) arguments.insert(arguments.end(), {"-skip_frame", "nokey"});
   const std::vector<std::string> file = reading(path);
   arguments.insert(arguments.end(), file.begin(), file.end());
   // A frame's file is called by its time in milliseconds.
@@ -256,18 +295,19 @@ std::optional<VideoTools> find_video_tools() {
 Result<Video> read_video(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
   SACCADE_TRY(check_file(path));
   SACCADE_ASSIGN(Video video, probe(tools, path, options));
-  const double share = video.seconds / static_cast<double>(std::max<int64_t>(1, options.most_frames));
-  const double gap = std::max(kLeastGap, share);
-  const double every = std::max(options.every_seconds, gap);
-  const std::string by_time = fmt::format("isnan(prev_selected_t)+gte(t-prev_selected_t,{:.3f})", every);
-  const double pixels = static_cast<double>(video.width) * video.height * video.seconds * kAssumedFrameRate;
-  if (pixels > kPixelsInFull) {
-    SACCADE_ASSIGN(video.frames, extract(tools, path, true, by_time, options));
-    return video;
+  const Spacing spacing = spacing_of(video, options);
+  SACCADE_ASSIGN(video.frames, extract(tools, path, spacing, options));
+  // A frame comes every so often up to the end: headers may say any duration.
+  const double last = static_cast<double>(video.frames.back().milliseconds) / 1000;
+  const bool all = std::ssize(video.frames) < options.most_frames;
+  if (!all || video.seconds <= last + 2 * spacing.every) return video;
+  const Result<double> measured = measure(tools, path, options);
+  if (!measured || *measured <= 0 || *measured > 0.9 * video.seconds) return video;
+  video.seconds = *measured;
+  const Spacing closer = spacing_of(video, options);
+  if (closer != spacing) {
+    SACCADE_ASSIGN(video.frames, extract(tools, path, closer, options));
   }
-  const std::string by_scene =
-      fmt::format("{}+gt(scene,{})*gte(t-prev_selected_t,{:.3f})", by_time, kSceneScore, gap);
-  SACCADE_ASSIGN(video.frames, extract(tools, path, false, by_scene, options));
   return video;
 }
 
@@ -297,14 +337,14 @@ Result<std::string> read_frame(const VideoTools& tools, const fs::path& path, in
               time_text(static_cast<double>(milliseconds) / 1000));
 }
 
-Result<std::string> read_picture_file(const fs::path& path, int64_t max_bytes) {
+Result<std::string> read_picture_file(const fs::path& path, int64_t max_bytes, const std::stop_token& stop) {
   auto frame = read_frame_name(settled_frame_name(path.native()));
   if (!frame && has_video_extension(path)) frame = FrameName{path.string(), 0};
   if (!frame) return read_file(path, max_bytes);
   SACCADE_TRY(check_file(frame->file));
   const auto tools = find_video_tools();
   if (!tools) return fail(ErrorCode::kUnsupported, "{}", kNoVideoTools);
-  return read_frame(*tools, frame->file, frame->milliseconds, {}).in(frame->file);
+  return read_frame(*tools, frame->file, frame->milliseconds, {.stop = stop}).in(frame->file);
 }
 
 }  // namespace saccade

@@ -47,7 +47,7 @@ inline constexpr int kFrameSide = 1280;
 struct Video {
   int width = 0;  // as it is shown, before kFrameSide
   int height = 0;
-  double seconds = 0;              // as its file says; 0 where it does not
+  double seconds = 0;              // as its file says, or measured if that is far off; 0 if it does not say
   std::optional<int64_t> taken;    // seconds since 1970 UTC, likewise
   std::vector<VideoFrame> frames;  // by time; the first at 0
 };
@@ -69,6 +69,7 @@ Result<std::string> read_frame(const VideoTools& tools, const std::filesystem::p
 // The bytes of the picture of that name: of a frame (frame_name.h), or of a video,
 // which is shown by its first, those that read_frame() gives, with the programs of
 // PATH (kUnsupported without); else the file's, as read_file(). Thread-safe.
-Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes);
+Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes,
+                                      const std::stop_token& stop = {});
 
 }  // namespace saccade

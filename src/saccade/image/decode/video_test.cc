@@ -255,6 +255,30 @@ TEST_F(VideoTest, ReadsWhatThereIsOfABrokenVideo) {
   }
 }
 
+// Headers of films that were never closed, or lie, say any duration; 0xFFFFFFFF is MP4's for "unknown".
+TEST_F(VideoTest, FindsTheScenesWhateverTheHeaderSaysOfTheDuration) {
+  std::string bytes = read_file(three_scenes("clip.mp4")).value();
+  const size_t header = bytes.find("mvhd");
+  ASSERT_LT(header, bytes.size() - 100);
+  constexpr size_t kDuration = 20;  // behind the name, flags, two times and the time scale
+  for (size_t i = 0; i < 4; ++i) bytes[header + kDuration + i] = '\xff';
+  const fs::path lying = folder_.write("lying.mp4", bytes);
+  // The same in another container, which says it once.
+  std::string other = read_file(three_scenes("clip.mkv")).value();
+  const size_t duration =
+      other.find(std::string("\x44\x89\x88", 3));  // an EBML float of 8 bytes, in milliseconds
+  ASSERT_LT(duration, other.size() - 100);
+  other.replace(duration + 3, 8, std::string("\x41\xf0\x00\x00\x00\x00\x00\x00", 8));  // 2^32
+  for (const fs::path& file : {lying, folder_.write("lying.mkv", other)}) {
+    const auto video = read(file);
+    ASSERT_TRUE(video) << video.error().message;
+    std::vector<int64_t> times;
+    for (const VideoFrame& frame : video->frames) times.push_back(frame.milliseconds);
+    EXPECT_THAT(times, testing::ElementsAre(0, 4000, 7000)) << file;
+    EXPECT_NEAR(video->seconds, 12, 0.1) << file;
+  }
+}
+
 // A file of some kilobytes whose frames would be 240 million pixels each:
 // refused before one is decoded. One that lasts for a day: within bounds.
 TEST_F(VideoTest, IsNotEndedByBombs) {

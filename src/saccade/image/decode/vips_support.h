@@ -14,7 +14,8 @@
   use(vips_area_unref) use(vips_array_double_new) use(vips_band_format_get_type) use(vips_cache_set_max) \
   use(vips_cache_set_max_mem) use(vips_cast) use(vips_colourspace) use(vips_concurrency_set)             \
   use(vips_copy) use(vips_enum_nick) use(vips_error) use(vips_error_buffer_copy) use(vips_error_clear)   \
-  use(vips_foreign_find_load_buffer) use(vips_format_sizeof_unsafe) use(vips_image_get_bands)            \
+  use(vips_foreign_find_load_buffer) use(vips_format_sizeof_unsafe) use(vips_icc_transform)              \
+  use(vips_image_get_bands) use(vips_image_get_blob)                                                     \
   use(vips_image_get_format) use(vips_image_get_height) use(vips_image_get_interpretation)               \
   use(vips_image_get_orientation) use(vips_image_get_string) use(vips_image_get_typeof)                  \
   use(vips_image_get_width) use(vips_image_new_from_buffer) use(vips_image_new_from_memory)              \

@@ -120,7 +120,7 @@ Result<HttpResponse> add_picture(const Context& context, const HttpRequest& requ
   }
   if (bytes.empty()) return fail(ErrorCode::kUsage, "the form has no \"picture\"");
   SACCADE_TRY(check_text(context, caption).in("\"caption\""));
-  SACCADE_ASSIGN(const int64_t id, context.jobs->add_picture(*collection, bytes, caption));
+  SACCADE_ASSIGN(const int64_t id, context.jobs->add_picture(*collection, bytes, caption, context.limits()));
   SACCADE_ASSIGN(const Item item, collection->now()->collection.item(id));
   SACCADE_ASSIGN(const Json facts, picture_facts(*collection, item));
   HttpResponse response = json_response(facts, 201);

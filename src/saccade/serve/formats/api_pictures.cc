@@ -12,6 +12,7 @@
 #include "saccade/collection/catalog/facets.h"
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/collection/small_picture.h"
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/frame_name.h"
@@ -22,7 +23,6 @@
 namespace saccade::serve {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;  // in nanoseconds
 
 // Whether the client says that it takes WebP.
 bool takes_webp(const HttpRequest& request) {
@@ -36,7 +36,7 @@ Json picture_json(const ServedCollection& served, const Item& item) {
   Json json = {{"id", item.id},
                {"path", file_of(item.path)},
                {"second", second ? Json(*second) : Json()},
-               {"date", item.mtime_ns / kSecond},
+               {"date", whole_seconds(item.mtime_ns)},
                {"caption", item.caption},
                {"width", item.width},
                {"height", item.height},
@@ -168,7 +168,7 @@ Result<Json> picture_facts(const ServedCollection& collection, const Item& item)
   SACCADE_ASSIGN(const ItemFacts facts, collection.now()->collection.facts(item.id));
   Json json = picture_json(collection, item);
   json["bytes"] = item.size;
-  json["modified"] = item.mtime_ns / kSecond;
+  json["modified"] = whole_seconds(item.mtime_ns);
   json["added"] = item.added;
   json["hash"] = item.hash;
   json["dated_by"] = dated_by(facts);
@@ -238,7 +238,7 @@ Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& reques
   }
   const auto start = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(DecodedImage decoded,
-                 decode_open(item, open, small_picture_decoding(side, context.options.limits)));
+                 decode_open(item, open, small_picture_decoding(side, context.limits())));
   SACCADE_ASSIGN(SmallPicture small, small_picture(std::move(decoded.image), side, webp));
   context.metrics.spent("decode", seconds_since(start));
   context.metrics.happened("thumbnail made");

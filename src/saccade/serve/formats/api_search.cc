@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/search/change_text.h"
@@ -105,7 +106,7 @@ Result<Fusion> fusion_of(const Json& json) {
 Result<SearchRequest> search_request(const Context& context, const Json& json, std::string_view uploaded) {
   SearchRequest asked;
   SearchQuery& query = asked.query;
-  query.limits = context.options.limits;
+  query.limits = context.limits();
   query.stop = context.stop;
   SACCADE_ASSIGN(query.text, json_field_or<std::string>(json, "text", ""));
   if (query.text.find_first_not_of(" \t\r\n\f\v") == std::string::npos) query.text.clear();
@@ -242,7 +243,7 @@ Result<HttpResponse> answer_search(const Context& context, const Json& json, con
     for (size_t f = 0; f < answer.hits[i].folded.size(); ++f) {
       Json& copy = hit["folded"][f];
       const Item& item = answer.hits[i].folded[f].item;
-      copy["date"] = item.mtime_ns / 1'000'000'000;
+      copy["date"] = whole_seconds(item.mtime_ns);
       copy["caption"] = item.caption;
       copy["width"] = item.width;
       copy["height"] = item.height;

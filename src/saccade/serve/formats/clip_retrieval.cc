@@ -57,7 +57,7 @@ struct Asked {
 Result<Asked> asked_of(const Context& context, const Json& json) {
   Asked asked;
   SearchQuery& query = asked.query;
-  query.limits = context.options.limits;
+  query.limits = context.limits();
   query.stop = context.stop;
   SACCADE_ASSIGN(const std::string modality, json_field_or<std::string>(json, "modality", "image"));
   if (modality != "image") {

@@ -59,7 +59,7 @@ Result<HttpResponse> predict(const Context& context, const HttpRequest& request,
   std::vector<Input> inputs(1);
   if (asked.of_picture) {
     inputs.front().picture = std::string(input->bytes);
-    DecodeOptions size_only = context.options.limits;
+    DecodeOptions size_only = context.limits();
     size_only.size_only_above = 1;
     SACCADE_ASSIGN(const DecodedImage picture,
                    decode_image(std::as_bytes(std::span(input->bytes)), size_only));
