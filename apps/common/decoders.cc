@@ -42,7 +42,7 @@ void add_decode_options(CLI::App& app, Decoders& decoders) {
                                                                      {"serve", ""},
                                                                      {"embed", ""},
                                                                      {"illustrate", ""},
-                                                                     {"collection", "verify"},
+                                                                     {"collection", "import"},
                                                                      {"dataset", "audit"},
                                                                      {"eval", "retrieval"},
                                                                      {"eval", "composed"},
