@@ -11,6 +11,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
 
 #include "outcome_json.h"
@@ -172,7 +173,7 @@ TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
 }
 
 // What a picture becomes: settled when a collection is made, and seen in its row.
-TEST_F(Cli, BackgroundAndFastDecodeChangeRows) {
+TEST_F(Cli, BackgroundColorsAndFastDecodeChangeRows) {
   Image white{.width = 40, .height = 40, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
   for (int i = 0; i < 40 * 40; ++i) {
     white.pixels.insert(white.pixels.end(), 3, 255);
@@ -186,6 +187,8 @@ TEST_F(Cli, BackgroundAndFastDecodeChangeRows) {
     noise.pixels.push_back(static_cast<uint8_t>(state >> 24));
   }
   write("large/a.jpg", encode_jpeg(noise).value_or(""));
+  const std::filesystem::path colors = std::filesystem::path(test::kSourceDir) / "tests/data/color_profiles";
+  write("wide/a.png", read_file(colors / "adobe_rgb.png").value_or(""));
   struct Case {
     std::string folder;
     std::vector<std::string> options;
@@ -200,6 +203,8 @@ TEST_F(Cli, BackgroundAndFastDecodeChangeRows) {
       {"clear", {"--background", "checkpoint"}, "background", "checkpoint", false},
       {"large", {}, "fast_decode", false, true},
       {"large", {"--fast-decode"}, "fast_decode", true, false},
+      {"wide", {}, "convert_to_srgb", false, true},
+      {"wide", {"--convert-to-srgb"}, "convert_to_srgb", true, false},
       {"large", {}, "int8_rows", "auto", true},
       {"large", {"--int8-rows", "off"}, "int8_rows", "off", true},
       {"large", {"--int8-rows", "on"}, "int8_rows", "on", true}};

@@ -54,6 +54,7 @@ TEST_F(CollectionTest, KeepsWhatItIsGiven) {
   IngestSettings settings;
   settings.background = BackgroundPolicy::kCheckpoint;
   settings.fast_decode = true;
+  settings.convert_to_srgb = true;
   {
     auto writer = CollectionWriter::create(folder_, test::fake_checkpoint(), settings);
     ASSERT_OK(writer);
@@ -69,6 +70,7 @@ TEST_F(CollectionTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(collection->info().checkpoint.path, "/checkpoints/fake");
   EXPECT_EQ(collection->info().settings.background, BackgroundPolicy::kCheckpoint);
   EXPECT_TRUE(collection->info().settings.fast_decode);
+  EXPECT_TRUE(collection->info().settings.convert_to_srgb);
   EXPECT_EQ(collection->info().created.size(), std::strlen("2026-01-31T12:00:00Z"));
   EXPECT_EQ(collection->item_count(), 2);
   ASSERT_EQ(collection->rows().rows(), 2);

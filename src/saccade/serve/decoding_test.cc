@@ -33,7 +33,8 @@ class Decoding : public ServingTest {
   // The answer to a request for the embeddings of these images, whose client leaves.
   HttpResponse embed(const std::vector<std::string>& images, std::stop_token stop = {}) {
     Json input = Json::array();
-    for (const std::string& image : images) input.push_back("data:image/svg+xml;base64," + encode_base64(image));
+    for (const std::string& image : images)
+      input.push_back("data:image/svg+xml;base64," + encode_base64(image));
     HttpRequest request;
     request.method = "POST";
     request.path = "/v1/embeddings";

@@ -458,8 +458,8 @@ class Decoder {
     return {};
   }
 
-  // Where the file has a profile of another colour space than sRGB. Without libvips' support for profiles, and
-  // of one that is broken or of another kind of samples, the numbers stay as they are.
+  // Converts the colors to sRGB if the file has a profile of another color space. Without libvips' support for
+  // profiles, and for one that is broken or of another kind of samples, the numbers stay as they are.
   void convert_profile() {
     const void* profile = nullptr;
     size_t size = 0;
@@ -635,8 +635,8 @@ Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions&
 
 bool speaks_of_memory(std::string_view text) {
   // GLib, Rust, libvips, libpng; librsvg by cairo; libjpeg.
-  constexpr std::array<std::string_view, 6> kWords = {"allocat",            "of memory", "enough memory",
-                                                      "nsufficient memory", "NoMemory",  "bad_alloc"};
+  constexpr std::array<std::string_view, 6> kWords = {
+      "allocat", "of memory", "enough memory", "nsufficient memory", "NoMemory", "bad_alloc"};
   return std::ranges::any_of(
       kWords, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }

@@ -546,7 +546,7 @@ Result<DecoderPool::Lease> DecoderPool::acquire(const Wish& wish, const DecodeOp
   return lease;
 }
 
-// Of a process that has ended, nullptr.
+// Takes nullptr for a process that has ended.
 void DecoderPool::give_back(std::unique_ptr<Process> process, int64_t charge) {
   const std::lock_guard lock(mutex_);
   --busy_;

@@ -84,8 +84,8 @@ TEST(DecoderPool, GivesWhatThisProcessGives) {
   ASSERT_TRUE(pool);
   const std::filesystem::path root(test::kSourceDir);
   size_t files = 0;
-  for (const char* folder :
-       {"tests/golden/preprocess", "tests/data/broken_images", "tests/data/pictures", "fuzz/corpus/image"}) {
+  for (const char* folder : {"tests/golden/preprocess", "tests/data/broken_images", "tests/data/pictures",
+                             "tests/data/color_profiles", "fuzz/corpus/image"}) {
     for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
       if (entry.path().extension() == ".md" || entry.path().extension() == ".json") continue;
       const auto bytes = read_file(entry.path());
@@ -98,6 +98,7 @@ TEST(DecoderPool, GivesWhatThisProcessGives) {
         options.vector_side = 64;
         options.max_pixels = 4'000'000;
         options.shrink_to_side = 16;
+        options.convert_to_srgb = true;
         options.size_only_above = only_above;
         const auto here = decode_image(bytes_of(*bytes), options);
         options.processes = pool.get();

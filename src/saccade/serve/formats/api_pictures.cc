@@ -227,7 +227,7 @@ Result<HttpResponse> thumbnail(const Context& context, const HttpRequest& reques
     response.status = 304;
     return response;
   }
-  const std::string key = sha256_hex(fmt::format("{}\n{}\n{}\n{}", item.path, open.tag, side, webp));
+  const std::string key = sha256_hex(fmt::format("{}\n{}\n{}\n{}\nsrgb", item.path, open.tag, side, webp));
   if (context.thumbnails != nullptr) {
     if (auto kept = context.thumbnails->find(key)) {
       context.metrics.happened("thumbnail kept");
