@@ -34,6 +34,17 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   return pool_.get();
 }
 
+namespace {
+
+// Returns nullptr if there is none of that name.
+CLI::App* find_command(CLI::App& app, std::string_view name) {
+  const auto found =
+      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+}  // namespace
+
 void add_decode_options(CLI::App& app, Decoders& decoders) {
   // A command, or a command of one.
   constexpr std::array<std::array<const char*, 2>, 14> kCommands = {{{"index", ""},
@@ -51,8 +62,8 @@ void add_decode_options(CLI::App& app, Decoders& decoders) {
                                                                      {"train", "composed"},
                                                                      {"train", "visualness"}}};
   for (const auto& [name, below] : kCommands) {
-    CLI::App* command = app.get_subcommand_no_throw(name);
-    if (command != nullptr && *below != '\0') command = command->get_subcommand_no_throw(below);
+    CLI::App* command = find_command(app, name);
+    if (command != nullptr && *below != '\0') command = find_command(*command, below);
     if (command == nullptr) continue;  // training lies in a program of its own
     CLI::Option* option =
         command

@@ -43,6 +43,7 @@ constexpr double kGraceSeconds = 0.25;
 constexpr double kFactsSeconds = 5;  // for what a file says of itself, once its pixels are there
 // Memory with which a process reads a header, and most files whole.
 constexpr DecodeNeed kFirstNeed = {.working = int64_t{32} << 20, .output = int64_t{16} << 20};
+constexpr size_t kLeastInput = size_t{16} << 20;  // of a file that fits into any budget
 // A process that was granted more is ended after its image: what libraries keep would count against the budget.
 constexpr int64_t kKeptBytes = int64_t{256} << 20;
 constexpr size_t kWordsBytes = 4096;  // of what a decoder said on stderr before it died
@@ -462,11 +463,9 @@ Result<std::unique_ptr<DecoderPool>> DecoderPool::start(DecoderPoolOptions optio
   const DecoderHello& hello = first->hello();
   pool->isolation_ = Isolation{hello.landlock, hello.seccomp != 0, hello.memory_limited != 0}.describe();
   pool->base_bytes_ = hello.data_bytes;
-  const int64_t least = pool->charge_of(kFirstNeed, 1);
-  if (least > pool->options_.budget_bytes) {
-    return fail(ErrorCode::kUsage, "a budget of {} of memory for decoding, one process takes {}",
-                gibibytes(pool->options_.budget_bytes), gibibytes(least));
-  }
+  // One process always has room: small images are decoded on any machine.
+  pool->options_.budget_bytes =
+      std::max(pool->options_.budget_bytes, pool->charge_of(kFirstNeed, kLeastInput));
   first->grant(kFirstNeed);
   pool->free_.push_back(std::move(first));
   return pool;
