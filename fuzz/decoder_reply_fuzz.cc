@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
   // The first byte chooses what was asked for.
   if (size == 0) return 0;

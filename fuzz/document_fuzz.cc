@@ -1,5 +1,6 @@
 // Documents of any bytes: the first byte says as what they are read. Places are inside the source and ascend,
 // texts are UTF-8, and Markdown is rendered.
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -7,8 +8,9 @@
 #include "saccade/text/utf8.h"
 
 #include "fuzz.h"
+#include "mutators.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using saccade::DocumentFormat;
   if (size == 0) return 0;
   const std::string bytes(data + 1, data + size);
@@ -28,4 +30,72 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(saccade::render_markdown(document->source).has_value());
   }
   return 0;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 56> kTokens = {"\n",
+                                                      "\n\n",
+                                                      "# ",
+                                                      "> ",
+                                                      "- ",
+                                                      "1. ",
+                                                      "```",
+                                                      "~~~",
+                                                      "    ",
+                                                      "\t",
+                                                      "| a |\n|---|\n",
+                                                      "[",
+                                                      "](",
+                                                      ")",
+                                                      "![",
+                                                      "[^1]",
+                                                      "[^1]: ",
+                                                      "<",
+                                                      ">",
+                                                      "*",
+                                                      "**",
+                                                      "_",
+                                                      "`",
+                                                      "~~",
+                                                      "---\n",
+                                                      "===\n",
+                                                      "&amp;",
+                                                      "&",
+                                                      "\\",
+                                                      "<p>",
+                                                      "</p>",
+                                                      "<div>",
+                                                      "</div>",
+                                                      "<b>",
+                                                      "</b>",
+                                                      "<table>",
+                                                      "<td>",
+                                                      "<svg>",
+                                                      "</svg>",
+                                                      "<script>",
+                                                      "</script>",
+                                                      "<!--",
+                                                      "-->",
+                                                      "<pre>",
+                                                      "<li>",
+                                                      "<figure>",
+                                                      "<template>",
+                                                      "<meta charset=latin1>",
+                                                      "<a href=x>",
+                                                      "\xff",
+                                                      "\xef\xbb\xbf",
+                                                      "\u00ad",
+                                                      "-\n",
+                                                      "2.1",
+                                                      "http://a.b",
+                                                      "<![CDATA["};
+
+}  // namespace
+
+std::string fuzz_mutate(std::string input, saccade::SplitMix& random) {
+  if (input.empty()) return "M";
+  const std::string_view text = std::string_view(input).substr(1);
+  return input[0] + (random.below(2) == 0 ? mutate_tokens(text, kTokens, random)
+                                          : mutate_lines(text, kTokens, kTokens, random));
 }

@@ -5,9 +5,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
-// Runs one input; libFuzzer and replay_main.cc call it.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "saccade/core/random.h"
+
+// Runs one input. Each fuzzer defines it; fuzz_entry.cc calls it.
+int fuzz_input(const uint8_t* data, size_t size);
+
+// Changes an input in a way that its format allows, if a fuzzer defines it: libFuzzer's own changes, of bytes, are made
+// beside it. What is longer than libFuzzer wants is cut off. Must be a function of its arguments alone.
+[[gnu::weak]] std::string fuzz_mutate(std::string input, saccade::SplitMix& random);
 
 // A property of the answer, checked in every build: a fuzzer that only waits for crashes sees little.
 #define FUZZ_CHECK(condition)                                                            \

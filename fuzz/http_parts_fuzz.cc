@@ -1,6 +1,7 @@
 // What a server's clients write by hand: forms with files in them, query strings, paths, ranges, pictures in
 // base64. The input's first line is a form's content type or a header's value, all behind it the body.
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "saccade/core/base64.h"
@@ -8,8 +9,9 @@
 #include "saccade/serve/formats/multipart.h"
 
 #include "fuzz.h"
+#include "mutators.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade::serve;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t line = std::min(input.find('\n'), input.size());
@@ -31,4 +33,32 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto path = decode_path(input)) FUZZ_CHECK(decode_path(escape_part(*path)) == path);
   if (const auto picture = saccade::decode_picture_text(head)) FUZZ_CHECK(picture->size() <= head.size());
   return 0;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 14> kLines = {
+    "--b\r\n",
+    "--b--\r\n",
+    "--b",
+    "\r\n",
+    "Content-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n",
+    "Content-Disposition: form-data; name=\"text\"\r\n",
+    "Content-Disposition: form-data; filename*=UTF-8''a%20b\r\n",
+    "Content-Type: image/png\r\n",
+    "Content-Transfer-Encoding: base64\r\n",
+    "a bell\r\n",
+    "multipart/form-data; boundary=b\n",
+    "multipart/form-data; boundary=\"b\"\n",
+    "bytes=0-,1-\n",
+    "X:\r\n"};
+constexpr std::array<std::string_view, 24> kTokens = {
+    ";",   "=",  "\"", "\\\"",   "name=", "filename=", "boundary=",           "--",    "b",        "\r\n",
+    "\r",  "\n", ":",  "bytes=", "-",     ",",         "9223372036854775807", "data:", ";base64,", "%2F",
+    "%00", "%",  "+",  "&"};
+
+}  // namespace
+
+std::string fuzz_mutate(std::string input, saccade::SplitMix& random) {
+  return mutate_lines(input, kLines, kTokens, random);
 }

@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
   DecodeOptions options;
   options.max_pixels = 1'000'000;

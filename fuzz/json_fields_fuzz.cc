@@ -1,12 +1,14 @@
 // JSON from outside: the parser, its typed fields, and the two kinds of file that describe preprocessing.
+#include <array>
 #include <string_view>
 
 #include "saccade/core/json.h"
 #include "saccade/image/preprocess.h"
 
 #include "fuzz.h"
+#include "mutators.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
   const auto json = parse_json(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!json) return 0;
@@ -28,4 +30,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(!preprocessing->describe().empty());
   }
   return 0;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 17> kWords = {
+    "size",    "image_size", "resample",  "do_resize",     "a",          "shortest_edge",
+    "height",  "width",      "crop_size", "image_mean",    "image_std",  "rescale_factor",
+    "bicubic", "mean",       "std",       "interpolation", "resize_mode"};
+
+}  // namespace
+
+std::string fuzz_mutate(std::string input, saccade::SplitMix& random) {
+  return mutate_json(input, kWords, random);
 }

@@ -500,6 +500,149 @@ def request_bodies() -> None:
     put("request_body", "nowhere", "v2/embeddings\n{}")
 
 
+def queries() -> None:
+    texts = ["cats -dogs", "beach:2 sunset", '"golden retriever":2 -"stop sign":0.8', '"red apple" tree', "cats -- -dogs and a:b",
+             "16:9 at 12:30", "\u201cred bell\u201d:3", '"a "a "a', "- -- :", "a:11", "cats:0", '"":2', "\xff", "-" * 40, '"' * 40]
+    filters = ["width > 100 and format = jpeg", "not (camera ~ canon or lens = \"EF 50mm\")", "date = 2024-05-31T12:30",
+               "size >= 2MiB and pixels < 12M", "path ~ '*/[a-z]?.jpg'", "keyword !~ night", "rating=0", "aspect>1.5",
+               "photograph = yes", "latitude>48 and longitude<-3.5", "hash = abc", "width >", "((((id=1))))", "taken != 1999-02",
+               "caption ~ \"a \\\" b\"", "and", "width > 9223372036854775808"]
+    for number, text in enumerate(texts):
+        put("query", f"query_{number}", "Q" + text)
+    for number, text in enumerate(filters):
+        put("query", f"filter_{number}", "F" + text)
+    for number, text in enumerate(["2024", "2024-05", "2024-05-31", "2024-05-31T12:30:15", "2024-02-30", "1699", ""]):
+        put("query", f"date_{number}", "D" + text)
+
+
+def collections() -> None:
+    """Changes of a sound collection: file, operation, place, bytes."""
+    def change(file: int, operation: int, place: int, content: bytes) -> bytes:
+        return struct.pack("<BBIB", file, operation, place, len(content)) + content
+
+    put("collection", "sound", b"\0")
+    put("collection", "sound_late", b"\1")
+    put("collection", "cut_catalog", b"\0" + change(0, 3, 4096, b""))
+    put("collection", "no_file", b"\0" + change(0, 5, 0, b""))
+    put("collection", "page_header", b"\0" + change(0, 0, 4096, b"\x0d\xff\xff\xff\xff"))
+    put("collection", "page_size", b"\0" + change(0, 0, 16, b"\x00\x01"))
+    put("collection", "info", b"\0" + change(1, 0, 60, b'"dim": -1'))
+    for file in range(6):
+        put("collection", f"cut_{file}", b"\1" + change(file, 3, 5, b""))
+        put("collection", f"ones_{file}", b"\1" + change(file, 4, 64, b"x" * 32))
+        put("collection", f"longer_{file}", b"\1" + change(file, 1, 128, b"\x7f" * 16))
+
+
+def imports() -> None:
+    def npy(header: str, values: bytes) -> bytes:
+        text = header.encode() + b" " * (-(10 + len(header) + 1) % 64) + b"\n"
+        return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + values
+
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 8), }"
+    rows = struct.pack("<16f", *[1, 0, 0, 0, 0, 0, 0, 0], *[0, 2, 0, 0, 0, 0, 0, 0])
+    item = {"hash": "0" * 64, "size": 3, "mtime_ns": 1, "width": 4, "height": 5, "format": "jpeg", "caption": "a"}
+    facts = {"taken": "2019-07-14T21:30:00", "zone_minutes": 120, "camera": "C", "latitude": 1.5, "longitude": -3,
+             "rating": 5, "keywords": ["a", "b"], "look": "0123456789abcdef", "grain": 0.5, "looked_into": "everything"}
+    lines = "".join(json.dumps({"path": f"/nowhere/{name}.jpg"} | item | more) + "\n" for name, more in [("a", {}), ("b", facts)])
+    info = {"checkpoint": {"name": "fake", "path": "/nowhere", "fingerprint": "0" * 64, "dim": 8}}
+
+    def put_import(name: str, items: str, export: str, array: bytes) -> None:
+        put("import", name, items.encode() + b"\0" + export.encode() + b"\0" + array)
+
+    put_import("sound", lines, "", npy(head, rows))
+    put_import("other_checkpoint", lines, json.dumps(info), npy(head, rows))
+    put_import("only_paths", '{"path": "/nowhere/a"}\n{"path": "../b"}\n', "", npy(head, rows))
+    put_import("twice", lines.replace("b.jpg", "a.jpg"), "", npy(head, rows))
+    put_import("halves", lines, "", npy(head.replace("f4", "f2"), rows[:32]))
+    put_import("doubles", lines, "", npy(head.replace("f4", "f8"), rows * 2))
+    put_import("short", lines, "", npy(head, rows)[:-1])
+    put_import("huge", lines, "", npy(head.replace("(2, 8)", "(4611686018427387904, 8)"), rows))
+    put_import("fortran", lines, "", npy(head.replace("False", "True"), rows))
+    put_import("fewer_items", lines.split("\n")[0], "", npy(head, rows))
+    put_import("no_array", lines, "", b"")
+    put_import("no_direction", lines, "", npy(head, bytes(64)))
+
+
+def checkpoints() -> None:
+    golden = pathlib.Path(__file__).parent.parent / "tests/golden"
+    names = ["clip-gelu", "siglip", "align", "bert", "blip2-itm", "colpali", "jina-clip", "long-clip"]
+    for number, name in enumerate(names):
+        config = golden / name / "config.json"
+        if not config.exists():
+            continue
+        pictures = golden / name / "preprocessor_config.json"
+        text = json.dumps(json.loads(config.read_text()))
+        more = b"\0" + json.dumps(json.loads(pictures.read_text())).encode() if pictures.exists() else b""
+        put("checkpoint", name, bytes([number]) + text.encode() + more)
+    put("checkpoint", "empty", b"\0{}")
+    put("checkpoint", "array", b"\0[]\0[]")
+
+
+def tokenizer_folders() -> None:
+    """Small files of each kind: WordPiece, pieces by likelihood and by merges."""
+    added = [{"id": 0, "content": "[UNK]", "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False}]
+    words = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "##b": 4, "photo": 5}
+    wordpiece = {"version": "1.0", "added_tokens": added, "normalizer": {
+        "type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": {
+        "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+        "vocab": words}}
+    golden = pathlib.Path(__file__).parent.parent / "tests/golden/tokenizers"
+
+    def put_folder(name: str, *files: object) -> None:
+        put("tokenizer_folder", name,
+            b"\0".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in files))
+
+    put_folder("wordpiece", wordpiece, {"tokenizer_class": "BertTokenizer"})
+    put_folder("wordpiece_text", b"", {"tokenizer_class": "BertTokenizer", "do_lower_case": True}, b"", "\n".join(words).encode())
+    for name in ["gemma", "bert"]:
+        put_folder(name, json.loads((golden / name / "tokenizer.json").read_text()),
+                   json.loads((golden / name / "tokenizer_config.json").read_text()))
+    put_folder("unknown", {"model": {"type": "WordLevel"}})
+    put_folder("empty", b"")
+    put_folder("special_tokens", wordpiece, {}, {"cls_token": {"content": "[CLS]"}, "sep_token": "[SEP]"})
+
+
+def http_server() -> None:
+    get = "GET /a?b=c HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    post = "POST /a HTTP/1.1\r\nHost: localhost\r\n"
+    files = {
+        "get": get, "two": get + get, "length": post + "Content-Length: 3\r\n\r\nabc" + get,
+        "chunks": post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n" + get,
+        "both": post + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "other_encoding": post + "Transfer-Encoding: chunked, gzip\r\n\r\n" + get,
+        "unknown_encoding": post + "Transfer-Encoding: xchunked\r\n\r\n" + get,
+        "two_lengths": post + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        "expect": post + "Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", "head": get.replace("GET", "HEAD"),
+        "old": "GET / HTTP/1.0\r\n\r\n", "no_host": "GET / HTTP/1.1\r\n\r\n", "lines": "\r\n\r\n" + get, "cut": get[:20],
+        "long_header": "GET / HTTP/1.1\r\nX: " + "a" * 20000 + "\r\n\r\n", "tls": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        "h2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "bad_chunk": post + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+    }
+    for name, content in files.items():
+        put("http_server", name, content)
+
+
+def small_texts() -> None:
+    line = '<line xMin="10" yMin="{0}" xMax="90" yMax="{1}">\n<word xMin="10" yMin="{0}" xMax="40" yMax="{1}">con-</word>\n</line>\n'
+    page = '<page width="100.0" height="100.0">\n<flow>\n<block xMin="10" yMin="10" xMax="90" yMax="40">\n'
+    page += line.format(10, 20) + line.format(22, 32) + "</block>\n</flow>\n</page>\n"
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="2in" height="3cm"><image href="data:image/png;base64,iVBO"/></svg>'
+    files = {
+        "keys": "K# of the house\n\n0123456789abcdef\r\nwrite another-key-of-somebody\n", "keys_short": "Kabc\n",
+        "ignore": "I# c\n*.tmp\ndrafts/\n/private\na/**/b\n!keep.jpg\n\\#x\n[a-z]?.jpg\n**/old\n", "ignore_stars": "I" + "*a" * 20 + "\n",
+        "towns": "T# c\n45.76\t4.83\tLyon, FR\n-90\t180\tSouth\n", "towns_bad": "T91\t0\tx\n",
+        "ratings": "Rtext,rater,rating\na dog,1,7\na dog,2,6\nof,1,1\n", "ratings_wide": "Rtext,image,r1,r2\na,b.jpg,5,5\n",
+        "pages": "P<doc>\n" + page * 3 + "</doc>\n", "pages_cut": "P" + page[:100],
+        "sentences": "SDr. Who went. \u4f60\u597d\u3002 \"Yes!\" he said... 3.5 m\n\nNext one? a.b.c", "address": "A192.0.2.1", "range": "A2001:db8::/32",
+        "url": "Ahttps://a.b/c/d?e#f\n../g", "model_name": "Nowner/name@main", "files": "Nconfig.json\nmodel.safetensors\nvocab.json\n",
+        "shards": "Nconfig.json\nmodel.safetensors.index.json\nmodel-00001-of-00002.safetensors\n", "frame": "Nclip.mp4#t=42.041",
+        "svg": "V" + svg, "svg_no_size": "V<!-- --><svg viewBox='0 0 1 1'/>", "entities": "H&amp;&#65;&#x110000;&notit;&lt", "empty": "",
+    }
+    for name, content in files.items():
+        put("small_texts", name, content)
+
+
 if __name__ == "__main__":
     safetensors()
     torch_file()
@@ -513,3 +656,10 @@ if __name__ == "__main__":
     documents()
     http_parts()
     request_bodies()
+    queries()
+    collections()
+    imports()
+    checkpoints()
+    tokenizer_folders()
+    http_server()
+    small_texts()

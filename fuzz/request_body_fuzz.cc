@@ -15,6 +15,7 @@
 #include "saccade/serve/service.h"
 
 #include "fuzz.h"
+#include "mutators.h"
 
 namespace saccade::serve {
 namespace {
@@ -63,7 +64,7 @@ class Serving {
 }  // namespace
 }  // namespace saccade::serve
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade::serve;
   static const Serving serving;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
@@ -90,4 +91,113 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     FUZZ_CHECK(json && (json->contains("error") || json->contains("message") || json->contains("detail")));
   }
   return 0;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 80> kWords = {"text",
+                                                     "image",
+                                                     "k",
+                                                     "offset",
+                                                     "like",
+                                                     "compose",
+                                                     "weight",
+                                                     "was",
+                                                     "literal",
+                                                     "filter",
+                                                     "fold",
+                                                     "long_query",
+                                                     "chunk",
+                                                     "candidates",
+                                                     "cut",
+                                                     "sort",
+                                                     "date",
+                                                     "words",
+                                                     "explain",
+                                                     "collection",
+                                                     "pictures",
+                                                     "composer",
+                                                     "sum",
+                                                     "difference",
+                                                     "direction",
+                                                     "input",
+                                                     "model",
+                                                     "starter",
+                                                     "encoding_format",
+                                                     "base64",
+                                                     "float",
+                                                     "dimensions",
+                                                     "type",
+                                                     "image_url",
+                                                     "url",
+                                                     "data:image/png;base64,iVBORw0KGgo=",
+                                                     "normalized",
+                                                     "embedding_type",
+                                                     "modality",
+                                                     "input_type",
+                                                     "query",
+                                                     "passage",
+                                                     "truncate",
+                                                     "NONE",
+                                                     "END",
+                                                     "user",
+                                                     "indice_name",
+                                                     "num_images",
+                                                     "num_result_ids",
+                                                     "deduplicate",
+                                                     "embedding_input",
+                                                     "ids",
+                                                     "inputs",
+                                                     "texts",
+                                                     "raw_scores",
+                                                     "return_text",
+                                                     "normalize",
+                                                     "truncation_direction",
+                                                     "Right",
+                                                     "prompt_name",
+                                                     "documents",
+                                                     "top_n",
+                                                     "return_documents",
+                                                     "clip",
+                                                     "visual",
+                                                     "textual",
+                                                     "modelName",
+                                                     "options",
+                                                     "language",
+                                                     "entries",
+                                                     "a red bell",
+                                                     "cats -dogs",
+                                                     "\"red bell\":2",
+                                                     "width > 100 and format = jpeg",
+                                                     "embedding_types",
+                                                     "images",
+                                                     "content",
+                                                     "max_chunks_per_doc",
+                                                     "sentences",
+                                                     "source_sentence"};
+constexpr std::array<std::string_view, 6> kPartLines = {
+    "--b\r\n",
+    "--b--\r\n",
+    "Content-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n",
+    "Content-Disposition: form-data; name=\"text\"\r\n",
+    "Content-Disposition: form-data; name=\"entries\"\r\n",
+    "\r\n"};
+constexpr std::array<std::string_view, 14> kPaths = {"api/search",  "api/collections/pictures/search",
+                                                     "api/session", "v1/embeddings",
+                                                     "embeddings",  "embeddings_image",
+                                                     "knn-service", "metadata",
+                                                     "predict",     "embed",
+                                                     "rerank",      "v1/rerank",
+                                                     "v2/rerank",   "v2/embed"};
+
+}  // namespace
+
+std::string fuzz_mutate(std::string input, saccade::SplitMix& random) {
+  const size_t line = std::min(input.find('\n'), input.size());
+  const std::string_view body = std::string_view(input).substr(std::min(line + 1, input.size()));
+  if (random.below(8) == 0)
+    return std::string(kPaths[random.below(kPaths.size())]) + "\n" + std::string(body);
+  const std::string changed = body.starts_with("--b") ? mutate_lines(body, kPartLines, kWords, random)
+                                                      : mutate_json(body, kWords, random);
+  return input.substr(0, line) + "\n" + changed;
 }

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
   auto model = parse_sentencepiece_model({reinterpret_cast<const char*>(data), size});
   if (!model) {

@@ -1,5 +1,6 @@
 // A tokenizer's own files, in memory. The first byte chooses:
 // tokenizer.json, or vocab.json, a zero byte, merges.txt.
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -7,8 +8,9 @@
 #include "saccade/text/tokenizers/clip_spec.h"
 
 #include "fuzz.h"
+#include "mutators.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
   if (size == 0) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
@@ -49,4 +51,41 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   return 0;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 22> kWords = {"model",
+                                                     "vocab",
+                                                     "merges",
+                                                     "bytes",
+                                                     "added_tokens",
+                                                     "content",
+                                                     "id",
+                                                     "<|startoftext|>",
+                                                     "<|endoftext|>",
+                                                     "a</w>",
+                                                     "b",
+                                                     "a b",
+                                                     "ab</w>",
+                                                     "type",
+                                                     "BPE",
+                                                     "unk_token",
+                                                     "end_of_word_suffix",
+                                                     "</w>",
+                                                     "post_processor",
+                                                     "pre_tokenizer",
+                                                     "normalizer",
+                                                     "#version: 0.2"};
+constexpr std::array<std::string_view, 6> kLines = {"#version: 0.2\n", "a b\n", "a b</w>\n",
+                                                    "ab c\n",          "\n",    "a  b\r\n"};
+
+}  // namespace
+
+std::string fuzz_mutate(std::string input, saccade::SplitMix& random) {
+  if (input.empty()) return "T{}";
+  const std::array<Mutation, 2> kinds = {
+      [&](std::string_view text) { return mutate_json(text, kWords, random); },
+      [&](std::string_view text) { return mutate_lines(text, kLines, kWords, random); }};
+  return input[0] + mutate_part(std::string_view(input).substr(1), '\0', kinds, random);
 }

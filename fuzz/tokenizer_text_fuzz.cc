@@ -30,7 +30,7 @@ std::unique_ptr<saccade::Tokenizer> load(saccade::TextCleanup cleanup) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   static const auto as_file = load(saccade::TextCleanup::kTokenizerFile);
   static const auto as_openai = load(saccade::TextCleanup::kOpenAi);
   const std::string_view text(reinterpret_cast<const char*>(data), size);

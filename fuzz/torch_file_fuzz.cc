@@ -33,7 +33,7 @@ void check(const StridedTensor& tensor, std::span<const std::byte> storage) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int fuzz_input(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   if (bytes.empty()) return 0;
   if (data[0] == 'P') {
