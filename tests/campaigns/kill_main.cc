@@ -126,7 +126,7 @@ class Campaign {
     SACCADE_TRY(world_.mount_work(kEnough));
     world_.restore(std::string(scenario.name));
     SACCADE_ASSIGN(const int64_t used, world_.used_bytes());
-    const int64_t range = 2 * known.growth + (int64_t{256} << 10);
+    const int64_t range = known.growth + (int64_t{160} << 10);
     const auto room = static_cast<int64_t>(random.below(static_cast<uint32_t>(range)));
     told_ = fmt::format("{} bytes of room", room);
     SACCADE_TRY(world_.mount_work(used + room));

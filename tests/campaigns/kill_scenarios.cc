@@ -323,6 +323,7 @@ std::span<const Scenario> scenarios() {
 }
 
 void prepare_inputs(World& world) {
+  fs::remove_all(world.base() / "export");  // of an earlier campaign in the same folder
   write_pictures(world.base() / "pictures", 0, kPictures);
   write_pictures(world.base() / "more", 300, kMore);
   world.clear();
