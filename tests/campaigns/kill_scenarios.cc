@@ -205,7 +205,10 @@ ProgramEnd work_watch(World& world, Attempt& attempt) {
     }
   }
   World::signal(program, SIGINT);
-  return world.wait(program);
+  ProgramEnd end = world.wait(program);
+  // The signal ends a program that has not come to handle it.
+  if (end.code == 128 + SIGINT) end.code = 0;
+  return end;
 }
 
 // --- serve ---------------------------------------------------------------------------------------------------

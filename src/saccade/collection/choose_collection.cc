@@ -9,6 +9,7 @@
 #include "saccade/collection/collection.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"
 
 namespace saccade {
@@ -79,6 +80,7 @@ std::vector<fs::path> remembered_collections() {
   for (fs::directory_iterator entry(*state / "collections", error), end; !error && entry != end;
        entry.increment(error)) {
     if (++looked_at > kMostRemembered) break;
+    if (temporary_of(entry->path().filename().string())) continue;
     auto path = read_file(entry->path(), kMostPathBytes);
     if (path && is_collection(*path)) known.emplace_back(*std::move(path));
   }
@@ -86,15 +88,33 @@ std::vector<fs::path> remembered_collections() {
   return known;
 }
 
+namespace {
+
+// Removes what processes that were killed while they wrote the record have left.
+void remove_temporaries(const fs::path& record) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(record.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (temporary_of(name) == record.filename().string()) found.push_back(entry->path());
+  }
+  for (const fs::path& path : found) fs::remove(path, error);
+}
+
+}  // namespace
+
 void remember_collection(const fs::path& folder) {
   const auto state = user_state_folder();
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(folder, error);
   if (!state || error) return;
   const fs::path record = *state / "collections" / sha256_hex(whole.string());
-  if (fs::exists(record, error)) return;
-  fs::create_directories(record.parent_path(), error);
-  if (!error) static_cast<void>(write_file_atomic(record, whole.string()).has_value());
+  if (!fs::exists(record, error)) {
+    fs::create_directories(record.parent_path(), error);
+    if (error || !write_file_atomic(record, whole.string())) return;
+  }
+  remove_temporaries(record);
 }
 
 }  // namespace saccade

@@ -11,9 +11,11 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/checkpoint_place.h"
+#include "saccade/collection/choose_collection.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/test_support.h"
+#include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade {
@@ -648,6 +650,21 @@ TEST(Background, IsDarkOnlyForWhatVanishesOnWhite) {
   EXPECT_EQ(background({255, 200, 0}, 255), 255);
   EXPECT_EQ(background({255, 255, 255}, 0), 255);                // nothing to see
   EXPECT_EQ(choose_background(test::striped_image(3))[0], 255);  // opaque
+}
+
+TEST(RememberedCollections, WhatAKilledProgramLeftIsNoCollectionAndGoes) {
+  const test::TestFolder folder;
+  const test::TestVariable state("XDG_STATE_HOME", (folder / "state").string());
+  ASSERT_OK(CollectionWriter::create(folder / "c", test::fake_checkpoint()));
+  remember_collection(folder / "c");
+  ASSERT_THAT(remembered_collections(), testing::ElementsAre(folder / "c"));
+  const std::filesystem::path records = folder / "state/saccade/collections";
+  const std::filesystem::path record = std::filesystem::directory_iterator(records)->path();
+  std::filesystem::copy_file(record, record.string() + ".tmp-99-1");
+  EXPECT_THAT(remembered_collections(), testing::ElementsAre(folder / "c"));
+  remember_collection(folder / "c");
+  EXPECT_FALSE(std::filesystem::exists(record.string() + ".tmp-99-1"));
+  EXPECT_TRUE(std::filesystem::exists(record));
 }
 
 }  // namespace
