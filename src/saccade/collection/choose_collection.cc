@@ -88,22 +88,6 @@ std::vector<fs::path> remembered_collections() {
   return known;
 }
 
-namespace {
-
-// Removes what processes that were killed while they wrote the record have left.
-void remove_temporaries(const fs::path& record) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(record.parent_path(), error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (temporary_of(name) == record.filename().string()) found.push_back(entry->path());
-  }
-  for (const fs::path& path : found) fs::remove(path, error);
-}
-
-}  // namespace
-
 void remember_collection(const fs::path& folder) {
   const auto state = user_state_folder();
   std::error_code error;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/links.h"
@@ -84,6 +85,17 @@ std::optional<std::string_view> temporary_of(std::string_view name) {
   if (dash == std::string_view::npos) return std::nullopt;
   if (!is_number(numbers.substr(0, dash)) || !is_number(numbers.substr(dash + 1))) return std::nullopt;
   return name.substr(0, mark);
+}
+
+void remove_temporaries(const std::filesystem::path& file) {
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  for (std::filesystem::directory_iterator entry(file.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (temporary_of(name) == file.filename().string()) found.push_back(entry->path());
+  }
+  for (const auto& path : found) std::filesystem::remove(path, error);
 }
 
 bool is_plain_file_name(std::string_view name) {

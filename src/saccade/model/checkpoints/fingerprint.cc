@@ -7,6 +7,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
+#include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 
@@ -54,6 +55,7 @@ void write_record(const fs::path& path, const fs::path& folder, const KnownFiles
   fs::create_directories(path.parent_path(), error);
   if (error) return;
   (void)write_file_atomic(path, dump_json({{"folder", folder.string()}, {"files", files}}, 2) + "\n");
+  remove_temporaries(path);  // of processes that were killed here
 }
 
 }  // namespace
