@@ -80,12 +80,15 @@ JobState Jobs::seen(const Job& job) const {
   return state;
 }
 
-void Jobs::change(Job& job, const std::string& state) {
+// It may be forgotten from here on.
+void Jobs::end(Job& job, const Status& status) {
   const std::lock_guard lock(mutex_);
-  if (job.state.state == "running") job.state.seconds = seconds_since(job.began);
-  job.state.state = state;
+  const bool cancelled =
+      job.stop.stop_requested() && (status || status.error().code == ErrorCode::kCancelled);
+  if (!status && !cancelled) job.state.error = status.error().message;
+  job.state.seconds = seconds_since(job.began);
+  job.state.state = cancelled ? "cancelled" : status ? "done" : "failed";
   ++job.state.version;
-  if (state == "running") job.began = std::chrono::steady_clock::now();
 }
 
 Result<JobState> Jobs::start(ServedCollection& collection, std::string_view folder, bool prune,
@@ -162,21 +165,18 @@ void Jobs::work(const std::stop_token& stop) {
       const bool one = news_.wait(lock, stop, [&] { return std::ranges::any_of(jobs_, waits); });
       if (!one || stop.stop_requested()) return;
       next = std::ranges::find_if(jobs_, waits)->get();  // none that waits or runs is forgotten
+      // Before anybody can cancel it as one that waits: it would be forgotten while it runs.
+      next->state.state = "running";
+      ++next->state.version;
+      next->began = std::chrono::steady_clock::now();
     }
-    change(*next, "running");
     Status status;
     try {
       status = run(*next);
     } catch (const std::exception& error) {
       status = fail(ErrorCode::kInternal, "{}", error.what());
     }
-    const bool cancelled =
-        next->stop.stop_requested() && (status || status.error().code == ErrorCode::kCancelled);
-    if (!status && !cancelled) {
-      const std::lock_guard lock(mutex_);
-      next->state.error = status.error().message;
-    }
-    change(*next, cancelled ? "cancelled" : status ? "done" : "failed");
+    end(*next, status);
   }
 }
 

@@ -103,7 +103,7 @@ class Jobs {
   };
   void work(const std::stop_token& stop);
   Status run(Job& job);
-  void change(Job& job, const std::string& state);
+  void end(Job& job, const Status& status);
   [[nodiscard]] JobState seen(const Job& job) const;
   // A collection that nobody else changes meanwhile, neither in this process nor in another.
   struct Turn {

@@ -1,9 +1,11 @@
 // Indexing that clients ask for, pictures that they send and take out, and small pictures kept on disk.
 #include "saccade/serve/jobs.h"
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -151,6 +153,33 @@ TEST_F(Changing, AJobIsCancelledBeforeAndWhileItRuns) {
   EXPECT_EQ(ended(first)["state"], "cancelled");
   EXPECT_EQ(items(), 6);
   EXPECT_EQ(cancel({{"id", 99}}), 404);
+}
+
+// A job that was cancelled as one that waits never runs: it may be forgotten by then.
+TEST_F(Changing, AJobThatWasCancelledDoesNotBegin) {
+  const fs::path empty = temporary_.path() / "empty";
+  fs::create_directories(empty);
+  ServedCollection& collection = *served_->collections().front();
+  JobOptions options;
+  options.folders = {empty};
+  options.finished = 10'000;
+  Jobs jobs(options);
+  std::atomic<int64_t> newest = 0;
+  std::map<int64_t, int64_t> versions;  // of those that were cancelled, as the canceller was told
+  std::jthread canceller([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto asked = jobs.cancel(newest);
+      if (asked && asked->state == "cancelled") versions.emplace(asked->id, asked->version);
+    }
+  });
+  for (int i = 0; i < 500; ++i) {
+    newest = jobs.start(collection, "empty", false, false).value().id;
+    while (!jobs.job(newest).value().ended()) std::this_thread::yield();
+  }
+  canceller.request_stop();
+  canceller.join();
+  EXPECT_GT(versions.size(), 0U);
+  for (const auto& [id, version] : versions) EXPECT_EQ(jobs.job(id).value().version, version) << id;
 }
 
 TEST_F(Changing, PicturesAreTakenInAndOut) {
