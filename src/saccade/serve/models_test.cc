@@ -1,5 +1,6 @@
 // Several models under a bound of memory: the least recently used goes, and comes back when it is asked for.
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/serve/served_models.h"
@@ -107,6 +109,26 @@ TEST_F(Models, WhatIsAtWorkKeepsItsMemoryUntilItEnds) {
   EXPECT_FALSE(models.use_of(*b).loaded);
 }
 
+// Those who ask for the same one wait side by side, not each for as long behind the one before.
+TEST_F(Models, HowLongIsWaitedForRoomDoesNotGrowWithThoseWhoWait) {
+  const int64_t one = starter_bytes();
+  ServedModels models(ModelLimits{.memory = one + one / 2, .batches = {}, .wait_seconds = 0.5});
+  ServedModel* a = add(models, "a");
+  ServedModel* b = add(models, "bb");
+  const auto held = b->encoder().value();
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      if (!a->encoder()) ++refused;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 8);
+  EXPECT_LT(seconds_since(start), 2.0);  // 4 where they queue
+}
+
 TEST_F(Models, ManyWhoAskAtOnceLoadOne) {
   const int64_t one = starter_bytes();
   ServedModels models(ModelLimits{.memory = one + one / 2});
@@ -126,6 +148,7 @@ TEST_F(Models, ManyWhoAskAtOnceLoadOne) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right, 24);
   EXPECT_LE(models.bytes(), one);
+  // Those who find the encoder of another in memory may find their text's row there too.
   int64_t texts = 0;
   for (const ServedModel* model : all) {
     const SharedEncoder::Counts counts = models.use_of(*model).counts;

@@ -72,8 +72,8 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
     return fail(ErrorCode::kLimit, "{}: its parameters take {} bytes, and all models may take {}",
                 model->name, model->bytes, limits_.memory);
   }
-  SACCADE_TRY(make_room(model->bytes, *model));
-  (void)keep(*model, std::move(loaded.encoder));
+  SACCADE_TRY(make_room(model->bytes, *model, deadline()));
+  (void)keep(*model, std::make_unique<SharedEncoder>(std::move(loaded.encoder), limits_.batches));
   models_.push_back(std::move(model));
   return models_.back().get();
 }
@@ -86,9 +86,11 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
     return model.encoder_;
   };
   if (auto encoder = loaded()) return encoder;
+  // Of waiting for those who ask for it too, and then for room: not one after the other.
+  const Clock::time_point until = deadline();
   const std::lock_guard only_one(model.loading_);
   if (auto encoder = loaded()) return encoder;
-  SACCADE_TRY(make_room(model.bytes, model));
+  SACCADE_TRY(make_room(model.bytes, model, until));
   bool kept = false;
   const std::shared_ptr<void> room(nullptr, [&](void*) {
     if (!kept) gone(model, {});
@@ -97,15 +99,18 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
   if (anew.id.fingerprint != model.id.fingerprint) {
     return fail(ErrorCode::kMismatch, "{}: another checkpoint lies at {} by now", model.name, model.id.path);
   }
+  auto shared = std::make_unique<SharedEncoder>(std::move(anew.encoder), limits_.batches);
   kept = true;
-  return keep(model, std::move(anew.encoder));
+  return keep(model, std::move(shared));
+}
+
+ServedModels::Clock::time_point ServedModels::deadline() const {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.wait_seconds));
 }
 
 // What is let go of is in memory until the last of those who work with it have ended.
-Status ServedModels::make_room(int64_t bytes, const ServedModel& model) {
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                             std::chrono::duration<double>(limits_.wait_seconds));
+Status ServedModels::make_room(int64_t bytes, const ServedModel& model, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   while (limits_.memory > 0 && bytes_ + bytes > limits_.memory) {
     ServedModel* oldest = nullptr;
@@ -119,23 +124,25 @@ Status ServedModels::make_room(int64_t bytes, const ServedModel& model) {
       lock.lock();
       continue;
     }
-    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
+    if (Clock::now() >= deadline) {
       return fail(ErrorCode::kCancelled,
                   "{} takes {} bytes, and {} of the {} for all models are held by work on others: try again",
                   model.name, bytes, bytes_, limits_.memory);
     }
+    changed_.wait_until(lock, deadline);
   }
   bytes_ += bytes;
   return {};
 }
 
-std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model, std::unique_ptr<EncoderBackend> encoder) {
+std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model,
+                                                  std::unique_ptr<SharedEncoder> encoder) {
   const auto ended = [this, &model](SharedEncoder* shared) {
     const SharedEncoder::Counts counts = shared->counts();
     delete shared;  // NOLINT(*-owning-memory): this is its owner
     gone(model, counts);
   };
-  std::shared_ptr<SharedEncoder> shared(new SharedEncoder(std::move(encoder), limits_.batches), ended);
+  std::shared_ptr<SharedEncoder> shared(encoder.release(), ended);
   const std::lock_guard lock(mutex_);
   model.encoder_ = shared;
   model.last_ = shared;

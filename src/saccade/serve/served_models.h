@@ -2,6 +2,7 @@
 // the longest goes first, and comes back when it is asked for.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -82,9 +83,11 @@ class ServedModels {
  private:
   friend class ServedModel;
   Result<std::shared_ptr<SharedEncoder>> encoder_of(ServedModel& model);
-  Status make_room(int64_t bytes, const ServedModel& model);
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] Clock::time_point deadline() const;  // of waiting for room, from now
+  Status make_room(int64_t bytes, const ServedModel& model, Clock::time_point deadline);
   // In the model's place; its memory has been taken.
-  std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<EncoderBackend> encoder);
+  std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<SharedEncoder> encoder);
   void gone(ServedModel& model, const SharedEncoder::Counts& counts);
 
   const ModelLimits limits_;
