@@ -23,13 +23,14 @@ std::optional<Matrix<float>> RememberedTexts::find(std::span<const int32_t> ids)
 }
 
 void RememberedTexts::keep(std::span<const int32_t> ids, std::span<const float> row) {
-  Text text{{ids.begin(), ids.end()}, {row.begin(), row.end()}};
-  if (text.bytes() > most_bytes_) return;
+  std::list<Text> made;
+  made.push_front({{ids.begin(), ids.end()}, {row.begin(), row.end()}});
+  if (made.front().bytes() > most_bytes_) return;
   const std::lock_guard lock(mutex_);
-  if (places_.contains(key_of(ids))) return;  // two asked for it at the same time
-  bytes_ += text.bytes();
-  texts_.push_front(std::move(text));
-  places_.emplace(key_of(texts_.front().ids), texts_.begin());
+  const bool is_new = places_.emplace(key_of(made.front().ids), made.begin()).second;
+  if (!is_new) return;  // two asked for it at the same time
+  bytes_ += made.front().bytes();
+  texts_.splice(texts_.begin(), made);
   for (; bytes_ > most_bytes_; texts_.pop_back()) {
     bytes_ -= texts_.back().bytes();
     places_.erase(key_of(texts_.back().ids));

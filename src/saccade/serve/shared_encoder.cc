@@ -3,15 +3,24 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <new>
 #include <utility>
 
 namespace saccade::serve {
+
+namespace {
+
+tl::unexpected<Error> no_memory() {
+  return fail(ErrorCode::kCancelled, "no memory for a pass of the encoder now: try again in a second");
+}
+
+}  // namespace
 
 // Either texts or pictures of one caller, who waits for its end.
 struct SharedEncoder::Call : SharedCall {
   std::span<const TokenizedText> texts;
   MatrixView<const float> pixels;
-  Result<Matrix<float>> rows = Matrix<float>();
+  Result<Matrix<float>> rows = no_memory();
 
   [[nodiscard]] bool of_texts() const { return !texts.empty(); }
   [[nodiscard]] int64_t size() const { return of_texts() ? std::ssize(texts) : pixels.rows(); }
@@ -109,6 +118,8 @@ void SharedEncoder::run(std::span<Call* const> calls) {
   const auto encoded = [&](std::span<Call* const> some) -> Result<Matrix<float>> {
     try {
       return encode(some);
+    } catch (const std::bad_alloc&) {
+      return no_memory();
     } catch (const std::exception& error) {
       return fail(ErrorCode::kInternal, "encode: {}", error.what());
     }
@@ -124,13 +135,9 @@ void SharedEncoder::run(std::span<Call* const> calls) {
       call->rows = encoded(std::span(&call, 1));
       continue;
     }
-    try {
-      Matrix<float> own(call->size(), rows->columns());
-      for (int64_t r = 0; r < own.rows(); ++r) std::ranges::copy(rows->row(first + r), own.row(r).begin());
-      call->rows = std::move(own);
-    } catch (const std::exception& error) {  // no memory
-      call->rows = fail(ErrorCode::kInternal, "encode: {}", error.what());
-    }
+    Matrix<float> own(call->size(), rows->columns());
+    for (int64_t r = 0; r < own.rows(); ++r) std::ranges::copy(rows->row(first + r), own.row(r).begin());
+    call->rows = std::move(own);
     first += call->size();
   }
 }

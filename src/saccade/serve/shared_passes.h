@@ -38,7 +38,7 @@ class SharedPasses {
   using Takes = std::function<bool(const Call& other, std::span<Call* const> taken)>;
 
   // Returns true when a pass has been made for `own`, by run(calls) on this thread or on that of another
-  // call; run() must not throw. False, and no pass made for it, where gone() said so while it waited, which
+  // call. What run() throws ends there: calls that it did not come to keep the outcome they came with. False, and no pass made for it, where gone() said so while it waited, which
   // is asked every kLook.
   template <typename Run>
   bool join(Call& own, const Takes& takes, const std::function<bool()>& gone, const Run& run) {
@@ -76,7 +76,10 @@ class SharedPasses {
       call = fits ? calls_.erase(call) : call + 1;
     }
     lock.unlock();
-    run(std::span<Call* const>(taken));
+    try {
+      run(std::span<Call* const>(taken));
+    } catch (...) {  // no memory; nobody would make another pass if it went on from here
+    }
     lock.lock();
     ++passes_;
     passed_ += std::ssize(taken);

@@ -1,7 +1,6 @@
 #include "saccade/serve/shared_rows.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -11,6 +10,10 @@ namespace {
 // With rows in eight bits, as many as these serve.
 constexpr size_t kInt8Queries = 16;
 
+tl::unexpected<Error> no_memory() {
+  return fail(ErrorCode::kCancelled, "no memory for a pass over the rows now: try again in a second");
+}
+
 }  // namespace
 
 // Of one search, which waits for its end.
@@ -18,7 +21,7 @@ struct SharedRows::Call : SharedCall {
   std::span<const float> query;
   int64_t k = 0;
   std::span<const int64_t> wanted;
-  Result<FoundRows> found = FoundRows();
+  Result<FoundRows> found = no_memory();
 };
 
 void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) const {
@@ -69,13 +72,7 @@ Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const
     const int64_t first = taken.front()->k;
     return taken.size() < most && other.k <= 4 * first && first <= 4 * other.k;
   };
-  passes_.join(own, takes, {}, [&](std::span<Call* const> calls) {
-    try {
-      run(calls, searched, pool);
-    } catch (const std::exception& error) {  // no memory
-      for (Call* call : calls) call->found = fail(ErrorCode::kInternal, "search: {}", error.what());
-    }
-  });
+  passes_.join(own, takes, {}, [&](std::span<Call* const> calls) { run(calls, searched, pool); });
   return std::move(own.found);
 }
 

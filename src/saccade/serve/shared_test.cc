@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <new>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -38,6 +40,42 @@ class CountingEncoder : public test::FakeEncoder {
   std::atomic<int> largest = 0;
   std::atomic<bool> held = false;
 };
+
+struct PlainCall : SharedCall {
+  int outcome = 0;
+};
+
+// A pass without memory ends with an exception: neither who made it nor who waits for it is left behind, and
+// the next one goes on.
+TEST(SharedPasses, APassThatThrowsEndsForAllOfItsCalls) {
+  SharedPasses<PlainCall> passes(8);
+  std::atomic<bool> held = true;
+  std::atomic<int> ended = 0;
+  const auto takes = [](const PlainCall&, std::span<PlainCall* const>) { return true; };
+  const auto throws = [&](std::span<PlainCall* const>) {
+    while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    throw std::bad_alloc();
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      PlainCall call;
+      try {
+        if (passes.join(call, takes, {}, throws) && call.outcome == 0) ++ended;
+      } catch (const std::bad_alloc&) {
+        ADD_FAILURE() << "thrown out of the pass";
+      }
+    });
+    while (i == 0 && passes.counts().waiting > 0) std::this_thread::yield();
+  }
+  while (passes.counts().waiting < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  held = false;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ended, 4);
+  PlainCall call;
+  EXPECT_TRUE(passes.join(call, takes, {}, [](std::span<PlainCall* const> calls) { calls[0]->outcome = 1; }));
+  EXPECT_EQ(call.outcome, 1);
+}
 
 TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
   auto owned = std::make_unique<CountingEncoder>();
