@@ -7,45 +7,33 @@
 //                the encoder alone makes of such texts in batches of 64, and the queries a second of the
 //                library's search of one after the other; each also in milliseconds of the processor, which
 //                others' work disturbs less
-//   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
-//                (test_load.h), and the server's memory before, half-way and after
 //
 // usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER]
-//                    [--rows N] [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
+//                    [--rows N] [--connections N] [--seconds S] [--program PATH]
 // Rows are random; what they mean plays no part. vit-l-14 has that one's text tower and ViT-B/32's for
-// pictures, which texts do not ask for.
+// pictures, which texts do not ask for. Thousands of connections, some of them hostile, are a campaign
+// (tests/campaigns/load.cc).
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <regex>
-#include <sstream>
 #include <string>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
-#include "saccade/core/base64.h"
-#include "saccade/core/files/files.h"
-#include "saccade/core/rows.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/image.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/search.h"
 #include "saccade/search/keywords/word_search.h"
 #include "saccade/serve/test_load.h"
+#include "saccade/serve/test_server_process.h"
 
 #include "random_checkpoint.h"
 
@@ -55,6 +43,8 @@ namespace {
 namespace fs = std::filesystem;
 using serve::test::LoadKind;
 using serve::test::LoadOutcome;
+using serve::test::ServerProcess;
+using serve::test::written_texts;
 
 struct Arguments {
   std::string checkpoint = "vit-b-32";
@@ -62,29 +52,12 @@ struct Arguments {
   int64_t rows = 100'000;
   int connections = 64;
   double seconds = 20;
-  double soak = 120;
-  int clients = 2000;
   std::string parts = ".";  // a regular expression that finds those to run
 
   [[nodiscard]] bool runs(const char* part) const {
     return std::regex_search(std::string("serve/") + part, std::regex(parts));
   }
 };
-
-// Texts as people write them: of so many words, each another one.
-std::vector<std::string> texts(size_t count) {
-  const std::vector<std::string> words = {"a",    "red",   "bell", "on",    "the",  "table",  "with",
-                                          "two",  "cats",  "in",   "front", "of",   "old",    "house",
-                                          "near", "water", "blue", "bird",  "tree", "evening"};
-  std::minstd_rand random(7);
-  std::vector<std::string> made;
-  for (size_t i = 0; i < count; ++i) {
-    std::string text;
-    for (size_t w = 0; w < 5 + i % 5; ++w) text += (w > 0 ? " " : "") + words[random() % words.size()];
-    made.push_back(text);
-  }
-  return made;
-}
 
 Result<fs::path> checkpoint_folder(const std::string& named, const fs::path& scratch) {
   if (named == "starter") return starter_checkpoint();
@@ -105,94 +78,6 @@ Result<fs::path> checkpoint_folder(const std::string& named, const fs::path& scr
   }
   return folder;
 }
-
-Status make_collection(const fs::path& folder, const LoadedEncoder& loaded, int64_t rows) {
-  SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::create(folder, loaded.id));
-  std::mt19937 random(3);
-  std::normal_distribution<float> normal;
-  const auto captions = texts(1000);
-  for (int64_t row = 0; row < rows;) {
-    CollectionChange change;
-    for (; row < rows && change.puts.size() < 10'000; ++row) {
-      CollectionChange::Put put;
-      put.item.path = fmt::format("/nowhere/{:06}.jpg", row);
-      put.item.hash = fmt::format("{:064x}", row);
-      put.item.format = "jpeg";
-      put.item.width = put.item.height = 640;
-      // One in fifty has words of the queries: a word that half of all pictures have says nothing of any.
-      put.item.caption = row % 50 == 0 ? captions[static_cast<size_t>(row / 50) % captions.size()]
-                                       : fmt::format("picture {}", row);
-      for (int64_t c = 0; c < loaded.id.dim; ++c) put.values.push_back(normal(random));
-      const auto length = static_cast<float>(row_length(put.values));
-      for (float& value : put.values) value /= length;
-      change.puts.push_back(std::move(put));
-    }
-    SACCADE_TRY(writer.commit(change));
-  }
-  return {};
-}
-
-// `saccade serve` of that collection; ended with it.
-class ServerProcess {
- public:
-  ServerProcess(const std::string& program, const fs::path& collection, const fs::path& scratch) {
-    const std::string out = (scratch / "serving").string();
-    const std::string log = (scratch / "log").string();
-    process_ = ::fork();
-    if (process_ == 0) {
-      ::dup2(::open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);
-      ::dup2(::open(log.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDERR_FILENO);
-      ::execl(program.c_str(), program.c_str(), "serve", "-q", "-c", collection.c_str(), "--listen",
-              "127.0.0.1:0", nullptr);
-      ::_exit(127);
-    }
-    for (int i = 0; i < 1200 && port_ == 0; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      const auto said = read_file(out, 4096);
-      if (said && said->ends_with('\n'))
-        port_ = static_cast<uint16_t>(std::stoi(said->substr(said->rfind(':') + 1)));
-    }
-  }
-  ServerProcess(const ServerProcess&) = delete;
-  ServerProcess& operator=(const ServerProcess&) = delete;
-  ~ServerProcess() { (void)stop(); }
-
-  [[nodiscard]] uint16_t port() const { return port_; }
-  [[nodiscard]] bool alive() const { return process_ > 0 && ::waitpid(process_, nullptr, WNOHANG) == 0; }
-  // Resident, in bytes.
-  [[nodiscard]] int64_t memory() const { return pages(1) * ::sysconf(_SC_PAGESIZE); }
-  // Seconds of the processor so far, of all its threads.
-  [[nodiscard]] double worked() const {
-    std::ifstream file(fmt::format("/proc/{}/stat", process_));
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
-    std::string skipped;
-    for (int i = 3; i < 14; ++i) fields >> skipped;  // up to the field before utime, counted as in proc(5)
-    double user = 0;
-    double system = 0;
-    fields >> user >> system;
-    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  }
-  // Its exit status; -1 where it was ended by a signal.
-  int stop() {
-    if (process_ <= 0) return 0;
-    ::kill(process_, SIGTERM);
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    process_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  [[nodiscard]] int64_t pages(int which) const {
-    std::ifstream file(fmt::format("/proc/{}/statm", process_));
-    int64_t value = 0;
-    for (int i = 0; i <= which; ++i) file >> value;
-    return value;
-  }
-  pid_t process_ = 0;
-  uint16_t port_ = 0;
-};
 
 // Seconds of the processor that this process has worked, on all its threads.
 double own_work() {
@@ -223,7 +108,7 @@ void tell(const char* what, LoadOutcome& outcome, double seconds) {
 Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder) {
   SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
   ThreadPool pool;
-  const auto asked = texts(200);
+  const auto asked = written_texts(200);
   std::vector<double> here;
   std::vector<double> there;
   for (const std::string& text : asked) {
@@ -247,7 +132,7 @@ Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend&
 Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder,
             const Arguments& arguments) {
   // So many that hardly one is asked for twice, as the server remembers those of a moment ago.
-  const auto asked = texts(400'000);
+  const auto asked = written_texts(400'000);
   std::vector<TokenizedText> tokens;
   for (const std::string& text : std::span(asked).first(4096))
     tokens.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
@@ -313,56 +198,21 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   return {};
 }
 
-Status soak(const ServerProcess& server, const Arguments& arguments) {
-  Image picture{.width = 64, .height = 64, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
-  for (int i = 0; i < 64 * 64 * 3; ++i) picture.pixels.push_back(static_cast<uint8_t>(i * 31));
-  SACCADE_ASSIGN(const std::string png, encode_png(picture));
-  const auto kinds = serve::test::mixed_clients("data:image/png;base64," + encode_base64(png));
-  // What a server takes once, threads and pools, is no leak: it is warm before the first look. A leak grows
-  // in the second half as it did in the first.
-  const auto memory = [&] {
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-    return static_cast<double>(server.memory()) / 1e6;
-  };
-  (void)serve::test::put_under_load(server.port(), arguments.clients, std::min(60.0, arguments.soak / 5),
-                                    kinds, 5);
-  const double before = memory();
-  for (const uint32_t half : {1U, 2U}) {
-    const auto start = std::chrono::steady_clock::now();
-    LoadOutcome outcome =
-        serve::test::put_under_load(server.port(), arguments.clients, arguments.soak / 2, kinds, half);
-    const double took = seconds_since(start);
-    tell(fmt::format("soak, {} clients, {:.0f} s", arguments.clients, took).c_str(), outcome, took);
-    for (const auto& [kind, statuses] : outcome.statuses) {
-      std::string line;
-      for (const auto& [status, count] : statuses) line += fmt::format(" {} x {}", status, count);
-      fmt::print("  {}:{}\n", kind, line);
-    }
-    const double after = memory();
-    fmt::print("memory before {:.1f} MB, now {:.1f} MB, {:+.1f}%; alive: {}\n", before, after,
-               100 * (after / before - 1), server.alive());
-    std::fflush(stdout);
-  }
-  return {};
-}
-
 Status run(const Arguments& arguments) {
-  if (!arguments.runs("idle") && !arguments.runs("load") && !arguments.runs("soak")) return {};
+  if (!arguments.runs("idle") && !arguments.runs("load")) return {};
   SACCADE_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   SACCADE_ASSIGN(const fs::path checkpoint, checkpoint_folder(arguments.checkpoint, scratch.path()));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint.string()));
   if (loaded.encoder->tokenizer() == nullptr) return fail(ErrorCode::kUnsupported, "no tokenizer");
   const fs::path folder = scratch.path() / "pictures";
-  SACCADE_TRY(make_collection(folder, loaded, arguments.rows));
+  SACCADE_TRY(serve::test::make_random_collection(folder, loaded.id, arguments.rows));
   ServerProcess server(arguments.program, folder, scratch.path());
   if (server.port() == 0) {
-    return fail(ErrorCode::kInternal, "the server does not start: {}",
-                read_file(scratch.path() / "log").value_or(""));
+    return fail(ErrorCode::kInternal, "the server does not start: {}", server.log());
   }
   fmt::print("{}, {} rows of {}\n", arguments.checkpoint, arguments.rows, loaded.id.dim);
   if (arguments.runs("idle")) SACCADE_TRY(idle(server, folder, *loaded.encoder));
   if (arguments.runs("load")) SACCADE_TRY(load(server, folder, *loaded.encoder, arguments));
-  if (arguments.runs("soak")) SACCADE_TRY(soak(server, arguments));
   fmt::print("the server's exit status: {}\n", server.stop());
   return {};
 }
@@ -385,13 +235,8 @@ int main(int count, char** words) {
     if (option == "--rows") arguments.rows = std::stoll(value);
     if (option == "--connections") arguments.connections = std::stoi(value);
     if (option == "--seconds") arguments.seconds = std::stod(value);
-    if (option == "--soak") arguments.soak = std::stod(value);
-    if (option == "--clients") arguments.clients = std::stoi(value);
   }
-  struct rlimit files = {};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
+  saccade::serve::test::allow_many_files();
   const saccade::Status status = saccade::bench::run(arguments);
   if (!status) fmt::print(stderr, "{}\n", status.error().message);
   return status ? 0 : 1;

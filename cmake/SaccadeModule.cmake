@@ -40,6 +40,8 @@ target_compile_definitions(saccade_source_dir PRIVATE SACCADE_SOURCE_DIR="${PROJ
 function(saccade_sanitized_program target)
   if(SACCADE_SANITIZE MATCHES "address")
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.cc)
+  elseif(SACCADE_SANITIZE MATCHES "thread")
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.cc)
   endif()
 endfunction()
 

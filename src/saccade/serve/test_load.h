@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -54,7 +55,7 @@ class LoadConnection {
         std::chrono::duration_cast<LoadClock::duration>(std::chrono::duration<double>(seconds)));
     (void)co_await timer_.async_wait(kLoadAwait);
   }
-  // The status of the next answer, its body read and left out; 0: closed before it, -1: within it. `slowly`:
+  // The status of the next answer, its body read and left out; 0: closed before it, -1: within it, or no HTTP. `slowly`:
   // so long between reads of a few bytes, and only a few of them.
   asio::awaitable<int> answer(double slowly = 0) {
     size_t end = std::string::npos;
@@ -62,7 +63,8 @@ class LoadConnection {
       const bool more = co_await fill(4096);
       if (!more) co_return 0;
     }
-    const int status = std::stoi(buffer_.substr(9, 3));
+    if (!buffer_.starts_with("HTTP/1.1 ")) co_return -1;
+    const int status = std::atoi(buffer_.substr(9, 3).c_str());
     std::string head = buffer_.substr(0, end);
     std::ranges::transform(head, head.begin(), [](unsigned char c) { return std::tolower(c); });
     buffer_.erase(0, end + 4);
@@ -85,6 +87,17 @@ class LoadConnection {
     buffer_.erase(0, left);
     co_return status;
   }
+  // Whether the server closes the connection now, within kSoon, and has sent nothing more.
+  asio::awaitable<bool> ended() {
+    if (!buffer_.empty()) co_return false;
+    const auto start = LoadClock::now();
+    const bool more = co_await fill(4096);
+    co_return !more && LoadClock::now() - start < kSoon;
+  }
+  void half_close() {
+    boost::system::error_code ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  }
   void close() {
     boost::system::error_code ignored;
     socket_.close(ignored);
@@ -99,6 +112,8 @@ class LoadConnection {
     buffer_.resize(size + got);
     co_return !error && got > 0;
   }
+
+  static constexpr auto kSoon = std::chrono::seconds(10);
 
   asio::ip::tcp::socket socket_;
   asio::steady_timer timer_;
@@ -123,8 +138,11 @@ struct LoadKind {
   size_t cut = 0;          // sent up to here, then a pause, then the rest in pieces; 0: all at once
   double pause = 0;        // between the pieces, in seconds
   size_t pieces = 1;
-  bool leaves = false;      // goes before the answer
-  double reads_slowly = 0;  // seconds between its reads
+  bool half_closes = false;  // says that it sends no more, and waits for the answer
+  bool leaves = false;       // goes before the answer
+  double stays = 0;          // seconds before it does
+  double reads_slowly = 0;   // seconds between its reads
+  bool last = false;         // the server closes the connection behind its answer, and answers nothing else
 };
 
 struct LoadOutcome {
@@ -132,6 +150,7 @@ struct LoadOutcome {
   std::vector<std::string> wrong;  // the first of those that are no answer to their kind
   int64_t wrong_count = 0;
   int64_t requests = 0;
+  int64_t not_opened = 0;       // connections that could not be made; each was tried again
   std::vector<double> seconds;  // of good requests (no pause, not leaving), each
 
   // At that share of all, 0 to 1.
@@ -143,34 +162,65 @@ struct LoadOutcome {
   }
 };
 
+// How long after its end a client may wait for an answer: longer than any limit of a server's.
+inline constexpr auto kLoadPatience = std::chrono::seconds(90);
+
 // One request of a client that has a connection of its own, and the time from its first
 // byte to the end of the answer.
 inline LoadOutcome ask_once(uint16_t port, const LoadKind& kind) {
   asio::io_context io{1};
   LoadOutcome outcome;
+  int status = 0;
   const auto client = [&]() -> asio::awaitable<void> {
     LoadConnection connection(io, port);
     const bool open = co_await connection.open();
     const auto start = LoadClock::now();
     bool sent = false;
     if (open) sent = co_await connection.send(kind.request);
-    int status = 0;
     if (sent) status = co_await connection.answer();
     outcome.seconds.push_back(std::chrono::duration<double>(LoadClock::now() - start).count());
-    ++outcome.requests;
-    if (status == 200) co_return;
-    ++outcome.wrong_count;
-    outcome.wrong.push_back(kind.name + ": " + std::to_string(status));
   };
   asio::co_spawn(io, client(), asio::detached);
-  io.run();
+  io.run_for(kLoadPatience);
+  outcome.requests = 1;
+  if (status != 200) {
+    outcome.wrong_count = 1;
+    outcome.wrong.push_back(kind.name + ": " + std::to_string(status));
+  }
   return outcome;
 }
 
+// Sends one request as clients of its kind do. The answer's status, as LoadConnection::answer says it; -2: not
+// closed behind the answer where it had to be.
+inline asio::awaitable<int> ask_as(LoadConnection& connection, const LoadKind& kind) {
+  const std::string_view text = kind.request;
+  const std::string_view head = text.substr(0, kind.cut == 0 ? text.size() : kind.cut);
+  std::string_view rest = text.substr(head.size());
+  bool sent = co_await connection.send(head);
+  const size_t piece = std::max<size_t>(rest.size() / kind.pieces, 1);
+  while (sent && !rest.empty()) {
+    co_await connection.pause(kind.pause);
+    const std::string_view next = rest.substr(0, piece);
+    rest.remove_prefix(next.size());
+    sent = co_await connection.send(next);
+  }
+  if (kind.half_closes) connection.half_close();
+  if (kind.leaves) {
+    if (kind.stays > 0) co_await connection.pause(kind.stays);
+    co_return 0;
+  }
+  const int status = co_await connection.answer(kind.reads_slowly);
+  if (!kind.last || status <= 0) co_return status;
+  const bool closed = co_await connection.ended();
+  co_return closed ? status : -2;
+}
+
 // `clients` at a time for `seconds`, each a connection that it uses again where the answer allows that. A
-// server that is full says 429 or 503: never wrong. Random by `seed`.
+// server that is full says 429 or 503: never wrong, and whoever is told so waits for `refused_pause` seconds. Random
+// by `seed`.
 inline LoadOutcome put_under_load(uint16_t port, int clients, double seconds,
-                                  const std::vector<LoadKind>& kinds, uint32_t seed = 1) {
+                                  const std::vector<LoadKind>& kinds, uint32_t seed = 1,
+                                  double refused_pause = 0.2) {
   asio::io_context io{1};
   LoadOutcome outcome;
   std::mt19937 random(seed);
@@ -179,77 +229,77 @@ inline LoadOutcome put_under_load(uint16_t port, int clients, double seconds,
     shares.insert(shares.end(), static_cast<size_t>(kinds[i].share), i);
   const auto until = LoadClock::now() +
                      std::chrono::duration_cast<LoadClock::duration>(std::chrono::duration<double>(seconds));
+  int64_t busy = 0;  // clients that wait for the server
+  const auto wrong = [&](const std::string& what) {
+    ++outcome.wrong_count;
+    if (outcome.wrong.size() < 20) outcome.wrong.push_back(what);
+  };
   const auto client = [&]() -> asio::awaitable<void> {
     LoadConnection connection(io, port);
     bool open = false;
     while (LoadClock::now() < until) {
       const LoadKind& kind = kinds[shares[random() % shares.size()]];
       const bool plain = kind.pause == 0 && !kind.leaves && kind.reads_slowly == 0;
+      ++busy;
       if (!open) {
         open = co_await connection.open();
         if (!open) {
+          --busy;
+          ++outcome.not_opened;
           co_await connection.pause(0.05);
           continue;
         }
       }
       const auto start = LoadClock::now();
-      const std::string_view text = kind.request;
-      const std::string_view head = text.substr(0, kind.cut == 0 ? text.size() : kind.cut);
-      std::string_view rest = text.substr(head.size());
-      bool sent = co_await connection.send(head);
-      const size_t piece = std::max<size_t>(rest.size() / kind.pieces, 1);
-      while (sent && !rest.empty()) {
-        co_await connection.pause(kind.pause);
-        const std::string_view next = rest.substr(0, piece);
-        rest.remove_prefix(next.size());
-        sent = co_await connection.send(next);
-      }
-      int status = 0;
-      if (!kind.leaves) status = co_await connection.answer(kind.reads_slowly);
+      const int status = co_await ask_as(connection, kind);
+      --busy;
       ++outcome.requests;
-      ++outcome.statuses[kind.name][kind.leaves ? 0 : status];
+      ++outcome.statuses[kind.name][status];
       const bool right = kind.leaves || status == 429 || status == 503 ||
                          std::ranges::find(kind.right, status) != kind.right.end();
-      if (!right) {
-        ++outcome.wrong_count;
-        if (outcome.wrong.size() < 20) outcome.wrong.push_back(kind.name + ": " + std::to_string(status));
-      }
+      if (!right) wrong(kind.name + ": " + std::to_string(status));
       if (plain && right && status == 200)
         outcome.seconds.push_back(std::chrono::duration<double>(LoadClock::now() - start).count());
-      if (status != 200) {  // whatever was refused is closed, sooner or later
+      // Whatever was refused is closed, sooner or later, and a slow reader has not read all.
+      if (status != 200 || kind.half_closes || kind.reads_slowly > 0) {
         connection.close();
         open = false;
       }
-      if (status == 429 || status == 503) co_await connection.pause(0.2);
+      if (status == 429 || status == 503) co_await connection.pause(refused_pause);
     }
   };
   for (int i = 0; i < clients; ++i) asio::co_spawn(io, client(), asio::detached);
-  io.run();
+  io.run_until(until + kLoadPatience);
+  for (; busy > 0; --busy) wrong("no answer at all");
   return outcome;
 }
 
-// Clients of every kind, for a server with one collection. The slow ones wait for
-// `pause` seconds and twice that.
-inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, double pause = 1) {
+// Clients that ask for what a server is there for. picture_address: a picture as a data: URI.
+inline std::vector<LoadKind> good_clients(const std::string& picture_address) {
+  std::vector<LoadKind> kinds;
+  const auto good = [&](const char* name, int share, const std::string& request) {
+    kinds.push_back({.name = name, .share = share, .request = request, .right = {200}});
+  };
+  const std::string uploaded = R"({"k": 3, "image": ")" + picture_address + "\"}";
+  good("search", 30, load_request("GET", "/api/search?q=a+red+bell&k=10"));
+  good("search by body", 20, load_request("POST", "/api/search", R"({"text": "red stripes", "k": 10})"));
+  good("search by picture", 4, load_request("POST", "/api/search", uploaded));
+  good("embed", 8, load_request("POST", "/v1/embeddings", R"({"input": ["a bell", "a red car"]})"));
+  good("list", 4, load_request("GET", "/api/collections"));
+  good("page", 4, load_request("GET", "/page.js"));
+  good("metrics", 1, load_request("GET", "/metrics"));
+  return kinds;
+}
+
+// Requests that a server refuses, each for another reason.
+inline std::vector<LoadKind> broken_clients() {
   const auto post = [](std::string_view target, const std::string& body) {
     return load_request("POST", target, body);
   };
   const std::string broken_picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1Pe";
   std::string values = "{\"like\": [0";
   for (int i = 0; i < 200'000; ++i) values += ",0";
-  const std::string search = R"({"text": "red stripes", "k": 10})";
-  const std::string uploaded = R"({"k": 3, "image": ")" + picture_address + "\"}";
   std::vector<LoadKind> kinds;
-  const auto good = [&](const char* name, int share, const std::string& request) {
-    kinds.push_back({.name = name, .share = share, .request = request, .right = {200}});
-  };
-  good("search", 30, load_request("GET", "/api/search?q=a+red+bell&k=10"));
-  good("search by body", 20, post("/api/search", search));
-  good("search by picture", 4, post("/api/search", uploaded));
-  good("embed", 8, post("/v1/embeddings", R"({"input": ["a bell", "a red car"]})"));
-  good("list", 4, load_request("GET", "/api/collections"));
-  good("page", 4, load_request("GET", "/page.js"));
-  good("metrics", 1, load_request("GET", "/metrics"));
   const auto refused = [&](const char* name, const std::string& request, std::vector<int> right) {
     kinds.push_back({.name = name, .share = 2, .request = request, .right = std::move(right)});
   };
@@ -269,6 +319,16 @@ inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, d
                    .share = 1,
                    .request = post("/api/search", R"({"image": ")" + std::string(4 << 20, 'A') + "\"}"),
                    .right = {415, 422}});
+  return kinds;
+}
+
+// Clients that are slow, stop in the middle, go before their answer or say nothing. They wait for `pause`
+// seconds and a few times that.
+inline std::vector<LoadKind> slow_clients(const std::string& picture_address, double pause) {
+  const std::string search = load_request("POST", "/api/search", R"({"text": "red stripes", "k": 10})");
+  const std::string uploaded =
+      load_request("POST", "/api/search", R"({"k": 3, "image": ")" + picture_address + "\"}");
+  std::vector<LoadKind> kinds;
   kinds.push_back({.name = "slow header",
                    .share = 3,
                    .request = load_request("GET", "/api/search?q=bell"),
@@ -278,9 +338,9 @@ inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, d
                    .pieces = 4});
   kinds.push_back({.name = "slow body",
                    .share = 3,
-                   .request = post("/api/search", search),
+                   .request = search,
                    .right = {200, 408},
-                   .cut = 80,
+                   .cut = search.size() - 20,
                    .pause = 2 * pause,
                    .pieces = 3});
   kinds.push_back({.name = "stalled header", .share = 1, .request = "GET /api/se", .right = {408}});
@@ -294,13 +354,66 @@ inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, d
                    .request = load_request("GET", "/page.js"),
                    .right = {200, -1},
                    .reads_slowly = pause});
+  kinds.push_back({.name = "leaves", .share = 3, .request = search, .right = {}, .leaves = true});
   kinds.push_back(
-      {.name = "leaves", .share = 3, .request = post("/api/search", search), .right = {}, .leaves = true});
-  kinds.push_back({.name = "leaves within",
+      {.name = "leaves within", .share = 3, .request = uploaded.substr(0, 300), .right = {}, .leaves = true});
+  kinds.push_back(
+      {.name = "silent", .share = 2, .request = "", .right = {}, .leaves = true, .stays = 8 * pause});
+  return kinds;
+}
+
+// Clients that end their side behind the request, that speak another protocol, whose query is long to parse, and
+// that want what they send as a body to be read as the next request.
+inline std::vector<LoadKind> tricky_clients() {
+  std::vector<LoadKind> kinds;
+  std::string quotes = "{\"text\": \"";
+  for (int i = 0; i < 60'000; ++i) quotes += "\\\"a ";
+  kinds.push_back({.name = "many quotes",
+                   .share = 1,
+                   .request = load_request("POST", "/api/search", quotes + "\"}"),
+                   .right = {400, 413}});
+  kinds.push_back({.name = "half-closed",
                    .share = 3,
-                   .request = post("/api/search", uploaded).substr(0, 300),
-                   .right = {},
-                   .leaves = true});
+                   .request = load_request("GET", "/api/search?q=bell"),
+                   .right = {200},
+                   .half_closes = true});
+  std::string noise;
+  std::mt19937 random(3);
+  for (int i = 0; i < 2'000; ++i) noise += static_cast<char>(random() % 256);
+  kinds.push_back({.name = "noise", .share = 2, .request = noise + "\r\n\r\n", .right = {400, 431}});
+  const std::string hello("\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", 10);
+  kinds.push_back({.name = "TLS in the clear", .share = 1, .request = hello, .right = {400, 408}});
+  const std::string hidden = load_request("GET", "/healthz");
+  const std::string length = "Content-Length: " + std::to_string(hidden.size()) + "\r\n";
+  const auto smuggles = [&](const std::string& headers, const std::string& body) {
+    kinds.push_back({.name = "smuggles",
+                     .share = 1,
+                     .request = "POST /api/session HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n" + body,
+                     .right = {400, 501},
+                     .last = true});
+  };
+  smuggles("Transfer-Encoding: chunked, gzip\r\n", hidden);
+  smuggles("Transfer-Encoding: identity\r\n", hidden);
+  smuggles("Transfer-Encoding: xchunked\r\n", hidden);
+  smuggles(length + "Transfer-Encoding: chunked\r\n", "0\r\n\r\n" + hidden);
+  smuggles(length + "Content-Length: 0\r\n", hidden);
+  smuggles("Transfer-Encoding : chunked\r\n" + length, "0\r\n\r\n" + hidden);
+  return kinds;
+}
+
+// Clients of every kind, for a server with one collection.
+inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, double pause = 1) {
+  std::vector<LoadKind> kinds = good_clients(picture_address);
+  for (const auto& more : {broken_clients(), slow_clients(picture_address, pause)})
+    kinds.insert(kinds.end(), more.begin(), more.end());
+  return kinds;
+}
+
+// Those that a server has to bear beside the good ones.
+inline std::vector<LoadKind> hostile_clients(const std::string& picture_address, double pause = 1) {
+  std::vector<LoadKind> kinds = broken_clients();
+  for (const auto& more : {slow_clients(picture_address, pause), tricky_clients()})
+    kinds.insert(kinds.end(), more.begin(), more.end());
   return kinds;
 }
 
