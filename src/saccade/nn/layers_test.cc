@@ -5,6 +5,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <new>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -84,6 +87,30 @@ TEST(PackedLinear, TakesNoRows) {
 }
 
 // Rows shared out among threads in parts of all sizes.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A product of a new shape is compiled: without memory for its code that is an exception, not the process's end.
+TEST(PackedLinearDeathTest, ANewShapeWithoutMemoryIsAnException) {
+  const Tensor weight = random_tensor({256, 192}, 1);
+  const PackedLinear linear(weight, Tensor(), DType::kF32);
+  const Tensor x = random_tensor({37, 192}, 2);
+  const auto without_memory = [&] {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t now = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE));
+    const struct rlimit limit = {now + (128 << 10), now + (128 << 10)};  // less than a kernel's code takes
+    ::setrlimit(RLIMIT_AS, &limit);
+    try {
+      (void)linear.forward(x, Activation::kNone, DType::kF32);
+    } catch (const std::bad_alloc&) {
+      ::_exit(0);
+    }
+    ::_exit(1);
+  };
+  EXPECT_EXIT(without_memory(), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(linear.forward(x, Activation::kNone, DType::kF32).size(0), 37);
+}
+#endif
+
 TEST(PackedLinear, RowsDoNotDependOnWhoComputesThem) {
   const Tensor weight = random_tensor({48, 64}, 7);
   const PackedLinear layer(weight, {}, DType::kF32);

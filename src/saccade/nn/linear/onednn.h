@@ -44,6 +44,10 @@ inline void append_activation(dnnl::post_ops& operations, Activation activation)
   }
 }
 
+// Throws std::bad_alloc where the address space has no room for what oneDNN compiles: it writes its code without
+// looking whether it got memory for it, and the process would end. To be called before anything is compiled.
+void check_code_memory();
+
 // Primitives that were compiled before, by what they are for: making one costs as much as a small product.
 template <typename Key, typename Made>
 class PrimitiveCache {
@@ -54,6 +58,7 @@ class PrimitiveCache {
     const std::lock_guard lock(mutex_);
     auto found = made_.find(key);
     if (found == made_.end()) {
+      check_code_memory();
       if (made_.size() >= 256) made_.clear();  // texts of many lengths: bounded
       found = made_.emplace(key, make()).first;
     }
