@@ -200,8 +200,9 @@ Campaign::Both Campaign::put_under_both(const ServerProcess& server, double seco
 void Campaign::expect_recovery(ServerProcess& server, Findings& findings) {
   constexpr double kRecoverySeconds = 10;
   constexpr int kInARow = 20;
-  findings.expect(server.alive(), "the server is alive");
-  if (!server.alive()) {
+  const bool alive = server.alive();
+  findings.expect(alive, alive ? "the server is alive" : "the server has " + server.end());
+  if (!alive) {
     fmt::print("{}\n", server.log());
     return;
   }
@@ -222,7 +223,7 @@ void Campaign::expect_end(ServerProcess& server, Findings& findings) {
   const auto start = std::chrono::steady_clock::now();
   const int status = server.stop();
   findings.expect(status == 0,
-                  fmt::format("asked to stop, it ends with {} after {:.1f} s", status, seconds_since(start)));
+                  fmt::format("asked to stop, it {} after {:.1f} s", server.end(), seconds_since(start)));
 }
 
 Status Campaign::soak(Findings& findings) const {

@@ -117,7 +117,10 @@ Result<Matrix<float>> SharedEncoder::encode(std::span<Call* const> calls) {
 void SharedEncoder::run(std::span<Call* const> calls) {
   const auto encoded = [&](std::span<Call* const> some) -> Result<Matrix<float>> {
     try {
-      return encode(some);
+      Result<Matrix<float>> made = encode(some);
+      // The one limit of an encoder is memory (nn/exceptions.h): no fault of what is asked.
+      if (!made && made.error().code == ErrorCode::kLimit) return no_memory();
+      return made;
     } catch (const std::bad_alloc&) {
       return no_memory();
     } catch (const std::exception& error) {

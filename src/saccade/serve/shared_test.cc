@@ -21,7 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Rows that say what a pass was given; it can be held up, and fails for texts of token 13.
+// Rows that say what a pass was given; it can be held up, and fails for texts of token 13; without memory for 114 and 115.
 class CountingEncoder : public test::FakeEncoder {
  public:
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
@@ -32,6 +32,8 @@ class CountingEncoder : public test::FakeEncoder {
     for (int64_t i = 0; i < rows.rows(); ++i) {
       const auto id = texts[static_cast<size_t>(i)].ids.front();
       if (id == 13) return fail(ErrorCode::kBadData, "thirteen");
+      if (id == 114) return fail(ErrorCode::kLimit, "encode: out of memory");
+      if (id == 115) throw std::bad_alloc();
       rows(i, 0) = static_cast<float>(id);
     }
     return rows;
@@ -49,10 +51,12 @@ struct PlainCall : SharedCall {
 // the next one goes on.
 TEST(SharedPasses, APassThatThrowsEndsForAllOfItsCalls) {
   SharedPasses<PlainCall> passes(8);
+  std::atomic<bool> begun = false;
   std::atomic<bool> held = true;
   std::atomic<int> ended = 0;
   const auto takes = [](const PlainCall&, std::span<PlainCall* const>) { return true; };
   const auto throws = [&](std::span<PlainCall* const>) {
+    begun = true;
     while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw std::bad_alloc();
   };
@@ -66,7 +70,8 @@ TEST(SharedPasses, APassThatThrowsEndsForAllOfItsCalls) {
         ADD_FAILURE() << "thrown out of the pass";
       }
     });
-    while (i == 0 && passes.counts().waiting > 0) std::this_thread::yield();
+    // The first alone; those that come before its pass has begun would go with it.
+    while (!begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   while (passes.counts().waiting < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   held = false;
@@ -110,6 +115,18 @@ TEST(SharedEncoder, CallsThatComeMeanwhileShareAPassAndGetTheirOwnRows) {
   EXPECT_EQ(shared.counts().calls, 20);
   EXPECT_EQ(shared.counts().passes, 4) << "one alone, and nineteen in batches of eight";
   EXPECT_THAT(shared.counts().of_size, ElementsAre(1, 1, 2, 4, 4, 4, 4, 4));
+}
+
+// Whoever asked may ask again: it is not too large, as kLimit would say.
+TEST(SharedEncoder, WithoutMemoryACallIsToBeTriedAgain) {
+  SharedEncoder shared(std::make_unique<CountingEncoder>());
+  for (const int32_t id : {114, 115}) {
+    TokenizedText text;
+    text.ids = {id};
+    const auto rows = shared.encode_texts({&text, 1});
+    ASSERT_FALSE(rows) << id;
+    EXPECT_EQ(rows.error().code, ErrorCode::kCancelled) << id;
+  }
 }
 
 TEST(SharedEncoder, WhoHasGoneWaitsNoLongerAndIsNotEncoded) {

@@ -58,8 +58,13 @@ class LoadConnection {
   // The status of the next answer, its body read and left out; 0: closed before it, -1: within it, or no HTTP. `slowly`:
   // so long between reads of a few bytes, and only a few of them.
   asio::awaitable<int> answer(double slowly = 0) {
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";  // no answer yet
     size_t end = std::string::npos;
-    while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
+    while ((end = buffer_.find("\r\n\r\n")) == std::string::npos || buffer_.starts_with(kContinue)) {
+      if (end != std::string::npos) {
+        buffer_.erase(0, kContinue.size());
+        continue;
+      }
       const bool more = co_await fill(4096);
       if (!more) co_return 0;
     }

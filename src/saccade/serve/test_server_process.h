@@ -14,6 +14,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -123,6 +124,11 @@ class ServerProcess {
     if (process_ > 0 && ::waitpid(process_, &status_, WNOHANG) == process_) process_ = 0;
     return process_ > 0;
   }
+  // How it ended, once it is not alive any more.
+  [[nodiscard]] std::string end() const {
+    if (WIFSIGNALED(status_)) return fmt::format("ended by signal {}", WTERMSIG(status_));
+    return fmt::format("ended with {}", WEXITSTATUS(status_));
+  }
   // Resident, in bytes.
   [[nodiscard]] int64_t memory() const { return status_field("VmRSS:"); }
   // Of addresses, in bytes, the most so far: what ServerLimits::address_space bounds.
@@ -165,6 +171,7 @@ class ServerProcess {
                                const std::string& out) {
     ::dup2(::open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);
     ::dup2(::open((scratch / "log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDERR_FILENO);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive who started it
     ::setenv("HOME", (scratch / "home").c_str(), 1);
     for (const char* name : {"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"}) ::unsetenv(name);
     const auto limit = [](auto resource, uint64_t value) {
