@@ -3,5 +3,12 @@
 extern "C" const char* __tsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
 
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "called_from_lib:libdnnl.so\n";  // its loops run on OpenMP's threads, which wait for each other by futexes alone
+  return "called_from_lib:libdnnl.so\n"  // its loops run on OpenMP's threads, which wait for each other by futexes alone
+         "race:libdnnl.so\n"             // the same, in what it is called with
+         "race:libglib-2.0.so\n"  // its mutexes and its allocator's caches are futexes and atomics of its own
+         "race:libgobject-2.0.so\n"  // types and reference counts, on glib's atomics
+         "race:libvips.so\n"         // pictures go from thread to thread by glib's mutexes
+         "race:libpng16.so\n"        // called by libvips on whichever thread has the picture
+         "race:libjpeg.so\n"         // likewise
+         "race:libz.so\n";           // likewise, below libpng
 }

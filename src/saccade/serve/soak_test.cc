@@ -1,5 +1,5 @@
 // The whole server under good, slow, broken and huge requests at once, for some
-// seconds (bench/serve_bench.cc: for minutes).
+// seconds (tests/campaigns/load.cc: for minutes).
 #include <chrono>
 #include <memory>
 #include <string>
@@ -56,6 +56,9 @@ TEST_F(Soak, EveryAnswerIsOneAndNothingIsKept) {
   EXPECT_GT(outcome.statuses["stalled header"][408], 0);
   EXPECT_GT(outcome.statuses["stalled body"][408], 0);
   EXPECT_GT(outcome.statuses["huge body"][413], 0);
+  EXPECT_GT(outcome.statuses["half-closed"][200], 0);
+  EXPECT_GT(outcome.statuses["smuggles"][400] + outcome.statuses["smuggles"][501], 0);
+  EXPECT_GT(outcome.statuses["many quotes"][400], 0);
   expect_empty(*server);
   const test::LoadKind good{
       .name = "search", .request = test::load_request("GET", "/api/search?q=bell"), .right = {200}};

@@ -406,19 +406,19 @@ inline std::vector<LoadKind> tricky_clients() {
   return kinds;
 }
 
-// Clients of every kind, for a server with one collection.
-inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, double pause = 1) {
-  std::vector<LoadKind> kinds = good_clients(picture_address);
-  for (const auto& more : {broken_clients(), slow_clients(picture_address, pause)})
-    kinds.insert(kinds.end(), more.begin(), more.end());
-  return kinds;
-}
-
 // Those that a server has to bear beside the good ones.
 inline std::vector<LoadKind> hostile_clients(const std::string& picture_address, double pause = 1) {
   std::vector<LoadKind> kinds = broken_clients();
   for (const auto& more : {slow_clients(picture_address, pause), tricky_clients()})
     kinds.insert(kinds.end(), more.begin(), more.end());
+  return kinds;
+}
+
+// Clients of every kind, for a server with one collection.
+inline std::vector<LoadKind> mixed_clients(const std::string& picture_address, double pause = 1) {
+  std::vector<LoadKind> kinds = good_clients(picture_address);
+  const auto hostile = hostile_clients(picture_address, pause);
+  kinds.insert(kinds.end(), hostile.begin(), hostile.end());
   return kinds;
 }
 
