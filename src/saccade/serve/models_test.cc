@@ -88,7 +88,9 @@ TEST_F(Models, TheLeastRecentlyUsedGoesAndComesBack) {
 
 TEST_F(Models, WhatIsAtWorkKeepsItsMemoryUntilItEnds) {
   const int64_t one = starter_bytes();
-  ServedModels models(ModelLimits{.memory = one + one / 2, .batches = {}, .wait_seconds = 0.3});
+  ServedModels models(ModelLimits{.memory = one + one / 2,
+                                  .batches = {},
+                                  .wait_seconds = 1});  // an encoder takes a while to go on a busy machine
   ServedModel* a = add(models, "a");
   ServedModel* b = add(models, "bb");
   auto held = b->encoder().value();
