@@ -168,8 +168,8 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   SACCADE_TRY(encode());
   const std::vector<LoadKind> few(kinds.begin(), kinds.begin() + 512);
   const auto again = std::chrono::steady_clock::now();
-  LoadOutcome remembered =
-      serve::test::put_under_load(server.port(), arguments.connections, arguments.seconds / 2, few, 2);
+  LoadOutcome remembered = serve::test::put_under_load(server.port(), arguments.connections,
+                                                       arguments.seconds / 2, few, {.seed = 2});
   const double took_again = seconds_since(again);
   tell(fmt::format("load, {} connections, {} rows", arguments.connections, arguments.rows).c_str(), outcome,
        took);

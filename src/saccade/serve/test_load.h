@@ -220,15 +220,20 @@ inline asio::awaitable<int> ask_as(LoadConnection& connection, const LoadKind& k
   co_return closed ? status : -2;
 }
 
+struct LoadOptions {
+  uint32_t seed = 1;
+  double refused_pause = 0.2;  // seconds that a client waits after 429 and 503
+  // Those who still wait at the end are left alone: servers take a while to give up on slow clients.
+  bool cut_off = false;
+};
+
 // `clients` at a time for `seconds`, each a connection that it uses again where the answer allows that. A
-// server that is full says 429 or 503: never wrong, and whoever is told so waits for `refused_pause` seconds. Random
-// by `seed`.
+// server that is full says 429 or 503: never wrong.
 inline LoadOutcome put_under_load(uint16_t port, int clients, double seconds,
-                                  const std::vector<LoadKind>& kinds, uint32_t seed = 1,
-                                  double refused_pause = 0.2) {
+                                  const std::vector<LoadKind>& kinds, const LoadOptions& options = {}) {
   asio::io_context io{1};
   LoadOutcome outcome;
-  std::mt19937 random(seed);
+  std::mt19937 random(options.seed);
   std::vector<size_t> shares;
   for (size_t i = 0; i < kinds.size(); ++i)
     shares.insert(shares.end(), static_cast<size_t>(kinds[i].share), i);
@@ -270,12 +275,12 @@ inline LoadOutcome put_under_load(uint16_t port, int clients, double seconds,
         connection.close();
         open = false;
       }
-      if (status == 429 || status == 503) co_await connection.pause(refused_pause);
+      if (status == 429 || status == 503) co_await connection.pause(options.refused_pause);
     }
   };
   for (int i = 0; i < clients; ++i) asio::co_spawn(io, client(), asio::detached);
-  io.run_until(until + kLoadPatience);
-  for (; busy > 0; --busy) wrong("no answer at all");
+  io.run_until(options.cut_off ? until : until + kLoadPatience);
+  for (; busy > 0 && !options.cut_off; --busy) wrong("no answer at all");
   return outcome;
 }
 
