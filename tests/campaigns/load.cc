@@ -242,7 +242,7 @@ Status Campaign::soak(Findings& findings) const {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     return server.memory();
   };
-  (void)put_under_both(server, std::min(60.0, arguments_.seconds / 3), 5);
+  (void)put_under_both(server, std::min(120.0, arguments_.seconds / 3), 5);
   const int64_t before = memory();
   const int64_t files = server.descriptors();
   fmt::print("  warm: {:.1f} MB, {} descriptors\n", megabytes(before), files);
