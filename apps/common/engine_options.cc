@@ -42,7 +42,7 @@ Status parse_field(std::string_view text, std::map<std::string, Json>& set) {
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments, std::vector<std::string> kinds,
                         const std::string& help) {
-  EngineOptions& options = arguments.options;
+  ImageEngineOptions& options = arguments.options;
   command.add_option("--engine", arguments.kind, help)->check(CLI::IsMember(std::move(kinds)));
   command.add_option("--endpoint", options.endpoint,
                      "address of an engine elsewhere (default: where such an engine usually is)");
@@ -85,7 +85,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, std::vect
 }
 
 Result<std::unique_ptr<PictureEngine>> engine_of(const EngineArguments& arguments) {
-  EngineOptions options = arguments.options;
+  ImageEngineOptions options = arguments.options;
   if (!arguments.kind.empty()) options.kind = *from_name<EngineKind>(arguments.kind);
   options.workflow = arguments.workflow;
   options.silence = std::chrono::seconds(arguments.timeout);

@@ -14,7 +14,7 @@
 namespace saccade::app {
 
 struct EngineArguments {
-  EngineOptions options;
+  ImageEngineOptions options;
   std::string kind;  // empty: none was given
   std::string size;
   std::string workflow;

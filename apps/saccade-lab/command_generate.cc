@@ -51,7 +51,7 @@ std::string report_text(const GenerateEditsReport& report) {
 
 // Opens the engine that was asked for: the laboratory's own editor unless another kind is named.
 Result<std::unique_ptr<PictureEngine>> open_engine_of(GenerateArguments& arguments) {
-  const EngineOptions& elsewhere = arguments.engine.options;
+  const ImageEngineOptions& elsewhere = arguments.engine.options;
   if (!arguments.engine.kind.empty() && arguments.engine.kind != kOwnEngine)
     return engine_of(arguments.engine);
   if (!arguments.engine.set.empty() || !arguments.engine.size.empty() || !elsewhere.endpoint.empty() ||

@@ -92,7 +92,7 @@ class GenerateEdits : public testing::Test {
   std::multiset<std::string> prompts;
   std::function<std::optional<ServerReply>(const std::string& prompt)> instead;
   TestServer server;
-  EngineOptions engine_options;
+  ImageEngineOptions engine_options;
   GenerateEditsOptions options;
   ThreadPool pool{2};
 };

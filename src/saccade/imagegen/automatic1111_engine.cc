@@ -47,8 +47,8 @@ class Automatic1111Engine : public HttpEngine {
 
 }  // namespace
 
-Result<std::unique_ptr<PictureEngine>> open_automatic1111_engine(const EngineOptions& options) {
-  EngineOptions settled = options;
+Result<std::unique_ptr<PictureEngine>> open_automatic1111_engine(const ImageEngineOptions& options) {
+  ImageEngineOptions settled = options;
   if (settled.width == 0) settled.width = settled.height = 512;  // its own default, said
   SACCADE_ASSIGN(auto caller,
                  EngineCaller::open(

@@ -71,7 +71,7 @@ bool has_placeholder(const Json& json, std::string_view name) {
 
 class ComfyUiEngine : public HttpEngine {
  public:
-  ComfyUiEngine(EngineOptions options, std::unique_ptr<EngineCaller> caller, Json workflow)
+  ComfyUiEngine(ImageEngineOptions options, std::unique_ptr<EngineCaller> caller, Json workflow)
       : HttpEngine(std::move(options), std::move(caller), 2),
         workflow_(std::move(workflow)),
         takes_reference_(has_placeholder(workflow_, "%reference%")) {}
@@ -220,13 +220,13 @@ class ComfyUiEngine : public HttpEngine {
 
 }  // namespace
 
-Result<std::unique_ptr<PictureEngine>> open_comfyui_engine(const EngineOptions& options) {
+Result<std::unique_ptr<PictureEngine>> open_comfyui_engine(const ImageEngineOptions& options) {
   if (options.workflow.empty()) {
     return fail(ErrorCode::kUsage,
                 "ComfyUI needs a workflow (--workflow FILE.json, saved in its API format, with %prompt% and "
                 "%reference% in it)");
   }
-  EngineOptions settled = options;
+  ImageEngineOptions settled = options;
   if (settled.width == 0) settled.width = settled.height = 512;
   SACCADE_ASSIGN(Json workflow, read_json(settled.workflow));
   const std::string where = settled.workflow.string();

@@ -31,8 +31,8 @@ std::string png_of(int width = 8, int height = 8, uint8_t level = 100) {
   return *encode_png(picture_of(width, height, level));
 }
 
-EngineOptions options_for(EngineKind kind, const TestServer& server) {
-  EngineOptions options;
+ImageEngineOptions options_for(EngineKind kind, const TestServer& server) {
+  ImageEngineOptions options;
   options.kind = kind;
   options.endpoint = server.endpoint();
   options.retry.first_wait = std::chrono::milliseconds(1);
@@ -54,7 +54,7 @@ TEST(OpenAiEngine, EditsByAFormAndReadsBase64) {
   TestServer server([](const ServerRequest&) {
     return json_reply({{"created", 1}, {"data", {{{"b64_json", encode_base64(png_of())}}}}});
   });
-  EngineOptions options = options_for(EngineKind::kOpenAi, server);
+  ImageEngineOptions options = options_for(EngineKind::kOpenAi, server);
   options.key = "sk-1";
   options.model = "m";
   options.width = options.height = 32;
@@ -93,7 +93,7 @@ TEST(OpenAiEngine, GeneratesByJsonAndFetchesAddresses) {
   TestServer server([&](const ServerRequest&) {
     return json_reply({{"data", {{{"url", elsewhere.endpoint() + "/files/1.png?sig=x"}}}}});
   });
-  EngineOptions options = options_for(EngineKind::kOpenAi, server);
+  ImageEngineOptions options = options_for(EngineKind::kOpenAi, server);
   options.key = "sk-1";
   const auto engine = open_engine(options);
   const auto made = ask(**engine, nullptr, "a bell");
@@ -138,7 +138,7 @@ TEST(Automatic1111Engine, SendsAndTakesBase64) {
                        {"parameters", Json::object()},
                        {"info", "{}"}});
   });
-  EngineOptions options = options_for(EngineKind::kAutomatic1111, server);
+  ImageEngineOptions options = options_for(EngineKind::kAutomatic1111, server);
   options.key = "user:word";
   options.model = "sd15";
   options.width = 24;
@@ -233,7 +233,7 @@ class Comfy : public testing::Test {
   int looks = 0;
   bool silent_queue = false;
   TestServer server;
-  EngineOptions options;
+  ImageEngineOptions options;
 };
 
 TEST_F(Comfy, UploadsQueuesLooksAndFetches) {
@@ -330,7 +330,7 @@ TEST(EngineCaller, TriesAgainAsTheServerAsks) {
     if (++asked < 3) return refusal;
     return json_reply({{"images", {encode_base64(png_of())}}});
   });
-  EngineOptions options = options_for(EngineKind::kAutomatic1111, server);
+  ImageEngineOptions options = options_for(EngineKind::kAutomatic1111, server);
   options.retry.first_wait = std::chrono::milliseconds(30);
   const auto took = [&] {
     asked = 0;
@@ -357,7 +357,7 @@ TEST(EngineCaller, TriesAgainAsTheServerAsks) {
 
 TEST(EngineCaller, ManyTriesKeepToTheLongestWait) {
   TestServer server([&](const ServerRequest&) { return ServerReply{.status = 503}; });
-  EngineOptions options = options_for(EngineKind::kAutomatic1111, server);
+  ImageEngineOptions options = options_for(EngineKind::kAutomatic1111, server);
   options.retry = {
       .tries = 70, .first_wait = std::chrono::milliseconds(1), .longest_wait = std::chrono::milliseconds(1)};
   const auto engine = open_engine(options);
@@ -368,7 +368,7 @@ TEST(EngineCaller, ManyTriesKeepToTheLongestWait) {
 TEST(EngineCaller, KnowsWhenNothingMoreWillCome) {
   ServerReply reply{.status = 401, .body = "{\"detail\": \"Incorrect username or password\"}"};
   auto server = std::make_unique<TestServer>([&](const ServerRequest&) { return reply; });
-  EngineOptions options = options_for(EngineKind::kAutomatic1111, *server);
+  ImageEngineOptions options = options_for(EngineKind::kAutomatic1111, *server);
   options.key = "a:secret";
   {
     const auto engine = open_engine(options);
@@ -394,7 +394,7 @@ TEST(EngineCaller, KnowsWhenNothingMoreWillCome) {
 
 TEST(EngineCaller, StaysWithinBounds) {
   TestServer server([](const ServerRequest&) { return json_reply({{"images", {encode_base64(png_of())}}}); });
-  EngineOptions options = options_for(EngineKind::kAutomatic1111, server);
+  ImageEngineOptions options = options_for(EngineKind::kAutomatic1111, server);
   options.max_requests = 2;
   const auto engine = open_engine(options);
   EXPECT_TRUE(ask(**engine, nullptr));
@@ -424,7 +424,7 @@ TEST(EngineCaller, SlowAnswersAreGivenUpAndStopped) {
     reply.wait_ms = 20'000;
     return reply;
   });
-  EngineOptions options = options_for(EngineKind::kAutomatic1111, server);
+  ImageEngineOptions options = options_for(EngineKind::kAutomatic1111, server);
   options.retry.tries = 1;
   options.silence = std::chrono::seconds(1);
   const auto engine = open_engine(options);
@@ -442,11 +442,11 @@ TEST(EngineCaller, SlowAnswersAreGivenUpAndStopped) {
 }
 
 TEST(Engines, OptionsThatDoNotFit) {
-  const auto error = [](const EngineOptions& options) {
+  const auto error = [](const ImageEngineOptions& options) {
     const auto engine = open_engine(options);
     return engine ? std::string("none") : engine.error().message;
   };
-  EngineOptions options;
+  ImageEngineOptions options;
   options.kind = EngineKind::kOpenAi;
   options.endpoint = "ftp://x";
   EXPECT_THAT(error(options), HasSubstr("ftp://x"));

@@ -112,7 +112,7 @@ hub::HttpRequest json_request(std::string path, const Json& json) {
   return request;
 }
 
-Result<std::unique_ptr<EngineCaller>> EngineCaller::open(const EngineOptions& options,
+Result<std::unique_ptr<EngineCaller>> EngineCaller::open(const ImageEngineOptions& options,
                                                          std::string authorization) {
   std::unique_ptr<EngineCaller> caller(new EngineCaller(options));
   SACCADE_ASSIGN(caller->options_.endpoint, hub::clean_endpoint(options.endpoint).in("--endpoint"));

@@ -21,7 +21,7 @@ class EngineCaller {
  public:
   // options.endpoint is one; `authorization`: the header's value, or empty. It goes
   // to the endpoint's origin alone.
-  static Result<std::unique_ptr<EngineCaller>> open(const EngineOptions& options, std::string authorization);
+  static Result<std::unique_ptr<EngineCaller>> open(const ImageEngineOptions& options, std::string authorization);
 
   enum class Counted { kYes, kNo };
   // The answer with a status of 200 to 299. request.url is a path below the endpoint ("/images/edits"), or an
@@ -39,13 +39,13 @@ class EngineCaller {
   [[nodiscard]] int64_t bytes() const { return bytes_; }
 
  private:
-  explicit EngineCaller(const EngineOptions& options) : options_(options) {}
+  explicit EngineCaller(const ImageEngineOptions& options) : options_(options) {}
   Result<hub::HttpSession> take_session();
   void give_back(hub::HttpSession session);
   Status count(const hub::HttpRequest& request, Counted counted);
   tl::unexpected<Error> end(Error error);
 
-  EngineOptions options_;
+  ImageEngineOptions options_;
   std::string authorization_;
   std::string origin_;
   std::atomic<int64_t> requests_ = 0;
@@ -69,7 +69,7 @@ hub::HttpRequest json_request(std::string path, const Json& json);
 // An engine elsewhere that is asked for one picture at a time.
 class HttpEngine : public PictureEngine {
  public:
-  HttpEngine(EngineOptions options, std::unique_ptr<EngineCaller> caller, int calls_at_once)
+  HttpEngine(ImageEngineOptions options, std::unique_ptr<EngineCaller> caller, int calls_at_once)
       : options_(std::move(options)), caller_(std::move(caller)), calls_at_once_(calls_at_once) {}
 
   [[nodiscard]] Json settings() const override;
@@ -89,14 +89,14 @@ class HttpEngine : public PictureEngine {
  protected:
   [[nodiscard]] virtual Result<std::string> make_one(const PictureRequest& request,
                                                      const std::stop_token& stop) = 0;
-  [[nodiscard]] const EngineOptions& options() const { return options_; }
+  [[nodiscard]] const ImageEngineOptions& options() const { return options_; }
   [[nodiscard]] EngineCaller& caller() { return *caller_; }
   [[nodiscard]] std::string prompt_of(const PictureRequest& request) const {
     return prompted(options_.prompt, request.text);
   }
 
  private:
-  EngineOptions options_;
+  ImageEngineOptions options_;
   std::unique_ptr<EngineCaller> caller_;
   int calls_at_once_;
 };

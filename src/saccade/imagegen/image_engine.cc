@@ -45,8 +45,8 @@ Status check_prompt(std::string_view prompt) {
   return fail(ErrorCode::kUsage, "the prompt \"{}\" has no {{text}} in it", prompt);
 }
 
-Result<std::unique_ptr<PictureEngine>> open_engine(const EngineOptions& given) {
-  EngineOptions options = given;
+Result<std::unique_ptr<PictureEngine>> open_engine(const ImageEngineOptions& given) {
+  ImageEngineOptions options = given;
   if ((options.width > 0) != (options.height > 0) || options.width < 0 || options.width > kMostSide ||
       options.height < 0 || options.height > kMostSide) {
     return fail(ErrorCode::kUsage, "a size of {} x {}, expected sides of 1 to {}", options.width,

@@ -64,7 +64,7 @@ class PictureEngine {
 enum class EngineKind { kOpenAi, kAutomatic1111, kComfyUi };
 std::span<const EnumName<EngineKind>> enum_names(EngineKind);  // "openai", "automatic1111", "comfyui"
 
-struct EngineOptions {
+struct ImageEngineOptions {
   EngineKind kind = EngineKind::kOpenAi;
   std::string endpoint;  // empty: where such an engine usually is (default_endpoint)
   std::string key;       // as of engine_key(); never part of a message
@@ -93,11 +93,11 @@ Status check_prompt(std::string_view prompt);
 
 // Returns an engine of the given kind. Sends nothing to it yet. Errors: kUsage for options that the engine does not know
 // or lacks, and those of reading the workflow's file.
-Result<std::unique_ptr<PictureEngine>> open_engine(const EngineOptions& options);
+Result<std::unique_ptr<PictureEngine>> open_engine(const ImageEngineOptions& options);
 
 // Each kind's own. Internal to the module.
-Result<std::unique_ptr<PictureEngine>> open_openai_engine(const EngineOptions& options);
-Result<std::unique_ptr<PictureEngine>> open_automatic1111_engine(const EngineOptions& options);
-Result<std::unique_ptr<PictureEngine>> open_comfyui_engine(const EngineOptions& options);
+Result<std::unique_ptr<PictureEngine>> open_openai_engine(const ImageEngineOptions& options);
+Result<std::unique_ptr<PictureEngine>> open_automatic1111_engine(const ImageEngineOptions& options);
+Result<std::unique_ptr<PictureEngine>> open_comfyui_engine(const ImageEngineOptions& options);
 
 }  // namespace saccade

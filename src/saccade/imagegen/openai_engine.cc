@@ -76,7 +76,7 @@ class OpenAiEngine : public HttpEngine {
 
 }  // namespace
 
-Result<std::unique_ptr<PictureEngine>> open_openai_engine(const EngineOptions& options) {
+Result<std::unique_ptr<PictureEngine>> open_openai_engine(const ImageEngineOptions& options) {
   SACCADE_ASSIGN(auto caller,
                  EngineCaller::open(options, options.key.empty() ? std::string() : "Bearer " + options.key));
   return std::unique_ptr<PictureEngine>(std::make_unique<OpenAiEngine>(options, std::move(caller), 4));

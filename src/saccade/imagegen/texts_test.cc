@@ -27,7 +27,7 @@ TEST(TextPictures, AskedForOnceAndKept) {
     if (broken && request.body.find("a star") != std::string::npos) return {.body = "<html>"};
     return {.body = dump_json({{"data", {{{"b64_json", encode_base64(png)}}}}})};
   });
-  EngineOptions engine_options;
+  ImageEngineOptions engine_options;
   engine_options.kind = EngineKind::kOpenAi;
   engine_options.endpoint = server.endpoint();
   engine_options.retry.tries = 1;
