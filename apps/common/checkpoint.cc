@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/starter_warning.h"
 #include "saccade/model/options/precision.h"
 #include "saccade/model/options/precision_choice.h"
@@ -59,39 +58,6 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const 
   BackendOptions options = options_of(choice);
   options.fingerprints.trusted = !every_byte;
   return saccade::load_checkpoint(named.string(), options);
-}
-
-Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
-                                      EncoderChoice& choice, Messages& messages) {
-  SACCADE_ASSIGN(const auto checkpoint, checkpoint_of(collection.checkpoint, named));
-  if (!choice.precision && !choice.fastest) choice.precision = collection.settings.precision;
-  SACCADE_TRY(settle_precision(checkpoint, choice, messages));
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint, choice));
-  SACCADE_TRY(check_same_checkpoint(collection, loaded.id));
-  return loaded;
-}
-
-std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages) {
-  const auto measured = read_measured_lengths(loaded.id.path, loaded.id.fingerprint);
-  if (measured) return longest_measured(*measured);
-  messages.warning("what the model effectively reads is not known: " + measured.error().message);
-  return std::nullopt;
-}
-
-void remember_place(const std::filesystem::path& folder, const std::string& named,
-                    const LoadedEncoder& loaded, Messages& messages) {
-  const auto info = read_collection_info(folder);
-  if (named.empty() || !info || info->checkpoint.path == loaded.id.path) return;
-  // Two copies of a checkpoint are both right: only one that is gone is replaced.
-  std::error_code error;
-  if (std::filesystem::exists(info->checkpoint.path, error)) return;
-  const Status remembered = remember_checkpoint(folder, loaded.id);
-  if (remembered) {
-    messages.info(
-        fmt::format("the collection's checkpoint is remembered to be in {}", one_line(loaded.id.path)));
-  } else {
-    messages.warning(remembered.error().message);
-  }
 }
 
 void warn_of_starter(const Collection& collection, Messages& messages) {

@@ -11,7 +11,6 @@
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/encoder.h"
-#include "saccade/model/options/effective_length.h"
 
 #include "console.h"
 
@@ -42,21 +41,6 @@ Status settle_precision(const std::filesystem::path& named, EncoderChoice& choic
 // collection is bound to from then on.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte = false);
-
-// The encoder of a collection, its checkpoint named by `named` where that is no longer where it
-// was; in the collection's own precision where none was given, which `choice` then holds. kMismatch
-// where it is another checkpoint.
-Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
-                                      EncoderChoice& choice, Messages& messages);
-
-// What the checkpoint has been shown to read of a text, the longest of it; a file that says so and cannot be
-// read is worth a warning, not a failure.
-std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages);
-
-// Where -m named a checkpoint that is not where the collection remembers it: it is remembered
-// from now on. Says so, or why not.
-void remember_place(const std::filesystem::path& collection, const std::string& named,
-                    const LoadedEncoder& loaded, Messages& messages);
 
 // A loud line where the collection's checkpoint is the starter, which has seen drawings,
 // and its pictures are photographs.

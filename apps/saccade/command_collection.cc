@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/duplicates.h"
 #include "saccade/collection/exchange.h"
-#include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/verify.h"
 #include "saccade/core/output_file.h"
 #include "saccade/model/checkpoints/locate.h"
@@ -22,9 +22,9 @@
 #include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
-#include "product_commands.h"
 #include "number.h"
 #include "outputs.h"
+#include "product_commands.h"
 
 namespace saccade::app {
 namespace {
@@ -98,8 +98,8 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
         fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));
   }
   if (const auto& late = info.settings.late) {
-    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows), enum_name(late->precision),
-                        size_text(summary.late_bytes));
+    text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows),
+                        enum_name(late->precision), size_text(summary.late_bytes));
     if (late->grid.rows > 0)
       text += fmt::format(", over {} x {} patches", late->grid.rows, late->grid.columns);
     if (late->pool > 1) text += fmt::format(", {} a row", late->pool);
@@ -420,12 +420,15 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->required();
   add_part(group, "export", "Write rows and items to files that other programs read", arguments, chosen,
            run_export)
-      ->add_option("FOLDER", arguments->folder, "folder to write to, missing or empty (see saccade help exchange)")
+      ->add_option("FOLDER", arguments->folder,
+                   "folder to write to, missing or empty (see saccade help exchange)")
       ->required();
   CLI::App* import =
       add_part(group, "import", "Add rows that another program has made with the same checkpoint", arguments,
                chosen, run_import);
-  import->add_option("FOLDER", arguments->folder, "folder with rows.npy and items.jsonl (see saccade help exchange)")
+  import
+      ->add_option("FOLDER", arguments->folder,
+                   "folder with rows.npy and items.jsonl (see saccade help exchange)")
       ->required();
   import->add_option(
       "-m,--model", arguments->checkpoint,

@@ -16,11 +16,11 @@
 
 #include "answers.h"
 #include "checkpoint.h"
-#include "product_commands.h"
+#include "core_options.h"
 #include "ingest_report.h"
-#include "likelihoods.h"
 #include "number.h"
 #include "outputs.h"
+#include "product_commands.h"
 
 namespace saccade::app {
 namespace {
@@ -68,36 +68,24 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   close_checkpoint(rules, arguments.checkpoint);
   SACCADE_TRY(check_output(arguments.html, OutputKind::kHtml, rules).in("page"));
   const bool is_starter = arguments.checkpoint.empty();
-  std::filesystem::path checkpoint = arguments.checkpoint;
-  if (is_starter) {
-    SACCADE_ASSIGN(checkpoint, starter_checkpoint());
-  }
-  SACCADE_ASSIGN(const LoadedEncoder loaded,
-                 load_checkpoint(checkpoint, {}, !is_collection(arguments.collection)));
-  ThreadPool pool;
+  SACCADE_ASSIGN(const std::unique_ptr<EngineCore> core,
+                 EngineCore::open(core_options(arguments.collection, arguments.checkpoint, {}, session)));
   bool some_failed = false;
   {
-    SACCADE_ASSIGN(CollectionWriter writer,
-                   CollectionWriter::open_or_create(arguments.collection, loaded.id));
     ProgressLine progress(session.quiet);
     const std::vector<std::filesystem::path> inputs = {arguments.sample};
     IngestOptions options;
-    options.limits.processes = session.decoders.start(session.messages);
     options.video_tools = find_video_tools();
-    SACCADE_ASSIGN(const IngestReport report, ingest(writer, *loaded.encoder, inputs, options, pool,
-                                                     progress.callback(), session.interrupts.stop_cleanly()));
+    SACCADE_ASSIGN(const IngestReport report,
+                   core->index(inputs, options, progress.callback(), session.interrupts.stop_cleanly()));
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
     progress.clear();
     SACCADE_TRY(session.out.write(report_text(report, arguments.collection)));
     warn_of_no_pictures(report, arguments.sample, session.messages);
-    remember_collection(arguments.collection);
     some_failed = !report.failed.empty();
   }
-
-  measure_likelihoods(
-      arguments.collection, [&]() -> Result<EncoderBackend*> { return loaded.encoder.get(); }, pool, session);
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
-  const auto background = background_of(collection, session);
+  SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
+  const Collection& collection = snapshot->collection;
   SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),
                                             one_line(arguments.collection))));
   std::vector<SearchAnswer> answers;
@@ -108,8 +96,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     SearchQuery query;
     query.text = each.text;
     query.k = arguments.k;
-    query.background = background;
-    SACCADE_ASSIGN(SearchAnswer answer, search(collection, *loaded.encoder, query, pool));
+    SACCADE_ASSIGN(SearchAnswer answer, core->search(query, {}));
     SearchAnswer top = answer;
     if (top.hits.size() > 5) top.hits.resize(5);
     page.notes.emplace_back(is_starter ? each.note : "");
@@ -117,7 +104,8 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(fmt::format("\n{}\n{}{}", each.text, note, answer_text(top, {}, session))));
     answers.push_back(std::move(answer));
   }
-  SACCADE_TRY(write_search_page(arguments.html, rules, answers, collection, std::move(page), pool, session));
+  SACCADE_TRY(
+      write_search_page(arguments.html, rules, answers, collection, std::move(page), core->pool(), session));
   SACCADE_TRY(
       session.out.write(fmt::format("\nthe same as a page of pictures: {}\n", one_line(arguments.html))));
   return some_failed ? kSomeFailed : kDone;

@@ -17,16 +17,16 @@
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
-#include "saccade/core/output_file.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/output_file.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/image/read_pixels.h"
 
 #include "checkpoint.h"
-#include "product_commands.h"
 #include "number.h"
 #include "outputs.h"
+#include "product_commands.h"
 #include "texts.h"
 
 namespace saccade::app {

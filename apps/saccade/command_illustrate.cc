@@ -1,6 +1,4 @@
 // saccade illustrate: a document with pictures of a collection beside the sentences that picture something.
-#include "product_commands.h"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -18,21 +16,22 @@
 #include "saccade/core/output_file.h"
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
-#include "saccade/search/visualness/sentence_judge.h"
 #include "saccade/imagegen/texts.h"
 #include "saccade/pages/illustrated_document.h"
 #include "saccade/pages/thumbnail.h"
 #include "saccade/search/background.h"
 #include "saccade/search/illustrate.h"
+#include "saccade/search/visualness/sentence_judge.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
 #include "command.h"
+#include "core_options.h"
 #include "engine_options.h"
-#include "likelihoods.h"
 #include "number.h"
 #include "outputs.h"
+#include "product_commands.h"
 
 namespace saccade::app {
 namespace {
@@ -456,13 +455,15 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(Page page, read_page(arguments, options.stop));
   if (format) SACCADE_TRY(check_page_format(page.document.format, *format));
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
-  EncoderChoice choice = arguments.encoder;  // --visualness has one of its own
-  SACCADE_ASSIGN(const LoadedEncoder loaded,
-                 load_encoder_of(collection.info(), arguments.checkpoint, choice, session.messages));
-  warn_of_separate_spaces(loaded, session.messages);
-  options.background = background_of(collection, session);
-  ThreadPool pool(arguments.encoder.threads);
+  SACCADE_ASSIGN(
+      const std::unique_ptr<EngineCore> core,
+      EngineCore::open(core_options(arguments.collection, arguments.checkpoint, arguments.encoder, session)));
+  SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
+  SACCADE_ASSIGN(const LoadedEncoder* own, core->encoder());
+  const LoadedEncoder& loaded = *own;
+  const Collection& collection = snapshot->collection;
+  ThreadPool& pool = core->pool();
+  options.background = snapshot->background;
   SACCADE_ASSIGN(const std::optional<LoadedEncoder> other, load_judging_encoder(arguments, session));
   SentenceJudge judge;
   {
@@ -594,9 +595,10 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's is no longer where it was");
-  add_engine_options(*command, arguments->engine, names_of<EngineKind>(),
-                     "image engine that draws an image for each visual sentence that no image of the collection fits; "
-                     "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
+  add_engine_options(
+      *command, arguments->engine, names_of<EngineKind>(),
+      "image engine that draws an image for each visual sentence that no image of the collection fits; "
+      "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback(

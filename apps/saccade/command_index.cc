@@ -16,27 +16,22 @@
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
+#include "saccade/collection/ingest/caption_list.h"
 #include "saccade/collection/ingest/ingest.h"
-#include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/collection/ingest/caption_list.h"
-#include "saccade/image/read_pixels.h"
-#include "saccade/model/checkpoints/fingerprint.h"
-#include "saccade/model/options/precision.h"
-#include "saccade/model/checkpoints/receipt.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
-#include "product_commands.h"
 #include "command_help.h"
+#include "core_options.h"
 #include "hand_over.h"
 #include "ingest_report.h"
-#include "likelihoods.h"
 #include "number.h"
 #include "own_process.h"
+#include "product_commands.h"
 #include "towns.h"
 #include "walk_options.h"
 
@@ -94,119 +89,32 @@ Result<CaptionList> read_captions(const std::string& dataset, const std::stop_to
   if (file.extension() == ".jsonl" || file.extension() == ".ndjson") return read_caption_list(file);
   const std::filesystem::path program = find_own_program("saccade-lab");
   if (program.empty()) {
-    return fail(ErrorCode::kUnsupported,
-                "{} is no .jsonl file; saccade-lab, which reads other layouts, is not installed beside this program",
-                dataset);
+    return fail(
+        ErrorCode::kUnsupported,
+        "{} is no .jsonl file; saccade-lab, which reads other layouts, is not installed beside this program",
+        dataset);
   }
   const std::vector<std::string> arguments = {"--quiet", "dataset", "captions", "--", dataset};
   SACCADE_ASSIGN(const OwnProcess listed, run_process(program, arguments, {}, stop));
   if (listed.code != 0) {
-    return fail(ErrorCode::kBadData, "saccade-lab could not read {} as a dataset (exit code {})", dataset, listed.code);
+    return fail(ErrorCode::kBadData, "saccade-lab could not read {} as a dataset (exit code {})", dataset,
+                listed.code);
   }
   return parse_caption_list(listed.out, std::filesystem::path());
 }
 
-// An option that is settled when a collection is made, and what it came to in one that there is.
-struct SettledOption {
-  std::string_view name;
-  std::string asked;  // empty: not given
-  std::string made;   // empty: the collection has nothing of the kind
-};
-
-std::string on_or_off(bool value) {
-  return value ? "on" : "off";
-}
-
-template <typename E>
-std::string optional_word(const std::optional<E>& value) {
-  return value ? std::string(enum_name(*value)) : std::string();
-}
-
-std::vector<SettledOption> settled_options(const IndexArguments& arguments, const IngestSettings& made) {
-  const auto flag = [](bool given) { return given ? std::string("on") : std::string(); };
-  const auto& late = made.late;
-  return {
-      {"--background", optional_word(arguments.background), std::string(enum_name(made.background))},
-      {"--as-stored", flag(arguments.as_stored), on_or_off(!made.apply_orientation)},
-      {"--convert-to-srgb", flag(arguments.convert_to_srgb), on_or_off(made.convert_to_srgb)},
-      {"--fast-decode", flag(arguments.fast_decode), on_or_off(made.fast_decode)},
-      {"--int8-rows", optional_word(arguments.int8_rows), std::string(enum_name(made.int8_rows))},
-      {"--rows-precision", optional_word(arguments.rows_precision),
-       late ? std::string(enum_name(late->precision)) : ""},
-      {"--pool-rows", arguments.pool_rows > 0 ? std::to_string(arguments.pool_rows) : "",
-       late ? std::to_string(late->pool) : ""},
-  };
-}
-
-// That a collection which there is was made with what is asked for: its rows are alike, or nothing is.
-Status check_settled(const IndexArguments& arguments, const IngestSettings& made) {
-  for (const SettledOption& option : settled_options(arguments, made)) {
-    if (option.asked.empty() || option.asked == option.made) continue;
-    if (option.made.empty()) {
-      return fail(ErrorCode::kUsage, "{}: the collection has one row a picture", option.name);
-    }
-    return fail(ErrorCode::kUsage, "{} is {}, the collection was made with {}: leave it out, or make another",
-                option.name, option.asked, option.made);
-  }
-  return {};
-}
-
-// What a new collection is made with.
-Result<IngestSettings> new_settings(const IndexArguments& arguments, EncoderBackend& encoder) {
-  IngestSettings settings;
-  settings.apply_orientation = !arguments.as_stored;
-  settings.convert_to_srgb = arguments.convert_to_srgb;
-  settings.fast_decode = arguments.fast_decode;
-  settings.background = arguments.background.value_or(settings.background);
-  settings.int8_rows = arguments.int8_rows.value_or(settings.int8_rows);
-  const bool precision_given = arguments.rows_precision.has_value();
-  const bool pool_given = arguments.pool_rows > 0;
-  if (encoder.late_interaction() == nullptr && !precision_given && !pool_given) return settings;
-  SACCADE_ASSIGN(settings.late, late_settings(encoder, arguments.rows_precision.value_or(RowPrecision::kFp16),
-                                              pool_given ? arguments.pool_rows : 1)
-                                    .in(precision_given ? "--rows-precision" : "--pool-rows"));
-  return settings;
-}
-
-// How near the rows of the user's own pictures are to fp32's: of the first that can be
-// read. Nothing where there is none.
-Result<std::optional<RowAgreement>> sample_receipt(EncoderBackend& encoder, const std::string& checkpoint,
-                                                   const std::vector<std::filesystem::path>& inputs,
-                                                   const IndexArguments& arguments, ThreadPool& pool) {
-  constexpr size_t kPictures = 16;
-  const IngestOptions& options = arguments.ingest;
-  const auto files =
-      first_pictures(inputs, kPictures, {options.follow_links, options.hidden, arguments.collection});
-  const PixelOptions reading = pixel_options(encoder.preprocessing(), options.limits);
-  const PixelBatch batch = read_pixels(
-      static_cast<int64_t>(files.size()),
-      [&](int64_t number) { return read_file(files[static_cast<size_t>(number)], options.limits.max_bytes); },
-      reading, pool);
-  if (batch.which.empty()) return std::nullopt;
-  EncoderChoice exact = arguments.encoder;
-  exact.precision = Precision::kFp32;
-  SACCADE_ASSIGN(const LoadedEncoder reference, load_checkpoint(checkpoint, exact));
-  return picture_agreement(encoder, *reference.encoder, batch.rows());
-}
-
-void tell_sample_receipt(const LoadedEncoder& loaded, const std::vector<std::filesystem::path>& inputs,
-                         const IndexArguments& arguments, ThreadPool& pool, Messages& messages) {
-  const auto sample = sample_receipt(*loaded.encoder, loaded.id.path, inputs, arguments, pool);
-  if (!sample) {
-    messages.warning("what the precision costs is not known: " + sample.error().message);
-  } else if (*sample) {
-    messages.info(fmt::format("{}: cosines of the first pictures' rows to fp32's: {}",
-                              enum_name(loaded.encoder->info().precision),
-                              agreement_text(**sample, "picture")));
-  }
-}
-
-// That what -m names is the collection's checkpoint: nothing may be new, and then it is not loaded.
-Status check_named(const CollectionInfo& collection, const std::string& named) {
-  if (named.empty()) return {};
-  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
-  SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(folder, user_fingerprint_memory()));
-  return check_same_checkpoint(collection, {named, folder.string(), fingerprint, collection.checkpoint.dim});
+// Settings of a new collection as the options give them.
+CollectionChoices choices_of(const IndexArguments& arguments) {
+  const auto flag = [](bool given) { return given ? std::optional(true) : std::nullopt; };
+  CollectionChoices choices;
+  choices.background = arguments.background;
+  choices.as_stored = flag(arguments.as_stored);
+  choices.convert_to_srgb = flag(arguments.convert_to_srgb);
+  choices.fast_decode = flag(arguments.fast_decode);
+  choices.int8_rows = arguments.int8_rows;
+  choices.late_precision = arguments.rows_precision;
+  if (arguments.pool_rows > 0) choices.late_pool = arguments.pool_rows;
+  return choices;
 }
 
 Result<int> run_index(IndexArguments& arguments, Session& session) {
@@ -223,29 +131,23 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   arguments.ingest.prune = !arguments.prune.empty();
   if (arguments.prune == "force") arguments.ingest.prune_guard = PruneGuard::kNothing;
   if (!arguments.captions.empty()) {
-    SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions, session.interrupts.stop_cleanly()).in("captions"));
+    SACCADE_ASSIGN(arguments.ingest.captions,
+                   read_captions(arguments.captions, session.interrupts.stop_cleanly()).in("captions"));
   }
-  // Which checkpoint: the collection's own where there is one, before any weights are read.
-  std::filesystem::path checkpoint = arguments.checkpoint;
   const bool fresh = !is_collection(arguments.collection);
+  EngineCoreOptions options =
+      core_options(arguments.collection, arguments.checkpoint, arguments.encoder, session);
+  options.choices = choices_of(arguments);
   if (!fresh) {
-    SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
-    SACCADE_TRY(check_settled(arguments, info.settings));
-    SACCADE_ASSIGN(checkpoint, checkpoint_of(info.checkpoint, arguments.checkpoint));
-    SACCADE_TRY(check_named(info, arguments.checkpoint));
-    // The collection's own precision, or what was asked for: whether that is mixed in, ingest() says.
-    if (!arguments.encoder.precision) arguments.encoder.precision = info.settings.precision;
-    if (!arguments.ingest.mix_precisions) {
-      SACCADE_TRY(check_same_precision(info, *arguments.encoder.precision)
+    // The collection's own precision, unless another one is to be mixed in.
+    options.precision = arguments.encoder.precision;
+    if (options.precision && !arguments.ingest.mix_precisions) {
+      SACCADE_ASSIGN(const CollectionInfo info, read_collection_info(arguments.collection));
+      SACCADE_TRY(check_same_precision(info, *options.precision)
                       .in(fmt::format("collection {}", arguments.collection)));
     }
-    arguments.encoder.fastest = false;
-  } else {
-    if (checkpoint.empty()) {
-      SACCADE_ASSIGN(checkpoint, starter_checkpoint());
-    }
   }
-  ThreadPool pool(arguments.encoder.threads);
+  SACCADE_ASSIGN(const std::unique_ptr<EngineCore> core, EngineCore::open(std::move(options)));
   DecodeOptions& limits = arguments.ingest.limits;
   limits.processes = session.decoders.start(session.messages, limits.max_pixels);
   const std::unique_ptr<Gazetteer> towns = find_towns();
@@ -253,43 +155,24 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   const std::string why = !fresh                         ? "the collection's own"
                           : arguments.checkpoint.empty() ? "as no other was named (-m)"
                                                          : "as named";
-  // Loaded at once for a new collection, which is bound to it; for one that there is, when something is new.
-  std::optional<LoadedEncoder> loaded;
-  const auto load = [&]() -> Result<EncoderBackend*> {
-    if (loaded) return loaded->encoder.get();
-    SACCADE_TRY(settle_precision(checkpoint, arguments.encoder, session.messages));
-    SACCADE_ASSIGN(loaded, load_checkpoint(checkpoint, arguments.encoder, fresh));
-    if (!fresh) remember_place(arguments.collection, arguments.checkpoint, *loaded, session.messages);
-    warn_of_separate_spaces(*loaded, session.messages);
-    warn_of_guessed_preprocessing(*loaded, session.messages);
-    if (loaded->encoder->info().precision != Precision::kFp32) {
-      tell_sample_receipt(*loaded, inputs, arguments, pool, session.messages);
-    }
-    return loaded->encoder.get();
-  };
-  IngestSettings settings;
-  if (fresh) {
-    SACCADE_ASSIGN(EncoderBackend * encoder, load());
-    SACCADE_ASSIGN(settings, new_settings(arguments, *encoder));
-    settings.precision = encoder->info().precision;
-  }
-  SACCADE_ASSIGN(CollectionWriter collection,
-                 fresh ? CollectionWriter::create(arguments.collection, loaded->id, settings)
-                       : CollectionWriter::open(arguments.collection));
-  remember_collection(arguments.collection);
   ProgressLine progress(session.quiet);
-  auto report = ingest(collection, EncoderSource(load), inputs, arguments.ingest, pool, progress.callback(),
-                       session.interrupts.stop_cleanly());
+  auto report = core->index(inputs, arguments.ingest, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
+  // Nothing was new where the model was not loaded.
+  std::string encoder_name;
+  if (core->encoder_is_loaded()) {
+    SACCADE_ASSIGN(const LoadedEncoder* loaded, core->encoder());
+    encoder_name = loaded->id.name;
+  }
   if (arguments.json) {
     Json json = {{"collection", arguments.collection}};
-    if (loaded) json["encoder"] = {{"name", loaded->id.name}, {"why", why}};
+    if (!encoder_name.empty()) json["encoder"] = {{"name", encoder_name}, {"why", why}};
     json.update(ingest_json(*report));
     SACCADE_TRY(session.out.write_json(json));
   } else {
     std::string text = report_text(*report, arguments.collection);
-    if (loaded) text += fmt::format("  encoder: {}, {}\n", one_line(loaded->id.name), why);
+    if (!encoder_name.empty()) text += fmt::format("  encoder: {}, {}\n", one_line(encoder_name), why);
     SACCADE_TRY(session.out.write(text));
   }
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
@@ -301,8 +184,6 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
         counted(static_cast<int64_t>(arguments.ingest.captions.size()), "picture"),
         counted(report->seen, "file")));
   }
-  if (const auto opened = Collection::open(arguments.collection)) warn_of_starter(*opened, session.messages);
-  if (!report->cancelled) measure_likelihoods(arguments.collection, EncoderSource(load), pool, session);
   if (report->cancelled) {
     return fail(ErrorCode::kCancelled,
                 "stopped; what was taken in is kept, the same command goes on from here");
@@ -335,8 +216,10 @@ void add_index_command(CLI::App& app, Command& chosen) {
           "them even so")
       ->check(CLI::IsMember({"true", "force"}).description(""));
   add_walk_options(*command, arguments->ingest);
-  command->add_option("--captions", arguments->captions, "captions to index with: a list in JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, with "
-                       "saccade-lab installed, a dataset of any layout");
+  command->add_option(
+      "--captions", arguments->captions,
+      "captions to index with: a list in JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, with "
+      "saccade-lab installed, a dataset of any layout");
   add_choice(*command, "--background", arguments->background,
              "what to lay transparent pictures on: by contrast, white or dark grey (default), white, or what "
              "the checkpoint says; settled when the collection is made");

@@ -10,12 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/checkpoints/receipt.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/conform/conform_record.h"
 #include "saccade/model/options/effective_length.h"
-#include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/options/precision.h"
-#include "saccade/model/checkpoints/receipt.h"
 
 #include "checkpoint.h"
 #include "number.h"

@@ -14,9 +14,9 @@
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
-#include "saccade/model/conform/conform_record.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/conform/conform_record.h"
 
 #include "checkpoint.h"
 #include "command_model.h"

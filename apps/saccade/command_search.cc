@@ -13,18 +13,18 @@
 #include "saccade/image/frame_name.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
+#include "saccade/search/keywords/word_search.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
-#include "saccade/search/keywords/word_search.h"
 
 #include "answers.h"
 #include "choice.h"
 #include "collection_choice.h"
-#include "product_commands.h"
 #include "command_help.h"
 #include "hit_format.h"
 #include "number.h"
 #include "outputs.h"
+#include "product_commands.h"
 #include "search_prompt.h"
 #include "searcher.h"
 #include "sixel.h"
@@ -134,8 +134,8 @@ Status tell_nothing(const SearchAnswer& answer, const Collection& collection, Se
   return {};
 }
 
-Result<int> show_answer(const SearchArguments& arguments, const SearchAnswer& answer, const Collection& collection,
-                        Session& session) {
+Result<int> show_answer(const SearchArguments& arguments, const SearchAnswer& answer,
+                        const Collection& collection, Session& session) {
   warn_of(answer, session);
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(answer_json(answer)));
@@ -178,7 +178,9 @@ Result<int> prompt_for(const SearchArguments& arguments, const SearchQuery& comm
                        Session& session) {
   PromptOptions options;
   options.query = common;
-  options.understand = [](const std::string& typed, SearchQuery& query) { return read_query_text(typed, query); };
+  options.understand = [](const std::string& typed, SearchQuery& query) {
+    return read_query_text(typed, query);
+  };
   const Terminal terminal = terminal_for(arguments);
   options.show = [&](const SearchAnswer& answer) -> Status {
     if (answer.hits.empty()) return tell_nothing(answer, searcher.collection(), session);

@@ -15,21 +15,21 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files/user_folders.h"
-#include "saccade/serve/http/address_range.h"
 #include "saccade/serve/descriptors.h"
+#include "saccade/serve/http/address_range.h"
 #include "saccade/serve/http/http_server.h"
-#include "saccade/serve/jobs.h"
 #include "saccade/serve/http/passed_socket.h"
+#include "saccade/serve/jobs.h"
 #include "saccade/serve/remote_pictures.h"
 #include "saccade/serve/service.h"
 #include "saccade/serve/thumbnails.h"
 
 #include "checkpoint.h"
 #include "collection_choice.h"
-#include "product_commands.h"
 #include "command_help.h"
 #include "end_within.h"
 #include "number.h"
+#include "product_commands.h"
 #include "towns.h"
 
 namespace saccade::app {

@@ -1,6 +1,4 @@
 // saccade visualness: a score for each text, of whether it pictures anything.
-#include "product_commands.h"
-
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +11,7 @@
 #include "saccade/model/visualness.h"
 
 #include "checkpoint.h"
+#include "product_commands.h"
 #include "texts.h"
 
 namespace saccade::app {

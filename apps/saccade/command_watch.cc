@@ -1,6 +1,4 @@
 // saccade watch: a collection that follows its folders.
-#include "product_commands.h"
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,9 +14,10 @@
 #include "checkpoint.h"
 #include "collection_choice.h"
 #include "command_help.h"
+#include "core_options.h"
 #include "ingest_report.h"
-#include "likelihoods.h"
 #include "number.h"
+#include "product_commands.h"
 #include "towns.h"
 #include "walk_options.h"
 
@@ -58,21 +57,14 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
   limits.processes = session.decoders.start(session.messages, limits.max_pixels);
   const std::unique_ptr<Gazetteer> towns = find_towns();
   arguments.watch.ingest.places = towns.get();
-  std::optional<LoadedEncoder> loaded;
-  const EncoderSource load = [&]() -> Result<EncoderBackend*> {
-    if (!loaded) {
-      SACCADE_ASSIGN(loaded,
-                     load_encoder_of(*info, arguments.checkpoint, arguments.encoder, session.messages));
-    }
-    return loaded->encoder.get();
-  };
-  ThreadPool pool(arguments.encoder.threads);
+  SACCADE_ASSIGN(
+      const std::unique_ptr<EngineCore> core,
+      EngineCore::open(core_options(arguments.collection, arguments.checkpoint, arguments.encoder, session)));
   const std::vector<std::filesystem::path> inputs(arguments.paths.begin(), arguments.paths.end());
   std::stop_source failed;  // a reader of stdout that has gone
   const std::stop_token asked = session.interrupts.stop_cleanly();
   const std::stop_callback passed_on(asked, [&] { failed.request_stop(); });
   Status written;
-  bool measured = false;  // likelihoods were looked at once
   const auto news = [&](const WatchNews& happened) {
     if (!happened.text.empty()) {
       happened.warning ? session.messages.warning(happened.text) : session.messages.info(happened.text);
@@ -81,19 +73,13 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
       written = tell_report(*happened.report, arguments, session);
       if (!written) failed.request_stop();
     }
-    if (happened.report && !happened.report->cancelled) {
-      const IngestReport& report = *happened.report;
-      const bool changed = report.added + report.updated + report.removed > 0;
-      if (changed || !measured) measure_likelihoods(arguments.collection, load, pool, session);
-      measured = true;
-    }
   };
   session.messages.info(
       arguments.watch.ingest.prune
           ? "pictures whose files are deleted are removed from the collection (--no-prune keeps "
             "them)"
           : "pictures whose files are deleted are kept");
-  SACCADE_TRY(watch(arguments.collection, load, inputs, arguments.watch, pool, news, failed.get_token()));
+  SACCADE_TRY(core->watch(inputs, arguments.watch, news, failed.get_token()));
   SACCADE_TRY(written);
   return kDone;
 }

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "saccade/image/frame_name.h"
 #include "saccade/image/decode/raw.h"
 #include "saccade/image/decode/video.h"
+#include "saccade/image/frame_name.h"
 
 namespace saccade::app {
 

@@ -17,8 +17,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/late_library.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/core/late_library.h"
 #include "saccade/image/frame_name.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -191,7 +191,7 @@ class Prompt {
   const PromptOptions& options_;
   Session& session_;
   SearchQuery query_;
-  SearchAnswer answer_;                    // the hits shown last
+  SearchAnswer answer_;              // the hits shown last
   int64_t hits_ = 0;                 // shown since the search began
   std::map<int64_t, Item> by_rank_;  // of these
   std::set<int64_t> shown_;          // ids of these, and of what is grouped under them

@@ -1,15 +1,12 @@
-// A collection that is open for searching, with its encoders: what one search, many, and the prompt share.
+// A collection that is open for searching (engine/core.h), as the search command and its prompt use it: with options
+// from the command line and messages for people.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "saccade/collection/collection.h"
-#include "saccade/core/threads.h"
-#include "saccade/search/explain_hits.h"
-#include "saccade/search/rerank.h"
-#include "saccade/search/search.h"
+#include "saccade/engine/core.h"
 
 #include "checkpoint.h"
 #include "command.h"
@@ -26,44 +23,32 @@ struct SearchOptions {
   bool explain_hits = false;
   std::string composer;  // a folder; empty: none is named
   bool collections_composer =
-      false;  // that a picture and a text are composed by the collection's, where it names one
+      false;  // image and text are composed by the collection's composer, if it names one
 };
 
 class Searcher {
  public:
-  // Loads what the options name; what is to be said of it goes to the session's messages.
+  // Loads what the options name. Notes go to the session's messages.
   static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
 
-  // `query` is completed with what is known of the collection and the encoder.
+  // Answers a query, reranked and explained as the options say.
   Result<SearchAnswer> answer(SearchQuery query, Session& session);
-  // Pictures like the item; as search_like.
+  // Answers with images like the item; see search_like.
   Result<SearchAnswer> like(int64_t id, SearchQuery query, Session& session);
 
-  [[nodiscard]] const Collection& collection() const { return collection_; }
-  ThreadPool& pool() { return pool_; }
+  [[nodiscard]] const Collection& collection() const { return snapshot_->collection; }
+  ThreadPool& pool() { return core_->pool(); }
 
  private:
-  Searcher(const SearchOptions& options, Collection collection, LoadedEncoder first)
-      : options_(options),
-        collection_(std::move(collection)),
-        first_(std::move(first)),
-        pool_(options.encoder.threads) {}
-  Status complete(SearchQuery& query, Session& session);
-  Status compose(SearchQuery& query);
-  Status explain(SearchAnswer& answer, Session& session);
+  explicit Searcher(const SearchOptions& options) : options_(options) {}
 
   const SearchOptions& options_;
-  Collection collection_;
-  LoadedEncoder first_;
+  std::unique_ptr<EngineCore> core_;
+  std::shared_ptr<const CollectionSnapshot> snapshot_;
   std::optional<LoadedEncoder> second_;
-  ThreadPool pool_;
-  std::shared_ptr<const Background> background_;
-  std::optional<MeasuredLength> measured_length_;
-  // Opened by the first query that it is for; nothing: not yet.
-  std::optional<std::shared_ptr<Composer>> composer_;
 };
 
-// What the answer has to admit, on stderr.
+// Warns of what the answer has to admit, on stderr.
 void warn_of(const SearchAnswer& answer, Session& session);
 
 }  // namespace saccade::app

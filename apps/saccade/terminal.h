@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 
 namespace saccade::app {
 

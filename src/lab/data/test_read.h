@@ -13,6 +13,8 @@
 
 namespace saccade::lab::test {
 
+using namespace saccade::test;
+
 // Reads folder/name#keys; converts it to a manifest and back, which must change nothing.
 inline Dataset read(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
   const auto source = parse_dataset_source((folder.path() / name).string() + keys);

@@ -14,6 +14,8 @@
 
 namespace saccade::lab::test {
 
+using namespace saccade::test;
+
 inline EditorConfig small_editor_config() {
   EditorConfig config;
   config.side = 16;

@@ -21,7 +21,10 @@
 #include "lab/eval/run/run.h"
 #include "saccade/image/image.h"
 
+namespace saccade::test {}  // may have no other members here
 namespace saccade::lab::test {
+
+using namespace saccade::test;
 
 inline std::filesystem::path draw_picture(const std::filesystem::path& path, int number) {
   Image image;

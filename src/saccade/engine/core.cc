@@ -6,10 +6,15 @@
 
 #include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/choose_collection.h"
+#include "saccade/collection/ingest/walk.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/starter_warning.h"
+#include "saccade/core/files/files.h"
+#include "saccade/image/read_pixels.h"
+#include "saccade/model/checkpoints/receipt.h"
 #include "saccade/model/options/precision.h"
 #include "saccade/model/options/precision_choice.h"
+#include "saccade/search/change_text.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/like.h"
 #include "saccade/search/query_language.h"
@@ -43,6 +48,7 @@ Status check_choices(const CollectionChoices& choices, const IngestSettings& mad
   const FixedSetting settings[] = {
       {"background", text_of(choices.background), std::string(enum_name(made.background))},
       {"as-stored", text_of(choices.as_stored), text_of<bool>(!made.apply_orientation)},
+      {"convert-to-srgb", text_of(choices.convert_to_srgb), text_of<bool>(made.convert_to_srgb)},
       {"fast-decode", text_of(choices.fast_decode), text_of<bool>(made.fast_decode)},
       {"int8-rows", text_of(choices.int8_rows), std::string(enum_name(made.int8_rows))},
       {"rows-precision", text_of(choices.late_precision),
@@ -65,6 +71,7 @@ Status check_choices(const CollectionChoices& choices, const IngestSettings& mad
 Result<IngestSettings> new_collection_settings(const CollectionChoices& choices, EncoderBackend& encoder) {
   IngestSettings settings;
   settings.apply_orientation = !choices.as_stored.value_or(false);
+  settings.convert_to_srgb = choices.convert_to_srgb.value_or(false);
   settings.fast_decode = choices.fast_decode.value_or(false);
   settings.background = choices.background.value_or(settings.background);
   settings.int8_rows = choices.int8_rows.value_or(settings.int8_rows);
@@ -205,6 +212,7 @@ Result<std::shared_ptr<Composer>> EngineCore::composer_of(const CollectionSnapsh
 
 Status EngineCore::complete(const CollectionSnapshot& snapshot, const SearchCall& call,
                             SearchQuery& query) const {
+  if (query.has_image()) drop_lead_in(query);
   const bool composed = query.has_image() && !query.text.empty();
   if (composed && (!call.composer.empty() || (call.own_composer && is_plain(query)))) {
     SACCADE_ASSIGN(query.fusion.composer, composer_of(snapshot, call));
@@ -247,6 +255,35 @@ Result<SearchAnswer> EngineCore::like(int64_t id, SearchQuery query) const {
   return search_like(now->collection, *loaded->encoder, id, query, pool_);
 }
 
+void EngineCore::note_precision_cost(std::span<const std::filesystem::path> paths,
+                                     const IngestOptions& options) const {
+  constexpr size_t kImages = 16;
+  const auto agreement = [&]() -> Result<std::string> {
+    SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
+    const Precision precision = loaded->encoder->info().precision;
+    if (precision == Precision::kFp32) return std::string();
+    const auto files = first_pictures(std::vector<std::filesystem::path>(paths.begin(), paths.end()), kImages,
+                                      {options.follow_links, options.hidden, options_.folder});
+    const PixelBatch batch = read_pixels(
+        std::ssize(files),
+        [&](int64_t number) {
+          return read_file(files[static_cast<size_t>(number)], options.limits.max_bytes);
+        },
+        pixel_options(loaded->encoder->preprocessing(), options.limits), pool_);
+    if (batch.which.empty()) return std::string();
+    BackendOptions exact;
+    exact.threads = options_.threads;
+    exact.fingerprints = user_fingerprint_memory();
+    SACCADE_ASSIGN(const LoadedEncoder reference, load_checkpoint(loaded->id.path, exact));
+    SACCADE_ASSIGN(const RowAgreement rows,
+                   picture_agreement(*loaded->encoder, *reference.encoder, batch.rows()));
+    return fmt::format("{}: cosines of the first pictures' rows to fp32's: {}", enum_name(precision),
+                       agreement_text(rows, "picture"));
+  }();
+  note(agreement ? *agreement : "what the precision costs is not known: " + agreement.error().message,
+       !agreement);
+}
+
 void EngineCore::refresh_calibration(const std::stop_token& stop) {
   const auto refreshed = [&]() -> Status {
     SACCADE_ASSIGN(const Collection collection, Collection::open(options_.folder));
@@ -266,9 +303,11 @@ void EngineCore::refresh_calibration(const std::stop_token& stop) {
 Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> paths, IngestOptions options,
                                        const ProgressCallback& progress, const std::stop_token& stop) {
   const bool fresh = !is_collection(options_.folder);
+  bool compared = false;
   if (!options.limits.processes) options.limits.processes = decoders();
-  const EncoderSource source = [this]() -> Result<EncoderBackend*> {
+  const EncoderSource source = [&]() -> Result<EncoderBackend*> {
     SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
+    if (!std::exchange(compared, true)) note_precision_cost(paths, options);
     return loaded->encoder.get();
   };
   IngestReport report;
@@ -306,13 +345,21 @@ Status EngineCore::watch(std::span<const std::filesystem::path> paths, WatchOpti
     SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
     return loaded->encoder.get();
   };
+  bool measured = false;  // calibration data was looked at once
   const auto told = [&](const WatchNews& happened) {
-    if (happened.report && !happened.report->cancelled) {
-      refresh_calibration(stop);
+    const auto refreshed = [this] {
       // A collection that cannot be opened now is told of by the next change.
       if (const Status fresh = refresh(); !fresh) note(fresh.error().message, true);
-    }
+    };
+    if (happened.report) refreshed();
     news(happened);
+    if (!happened.report || happened.report->cancelled) return;
+    const IngestReport& report = *happened.report;
+    if (!measured || report.added + report.updated + report.removed > 0) {
+      refresh_calibration(stop);
+      refreshed();
+    }
+    measured = true;
   };
   return saccade::watch(options_.folder, source, paths, options, pool_, told, stop);
 }

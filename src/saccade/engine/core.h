@@ -36,8 +36,9 @@ using NoteCallback = std::function<void(const Note&)>;
 
 // Settings that are fixed when a collection is created. `nullopt`: the default, or whatever an existing collection has.
 struct CollectionChoices {
-  std::optional<bool> as_stored;    // true: EXIF orientation is ignored
-  std::optional<bool> fast_decode;  // decode JPEG and WebP at a reduced size
+  std::optional<bool> as_stored;        // true: EXIF orientation is ignored
+  std::optional<bool> convert_to_srgb;  // colors of images with an ICC profile
+  std::optional<bool> fast_decode;      // decode JPEG and WebP at a reduced size
   std::optional<BackgroundPolicy> background;
   std::optional<Int8Policy> int8_rows;
   std::optional<RowPrecision> late_precision;  // of late interaction's vectors
@@ -119,12 +120,15 @@ class EngineCore {
  private:
   explicit EngineCore(EngineCoreOptions options) : options_(std::move(options)), pool_(options_.threads) {}
   void note(std::string text, bool warning) const;
+  // Notes how close the embeddings of the first images are to fp32's, where the encoder computes in another format.
+  void note_precision_cost(std::span<const std::filesystem::path> paths, const IngestOptions& options) const;
   [[nodiscard]] Result<std::filesystem::path> checkpoint_to_load() const;
   Result<LoadedEncoder> load_encoder() const;
   void note_of_loaded(const LoadedEncoder& loaded) const;
   Status complete(const CollectionSnapshot& snapshot, const SearchCall& call, SearchQuery& query) const;
   Result<std::shared_ptr<Composer>> composer_of(const CollectionSnapshot& snapshot,
                                                 const SearchCall& call) const;
+  // Measures the collection's calibration data where it is due. A failure is a note: the images are indexed all the same.
   void refresh_calibration(const std::stop_token& stop);
   [[nodiscard]] DecoderPool* decoders() const { return options_.decoders ? options_.decoders() : nullptr; }
 

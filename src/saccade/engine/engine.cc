@@ -184,7 +184,8 @@ Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
 }
 
 EngineInfo Engine::info() const {
-  EngineInfo info{.address = state_->core->options().folder.string()};
+  EngineInfo info;
+  info.address = state_->core->options().folder.string();
   const auto snapshot = state_->core->snapshot();
   if (!snapshot) return info;
   const Collection& collection = (*snapshot)->collection;

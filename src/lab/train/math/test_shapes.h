@@ -20,6 +20,8 @@
 
 namespace saccade::lab::test {
 
+using namespace saccade::test;
+
 // Coloured shapes on transparency with their names: small enough to learn in seconds.
 class SmallData {
  public:
