@@ -22,6 +22,7 @@
 namespace saccade::app {
 namespace {
 
+using namespace saccade::lab;
 using namespace saccade::lab::app;
 
 TEST(FigureText, AZeroHasWilsonsEnd) {

@@ -12,11 +12,18 @@
 
 namespace saccade::app {
 
+// Returns the names of all values of E.
 template <typename E>
-CLI::IsMember is_word() {
-  std::vector<std::string> words;
-  for (const EnumName<E>& entry : enum_names(E{})) words.emplace_back(entry.word);
-  return CLI::IsMember(std::move(words));
+std::vector<std::string> names_of() {
+  std::vector<std::string> names;
+  for (const EnumName<E>& entry : enum_names(E{})) names.emplace_back(entry.name);
+  return names;
+}
+
+// Returns a check that a value is one of E's names.
+template <typename E>
+CLI::IsMember is_name() {
+  return CLI::IsMember(names_of<E>());
 }
 
 // `value` holds the default, and is borrowed until the command has run.

@@ -8,6 +8,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/model/options/precision.h"
+#include "saccade/version.h"
 
 #include "choice.h"
 #include "command_help.h"
@@ -48,7 +49,8 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   command.add_option(
       "-m,--model", options.checkpoints,
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
-  command.add_option("--dataset", options.datasets, "datasets (see saccade help datasets): PATH or PATH#split=NAME");
+  command.add_option("--dataset", options.datasets,
+                     "datasets (see saccade help datasets): PATH or PATH#split=NAME");
   add_choices(
       command, "--precision", options.precisions,
       "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "lab_commands.h"
+#include "command.h"
 
 namespace saccade::lab::app {
 

@@ -16,6 +16,7 @@
 #include "saccade/model/conform/conform_record.h"
 #include "saccade/model/options/effective_length.h"
 #include "saccade/model/options/precision.h"
+#include "saccade/version.h"
 
 #include "checkpoint.h"
 #include "number.h"

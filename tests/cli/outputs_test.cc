@@ -19,6 +19,8 @@
 namespace saccade::test {
 namespace {
 
+using namespace saccade::lab;
+
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 

@@ -15,6 +15,7 @@ namespace saccade::test {
 namespace {
 
 using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab::test;
 
 namespace fs = std::filesystem;
 using testing::Each;

@@ -1,5 +1,7 @@
 #include "saccade/image/preprocess.h"
 
+#include "saccade/image/image.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
