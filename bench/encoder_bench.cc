@@ -530,7 +530,7 @@ void register_all(Bench& bench) {
   }
   if (!subject.fp32) return;
   for (const EnumName<MapMethod>& of : kMapMethodNames) {
-    add("maps/" + std::string(of.word), subject.rounds + 2,
+    add("maps/" + std::string(of.name), subject.rounds + 2,
         [&bench, method = of.value](benchmark::State& state) { map_pictures(state, bench, method); });
   }
 }

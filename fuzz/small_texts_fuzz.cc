@@ -32,6 +32,7 @@
 namespace {
 
 using namespace saccade;
+using namespace saccade::lab;
 namespace fs = std::filesystem;
 
 const fs::path& folder() {
@@ -79,14 +80,14 @@ void try_ratings(std::string_view text) {
 }
 
 void try_pages(std::string_view text) {
-  auto pages = data::parse_bbox_layout(text);
+  auto pages = document::parse_bbox_layout(text);
   if (!pages) {
     FUZZ_CHECK(!pages.error().message.empty());
     return;
   }
-  (void)data::drop_edge_lines(*pages);
-  data::order_blocks(*pages);
-  for (const auto& page : data::join_paragraphs(*pages)) {
+  (void)document::drop_edge_lines(*pages);
+  document::order_blocks(*pages);
+  for (const auto& page : document::join_paragraphs(*pages)) {
     for (const std::string& paragraph : page) FUZZ_CHECK(to_valid_utf8(paragraph) == paragraph);
   }
 }
