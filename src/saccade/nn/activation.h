@@ -1,4 +1,4 @@
-// What a layer does with each of its results.
+// Activation functions that a layer can apply to its output.
 #pragma once
 
 #include <string_view>

@@ -96,7 +96,7 @@ TEST(Backward, ActivationsAsFiniteDifferences) {
   }
 }
 
-// One head's weights and what it makes of the values, for one query.
+// Attention weights of one head and their weighted sum of the values, for one query.
 struct SlowRow {
   Doubles weights, changes;
 };
@@ -241,7 +241,7 @@ TEST(Backward, LinearGivesBackByItsOwnWeights) {
     const Tensor change = random_tensor({3, 5, 22}, 21).in(&workspace);
     const Tensor weights = cat({source.parameters().at("a.weight"), source.parameters().at("b.weight")});
     const Tensor expected = row_products(change.view({15, 22}), weights.t().contiguous()).view({3, 5, 37});
-    // Before a forward pass and behind one: what it packs must not take the weights away.
+    // Runs before and after a forward pass: packing must not discard the weights.
     for (int pass = 0; pass < 2; ++pass) {
       EXPECT_LT(max_difference(layer.backward(change), expected), dtype == DType::kBF16 ? 0.05 : 1e-4);
       (void)layer.forward(random_tensor({2, 37}, 22));

@@ -39,7 +39,7 @@ class PackedConvolution {
   [[nodiscard]] Tensor forward(const Tensor& x) const;
 
  private:
-  // Rows of a picture, what is zero above and below them, and the rows they make.
+  // Band of image rows: the input rows, the zero rows above and below them, and the output rows they produce.
   struct Band {
     int64_t first = 0;  // of the picture's rows
     int64_t rows = 0;
@@ -140,7 +140,7 @@ Tensor PackedConvolution::forward(const Tensor& x) const {
   Workspace* workspace = in.workspace();
   Tensor out = Tensor::empty({n, rows_made, columns_made, shape_.out}, DType::kF32, workspace);
 
-  // Few pictures are shared out by bands of rows.
+  // Minimum number of rows per band when a small batch is split into bands of rows.
   constexpr int64_t kFewestRows = 4;
   const int64_t wanted = workspace == nullptr || workspace->workers().size() == 1
                              ? 1

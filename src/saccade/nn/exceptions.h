@@ -1,5 +1,5 @@
-// Where exceptions of other libraries become errors: oneDNN and, in training, libtorch report by them, above
-// all that memory has run out.
+// Conversion of exceptions from other libraries into errors. oneDNN and, in training, libtorch report
+// failures as exceptions, mostly out-of-memory.
 #pragma once
 
 #include <exception>

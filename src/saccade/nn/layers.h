@@ -44,19 +44,19 @@ class LinearOf {
   LinearOf(std::vector<T> weights, std::vector<T> biases)
       : weights_(std::move(weights)), biases_(std::move(biases)) {}
 
-  // x: [..., in]; the result has x's dtype. For inference only after pack().
+  // Applies the layer to x: [..., in]. The result has x's dtype. Inference only after pack().
   [[nodiscard]] T forward(const T& x, Activation activation = Activation::kNone) const;
   // The same for attention, which takes bfloat16 of what is made of 8-bit integers (PackedLinear::attended).
   [[nodiscard]] T forward_to_attention(const T& x) const;
   // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
-  // For inference, without autograd: what a score changes with x, from what it changes with
-  // forward(x) without an activation. gradient: [..., out]; result [..., in] float32. The first call
-  // packs the weights a second time.
+  // Computes the gradient of a score with respect to x from that with respect to forward(x) without an
+  // activation. Inference only, without autograd. gradient: [..., out]; result [..., in] float32. The first
+  // call packs the weights a second time.
   [[nodiscard]] T backward(const T& gradient) const;
 
-  // For inference: products from now on are of `dtype`; the weights are repacked
-  // at the first (PackedOnDemand).
+  // Prepares the layer for inference with products in `dtype`. The weights are repacked at the first product
+  // (PackedOnDemand).
   void pack(DType dtype);
 
  private:
@@ -78,7 +78,8 @@ class LayerNormOf {
   [[nodiscard]] T forward(const T& x, DType dtype) const {
     return layer_norm(x, weight_, bias_, eps_, dtype);
   }
-  // For inference, without autograd: what a score changes with x, from what it changes with forward(x).
+  // Computes the gradient of a score with respect to x from that with respect to forward(x). Inference only,
+  // without autograd.
   [[nodiscard]] T backward(const T& x, const T& gradient) const {
     return layer_norm_backward(x, weight_, eps_, gradient);
   }
@@ -89,7 +90,7 @@ class LayerNormOf {
   double eps_ = 0;
 };
 
-// How wide and deep a transformer is; read from a checkpoint's config.
+// Width and depth of a transformer, as read from a checkpoint's config.
 struct TransformerShape {
   int64_t width = 0;
   int64_t layers = 0;
@@ -119,18 +120,19 @@ class TransformerBlockOf {
  public:
   static Result<TransformerBlockOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                          const BlockNames& names, const TransformerShape& shape);
-  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
-  // attention scores, broadcast to [batch, heads, tokens, tokens].
-  // shared: x is [rows, width], the tokens that it says (for inference); the mask is of its texts.
+  // Applies the block to x: [batch, tokens, width] float32 (consumed when packed). mask: undefined, or
+  // float32 added to the attention scores, broadcast to [batch, heads, tokens, tokens]. With `shared`
+  // (inference only), x is [rows, width] with the tokens listed in it, and the mask is that of its texts.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared = nullptr) const;
-  // forward(x) at one position of each entry, for a last block whose other rows nobody reads: only the
-  // attention runs over all tokens. positions: [batch] int64, of shared tokens their rows; result
+  // Computes forward(x) at one position of each entry, for a last block whose other rows are not needed. Only
+  // the attention runs over all tokens. positions: [batch] int64 (row numbers for shared tokens). Result:
   // [batch, width] float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions,
                              const SharedTokens* shared = nullptr) const;
   void pack(DType dtype);
 
-  // For inference, without autograd and mask (backward.h). x is left as it is. See CrossedBlock.
+  // Runs forward(x) and records its intermediate values. Inference only, without autograd and mask
+  // (backward.h). x is not modified. See CrossedBlock.
   [[nodiscard]] T forward_traced(const T& x, DType dtype, BlockTrace& trace) const;
   [[nodiscard]] BlockGradient backward_to_attention(const BlockTrace& trace, const T& gradient) const;
   [[nodiscard]] T backward_from_attention(const BlockTrace& trace, const BlockGradient& gradient) const;

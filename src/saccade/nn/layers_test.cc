@@ -157,7 +157,7 @@ TEST(PackedOnDemand, PacksPartsOfAllSizes) {
   }
 }
 
-// What is never asked costs nothing: weights are read at the first use, and no more.
+// An unused layer costs nothing: weights are read at the first use only.
 TEST(PackedOnDemand, ReadsItsWeightsAtTheFirstUse) {
   const Tensor weight = Tensor::full({4, 3}, 1);
   PackedOnDemand layer({weight}, {}, DType::kF32);
@@ -423,7 +423,7 @@ TEST(AveragePool, LeavesOutWhatIsLeft) {
               (x.at({1, 2, 0, 2}) + x.at({1, 2, 1, 2}) + x.at({1, 3, 0, 2}) + x.at({1, 3, 1, 2})) / 4, 1e-6);
 }
 
-// Of file-backed memory resident, in bytes.
+// Returns the resident file-backed memory of this process, in bytes.
 int64_t resident_file_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string key; status >> key;) {

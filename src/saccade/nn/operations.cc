@@ -97,7 +97,7 @@ Shape broadcast(const Tensor& a, const Tensor& b) {
   return shape;
 }
 
-// Whether b's shape, without the sides of 1 in front, is the end of a's.
+// Checks that b's shape, without leading dimensions of 1, is a suffix of a's.
 bool is_suffix(const Shape& b, const Shape& a) {
   const auto first = std::find_if(b.begin(), b.end(), [](int64_t side) { return side != 1; });
   return b.end() - first <= static_cast<std::ptrdiff_t>(a.size()) &&
@@ -120,7 +120,7 @@ HeadStrides head_strides(const Tensor& x, int64_t batch) {
   return {x.size(0) == batch ? x.stride(0) : 0, x.stride(1), x.stride(2)};
 }
 
-// What the task points into afterwards is in `mask`.
+// Sets the task's mask, which afterwards points into `mask`.
 void describe_mask(Tensor& mask, AttentionTask& task) {
   if (!mask.defined()) return;
   mask = mask.to(DType::kF32).expand({task.batch, task.heads, task.queries, task.keys});

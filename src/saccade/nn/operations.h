@@ -1,9 +1,9 @@
-// What models do with tensors beside their layers' products. Results are new tensors, float32 unless it is
-// said otherwise, in the workspace of the first argument that has one. Arguments may lie in any way in memory
-// unless it is said that they must be contiguous.
+// Tensor operations of the models other than their layers' matrix products. Results are new tensors, float32
+// unless stated otherwise, in the workspace of the first argument that has one. Arguments may have any
+// strides unless stated to be contiguous.
 //
-// Architectures that are also trained (layers.h) are written over the functions marked with (*), each of
-// which has a twin for tensors with gradients (lab/train/math/variable.h).
+// Architectures that are also trained (layers.h) are written over the functions marked with (*). Each of
+// these has a twin for tensors with gradients (lab/train/math/variable.h).
 #pragma once
 
 #include <optional>
@@ -40,16 +40,15 @@ Tensor pick_rows(const Tensor& x, const Tensor& which);
 Tensor take_rows(const Tensor& x, const Tensor& positions);
 // (*) x: [n, tokens, width]; which: [n, kept] int64, rows of each entry: [n, kept, width].
 Tensor gather_rows(const Tensor& x, const Tensor& which);
-// (*) Pictures cut into squares of patch x patch: [batch, channels, height, width] to
-// [batch, (height / patch) * (width / patch), channels * patch * patch], rows of patches first. What is left
-// at the right and at the bottom is not looked at, as a convolution of that stride has it (384 = 27 * 14 +
-// 6).
+// (*) Cuts images into patches of patch x patch: [batch, channels, height, width] to [batch, (height / patch)
+// * (width / patch), channels * patch * patch], in row-major order. Ignores a remainder at the right and
+// bottom edges, as a convolution of that stride does (384 = 27 * 14 + 6).
 Tensor patches(const Tensor& pixels, int64_t patch);
 
 // The mean over one dimension, which goes.
 Tensor mean(const Tensor& x, int64_t dimension);
-// x: [n, tokens, width]; mask: [n, tokens] int64. The mean over the tokens whose mask is not 0: [n, width], 0
-// where there are none.
+// Computes the mean over the tokens whose mask is not 0: [n, width], or 0 if there are none. x: [n, tokens,
+// width]; mask: [n, tokens] int64.
 Tensor mean_of_kept(const Tensor& x, const Tensor& mask);
 // (*) Rows (the last dimension) of length 1 (L2), by division with the norm.
 Tensor normalize_rows(const Tensor& rows);
@@ -64,11 +63,11 @@ Tensor layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, doubl
 // By the root mean square alone: x / sqrt(mean(x^2) + eps) * gain.
 Tensor rms_norm(const Tensor& x, const Tensor& gain, double eps, DType dtype);
 
-// softmax(scale q k^T + mask) v per head. query: [batch, queries, heads, head_width]; key, value: [batch or
-// 1, keys, key_heads, head_width], heads a multiple of key_heads: each serves heads / key_heads neighbours;
-// each head's numbers in a row. mask: undefined, or float32 broadcast to [batch, heads, queries, keys].
-// scale: 1 / sqrt(head_width) unless it is given. Result [batch, queries, heads * head_width], of query's
-// dtype, which is float32 or bfloat16; the softmax is in float32.
+// Computes softmax(scale q k^T + mask) v per head. query: [batch, queries, heads, head_width]; key, value:
+// [batch or 1, keys, key_heads, head_width], with each head's values contiguous. heads is a multiple of
+// key_heads: each key head serves heads / key_heads neighboring query heads. mask: undefined, or float32
+// broadcast to [batch, heads, queries, keys]. scale: 1 / sqrt(head_width) by default. Result: [batch,
+// queries, heads * head_width] in query's dtype, float32 or bfloat16; the softmax is in float32.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                  std::optional<double> scale = std::nullopt);
 // (*) The same for qkv: [batch, tokens, 3 * width].
@@ -79,8 +78,8 @@ Tensor attention_weights(const Tensor& qkv, int64_t heads, const Tensor& mask);
 
 // [tokens, tokens]: 0 on and below the diagonal, -infinity above.
 Tensor causal_mask(int64_t tokens);
-// What to add to attention scores for an attention_mask [batch, tokens] int64: [batch, 1, 1, tokens] float32,
-// 0 where it is not 0, -infinity where it is. An entry without any token gives NaN.
+// Converts an attention_mask [batch, tokens] int64 into a mask to add to attention scores: [batch, 1, 1,
+// tokens] float32, 0 for tokens to attend to and -infinity for others. An entry without any token gives NaN.
 Tensor padding_mask(const Tensor& attention_mask);
 
 }  // namespace saccade::nn

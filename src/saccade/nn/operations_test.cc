@@ -22,8 +22,8 @@ using test::random_tensor;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// softmax(scale q k^T + mask) v, number by number: query [b, q, h, d], key, value [b or 1, k, g, d], mask
-// undefined or broadcast to [b, h, q, k].
+// Computes softmax(scale q k^T + mask) v one value at a time. query: [b, q, h, d]; key, value: [b or 1, k, g,
+// d]; mask: undefined or broadcast to [b, h, q, k].
 Tensor slow_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                       double scale) {
   const int64_t batch = query.size(0);
@@ -106,7 +106,7 @@ Tensor run_attention(const Kernels& kernel, const Tensor& qkv, int64_t heads, co
   }
   const Tensor out = Tensor::empty({task.batch, task.queries, heads * width}, qkv.dtype());
   task.out = out.raw();
-  // What earlier heads leave in the scratch memory must not matter: not even NaN.
+  // Leftover values of earlier heads in the scratch memory must not matter, not even NaN.
   std::vector<float> scratch(static_cast<size_t>(attention_scratch(task)), std::nanf(""));
   const int64_t pairs = task.batch * heads;
   kernel.attend(task, 0, pairs / 2, scratch.data());
@@ -207,7 +207,7 @@ TEST(Kernels, NormalizeAsTheDefinition) {
         const Tensor out = Tensor::full({5, width}, 1e9);
         run(out);
         EXPECT_LT(max_difference(out[0], expected[0]), 1e-5);
-        // Values near 4000 are 2.4e-4 apart: what the mean cannot tell, no result can.
+        // Values near 4000 are 2.4e-4 apart, which limits the precision of the mean and so of any result.
         EXPECT_LT(max_difference(out.slice(0, 0, 4), expected.slice(0, 0, 4)), 2e-3);
         EXPECT_EQ(max_difference(out[4], Tensor::full({width}, 1e9)), 0);  // a row that was not asked for
         const Tensor rough = Tensor::zeros({5, width}).to(DType::kBF16);

@@ -11,7 +11,7 @@
 namespace saccade::nn {
 namespace {
 
-// For undefined sizes of nothing: a tensor without elements still is one.
+// Address of the data of tensors without elements, which are still defined tensors.
 char no_elements;
 
 [[noreturn]] void refuse(const char* what, const Tensor& tensor, const Shape& other = {}) {

@@ -1,8 +1,8 @@
-// A tensor: numbers of one type in memory that it shares, seen under a shape.
+// Tensor: shared memory with values of one type, seen under a shape.
 //
-// Copies of a tensor, slices and views are handles to the same memory, as in other libraries; nothing here
-// computes gradients. Numbers lie in a file's map, in memory of their own, or in the workspace of a forward
-// pass (workspace.h), in which case what is computed from them lies there too.
+// Copies, slices and views of a tensor are handles to the same memory, as in other libraries; nothing here
+// computes gradients. Values lie in a file mapping, in memory of their own, or in the workspace of a forward
+// pass (workspace.h). In the last case, results computed from them lie there too.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ using Shape = std::vector<int64_t>;
 
 int64_t element_count(const Shape& shape);
 
-// Dimensions count from the end where they are negative: -1 is the last. Breaking what a function asks of
-// shapes is a bug of the caller's, and throws std::logic_error with the shapes.
+// Negative dimensions count from the end: -1 is the last. Violating a function's shape requirements is a bug
+// of the caller and throws std::logic_error with the shapes.
 class Tensor {
  public:
   Tensor() = default;  // undefined: stands for "none"
 
-  // Of any content. workspace: where its memory comes from; nullptr: memory of its own.
+  // Allocates an uninitialized tensor in the workspace, or in memory of its own if `workspace` is nullptr.
   static Tensor empty(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);
   static Tensor zeros(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);
   static Tensor full(Shape shape, float value, Workspace* workspace = nullptr);
@@ -83,7 +83,8 @@ class Tensor {
   [[nodiscard]] Tensor expand(const Shape& shape) const;
   [[nodiscard]] Tensor chunk(int64_t chunks, int64_t index, int64_t dimension) const;
 
-  // Under any shape and strides, counted from the first element: what they reach must be the tensor's.
+  // Returns a view with any shape and strides, counted from the first element. All reachable elements must
+  // belong to the tensor.
   [[nodiscard]] Tensor restrided(Shape shape, Shape strides) const;
 
   // A view where the memory allows one, else a copy.
@@ -93,7 +94,7 @@ class Tensor {
   // In another type: itself where it is of that type. Rounds to nearest even; halves, bfloat16, float32 and
   // float64 into each other, and whole numbers into int64, float32 and float64.
   [[nodiscard]] Tensor to(DType dtype) const;
-  // The same handle, but what is computed from it is made there.
+  // Returns the same handle, bound to that workspace: results computed from it are allocated there.
   [[nodiscard]] Tensor in(Workspace* workspace) const;
 
   // Every value of a float32 tensor.
@@ -104,7 +105,7 @@ class Tensor {
   // Over borrowed memory that `owner` keeps, for as long as the tensor and all that share it live.
   [[nodiscard]] Tensor kept_by(std::shared_ptr<void> owner) const;
 
-  // Whether it lies in a mapped file, as those of borrow_tensors (parameters.h) do.
+  // Returns true if the tensor lies in a mapped file, like those of borrow_tensors (parameters.h).
   [[nodiscard]] bool is_mapped() const { return mapped_; }
   [[nodiscard]] Tensor as_mapped() const;
 
@@ -122,7 +123,8 @@ class Tensor {
 
 using TensorMap = std::map<std::string, Tensor>;
 
-// Not for shapes with a side of 0, whose other sides may be of any size.
+// Returns the row-major strides of a shape. Must not be called with a dimension of 0, because the other
+// dimensions may then have any size.
 Shape contiguous_strides(const Shape& shape);
 
 // The workspace that something computed of all of these is made in: the first that one of them has.

@@ -1,4 +1,4 @@
-// For tests of what computes with tensors: numbers to compute with, and how far two tensors are apart.
+// Test helpers for tensor computations: input values, and the difference of two tensors.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline nn::Tensor random_tensor(const nn::Shape& shape, uint32_t seed, float sca
   return tensor;
 }
 
-// What a layer's activation is, as written down.
+// Computes an activation by its definition.
 inline double slow_activation(double x, nn::Activation activation) {
   using nn::Activation;
   switch (activation) {
@@ -50,8 +50,8 @@ inline double slow_activation(double x, nn::Activation activation) {
   return x;
 }
 
-// Fresh parameters that are kept for an oracle to read. What starts from one value is spread a little, so
-// that a gain or bias that is left out shows.
+// Fresh parameters that an oracle can read. Constant initial values are perturbed a little, so that an
+// omitted gain or bias shows.
 class RandomParameters : public nn::ParameterSource {
  public:
   explicit RandomParameters(uint32_t seed) : seed_(seed) {}

@@ -64,7 +64,7 @@ struct Pool {
     task.out = out;
     return task;
   }
-  // Of entry e, head h: [width].
+  // Computes the result for entry e and head h: [width].
   [[nodiscard]] std::vector<double> slow(int64_t e, int64_t h) const {
     const auto at = [&](const Numbers& from, int64_t row, int64_t i) {
       return double{from[static_cast<size_t>(row * width + i)]};

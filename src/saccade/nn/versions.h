@@ -1,4 +1,4 @@
-// Which libraries the layers compute with, for what is written beside figures.
+// Names and versions of the libraries behind the layers, for reports of measurements.
 #pragma once
 
 #include <map>

@@ -15,8 +15,7 @@ namespace saccade::nn {
 namespace {
 
 constexpr int64_t kMaxItems = (int64_t{1} << 20) - 1;
-// How often a thread looks again before it sleeps: some 30
-// microseconds, as long as the work between two loops takes.
+// Number of polls before a thread sleeps: about 30 microseconds, as long as the work between two loops.
 constexpr int kLooks = 1500;
 
 constexpr uint64_t packed(uint32_t generation, int64_t count, int64_t next) {

@@ -19,8 +19,8 @@ void* take_memory(size_t bytes) {
 
 }  // namespace
 
-// What was given back, by size. A block serves requests down
-// to half its size, so that batches of like lengths share.
+// Returned blocks by size. A block serves requests down to half its size, so that batches of similar lengths
+// share it.
 struct Workspace::Blocks {
   std::mutex mutex;
   std::multimap<size_t, void*> free;

@@ -1,4 +1,5 @@
-// Activations and their slopes in vectors (lanes.h), float32 throughout. For the module's own kernel files.
+// Vectorized activations and their derivatives (lanes.h), float32 throughout. Internal to the module's kernel
+// files.
 #pragma once
 
 #include "saccade/nn/activation.h"

@@ -161,8 +161,8 @@ void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b
   }
 }
 
-// scores: [keys] -> e^(scale * score + mask - largest) in bfloat16, 0 up to a whole vector. Returns 1 / their
-// sum. mask: nullptr: none.
+// Converts scores [keys] to e^(scale * score + mask - largest) in bfloat16, zero-padded to a whole vector.
+// Returns 1 / their sum. `mask` may be nullptr.
 SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, int64_t keys,
                                 uint16_t* weights) {
   const int64_t columns = whole_vectors(keys);

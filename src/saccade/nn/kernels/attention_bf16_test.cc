@@ -66,7 +66,7 @@ TEST(AttentionBf16, TakesAllShapesOfTasks) {
   }
 }
 
-// What earlier heads leave in the scratch memory does not matter: not even NaN.
+// Leftover values of earlier heads in the scratch memory do not matter, not even NaN.
 TEST(AttentionBf16, ReadsNothingThatItHasNotWritten) {
   SACCADE_NEEDS_THEM();
   for (const int64_t width : {2, 20, 64}) {

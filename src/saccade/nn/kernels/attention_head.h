@@ -39,9 +39,9 @@ SACCADE_INLINE AttentionHead<T> head_of(const AttentionTask& task, int64_t pair)
           mask};
 }
 
-// How many keys, from the first on, any of `count` queries may look at: what lies behind is -infinity in all
-// of their masks, which begin at `mask` (nullptr: none). So causal attention is half the
-// work. At least 1, if all is masked.
+// Returns the number of leading keys that any of `count` queries can attend to. Later keys are -infinity in
+// all of their masks, which begin at `mask` (may be nullptr). This halves the work of causal attention.
+// Returns at least 1, even if all keys are masked.
 SACCADE_INLINE int64_t visible_keys(const AttentionTask& task, const float* mask, int64_t count) {
   if (mask == nullptr) return task.keys;
   int64_t visible = 1;
@@ -54,8 +54,8 @@ SACCADE_INLINE int64_t visible_keys(const AttentionTask& task, const float* mask
   return visible;
 }
 
-// Asks for a token's numbers of the next head: its rows are short and far apart, which no processor foresees
-// (a fifth of the time of attention over 77 tokens went into waiting for them).
+// Prefetches a token's values for the next head. Its rows are short and far apart, so the hardware prefetcher
+// misses them (waiting for them took a fifth of the time of attention over 77 tokens).
 template <typename T>
 SACCADE_INLINE void fetch_next(const AttentionTask& task, const AttentionHead<T>& at, int64_t token) {
   const auto fetch = [&](const T* first, const HeadStrides& strides) {

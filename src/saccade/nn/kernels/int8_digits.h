@@ -15,14 +15,15 @@
 
 namespace saccade::nn {
 
-// How many steps a row reaches to either side. The middle is a whole number of steps, half a step from where
-// it should be at most, so that the farthest value is 127 of them away.
+// Largest distance of a value from the middle, in steps. The middle is rounded to a whole number of steps, at
+// most half a step off, so the farthest value is at most 127 steps away.
 inline constexpr float kMostDigit = 126.5F;
-// low is at most 64 where there is a second digit, which is at most 127; the middle is 127 from 0 at most.
+// Largest distance with two digits: the second digit is at most 127, low is then at most 64, and the middle
+// is at most 127 from 0.
 inline constexpr float kMostTwoDigits = 127 * 128 + 63 - 128;
-// How far values may lie from the middle without a second digit, in the mean of their absolute values, which
-// leaves out those that lie farther than kTrimmed of it. Of normal values (mean 0.8 standard
-// deviations) one in 2,000 does.
+// Largest distance from the middle without a second digit, as a multiple of the mean absolute value. The mean
+// excludes values farther away than kTrimmed times it. One in 2,000 normally distributed values (mean 0.8
+// standard deviations) exceeds this distance.
 inline constexpr float kReach = 4.4F;
 inline constexpr float kTrimmed = 6;
 
@@ -137,7 +138,7 @@ SACCADE_INLINE float trimmed_mean(const In* x, const float* factors, int64_t wid
   return sum / static_cast<float>(std::max<int64_t>(count, 1));
 }
 
-// What one digit covers: the values up to `reach` from the middle, 0 among them.
+// Range that one digit covers: the values up to `reach` from the middle, 0 included.
 struct RowRange {
   float reach = 0;
   float middle = 0;
@@ -155,7 +156,7 @@ inline RowRange range_of(const RowLooks& looks, float reach) {
   return {reach, 0, false};
 }
 
-// How far a row's values should reach without a second digit, if not too many reach farther.
+// Returns the range that one digit should cover for a row, unless too many values lie outside it.
 template <int W, typename In>
 SACCADE_INLINE float reach_of(const In* x, const float* factors, int64_t width, const RowLooks& looks) {
   const float largest = std::max(looks.highest, -looks.lowest);
@@ -207,8 +208,8 @@ SACCADE_INLINE bool any_of(const typename Lanes<W>::Ints& flags) {
   return any != 0;
 }
 
-// The digits of all values, as if one were enough for each. kLooks: fills `far`, a bit for each block that
-// has one that is not: [width / kBlock / 64 + 1].
+// Writes the low digits of all values, as if one digit were enough for each. With kLooks, sets in `far`,
+// [width / kBlock / 64 + 1], the bit of each block with a value that needs a second digit.
 template <int W, bool kLooks, typename In>
 SACCADE_INLINE int32_t write_low_digits(const In* x, const float* factors, int64_t whole,
                                         const Rounding& rounding, int8_t* low, uint64_t* far) {
@@ -240,7 +241,7 @@ SACCADE_INLINE int32_t write_low_digits(const In* x, const float* factors, int64
   }
   for (; i < whole; i += W) write(i, digits);
   if constexpr (kLooks) {
-    // A last block that is not whole is looked at in any case.
+    // A last partial block is always marked.
     if (whole % kBlock != 0) far[whole / kBlock / 64] |= uint64_t{1} << (whole / kBlock % 64);
   }
   return sum_of<W>(sums);

@@ -12,12 +12,13 @@ namespace saccade::nn {
 
 struct Int8Packer {
   std::string_view name;  // "avx512", "avx2", "portable"
-  // An output's weights: the largest absolute value; NaN where one is not finite. Where it is neither that
-  // nor 0, the squares of all, as parts of it, are added to `squares`. weights, squares: [in].
+  // Returns the largest absolute weight of an output, or NaN if a weight is not finite. If it is neither NaN
+  // nor 0, adds the squares of all weights, relative to the largest, to `squares`. weights, squares: [in].
   float (*weigh)(const float* weights, int64_t in, double* squares) = nullptr;
-  // The weights divided by their inputs' factors (in [1/16384, 1]), rounded to 8 bits, each + 128, four by
-  // four: `to` is the output's place in the panel, between two fours lie those of the panel's other outputs.
-  // largest: what weigh() gave; where that is 0 or NaN, nothing is written. scratch: [in]. Returns the scale.
+  // Divides the weights by their inputs' factors (in [1/16384, 1]), rounds them to 8 bits, adds 128 and
+  // writes them in groups of four. `to` is the output's place in the panel; the groups of the panel's other
+  // outputs lie between two of its groups. `largest` is the result of weigh(); if it is 0 or NaN, nothing is
+  // written. scratch: [in]. Returns the scale.
   float (*quantize)(const float* weights, const float* factors, int64_t in, float largest, float* scratch,
                     uint8_t* to) = nullptr;
 };

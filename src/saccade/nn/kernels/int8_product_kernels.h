@@ -1,16 +1,16 @@
-// Products of 8-bit integers, and what turns float32 into them and back.
+// Kernels for products of 8-bit integers, with quantization from float32 and dequantization.
 //
-// A row x of activations, times factors of its inputs, is scale * (zero + low + 128 * high), both digits
-// whole numbers of 8 bits; the scale is the row's own, and so is `zero`, which puts a row that reaches far to
-// one side alone (that of an activation) into the middle of what 8 bits can say. Nearly all values need no
-// second digit: it is kept, and multiplied, only for the few groups of four inputs that hold one that is far
-// larger than the row's others (the outlier channels of transformers: Dettmers et al. 2022, "LLM.int8()",
-// section 3). So these are as exact as the others, and cost no digit of theirs.
+// A row x of activations, multiplied by its inputs' factors, is scale * (zero + low + 128 * high). Both
+// digits are 8-bit integers. Each row has its own scale and `zero`; `zero` centers a one-sided row (such as
+// an activation's output) in the 8-bit range. Few values need a second digit. It is stored and multiplied
+// only for groups of four inputs with a value far larger than the row's others (the outlier channels of
+// transformers: Dettmers et al. 2022, "LLM.int8()", section 3). Outliers are therefore as precise as other
+// values and cost them no precision.
 //
-// Weights are 8 bits with a scale for each output, kept + 128 without sign, as the processors' instructions
-// multiply numbers with a sign by ones without; what that adds is known from the row's sum and taken away.
-// What `zero` adds is known from the sums of the weights. Sums are whole numbers of 32 bits, exact: all
-// kernels agree to the bit in them, in whatever order they sum.
+// Weights are 8 bits with one scale per output. They are stored unsigned, + 128, because the processors'
+// instructions multiply signed by unsigned values. The offset's contribution is known from the row's sum and
+// is subtracted. The contribution of `zero` is known from the sums of the weights. Sums are exact 32-bit
+// integers, so all kernels give identical bits in any order of summation.
 #pragma once
 
 #include <cstdint>

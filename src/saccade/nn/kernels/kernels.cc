@@ -220,8 +220,8 @@ SACCADE_INLINE void attend_heads_with(const AttentionTask& task, int64_t first, 
   }
 }
 
-// Where the parts of a head's gradient lie in scratch memory. Rows are padded to whole blocks of kQueries,
-// columns to whole vectors; the padding is 0 throughout.
+// Offsets of the parts of a head's gradient in scratch memory. Rows are padded to whole blocks of kQueries,
+// columns to whole vectors; the padding is always 0.
 struct GradientLayout {
   int64_t rows, columns, depth, depth_columns;
   int64_t by_depth, by_token, square;  // floats of [rows, depth_columns], [depth, columns], [rows, columns]
@@ -269,8 +269,8 @@ SACCADE_INLINE void store_product(const float* a, const float* b, int64_t tokens
   }
 }
 
-// With P = softmax(scale q k' + mask), out = P v: dv = P' dout, dP = dout v', dS = P (dP - rowsum(P dP)),
-// dq = scale dS k, dk = scale dS' q.
+// Computes the gradient of attention. With P = softmax(scale q k' + mask), out = P v: dv = P' dout, dP = dout
+// v', dS = P (dP - rowsum(P dP)), dq = scale dS k, dk = scale dS' q.
 template <int W, typename T>
 SACCADE_INLINE void attend_back_heads(const AttentionGradientTask& task, int64_t first, int64_t last,
                                       float* scratch) {
@@ -385,7 +385,7 @@ SACCADE_INLINE void relate_heads(const RelevanceTask& task, int64_t first, int64
     if (task.times_attention) across(task.key, task.key_strides, entry, head, keys);
     for (int64_t begin = 0; begin < task.queries; begin += kQueries) {
       const int64_t count = std::min(kQueries, task.queries - begin);
-      // What a last block lacks is filled with zeros: `multiply` makes whole ones.
+      // A last partial block is padded with zeros, because `multiply` computes whole blocks.
       const auto load_rows = [&](const float* from, int64_t stride, float factor) {
         for (int64_t i = 0; i < kQueries; ++i) {
           for (int64_t c = 0; c < depth; ++c)

@@ -1,9 +1,9 @@
-// What lies between the matrix products of a transformer: layer normalization, for inference, and attention
-// with its gradient, each in one pass over memory, in the widest instructions the processor has. The composed
-// operations of layers.h are the oracle.
+// Kernels for a transformer's operations between matrix products: layer normalization, for inference, and
+// attention with its gradient. Each makes one pass over memory, in the widest instructions of the processor.
+// The composed operations of layers.h are the oracle.
 //
-// All sums are float32 whatever the tensors' type, which is float32 or bfloat16. A row's (a head's) result
-// does not depend on what it is computed beside, nor on the number of threads.
+// All sums are float32; tensors are float32 or bfloat16. The result for a row (a head) does not depend on the
+// rest of the batch, nor on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct NormTask {
   void* out = nullptr;  // [rows, width]
 };
 
-// Where the numbers of a query, key or value lie: element [batch][token][head][0] is this many elements from
-// the first, the head's own numbers follow in a row.
+// Strides of a query, key or value: element [batch][token][head][0] is this many elements from the first.
+// Each head's values are contiguous.
 struct HeadStrides {
   int64_t batch = 0;  // 0: one for all
   int64_t token = 0;
@@ -49,9 +49,9 @@ struct AttentionTask {
   const void* key = nullptr;
   const void* value = nullptr;
   HeadStrides query_strides, key_strides, value_strides;
-  // nullptr, or [batch, heads, queries, keys] added to the scores, whose
-  // first three dimensions have these strides (0 where broadcast) and whose
-  // last has stride 1. A row of -infinity alone gives NaN, as softmax does.
+  // Mask [batch, heads, queries, keys] added to the scores, or nullptr. The strides are those of its first
+  // three dimensions (0 if broadcast); the last has stride 1. A row with only -infinity gives NaN, as softmax
+  // does.
   const float* mask = nullptr;
   int64_t mask_strides[3] = {0, 0, 0};
   void* out = nullptr;  // [batch, queries, heads, head_width]
@@ -61,15 +61,16 @@ struct AttentionTask {
                  DType element);
 };
 
-// What a loss changes with qkv, from what it changes with the attention's result.
+// Gradient of a loss with respect to qkv, from its gradient with respect to the attention output.
 struct AttentionGradientTask {
   AttentionTask attention;             // set_joint; `out` is not used: the weights are computed anew
   const void* out_gradient = nullptr;  // [batch, tokens, heads, head_width]
   void* qkv_gradient = nullptr;        // [batch, tokens, 3, heads, head_width]
 };
 
-// How the weights A of an attention stand to a score: for each key the sum over queries of weight * max(0,
-// dS/dA), or of weight * max(0, dS/dA * A). dS/dA = out_gradient value'.
+// Relevance of the keys to a score, from its gradient with respect to the attention weights A. For each key:
+// the sum over queries of weight * max(0, dS/dA), or of weight * max(0, dS/dA * A). dS/dA = out_gradient
+// value'.
 struct RelevanceTask {
   int64_t batch = 0;
   int64_t queries = 0;

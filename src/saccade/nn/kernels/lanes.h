@@ -1,5 +1,5 @@
-// What the kernels are written with: the compilers' vector types, W lanes wide, in templates that are inlined
-// into one function an instruction set. For the module's own kernel files.
+// Vector types for the kernels: the compilers' vector extensions, W lanes wide, in templates that are inlined
+// into one function per instruction set. Internal to the module's kernel files.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ SACCADE_INLINE void store(T* to, const V& vector) {
   std::memcpy(to, &vector, sizeof(V));
 }
 
-// Of float32, or of bfloat16.
+// Loads a vector of float32 or bfloat16 values as float32.
 template <int W>
 SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const float* from) {
   load(vector, from);
@@ -50,7 +50,8 @@ SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const uint16_
   std::memcpy(&vector, &words, sizeof vector);
 }
 
-// In bfloat16, to nearest even. NaN stays NaN: one whose lower half is set would be carried over to 0.
+// Stores a vector as bfloat16, rounded to nearest even. NaN stays NaN: rounding could carry a NaN whose lower
+// half is set over to 0.
 template <int W>
 SACCADE_INLINE void store_halves(uint16_t* to, const typename Lanes<W>::Floats& vector) {
   using Words = typename Lanes<W>::Words;

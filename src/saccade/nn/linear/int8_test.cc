@@ -125,8 +125,8 @@ TEST(Int8Kernels, OutliersDoNotCoarsenTheScale) {
   }
 }
 
-// What an activation leaves lies to one side of 0: its scale is as fine as if it lay to both,
-// and reaches twice as far.
+// The output of an activation lies on one side of 0. Its scale is as fine as for a two-sided row, and it
+// reaches twice as far.
 TEST(Int8Kernels, RowsOfOneSideNeedFewSecondDigits) {
   Tensor x = random_tensor({8, 3072}, 17);
   for (float& value : x.floats()) {
@@ -173,7 +173,7 @@ TEST(Int8Kernels, RowsAtTheEndsOfFloat32) {
 constexpr Activation kActivations[] = {Activation::kNone,     Activation::kGelu, Activation::kQuickGelu,
                                        Activation::kGeluTanh, Activation::kRelu, Activation::kSilu};
 
-// What a task reads; borrowed.
+// Sets the inputs of a task; borrowed.
 void read_from(const Quantized& rows, const std::vector<uint8_t>& panel, const std::vector<int32_t>& sums,
                const std::vector<float>& scales, const std::vector<float>& bias, Int8PanelTask& task) {
   task.groups = rows.groups;
@@ -308,8 +308,8 @@ Tensor difference(const Tensor& a, const Tensor& b) {
   return a + b * -1.0;
 }
 
-// What 8 bits lose of normal numbers: some 0.8 % of each side's length, and no more with outliers. Of a few
-// results, which may be small by chance, many draws together.
+// Quantization error of 8 bits for normally distributed values: about 0.8 % of the norm on each side, and no
+// more with outliers. A few results may be small by chance, so many draws are combined.
 TEST(Int8Linear, IsNearTheFloatProduct) {
   Workspace workspace(3);
   for (const int64_t rows : {1, 7, 130}) {

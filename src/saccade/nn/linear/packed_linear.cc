@@ -34,9 +34,9 @@ dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memor
 #endif
 }
 
-// A product of this many rows and more is shared out by rows, of which each part reads all
-// weights; one of fewer by outputs, so that each weight is read once: a single picture's or text's
-// time is the time of reading them.
+// Products of this many rows and more are split by rows; each part reads all weights. Smaller products are
+// split by outputs, so that each weight is read once: the latency of a single image or text is the time of
+// reading the weights.
 constexpr int64_t kFewRows = 128;
 // Into how many parts rows are cut.
 int64_t parts_of(int64_t rows, const Workers& workers) {
@@ -50,7 +50,7 @@ constexpr int64_t kBlock = 64;
 int64_t blocks_of(int64_t out) {
   return (out + kBlock - 1) / kBlock;
 }
-// How many outputs a panel has: the fewest blocks that make no more than 16 panels.
+// Returns the number of outputs per panel: the smallest number of whole blocks that gives at most 16 panels.
 int64_t outputs_of_panel(int64_t out) {
   constexpr int64_t kPanels = 16;
   return (blocks_of(out) + kPanels - 1) / kPanels * kBlock;
@@ -129,8 +129,8 @@ struct PackedLinear::State {
     panel_bytes = wanted.get_size();
   }
 
-  // A product and what it is executed with. Making this takes longer than many a
-  // product of one row: panels share it.
+  // A product with the arguments of its execution. Panels share it, because creating it takes longer than
+  // many products of one row.
   class Execution {
    public:
     Execution(const State& state, Product product, const void* x, void* result, void* scratch)

@@ -18,9 +18,9 @@ class PackedOnDemand {
   PackedOnDemand(std::vector<Tensor> weights, std::vector<Tensor> biases, DType dtype)
       : weights_(std::move(weights)), biases_(std::move(biases)), dtype_(dtype) {}
 
-  // The layers as one, their outputs side by side; packed on the workspace's threads (nullptr: the calling
-  // one). Memory of a mapped checkpoint that was read on the way is given back. Thread-safe. Throws what
-  // PackedLinear throws, and may be called again then.
+  // Returns the layers packed as one, with their outputs side by side. Packs at the first call, on the
+  // workspace's threads or, if it is nullptr, on the calling thread. Releases pages of a mapped checkpoint
+  // that were read. Thread-safe. Throws the exceptions of PackedLinear; a later call then tries again.
   [[nodiscard]] const PackedLinear& get(Workspace* workspace);
   // The way back: from what changes with the outputs to what changes with the inputs, without the
   // biases. Packed when it is first asked for, which costs the weights' memory once more; in float32

@@ -74,7 +74,7 @@ constexpr Refused kRefused[] = {
     {'d', "DICT"},       {'g', "GET"},          {'p', "PUT"},          {'2', "DUP"},
 };
 
-// What a known global does where it is called.
+// Effect of calling a known global.
 enum class Call : int64_t {
   kStorageType,  // names a storage's dtype; never called
   kValue,        // a dtype or the like; never called
@@ -341,7 +341,7 @@ class Machine {
                  .items = {}});
   }
 
-  // A dictionary's state is its attributes (a state_dict's "_metadata"), a module's what it is made of.
+  // A dictionary's state is its attributes (a state_dict's "_metadata"); a module's state is its members.
   Status build() {
     SACCADE_ASSIGN(const uint32_t state, pop());
     if (stack_.size() <= floor()) return fail(ErrorCode::kBadData, "the stack is empty");

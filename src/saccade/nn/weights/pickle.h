@@ -17,7 +17,7 @@
 
 namespace saccade {
 
-// What a pickle holds, as nodes of a graph that may share nodes and have cycles.
+// Contents of a pickle, as a graph whose nodes may be shared and form cycles.
 struct PickleGraph {
   enum class Kind : uint8_t {
     kNone,
@@ -46,8 +46,8 @@ struct PickleGraph {
 
 std::string_view pickle_kind_name(PickleGraph::Kind kind);
 
-// The graph of the pickle, which must outlive it. kUnsupported names an opcode or global that is refused and
-// the byte it stands at, kBadData what is broken, kLimit more than a million nodes. Cost: linear.
+// Parses a pickle, which must outlive the graph. Returns kUnsupported with the refused opcode or global and
+// its byte offset, kBadData for broken data, and kLimit above a million nodes. Cost: linear.
 Result<PickleGraph> read_pickle(std::span<const std::byte> bytes);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// Files as torch writes them, against their tensors as safetensors; and files that are wrong in every way we
-// could think of, most of them put together here byte by byte.
+// Tests of torch_file: files written by torch are compared with the same tensors as safetensors, and files
+// with many kinds of errors, mostly built byte by byte, are rejected.
 #include "saccade/nn/weights/torch_file.h"
 
 #include <algorithm>
@@ -230,8 +230,8 @@ TEST(ZipArchive, EveryDamageIsNamed) {
 
 // ---- pickles made here
 
-// Memo keys that all fall into one bucket of libstdc++'s hash table, and references to all of them: a tenth
-// of a second, but minutes where the memo is such a table.
+// Memo keys that all collide in one bucket of libstdc++'s hash table, with references to all of them. Takes a
+// tenth of a second, but would take minutes if the memo were such a table.
 TEST(Pickle, MemoKeysMayBeHostile) {
   constexpr uint32_t kKeys = 42'000;
   constexpr uint32_t kReferences = 300'000;

@@ -1,5 +1,5 @@
-// ZIP archives whose entries are stored, not compressed: read in place from a map or any bytes. What PyTorch
-// keeps tensors in (ZIP64 included); not a general reader: no compression, no encryption, one disk.
+// ZIP archives with stored (uncompressed) entries, read in place from a mapping or any bytes. PyTorch keeps
+// its tensors in them (ZIP64 included). Not a general reader: no compression, no encryption, one disk.
 //
 //   end of central directory, the file's last 22 bytes (+ comment), "PK\5\6":
 //     10 u16 entries    12 u32 directory bytes    16 u32 directory offset    20 u16 comment bytes
@@ -33,7 +33,7 @@ class ZipArchive {
   // not verified: that would read every byte. Cost: n log n in the entries.
   static Result<ZipArchive> open(std::span<const std::byte> bytes);
 
-  // Whether there is an entry of that name, compressed ones included.
+  // Returns true if there is an entry of that name, including compressed ones.
   [[nodiscard]] bool contains(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   // An entry's bytes. kNotFound; kUnsupported if it is compressed or encrypted.
   [[nodiscard]] Result<std::span<const std::byte>> stored(std::string_view name) const;
