@@ -115,8 +115,8 @@ Result<HttpRequest> Client::request_for(const Question& question, const std::str
   return request;
 }
 
-// Redirects followed: the last reply. Of HEAD, where the hub itself says what is at the end of a redirect,
-// its own word.
+// Follows redirects and returns the last reply. For HEAD, if the hub itself describes the redirect's target,
+// its description is used.
 HttpResult Client::ask_once(const Question& question) {
   std::string url = settings_.endpoint + question.path;
   HttpReply first;
@@ -131,7 +131,7 @@ HttpResult Client::ask_once(const Question& question) {
       return reply;
     }
     heard_ = true;
-    // What the hub says of a file may come with any step, mostly the first.
+    // The hub's description of a file may come with any step, usually with the first.
     for (const char* name : {"x-linked-etag", "x-linked-size", "x-repo-commit"}) {
       if (reply->header(name).empty() && !first.header(name).empty())
         reply->headers[name] = first.headers[name];

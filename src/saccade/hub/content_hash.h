@@ -1,5 +1,5 @@
-// What a hub names a file's content by: SHA-256 for large files (those in Git LFS or its successors), git's
-// own SHA-1 for small ones.
+// Content hashes of a hub's files: SHA-256 for large files (in Git LFS or its successors), git's SHA-1 for
+// small ones.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ enum class HashKind {
   kGit,     // SHA-1 of "blob SIZE\0" and the bytes, as git names a file's content: 40 digits
 };
 
-// Which of the two `text` is, by its length; kUnsupported if it is neither.
+// Returns the kind of the hash `text`, by its length; kUnsupported if it is neither.
 Result<HashKind> hash_kind(std::string_view text);
 
 // Feed bytes, then take the digest once. Not for use by several threads at a time.

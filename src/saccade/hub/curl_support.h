@@ -6,7 +6,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/late_library.h"
 
-// What is called of libcurl: load_curl() comes first.
+// Functions used from libcurl. load_curl() must be called first.
 // clang-format off
 #define SACCADE_CURL_FUNCTIONS(use)                                                                   \
   use(curl_easy_cleanup) use(curl_easy_getinfo) use(curl_easy_init) use(curl_easy_perform)            \

@@ -147,8 +147,8 @@ curl_socket_t open_socket(void* user, curlsocktype /*purpose*/, curl_sockaddr* t
   return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-// libcurl's word for what a host's name stands for: "host:port:address,address". Empty for an IPv6 address,
-// which stands for itself.
+// Formats libcurl's fixed resolution of a host name: "host:port:address,address". Empty for an IPv6 address,
+// which needs no resolution.
 Result<std::string> settled_name(const HttpRequest& request) {
   SACCADE_ASSIGN(const UrlParts url, url_parts(request.url));
   if (url.host.find(':') != std::string::npos) return std::string();
@@ -160,7 +160,7 @@ Result<std::string> settled_name(const HttpRequest& request) {
   return text;
 }
 
-// What is sent with a request, for as long as the request lasts.
+// Request body, alive for the duration of the request.
 class Upload {
  public:
   Upload(CURL* easy, const HttpRequest& request) {
@@ -214,7 +214,8 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
     if (!settled) return tl::unexpected(HttpFailure{settled.error()});
     name = *std::move(settled);
   }
-  // What a name stands for is kept with a handle, and so are connections: such a request has one of its own.
+  // A handle caches name resolution and connections, so a request with fixed addresses has a handle of its
+  // own.
   State own;
   if (!request.addresses.empty()) own.easy = curl_easy_init();
   CURL* easy = request.addresses.empty() ? state_->easy : own.easy;

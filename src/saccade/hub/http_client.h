@@ -1,5 +1,5 @@
-// One HTTP request at a time, over libcurl: no redirects, no retries, no opinion on statuses. What those mean
-// is the business of client.h, and of others who ask servers for something.
+// HTTP client for single requests, over libcurl: no redirects, no retries, no interpretation of statuses.
+// Those are left to client.h and other callers.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,8 @@ struct HttpReply {
   [[nodiscard]] std::string_view header(std::string_view name) const;
 };
 
-// Where a large body goes, for statuses 200 and 206. An error of either ends the transfer and is its outcome.
+// Receiver of a large body, for statuses 200 and 206. An error of any of its functions ends the transfer and
+// becomes its result.
 struct HttpSink {
   std::function<Status(const HttpReply& head)> begin;  // before the first byte; also of an empty body
   std::function<Status(std::span<const std::byte>)> write;
@@ -58,12 +59,12 @@ struct HttpRequest {
   std::vector<HttpFormPart> form;    // POST of these, as multipart/form-data (RFC 7578)
   std::vector<std::string> headers;  // "Name: value"
   int64_t max_body = 64 << 20;       // of bodies that go to no sink: kLimit past it
-  // As numbers, "192.0.2.1" or "2001:db8::1". Where there are some, it connects to these alone, whatever the
-  // host's name stands for, and asks no proxy.
+  // IP addresses to connect to, such as "192.0.2.1" or "2001:db8::1". If not empty, only these are used,
+  // without resolving the host name and without a proxy.
   std::vector<std::string> addresses = {};
 };
 
-// No usable reply. The error's text names no host: callers say what they asked for.
+// Failure without a usable reply. The error's text does not name the host; callers add what they requested.
 struct HttpFailure {
   Error error;
   bool passing = false;   // may go well the next time: time-outs, connections that broke
@@ -80,7 +81,7 @@ class HttpSession {
   HttpSession& operator=(HttpSession&&) noexcept;
   ~HttpSession();
 
-  // A stop asked for while it runs (looked at once a second or more often) ends it with kCancelled.
+  // Sends a request. A stop request ends it with kCancelled; it is checked at least once a second.
   HttpResult send(const HttpRequest& request, const HttpSink* sink, const std::stop_token& stop);
 
  private:

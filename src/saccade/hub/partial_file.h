@@ -25,16 +25,16 @@ class PartialFile {
   ~PartialFile();
 
   [[nodiscard]] int64_t filled() const { return filled_; }
-  // Of these, how many were there when it was opened or last restarted.
+  // Returns how many of these were present when the file was opened or last restarted.
   [[nodiscard]] int64_t found() const { return found_; }
   [[nodiscard]] int64_t size() const { return size_; }
 
   // kMismatch for more bytes than the file has, kIo with the system's reason where they cannot be written.
   Status append(std::span<const std::byte> bytes);
-  // Throws away what there is.
+  // Discards the contents.
   Status restart();
-  // Flushes it to the disk, checks size and hash, and renames it to `destination`. kMismatch if it is not the
-  // file it should be; it is then still there, for restart() or discard().
+  // Flushes the file to disk, checks its size and hash, and renames it to `destination`. Returns kMismatch if
+  // they are not as expected; the file is then kept for restart() or discard().
   Status finish(const std::filesystem::path& destination);
   void discard();
 
@@ -52,7 +52,7 @@ class PartialFile {
   ContentHash hash_;
 };
 
-// Whether a file has the size and the hash; kIo or kNotFound where it cannot be read. Reads all of it.
+// Checks that a file has the size and the hash; kIo or kNotFound if it cannot be read. Reads all of it.
 Result<bool> has_content(const std::filesystem::path& path, HashKind kind, const std::string& expected,
                          int64_t size);
 

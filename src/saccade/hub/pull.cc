@@ -35,8 +35,8 @@ class Pull {
     report_.path = folder_.snapshot(model.commit);
     SACCADE_ASSIGN(const Selection selection, select_files(model.files));
     SACCADE_TRY(folder_.create());
-    // Sizes first, so that progress knows what there is to
-    // do; the index before the rest, as it names the rest.
+    // Sizes come first, so that progress knows the total. The index comes before the rest, because it names
+    // the rest.
     std::vector<RemoteFile> files;
     for (const std::string& file : selection.files) {
       SACCADE_ASSIGN(files.emplace_back(), client_.file(report_.name, report_.commit, file));
@@ -140,7 +140,7 @@ class Pull {
         partial.discard();
         return finished;
       }
-      // What was there from before may be at fault: once more, all of it.
+      // Bytes from an earlier download may be at fault: download everything once more.
       SACCADE_TRY(partial.restart());
     }
   }

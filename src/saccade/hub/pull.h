@@ -42,11 +42,11 @@ struct PullReport {
 // "files": [{"name", "bytes", "hash", "downloaded"}]}
 Json pull_json(const PullReport& report);
 
-// Downloads what select_files names and is not there yet, checks every file's size and hash, those already
-// there too, and only then lets the revision's ref stand for the snapshot. What was begun is kept: the same
-// call goes on from there, after an error, a stop (kCancelled) or a crash. Reads all of the checkpoint's
-// bytes once. Offline, only looks whether the snapshot is there and whole. Several processes may pull the
-// same at a time.
+// Downloads the missing files among those of select_files. Checks the size and hash of every file, including
+// those already present; only then the revision's ref points to the snapshot. Partial downloads are kept:
+// after an error, a stop (kCancelled) or a crash, the same call resumes. Reads all of the checkpoint's bytes
+// once. Offline, only checks that the snapshot is present and complete. Several processes may pull the same
+// model at the same time.
 Result<PullReport> pull(const ModelName& name, const PullOptions& options,
                         const ProgressCallback& progress = {}, std::stop_token stop = {});
 

@@ -219,7 +219,7 @@ TEST_F(Pulling, GoesOnWhereItStopped) {
     EXPECT_EQ(update.total, kTotal);
   });
   expect_whole(report);
-  // What was there counts as done; from there it grows, to the end.
+  // Bytes already present count as done. The count then grows to the total.
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
   EXPECT_EQ(done.back(), kTotal);
   const auto between = [&](int64_t low, int64_t high) {

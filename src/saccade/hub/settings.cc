@@ -47,7 +47,7 @@ Result<std::string> clean_token(std::string_view text, std::string_view where) {
   return std::string(text);
 }
 
-// HF_HOME or what stands for it; empty where nothing does.
+// Returns HF_HOME or its default; empty if there is none.
 fs::path home_of_hub(const Environment& environment) {
   const std::string home = first_of(environment, {"HOME"});
   fs::path named = expanded(first_of(environment, {"HF_HOME"}), home);

@@ -1,4 +1,4 @@
-// For tests: a hub on loopback, and what may go wrong with one.
+// Test hub on loopback with configurable failures.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct HubModel {
   bool gated = false;  // for all without the token "good"
 };
 
-// What a file is named by.
+// Returns the content hash that names a file.
 std::string hub_hash(const HubFile& file);
 
 class TestHub {
@@ -47,7 +47,7 @@ class TestHub {
 
   // All requests so far, in the order they came.
   [[nodiscard]] std::vector<HubRequest> requests() const;
-  // How many were for paths with `part` in them, by GET.
+  // Returns the number of GET requests for paths that contain `part`.
   [[nodiscard]] int gets(const std::string& part) const;
 
  private:
@@ -59,7 +59,7 @@ class TestHub {
 
   mutable std::mutex mutex_;
   std::vector<HubRequest> requests_;
-  // Behind what they answer with.
+  // The servers come after the state that their replies use.
   TestServer hub_;
   TestServer storage_;
 };

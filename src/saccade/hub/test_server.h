@@ -1,5 +1,5 @@
-// For tests: an HTTP server on loopback that does what it is told, well or badly. Plain sockets, a thread a
-// connection, a request a connection; the port is the system's choice.
+// Test HTTP server on loopback with scripted replies, valid or not. Uses plain sockets, one thread per
+// connection and one request per connection; the system chooses the port.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,8 @@ struct ServerRequest {
   std::string body;
 
   [[nodiscard]] std::string header(const std::string& name) const;
-  // Of multipart/form-data: name -> content; a file's name under "NAME filename", its kind under "NAME type".
+  // Returns the parts of multipart/form-data: name -> content. A file's name is under "NAME filename", its
+  // type under "NAME type".
   [[nodiscard]] std::map<std::string, std::string> form() const;
 };
 

@@ -32,8 +32,8 @@ class ParameterSourceOf {
   virtual ~ParameterSourceOf() = default;
   // Returns the parameter of that name, or an error if the source has none of that shape.
   virtual Result<T> take(const std::string& name, const std::vector<int64_t>& shape, Init init) = 0;
-  // Returns the parameter as stored, of any floating dtype and strides, so that nothing is copied. For
-  // callers that convert it themselves, such as a layer that packs its weights or a table read by rows.
+  // Returns the parameter as stored, of any floating dtype and strides, so that nothing is copied. Callers
+  // convert it themselves, such as a layer that packs its weights or a table read by rows.
   virtual Result<T> take_stored(const std::string& name, const std::vector<int64_t>& shape, Init init) {
     return take(name, shape, init);
   }

@@ -12,8 +12,8 @@
 
 namespace saccade {
 
-// visit(segment, ICU's rule status of its end) for the segments one behind the other, none of them empty;
-// what lies past 1 GiB belongs to the last. `what` is for the message where ICU lacks its tables (kInternal).
+// Calls visit(segment, ICU's rule status of its end) for each consecutive, non-empty segment. Text beyond 1
+// GiB belongs to the last segment. `what` is named in the error message if ICU lacks its tables (kInternal).
 template <typename Visit>
 Status for_each_boundary(std::string_view text, UBreakIteratorType kind, std::string_view what, Visit visit) {
   constexpr size_t kMaxText = size_t{1} << 30;  // ICU's boundaries are 32-bit

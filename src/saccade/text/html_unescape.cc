@@ -28,7 +28,7 @@ const Entity* find_entity(std::string_view name) {
   return found != std::end(kEntities) && found->name == name ? found : nullptr;
 }
 
-// What &#number; means: the standard reads 0x80 to 0x9f as Windows-1252.
+// Appends the character of &#number;. The standard reads 0x80 to 0x9f as Windows-1252.
 void append_numeric(std::string& out, uint32_t number) {
   constexpr std::array<char16_t, 32> kWindows1252 = {
       0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,

@@ -124,7 +124,8 @@ std::string normalized_by(const icu::Normalizer2& form, std::string text) {
   return out;
 }
 
-// Runs of two or more become one space; one alone stays what it is, a tab a tab.
+// Replaces runs of two or more spaces by one space. A single white space character is kept, for example a
+// tab.
 std::string collapse_runs(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -18,16 +18,16 @@ std::string collapse_white_space(std::string_view text);
 // Lower case of one code point at a time, whatever stands around it: no final sigma.
 std::string lowercase_each(std::string_view text);
 
-// OpenAI's clean-up as OpenCLIP does it: html.unescape twice, " ".join(text.split()),
-// lower() with final sigma. ftfy.fix_text, which the reference runs first where it is
-// installed, is left out: it changes mojibake, curly quotes, ligatures and full-width
-// letters, and composes (NFC); such text comes out as it went in.
+// Cleans a text as OpenCLIP does for OpenAI's models: html.unescape twice, " ".join(text.split()), lower()
+// with final sigma. Omits ftfy.fix_text, which the reference runs first if it is installed. That function
+// changes mojibake, curly quotes, ligatures and full-width letters, and composes (NFC); here such text stays
+// unchanged.
 std::string clean_as_openai(std::string_view text);
 
 // Lower case with final sigma: Python's str.lower().
 std::string lowercase_words(std::string_view text);
 
-// Of ICU, whose tables say what letters, spaces and cases are: "72.1".
+// Returns the version of ICU, whose tables define letters, spaces and cases: "72.1".
 std::string unicode_library_version();
 
 }  // namespace saccade

@@ -1,8 +1,8 @@
-// A text's sentences: where one ends by Unicode's rules (UAX #29, sentence boundaries, as ICU has them for no
-// language in particular), and the same text with its sentences in another order.
+// Sentence segmentation by Unicode's rules (UAX #29, sentence boundaries, in ICU's language-neutral form),
+// and reordering of a text's sentences.
 //
-// The rules go by punctuation, case and line ends: "A dog. A cat." are two, "a dog. a cat." is one, as what
-// follows a full stop in lower case may follow an abbreviation; "Dr. Who" is two.
+// The rules use punctuation, case and line ends. "A dog. A cat." has two sentences. "a dog. a cat." has one,
+// because lower case after a full stop may follow an abbreviation. "Dr. Who" has two.
 #pragma once
 
 #include <cstdint>

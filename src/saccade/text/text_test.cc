@@ -87,7 +87,7 @@ TEST(ClipTokenizer, AnswersAsTheReferenceThroughBothLayouts) {
   }
 }
 
-// What BlipCaptionProcessor.pre_caption answers.
+// Results of BlipCaptionProcessor.pre_caption.
 TEST(CleanText, LavisIsTheReferences) {
   const std::pair<const char*, const char*> kAnswers[] = {
       {"A man (in RED) says: \"Hi!\"; #fun ~ ok.", "a man in red says hi fun ok"},
@@ -113,7 +113,7 @@ TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {
     const auto cleaned = one["cleaned"].get<std::string>();
     EXPECT_EQ(clean_as_openai(text), cleaned);
     EXPECT_EQ(openai().encode(text, kAll).ids, openai().encode(cleaned, kAll).ids) << text;
-    // Where composing is not at play, both ways from clean text to ids are one.
+    // Without an effect of composition, both ways from clean text to ids agree.
     if (to_nfc(cleaned) == cleaned) {
       EXPECT_EQ(text_ids(openai(), text), text_ids(clip(), cleaned)) << text;
     }
@@ -123,7 +123,7 @@ TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {
             "\u03bf\u03b4\u03bf\u03c2 <b>");
 }
 
-// What the program carries is what the files say.
+// The tokenizer built into the program equals the one in the files.
 TEST(ClipTokenizer, PublishedNeedsNoFiles) {
   const auto published = published_clip_tokenizer();
   ASSERT_TRUE(published) << published.error().message;
@@ -519,7 +519,7 @@ TEST_F(TokenizerFiles, PaddingToken) {
   EXPECT_EQ(from_json->pad_id, bang);
 }
 
-// Which description of a token counts, as transformers 5.12 decides it.
+// Selection among several descriptions of a token, as in transformers 5.12.
 TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
   const Json end = "<|endoftext|>";
   const Json json = tokenizer_json();

@@ -151,7 +151,7 @@ TEST(KeepFirst, ByHand) {
   EXPECT_EQ(keep_first(whole, 500).ids, whole.ids);
   EXPECT_THAT(keep_last(whole, 3).ids, ElementsAre(49406, 736, 1212, 49407));
   EXPECT_EQ(keep_last(whole, 5).ids, whole.ids);
-  // What was lost before stays lost.
+  // Tokens dropped earlier remain counted.
   const TokenizedText cut = clip.encode("a small red house", 4);
   EXPECT_EQ(keep_first(cut, 2).dropped, 3);
 }

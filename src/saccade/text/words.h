@@ -1,5 +1,4 @@
-// A text's words: where one begins and ends by Unicode's rules (UAX #29, word boundaries, as ICU has them
-// for no language in particular).
+// Word segmentation by Unicode's rules (UAX #29, word boundaries, in ICU's language-neutral form).
 #pragma once
 
 #include <string_view>

@@ -51,18 +51,19 @@ class Bpe {
     std::vector<Candidate> heap_;
   };
 
-  // `suffix` is what a word's last piece ends with ("</w>"). Bytes that the
-  // vocabulary lacks become `unknown`. kBadData for a merge whose parts or
-  // whole are not in the vocabulary, and for missing bytes without `unknown`.
+  // Builds the encoder. `suffix` ends a word's last piece ("</w>"). Bytes missing from the vocabulary become
+  // `unknown`. Returns kBadData for a merge whose parts or result are not in the vocabulary, and for missing
+  // bytes without `unknown`.
   static Result<Bpe> make(const Vocabulary& vocabulary, std::span<const BpeMerge> merges,
                           std::string_view suffix, std::optional<int32_t> unknown);
 
-  // The merges alone, for vocabularies whose first pieces are not bytes: join(), not encode().
+  // Builds only the merges, for vocabularies whose initial pieces are not bytes. Supports join(), not
+  // encode().
   static Result<Bpe> make_merges(const Vocabulary& vocabulary, std::span<const BpeMerge> merges);
 
   // Appends the ids of one word of at most 2^30 bytes.
   void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
-  // Appends what a row of at most 2^30 pieces becomes.
+  // Merges a sequence of at most 2^30 pieces and appends the resulting ids.
   void join(std::span<const int32_t> pieces, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:

@@ -1,4 +1,5 @@
-// What a checkpoint's files say about its CLIP tokenizer, read and checked, before anything is built from it.
+// Specification of a CLIP tokenizer, read from a checkpoint's files and validated before anything is built
+// from it.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,7 @@ namespace saccade {
 
 enum class NormalizerStep { kNfc, kCollapseWhiteSpace, kLowercase };
 
-// What becomes of "<|startoftext|>" and "<|endoftext|>"
-// that only appear in normalized text ("<|ENDOFTEXT|>").
+// Treatment of "<|startoftext|>" and "<|endoftext|>" that appear only in normalized text ("<|ENDOFTEXT|>").
 enum class SpecialWords {
   kPlain,   // nothing special: punctuation and letters
   kWhole,   // one word, to be cut into pieces like any other
@@ -46,9 +46,9 @@ struct ClipTokenizerSpec {
   int32_t pad_id = 0;
 };
 
-// From tokenizer.json. `config` is what tokenizer_config.json or special_tokens_map.json hold, an object, for
-// the padding token and special tokens that tokenizer.json does not have. kUnsupported names the part that is
-// not CLIP's, kBadData what is wrong.
+// Reads the specification from tokenizer.json. `config` is the object in tokenizer_config.json or
+// special_tokens_map.json; it provides the padding token and special tokens that tokenizer.json lacks.
+// Returns kUnsupported with the part that differs from CLIP, or kBadData with the error found.
 Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config);
 
 // From vocab.json and the text of merges.txt; `config` gives the special tokens' names where they differ from

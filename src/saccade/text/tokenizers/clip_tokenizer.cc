@@ -39,8 +39,9 @@ CharacterClass class_of(char32_t c) {
   return u_isUWhiteSpace(icu(c)) != 0 ? CharacterClass::kSpace : CharacterClass::kOther;
 }
 
-// The bytes at the text's beginning that match the lower-case `literal`, 0 if they do not. Case is folded
-// where the reference's pattern ignores it: in lower-case text that leaves U+017F, which folds to "s".
+// Returns the number of bytes at the text's beginning that match the lower-case `literal`, or 0. Case is
+// folded if the reference's pattern ignores it. In lower-case text only U+017F is affected, which folds to
+// "s".
 size_t match_literal(std::string_view text, std::string_view literal, bool fold_case) {
   if (text.starts_with(literal)) return literal.size();
   if (!fold_case) return 0;
@@ -62,7 +63,7 @@ class ClipTokenizer : public Tokenizer {
  public:
   ClipTokenizer(Bpe bpe, ClipTokenizerSpec spec, TextCleanup cleanup)
       : bpe_(std::move(bpe)), spec_(std::move(spec)), cleanup_(cleanup) {
-    // Of two that normalization makes one the first is meant: it is put in last.
+    // If normalization makes two tokens equal, the first one wins, because it is inserted last.
     for (auto token = spec_.added_tokens.rbegin(); token != spec_.added_tokens.rend(); ++token) {
       if (!token->normalized) {
         raw_tokens_.insert(token->content, token->id);

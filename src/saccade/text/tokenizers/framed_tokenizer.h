@@ -69,8 +69,8 @@ struct PieceTokenizer {
 // From a folder with spiece.model, tokenizer.model or a tokenizer.json of such a kind.
 Result<PieceTokenizer> load_piece_tokenizer(const TokenizerFiles& files);
 
-// A tokenizer whose texts stand between `before` and `after`, which are kept when a text is cut. `prompt` is
-// put in front of every text, and not counted in `used`.
+// Makes a tokenizer that puts `before` and `after` around each text; both are kept when a text is cut.
+// `prompt` is prepended to every text, and is not counted in `used`.
 std::unique_ptr<Tokenizer> make_framed_tokenizer(PieceTokenizer pieces, std::vector<int32_t> before,
                                                  std::vector<int32_t> after, std::string prompt = {});
 

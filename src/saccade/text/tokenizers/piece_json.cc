@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kSpace = "\u2581";
 
-// What the steps before the model amount to.
+// Combined effect of the steps before the model.
 struct Steps {
   bool lower = false;
   bool escape_spaces = false;  // " " to U+2581

@@ -22,7 +22,7 @@ struct JsonPieces {
 Result<JsonPieces> json_bpe_pieces(const Json& json);
 Result<JsonPieces> json_unigram_pieces(const Json& json);
 
-// What post_processor puts before and after a text; nothing for null.
+// Tokens that post_processor puts before and after a text; empty for null.
 struct JsonFrame {
   std::vector<int32_t> before;
   std::vector<int32_t> after;

@@ -1,4 +1,4 @@
-// Which tokenizer of the SentencePiece tradition a folder holds, and how its class frames texts.
+// Selection of a folder's SentencePiece-style tokenizer, and the frames of the known tokenizer classes.
 #include <algorithm>
 
 #include "saccade/core/files/files.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kModelFiles[] = {"spiece.model", "tokenizer.model"};
 constexpr size_t kMaxAddedTokens = 100'000;
 
-// What transformers' classes take where tokenizer_config.json is silent.
+// Defaults of transformers' classes for values missing from tokenizer_config.json.
 struct Convention {
   std::string_view tokenizer_class;
   std::string_view start, end, pad;  // names of tokens
@@ -31,8 +31,8 @@ constexpr Convention kConventions[] = {
     {"LlamaTokenizer", "<s>", "</s>", "</s>", true, false},
 };
 
-// Without a class: spiece.model is how T5 and SigLIP call theirs, and other files are told apart by their
-// names for the end.
+// Returns the convention for a folder without a tokenizer class. T5 and SigLIP name their file spiece.model;
+// other files are distinguished by the name of their end token.
 const Convention& convention_without_class(const TokenizerFiles& files, bool has_gemma_end) {
   if (files.has("spiece.model")) return kConventions[0];
   return has_gemma_end ? kConventions[2] : kConventions[4];
@@ -56,7 +56,7 @@ template <typename IdOf>
 Status read_special_tokens(const TokenizerFiles& files, const Convention& convention, const IdOf& id_of_piece,
                            PieceTokenizer& result) {
   const auto id_named = [&](const char* key, std::string_view fallback, bool needed) -> Result<int32_t> {
-    // Null, unlike absence, says that there is no such token.
+    // Null, unlike an absent member, means that there is no such token.
     const bool without = files.config.contains(key) && files.config[key].is_null();
     SACCADE_ASSIGN(const std::string name, token_name(files.config, key, without ? "" : fallback));
     const int32_t in_list = result.added.find(name);

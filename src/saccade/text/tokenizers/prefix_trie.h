@@ -1,4 +1,4 @@
-// Which of a set of strings begin a text.
+// Trie of strings that finds which of them are prefixes of a text.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace saccade {
 // the text could still begin with, however many strings there are.
 class PrefixTrie {
  public:
-  // value >= 0. Of two inserts of one string the later stands.
+  // Inserts a string with a value >= 0. A second insertion of the same string replaces the value.
   void insert(std::string_view text, int32_t value);
   // Calls found(length, value) for each of the strings that `text` begins with, shortest first.
   template <typename Found>
@@ -26,7 +26,7 @@ class PrefixTrie {
       if (values_[node] >= 0) found(i + 1, values_[node]);
     }
   }
-  // The longest of them and its value; length 0 if there is none.
+  // Longest match and its value; length 0 if there is none.
   struct Match {
     size_t length = 0;
     int32_t value = -1;

@@ -11,7 +11,7 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-// What an unknown character costs beside the least likely piece.
+// Penalty of an unknown character relative to the score of the least likely piece.
 constexpr float kUnknownPenalty = 10;
 
 size_t character_size(std::string_view text) {

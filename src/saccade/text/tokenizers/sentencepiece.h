@@ -1,8 +1,8 @@
-// Cutting text into the pieces of a SentencePiece model.
+// Segmentation of text into the pieces of a SentencePiece model.
 //
-// Unigram: Kudo, "Subword Regularization", 2018: the pieces whose scores have the largest sum, by dynamic
-// programming. BPE: Sennrich et al. 2016: neighbours are joined, the piece of the highest score first.
-// Answers are those of github.com/google/sentencepiece, ties included.
+// Unigram: Kudo, "Subword Regularization", 2018; maximizes the sum of the pieces' scores by dynamic
+// programming. BPE: Sennrich et al. 2016; merges neighbors, the piece of the highest score first. Results
+// equal those of github.com/google/sentencepiece, including ties.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// A SentencePiece model file (spiece.model, tokenizer.model), read and checked.
+// SentencePiece model files (spiece.model, tokenizer.model), read and validated.
 //
-// The format is a protocol buffer (github.com/google/sentencepiece, src/sentencepiece_model.proto); the
-// fields that decide what a text becomes:
+// The format is a protocol buffer (github.com/google/sentencepiece, src/sentencepiece_model.proto). These
+// fields affect tokenization:
 //
 //   ModelProto       1 pieces (repeated), 2 trainer_spec, 3 normalizer_spec
 //   SentencePiece    1 piece (text), 2 score (float), 3 type: 1 normal, 2 unknown, 3 control,
@@ -10,7 +10,7 @@
 //   NormalizerSpec   2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
 //                    5 escape_whitespaces
 //
-// All others are passed over.
+// All others are skipped.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct SentencePieceModel {
 
 // kBadData for what is no such file, kUnsupported for word and character models.
 Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes);
-// What every source of a model must hold: pieces with text, each once, finite scores, one unknown piece, all
-// 256 byte pieces for byte fallback.
+// Checks the invariants of a model from any source: every piece has text and is unique, scores are finite,
+// there is one unknown piece, and byte fallback has all 256 byte pieces.
 Status check_sentencepiece_model(const SentencePieceModel& model);
 
 // "<0x0A>", the piece that stands for a byte where byte fallback is on.

@@ -1,5 +1,5 @@
-// What SentencePiece does to a text before it cuts it: characters replaced by the model's own table, white
-// space collapsed and written as U+2581 (github.com/google/sentencepiece, src/normalizer.cc).
+// Normalization of SentencePiece: characters are replaced by the model's own table, and white space is
+// collapsed and written as U+2581 (github.com/google/sentencepiece, src/normalizer.cc).
 #pragma once
 
 #include <cstdint>

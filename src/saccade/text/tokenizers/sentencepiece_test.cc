@@ -379,9 +379,9 @@ TEST(AddedTokens, TheLongestCountsAndTheLastOfThoseSpelledAlike) {
   EXPECT_EQ(added.highest_id(), 1004);
 }
 
-// Tokens of every length that all begin alike, and a text of that beginning alone: each place of
-// the text costs a step a byte of the longest, not a try a token, so that all of them cost what the
-// longest alone does. Longer tokens, which would make it slow, are refused.
+// Tokens of every length with a common prefix, and a text that is only that prefix. Each position of the text
+// costs one step per byte of the longest token, not one attempt per token. So all of them cost as much as the
+// longest alone. Longer tokens, which would make it slow, are rejected.
 TEST(AddedTokens, AHostileListCostsNoMoreThanItsLongest) {
   constexpr size_t kLongest = tokenizer_json::kMaxTokenBytes - 1;
   const std::string text(size_t{1} << 17, 'a');

@@ -1,4 +1,4 @@
-// What a checkpoint's folder says about its tokenizer, read once, and the table of the kinds there are.
+// Tokenizer files of a checkpoint's folder, read once, and the table of tokenizer kinds.
 #pragma once
 
 #include <filesystem>
@@ -19,9 +19,9 @@ struct TokenizerFiles {
   Json config = Json::object();
 
   [[nodiscard]] bool has(std::string_view name) const;
-  // tokenizer.json's "model"."type": "BPE", "WordPiece", "Unigram"; empty without.
+  // Returns tokenizer.json's "model"."type" ("BPE", "WordPiece", "Unigram"), or an empty string.
   [[nodiscard]] std::string model_type() const;
-  // tokenizer_config.json's "tokenizer_class" without its ending "Fast"; empty without.
+  // Returns tokenizer_config.json's "tokenizer_class" without the suffix "Fast", or an empty string.
   [[nodiscard]] std::string tokenizer_class() const;
 };
 

@@ -16,7 +16,7 @@ namespace saccade::tokenizer_json {
 // The beginning of a text, for messages.
 std::string shown(std::string_view text);
 
-// An object's member, null where there is none.
+// Returns an object's member, or null if it is absent.
 const Json& member(const Json& object, const char* key);
 
 // {"piece": id, ...}
@@ -56,7 +56,7 @@ Status require(const Json& object, const char* key, const Json& wanted, bool abs
 // "type" as text, or what stands there instead.
 std::string type_of(const Json& json);
 
-// The steps of a Sequence, or the one step itself; nothing for null.
+// Returns the steps of a Sequence, or the single step; empty for null.
 Result<std::vector<Json>> steps_of(const Json& json, const char* key);
 
 }  // namespace saccade::tokenizer_json

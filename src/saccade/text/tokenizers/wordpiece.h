@@ -1,7 +1,7 @@
-// BERT's tokenizer: clean and normalize, cut into words at white space, punctuation and
-// Chinese characters, and each word into the longest pieces the vocabulary has, first to last
-// (Wu et al. 2016, "Google's Neural Machine Translation System", as google-research/bert's
-// tokenization.py has it; the answers are those of the tokenizers library).
+// BERT's tokenizer. It cleans and normalizes a text, cuts it into words at white space, punctuation and
+// Chinese characters, and cuts each word into the longest pieces of the vocabulary, from left to right (Wu et
+// al. 2016, "Google's Neural Machine Translation System", as in tokenization.py of google-research/bert). The
+// results equal those of the tokenizers library.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct BertNormalization {
   bool lowercase = true;
 };
 
-// What a code point is to BERT's reference, whose tables are Unicode 8's: what was added to the standard
-// later is none of the three, whatever it is called today.
+// Classes of a code point according to BERT's reference, which uses the tables of Unicode 8. Code points
+// added later belong to none of the three, whatever their class is today.
 bool is_bert_control(char32_t c);      // removed when text is cleaned
 bool is_bert_punctuation(char32_t c);  // a word of its own
 bool is_bert_accent(char32_t c);       // a mark without a width
