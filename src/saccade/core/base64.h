@@ -13,8 +13,8 @@ std::string encode_base64(std::string_view bytes);
 // The bytes of such a text; the padding may be missing. kBadData for any other character, white space too,
 // and for a length that no bytes have.
 Result<std::string> decode_base64(std::string_view text);
-// A picture's bytes from JSON: a data: address ("data:image/png;base64,...", RFC 2397), or base64 alone.
-// kBadData also where nothing is in it, and for a data: address that is not base64.
+// Decodes an image's bytes from JSON: a data: URL ("data:image/png;base64,...", RFC 2397), or plain base64.
+// Returns kBadData for empty data and for a data: URL without base64.
 Result<std::string> decode_picture_text(std::string_view text);
 
 }  // namespace saccade

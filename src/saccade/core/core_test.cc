@@ -75,7 +75,7 @@ TEST(Error, CodesMapToNamesExitCodesAndStatuses) {
   EXPECT_EQ(Status(fail_errno(EACCES, "x")).error().code, ErrorCode::kIo);
 }
 
-// What a binary16 means, from the standard's formula.
+// Computes the value of a binary16 by the standard's formula.
 double fp16_value(uint16_t half) {
   const double sign = (half & 0x8000) != 0 ? -1 : 1;
   const int exponent = (half >> 10) & 31;
@@ -136,7 +136,7 @@ TEST(Half, Bf16) {
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x7fffU)), half) << bits;
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x8001U)), half + 1) << bits;
   }
-  // A NaN whose payload is in the lower half only must not become infinity.
+  // A NaN with a payload only in the lower half must not become infinity.
   EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(std::bit_cast<float>(0x7f800001U)))));
   EXPECT_EQ(float_to_bf16(std::numeric_limits<float>::max()), 0x7f80);
 }
@@ -399,7 +399,7 @@ TEST(Files, TheProcessesOwnOpenFilesAreWrittenFromWhereTheyStand) {
   ASSERT_TRUE(write_file_atomic(folder / "link.safetensors", "rows "));
   ASSERT_EQ(::write(open_file.get(), "after", 5), 5);
   EXPECT_EQ(read_file(folder / "out").value(), "before page rows after");
-  // What is not open for writing, or not at all.
+  // Descriptors that are not open for writing, or not open at all.
   const Descriptor reading(::open((folder / "out").c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_FALSE(write_file_atomic(fmt::format("/proc/self/fd/{}", reading.get()), "x"));
   EXPECT_FALSE(write_file_atomic("/dev/fd/987654", "x"));

@@ -31,12 +31,12 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// Of bytes in memory.
+// Returns the hash of bytes in memory.
 std::string sha256_hex(std::span<const std::byte> bytes);
 inline std::string sha256_hex(std::string_view text) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
-// Of a file, read in blocks: memory does not grow with it.
+// Returns the hash of a file, read in blocks, so memory is constant.
 Result<std::string> sha256_file(const std::filesystem::path& path);
 
 }  // namespace saccade

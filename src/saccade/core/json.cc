@@ -27,9 +27,9 @@ std::string_view json_kind(const Json& json) {
 
 namespace {
 
-// Builds a value from the parser's events. The library's own builder looks
-// for each key among all those before it, which takes minutes for an object
-// of a million keys, and lets the last of two equal keys win in silence.
+// Builds a value from the parser's events. The library's own builder searches for each key among all earlier
+// ones, which takes minutes for an object of a million keys. It also silently keeps the last of two equal
+// keys.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return add(nullptr); }

@@ -1,5 +1,5 @@
-// A small random generator whose numbers are the same on every machine and with every standard library, for
-// what must come out alike from one seed.
+// Small random generator with the same numbers on every machine and standard library, for results that must
+// be reproducible from a seed.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 namespace saccade::test {
 
-// What this thread has used of the processor, in seconds.
+// Returns this thread's CPU time in seconds.
 inline double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

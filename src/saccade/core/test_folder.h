@@ -1,4 +1,4 @@
-// For tests: a folder of their own, gone with it.
+// Temporary folder of a test, removed with its owner.
 #pragma once
 
 #include <cstdio>

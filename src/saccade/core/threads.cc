@@ -60,8 +60,8 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   if (blocks <= 0) return;
   if (blocks == 1) return body(0, count);
 
-  // Shared with the helpers, which may outlive this call by the moment they take to see that nothing is left;
-  // `body` itself is only touched while a block is held, and this call waits for all blocks.
+  // State shared with the helpers. They may outlive this call briefly until they see that nothing is left.
+  // `body` itself is used only while a block is held, and this call waits for all blocks.
   struct Loop {
     std::atomic<int64_t> next{0};
     int64_t finished = 0;

@@ -13,11 +13,11 @@
 #include <gtest/gtest.h>
 
 namespace {
-// How many more allocations the thread is granted; -1: any number.
+// Number of further allocations granted to the thread; -1 means unlimited.
 thread_local int64_t allocations_left = -1;
 }  // namespace
 
-// For the whole test program, so that a test can let memory run out.
+// Replacement for the whole test program, so that a test can simulate out-of-memory.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;

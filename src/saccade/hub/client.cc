@@ -115,8 +115,8 @@ Result<HttpRequest> Client::request_for(const Question& question, const std::str
   return request;
 }
 
-// Follows redirects and returns the last reply. For HEAD, if the hub itself describes the redirect's target,
-// its description is used.
+// Follows redirects and returns the last reply. A HEAD request prefers the hub's own description of the
+// redirect's target, if it gives one.
 HttpResult Client::ask_once(const Question& question) {
   std::string url = settings_.endpoint + question.path;
   HttpReply first;

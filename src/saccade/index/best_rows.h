@@ -18,9 +18,8 @@ struct RanksBefore {
   }
 };
 
-// The best k of the rows offered so far, in whatever order they come. Those that may be among them are
-// kept, up to twice as many, and then halved: a row costs a comparison or, where it is kept, a few
-// nanoseconds, however large k is.
+// The best k of the rows offered so far, in any order. Candidates are kept, up to twice k, and then halved.
+// An offered row costs one comparison, or a few nanoseconds if it is kept, for any k.
 class BestRows {
  public:
   // floor: of k other rows, all are known to score no less; or what rows are held against on trial, to see

@@ -9,9 +9,9 @@ namespace saccade {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// Rows whose codes are summed together: 64 KiB at 512 columns.
+// Number of rows whose codes are summed together: 64 KiB at 512 columns.
 constexpr int64_t kTileRows = 128;
-// What one thread takes at a time; a multiple of kTileRows.
+// Number of rows that a thread takes at a time; a multiple of kTileRows.
 constexpr int64_t kPartRows = 32'768;
 // Rows in question that a part keeps of a query before it scores them, unless 4 k are more.
 constexpr int64_t kMostPending = 4096;
@@ -25,7 +25,7 @@ struct Pending {
   float high = 0;
 };
 
-// What the rows' codes are held against, and how.
+// Inputs of a scan over the rows' codes.
 struct Scan {
   MatrixView<const float> rows;
   Int8Rows int8;
@@ -62,7 +62,7 @@ void score_rows(const Scan& scan, std::span<const Pending> pending, const float*
   }
 }
 
-// Of one query, what a part leaves in question, and what it had to score to keep that short.
+// Candidates of one query in one part, with the rows that were scored to keep the list short.
 class Shortlist {
  public:
   Shortlist(const Scan& scan, const float* query)
@@ -119,7 +119,7 @@ class Shortlist {
   int64_t rescored_ = 0;
 };
 
-// The scales and errors of a tile's rows; of one whose check is wrong, an infinite error.
+// Scales and errors of a tile's rows. The error is infinite if a row's check is wrong.
 struct TileTerms {
   std::array<float, kTileRows> scale;
   std::array<float, kTileRows> error;

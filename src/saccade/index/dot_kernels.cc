@@ -78,7 +78,7 @@ __attribute__((target("avx2,fma"))) float dot_one_avx2(const float* row, const f
 constexpr int64_t kBlockRows256 = 3;
 constexpr int64_t kBlockQueries256 = 4;
 
-// Three rows with four queries, the quarters of the 32 lanes one after the other: 7 loads for 12
+// Multiplies three rows with four queries, one quarter of the 32 lanes after the other: 7 loads for 12
 // multiply-adds, whose sums take 12 of the 16 registers.
 __attribute__((target("avx2,fma"))) void dot_block_avx2(const float* const* rows, const float* queries,
                                                         int64_t dim, float* scores, int64_t score_stride) {
@@ -146,7 +146,7 @@ __attribute__((target("avx2,fma"))) void dot_avx2(const float* const* rows, int6
   }
 }
 
-// For the forms with a mask: GCC 12 warns about its own intrinsics without (GCC bug 105593).
+// Mask of the masked intrinsics: GCC 12 warns about its own unmasked ones (GCC bug 105593).
 constexpr __mmask16 kAllLanes = 0xffff;
 
 // One row with one query. A single query waits for memory, which is quickest read in one stream (43 GB/s
@@ -195,9 +195,9 @@ __attribute__((target("avx512f,avx2,fma"), always_inline)) inline void sum_16_la
 constexpr int64_t kBlockQueries512 = 6;
 constexpr int64_t kKeptFloats = 4096;  // 16 KiB: eight rows of 512
 
-// Four rows with kQueries queries. The halves of the 32 lanes are summed one after the other, so that twice
-// as many pairs have their sums in registers and each value loaded meets more others: 10 loads for 24
-// multiply-adds. kFetch: asks for the rows that come next.
+// Multiplies four rows with kQueries queries. The halves of the 32 lanes are summed one after the other. So
+// twice as many pairs have their sums in registers, and each loaded value is used more often: 10 loads for 24
+// multiply-adds. kFetch: prefetches the rows that come next.
 template <int kQueries, bool kFetch>
 __attribute__((target("avx512f,avx2,fma"))) void dot_block_avx512(const float* const* rows,
                                                                   const float* queries, int64_t dim,

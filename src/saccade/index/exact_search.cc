@@ -25,7 +25,7 @@ constexpr int64_t kBlockQueries = 64;
 // would spend their time filling their lists of the best.
 constexpr int64_t kMinPartRows = 4096;
 
-// For how many of the best, at least, it is worth to guess what they score.
+// Smallest k for which the k-th best score is estimated from a sample.
 constexpr int64_t kFewestGuessed = 128;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -33,7 +33,8 @@ bool is_allowed(const SearchedRows& searched, int64_t row) {
   return searched.allowed.empty() || searched.allowed[static_cast<size_t>(row)] != 0;
 }
 
-// Of one query, the rows whose scores are wanted and not known yet, ascending, and where these go.
+// Rows of one query whose scores are requested and not known yet, ascending, and the destination of the
+// scores.
 struct Wanted {
   std::span<const int64_t> rows;
   float* scores = nullptr;
@@ -46,7 +47,7 @@ struct Wanted {
   void begin_at(int64_t row) {
     skip(static_cast<size_t>(std::ranges::lower_bound(rows, row) - rows.begin()));
   }
-  // What these rows, ascending, score.
+  // Takes the scores of these rows, ascending.
   void take(std::span<const int64_t> scored, const float* of_scored) {
     for (; !rows.empty() && rows.front() <= scored.back(); skip(1)) {
       const auto at = std::ranges::lower_bound(scored, rows.front());
@@ -83,7 +84,7 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
       tile[static_cast<size_t>(count++)] = rows.data() + next * rows.stride();
     }
     if (count == 0) break;
-    // What the kernel fetches early: the rows that follow, or the last one again.
+    // The kernel prefetches the rows that follow, or the last one again.
     for (int64_t ahead = 0; ahead < kDotRowGroup; ++ahead) {
       const int64_t row = std::min(next + ahead, end - 1);
       tile[static_cast<size_t>(count + ahead)] = rows.data() + row * rows.stride();
@@ -124,8 +125,8 @@ int64_t count_allowed(const SearchedRows& searched, int64_t from = 0) {
                                [](uint8_t flag) { return flag != 0; });
 }
 
-// The queries as rows in eight bits are held against; none where these are not to be used. More than
-// kBoundedQueries wait for arithmetic, not for memory, and that is as quick in full.
+// Returns the queries for 8-bit rows, or an empty vector if those are not to be used. More than
+// kBoundedQueries queries are limited by arithmetic, not by memory, and are as fast with full rows.
 std::vector<Int8Query> int8_queries(const SearchedRows& searched, MatrixView<const float> queries,
                                     int64_t k) {
   if (searched.int8.count == 0 || queries.rows() > kBoundedQueries) return {};
@@ -174,9 +175,9 @@ Status check_wanted(const SearchedRows& searched, MatrixView<const float> querie
   return {};
 }
 
-// Of each query a score that somewhat more than k rows reach, most likely, by a sample of them: with it a
-// pass keeps little more than the k best, where it would else keep most of the first rows that it meets.
-// kNothing where that is not worth it.
+// Estimates from a sample of the rows, for each query, a score that most likely slightly more than k rows
+// reach. With it a pass keeps few rows beyond the k best; without it, it would keep most of the first rows it
+// meets. Returns kNothing if an estimate is not worth its cost.
 std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   const MatrixView<const float> rows = block.searched.rows;
   std::vector<float> floors(static_cast<size_t>(block.queries.rows()), kNothing);
@@ -211,7 +212,7 @@ std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
 std::vector<int64_t> search_block(const Block& block, std::span<const float> trial, std::span<BestRows> best,
                                   ThreadPool& pool) {
   const int64_t rows = block.searched.rows.rows() - block.from;
-  // What the best k are does not depend on how rows are cut into parts: ranks_before orders them totally.
+  // The best k do not depend on how rows are cut into parts, because ranks_before is a total order.
   const int64_t part_rows = std::max(kMinPartRows, rows / (int64_t{4} * pool.size()) + 1);
   const int64_t parts = (rows + part_rows - 1) / part_rows;
   const DotKernel dot = dot_kernels().front().run;
@@ -262,7 +263,7 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
                       wanted.empty() ? wanted : wanted.subspan(at, static_cast<size_t>(count)), k};
     const std::vector<int64_t> failed = search_block(block, guess_floors(block, pool), of_block, pool);
     if (failed.empty()) continue;
-    // Where the rows are not what their sample says.
+    // The sample was not representative: search again for the queries that failed.
     Matrix<float> queries(std::ssize(failed), padded.columns());
     std::vector<BestRows> lists;
     for (int64_t i = 0; i < queries.rows(); ++i) {

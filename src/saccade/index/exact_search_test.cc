@@ -207,8 +207,8 @@ TEST(ExactSearch, RowsOfNaNAreNeverReturned) {
   EXPECT_EQ(best_rows(rows.view(), query.view(), 5'000).front().back().row, 1);
 }
 
-// The best of many rows are found by a guess of what they score, which may be wrong: the oracle is all rows,
-// for which nothing is guessed, in order.
+// The estimate of the best scores may be wrong without changing the result. The oracle ranks all rows,
+// without an estimate.
 TEST(ExactSearch, WhatIsGuessedOfTheBestChangesNoAnswer) {
   constexpr int64_t kRows = 50'000;
   const Matrix<float> random = random_rows(kRows, 24, 20);

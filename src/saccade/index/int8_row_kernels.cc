@@ -27,11 +27,11 @@ void sums_portable(const std::byte* rows, int64_t row_count, int64_t stride, int
 
 #if defined(__x86_64__)
 
-// For the forms with a mask: GCC 12 warns about its own intrinsics without (GCC bug 105593).
+// Mask of the masked intrinsics: GCC 12 warns about its own unmasked ones (GCC bug 105593).
 constexpr __mmask16 kAllLanes = 0xffff;
 constexpr int64_t kRows512 = 4;
 constexpr int64_t kParts512 = 6;  // 24 sums and 4 rows in registers
-// How far ahead rows are fetched: further than one group of four, which is gone through in 20 ns.
+// Prefetch distance in rows: more than one group of four, which takes 20 ns.
 constexpr int64_t kFetchRows = 16;
 
 // The last steps of four sums of 16 lanes: four whole numbers.

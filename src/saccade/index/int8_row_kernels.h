@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// What rows and parts are padded to: a register of bytes.
+// Multiple that rows and parts are padded to: a register of bytes.
 inline constexpr int64_t kInt8Columns = 64;
 // The widest row: 255 * 127 * 65,536 is below 2^31.
 inline constexpr int64_t kMaxInt8Columns = 65'536;

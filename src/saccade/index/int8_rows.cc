@@ -159,7 +159,7 @@ Int8Query make_int8_query(std::span<const float> query) {
   constexpr double kUnit = 0x1p-24;
   const double roundings = static_cast<double>(padded_dim(dim) / kDotLanes + 6) * kUnit;
   const double of_score = roundings / (1 - roundings);  // g
-  // What the roundings of a, of the bound and of their sum come to.
+  // Bound on the rounding errors of a, of the bound and of their sum.
   constexpr double kOfSum = 16 * kUnit;
   constexpr double kOfBound = 1 + 16 * kUnit;
   const double long_code = 127 * std::sqrt(static_cast<double>(columns));
@@ -167,7 +167,7 @@ Int8Query make_int8_query(std::span<const float> query) {
   // Never 0, which times an infinite E would be no number.
   made.of_error = std::max(rounded_up((1 + of_score) * length * (1 + 1e-9) * kOfBound),
                            std::numeric_limits<float>::min());
-  // What is lost below the least normal number: 2^-150 a step, times scales of up to 2^40.
+  // Underflow below the smallest normal number: 2^-150 per step, times scales of up to 2^40.
   made.least = rounded_up(static_cast<double>(columns) * 0x1p-100);
   return made;
 }

@@ -63,7 +63,7 @@ float score_of(std::span<const float> row, std::span<const float> query) {
   return score;
 }
 
-// What the codes say of a score, in plain double arithmetic, and by how much it may be off.
+// Score according to the codes, in plain double arithmetic, and its error bound.
 struct About {
   double score = 0;
   double bound = 0;
@@ -99,7 +99,7 @@ void expect_same(const Answers& found, const Answers& expected) {
   }
 }
 
-// That the answers are those without rows in eight bits; returns how many rows each query scored in full.
+// Checks that the results equal those without 8-bit rows. Returns how many rows each query scored in full.
 std::vector<int64_t> expect_exact(MatrixView<const float> rows, const Stored& int8,
                                   MatrixView<const float> queries, int64_t k, int threads = 2,
                                   std::span<const uint8_t> allowed = {}) {
@@ -159,7 +159,7 @@ TEST(Int8Kernels, TheLargestSumsFit) {
 
 // --- the bound ---------------------------------------------------------------------------------------------
 
-// Rows of every kind, among them some whose scores are hard to tell.
+// Returns rows of every kind, including some whose scores are hard to separate.
 Matrix<float> odd_rows(int64_t dim) {
   Matrix<float> rows = random_rows(48, dim, 3);
   for (int64_t r = 0; r < 8; ++r) rows(r, 0) = 30;                        // one column outshines all
@@ -208,8 +208,8 @@ TEST(Int8Rows, AColumnThatOutshinesAllCostsLittle) {
             1.5F * read_int8_terms(int8.row(1).data(), columns).error);
 }
 
-// The query for which a row's score is off by nearly all that the bound allows: along the row's own residual,
-// which is found by asking for the columns one by one.
+// Returns the query for which a row's score is off by almost the whole bound. It lies along the row's own
+// residual, which is found by querying each column separately.
 std::vector<float> worst_query(Stored& int8, int64_t r, std::span<const float> row) {
   std::vector<float> residual(row.begin(), row.end());
   for (size_t c = 0; c < row.size(); ++c) {
@@ -283,7 +283,7 @@ TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
       ASSERT_FALSE(is_whole(damaged, 0)) << a << " and " << b;
     }
   }
-  // What a disk gives for what was never written.
+  // Blocks that were never written read as zeros.
   EXPECT_FALSE(is_whole(std::vector<std::byte>(whole.bytes.size()), 0));
 }
 
@@ -434,8 +434,8 @@ TEST(Int8Search, RowsOfRandomDirectionsAreHardlyEverReadInFull) {
   EXPECT_EQ(expect_exact(rows.view(), int8, queries.view().slice(3, 1), 10).front(), rescored[3]);
 }
 
-// Rows whose scores lie within a bound of each other, and of one the codes tell the least that they can: a
-// bound half as large would lose it.
+// Rows whose scores lie within a bound of each other, one of them with the worst possible codes. A bound half
+// as large would lose it.
 TEST(Int8Search, TheRowThatItsCodesSpeakAgainstIsFound) {
   constexpr int64_t kDim = 256;
   Matrix<float> rows = clusters(20'000, kDim, 0.001F);

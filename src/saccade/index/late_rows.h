@@ -1,11 +1,11 @@
-// Rows of late interaction as they are stored. There are many for each item,
-// so their size decides what a collection costs.
+// Storage formats of late-interaction rows. There are many per item, so their size dominates the size of a
+// collection.
 //
 //   fp16   dim IEEE binary16 numbers, little-endian
 //   int8   dim bytes b, value (b - 128) * scale; bytes of 128 up to a multiple of 4; scale, float32
 //          little-endian: the row's largest magnitude / 127
 //
-// Bytes that are never negative are what the dot-product instructions of AVX-512 VNNI take on one side.
+// The bytes are unsigned because the dot-product instructions of AVX-512 VNNI take one unsigned operand.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ constexpr int64_t int8_row_values(int64_t dim) {
   return (dim + 3) / 4 * 4;
 }
 
-// What a row takes; dim up to 65,536.
+// Returns the size of a row in bytes; dim is at most 65,536.
 constexpr int64_t stored_row_bytes(const RowLayout& layout) {
   return layout.precision == RowPrecision::kFp16
              ? 2 * layout.dim

@@ -96,8 +96,8 @@ Weights solve(std::array<Weights, kWeights> a, Weights b) {
   return b;
 }
 
-// Logistic regression with a ridge, by Newton's method; the loss is convex. Examples of `without` are left
-// out. `near`: a fit to much the same examples, from which fewer steps are left; nullptr: there is none.
+// Fits a ridge logistic regression by Newton's method; the loss is convex. Excludes the examples of fold
+// `without`. `near`: a fit to similar examples as the starting point, which saves steps; may be nullptr.
 HitRegression fit(std::span<const Example> examples, int without, const HitRegression* near = nullptr) {
   HitRegression model;
   std::vector<const Example*> used;
@@ -168,8 +168,8 @@ HitRegression fit(std::span<const Example> examples, int without, const HitRegre
   return model;
 }
 
-// What the fit is worth on queries that it has not seen, against the base rate of those that it has.
-// `whole`: the fit to all of them.
+// Computes the held-out performance of the fit, against the base rate of the training queries. `whole`: the
+// fit to all examples.
 void cross_validate(std::span<const Example> examples, const HitRegression& whole, MatchModel& model) {
   int64_t queries = 0;
   for (const Example& example : examples) queries = std::max(queries, example.query + 1);
@@ -202,8 +202,8 @@ void cross_validate(std::span<const Example> examples, const HitRegression& whol
       gains.size() > 1 ? moments.deviation / std::sqrt(static_cast<double>(gains.size() - 1)) : 0;
 }
 
-// How many of a null's wrong rows score at least as much, at up to two hundred scores: each tenth of a
-// power of e of the count has one.
+// Computes how many wrong rows of the null distribution score at least as much, at up to two hundred scores.
+// The count falls by a tenth of a power of e between them.
 void count_false(std::vector<float> scores, double queries, MatchModel& model) {
   std::ranges::sort(scores, std::greater<>());
   size_t last = 0;
@@ -255,7 +255,7 @@ double standard_score(const Asking& asking, float score) {
   return (double{score} - asking.scores.mean) / asking.scores.deviation;
 }
 
-// Of the first `count` hits.
+// Computes the figures of the first `count` hits.
 std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<const float> rows,
                                    const Asking& asking, std::span<const RowScore> best, size_t count) {
   std::vector<HitFigures> figures;
@@ -334,9 +334,9 @@ Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const 
   return asked;
 }
 
-// The best rows of each query, as many as are left when its right rows and itself are taken away; none of
-// those that are not `wanted`. Queries with about as many right rows are searched for together: one with a
-// hundred does not have the others' lists kept long.
+// Finds the best rows of each query in `wanted`, deep enough to leave kCompetitors after its right rows and
+// itself are removed. Queries with a similar number of right rows are searched together. So one with a
+// hundred does not lengthen the lists of the others.
 Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> rows,
                                                      std::span<const uint8_t> allowed,
                                                      const LabelledQueries& queries,
@@ -357,7 +357,7 @@ Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> row
   return found;
 }
 
-// What a query's first hit stands out by.
+// Returns the statistic that measures how much a query's first hit stands out.
 double standing(const MatchModel& model, const std::array<double, HitFigures::kCount>& figures) {
   constexpr size_t kStandard = 1;
   return model.tells ? model.there.logit(figures) : figures[kStandard];
@@ -468,8 +468,8 @@ Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, 
     likelihood.standard = figures[h].standard;
     if (model.tells) likelihood.right = sigmoid(model.hit.logit(as_array(figures[h])));
     if (!model.false_score.empty() && model.rows > 0) {
-      // That of the nearest score at or below this one: never too few. Above all
-      // there are, that of the highest.
+      // Takes the count of the nearest score at or below this one, so it is never too low. Above the highest
+      // score, the count of the highest is used.
       auto at = std::ranges::upper_bound(model.false_score, static_cast<float>(likelihood.standard));
       if (at != model.false_score.begin()) --at;
       const double count = model.false_count[static_cast<size_t>(at - model.false_score.begin())];

@@ -1,5 +1,5 @@
-// The estimator against scores whose truth is known: what it promises must come true, and where there is
-// nothing to tell it must say so.
+// Tests of the calibration on scores with known truth: the probabilities must be calibrated, and the model
+// must report when it cannot estimate them.
 #include "saccade/index/likelihood.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kDim = 32;
 
-// Rows at random on the sphere, and queries that lie near their one right row, some nearer than others;
-// `common` is added to all rows, `hubs` of them get it several times over.
+// Random rows on the sphere, and queries near their one right row, at varying distances. `common` is added to
+// all rows; `hubs` rows get it several times over.
 struct World {
   std::mt19937_64 random;
   Matrix<float> rows;
@@ -32,8 +32,8 @@ struct World {
     }
   }
 
-  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query. `lean`: how far
-  // all queries lean towards what hubs have most of.
+  // Draws queries. `nearness` is the maximum closeness to the right row, drawn per query; 0 means unrelated.
+  // `lean` moves all queries towards the hubs' common direction.
   LabelledQueries ask(int64_t count, double nearness, double lean = 0) {
     std::normal_distribution<float> normal;
     LabelledQueries queries;
@@ -123,7 +123,8 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
       EXPECT_NEAR(promised, came, 0.05 + 3 * std::sqrt(promised * (1 - promised) / count)) << "bin " << bin;
       if (bin == 4) confident += static_cast<int64_t>(count);
     }
-    // Of queries with nothing to find, a tenth stand out as much as the top tenth of the null.
+    // A tenth of the queries without a relevant row stand out as much as the top tenth of the null
+    // distribution.
     const auto rare = std::ranges::count_if(absent, [](double p) { return p <= 0.1; });
     EXPECT_NEAR(static_cast<double>(rare) / static_cast<double>(absent.size()), 0.1, 0.05);
   }
@@ -181,8 +182,8 @@ TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
   }
 }
 
-// Rows that are near everything are found by queries that do not mean them. What is promised of these rows
-// alone comes true; without the figure of how near they are to everything, too much is promised of them.
+// Hubs are found by queries that do not mean them. The probabilities of these rows alone are calibrated;
+// without the hub feature, they are too high.
 TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
   double promised = 0;
   double blindly = 0;

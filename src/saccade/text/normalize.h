@@ -19,8 +19,8 @@ std::string collapse_white_space(std::string_view text);
 std::string lowercase_each(std::string_view text);
 
 // Cleans a text as OpenCLIP does for OpenAI's models: html.unescape twice, " ".join(text.split()), lower()
-// with final sigma. Omits ftfy.fix_text, which the reference runs first if it is installed. That function
-// changes mojibake, curly quotes, ligatures and full-width letters, and composes (NFC); here such text stays
+// with final sigma. Omits ftfy.fix_text, which the reference runs first if it is installed. ftfy changes
+// mojibake, curly quotes, ligatures and full-width letters, and composes (NFC); here such text stays
 // unchanged.
 std::string clean_as_openai(std::string_view text);
 

@@ -77,7 +77,7 @@ TEST(TemporaryFiles, AreToldByTheirWholeNames) {
                            "a.tmp-1-x", ".tmp-1-2", "a.tmp-1-2.bak"}) {
     EXPECT_EQ(temporary_of(name), std::nullopt) << name;
   }
-  // What AtomicFile really makes.
+  // Names of temporary files as AtomicFile creates them.
   const test::TestFolder folder;
   const auto file = AtomicFile::create(folder / "name");
   ASSERT_TRUE(file);

@@ -1,4 +1,4 @@
-// What tells files apart without reading them, and where the user's own folders are.
+// Tests of file stamps and of the paths of the user's folders.
 #include "saccade/core/files/file_stamp.h"
 
 #include <chrono>

@@ -58,14 +58,16 @@ int own_descriptor(const std::filesystem::path& path) {
   return problem == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-// Where writing to `path` would lead: links followed one by one, up to what is no link or is not there. Links
-// to the process's own open files are not followed, as they may lead to what has no name.
+// Returns the final target of a write to `path`. Follows links one by one, up to a path that is not a link or
+// does not exist. Links to the process's own open files are not followed, because they may lead to files
+// without a name.
 Result<std::filesystem::path> end_of_links(std::filesystem::path path) {
   constexpr int kMaxLinks = 40;  // the kernel's own limit
   for (int links = 0; links <= kMaxLinks; ++links) {
     struct stat info {};
     if (own_descriptor(path) >= 0 || ::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
-    // Following by hand is not to reach what the kernel would refuse: others' links in a shared /tmp.
+    // Manual resolution must not reach a file that the kernel would refuse, such as others' links in a shared
+    // /tmp.
     if (::stat(path.c_str(), &info) != 0 && errno != ENOENT) return fail_errno(errno, path.string());
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);

@@ -30,9 +30,10 @@ class Descriptor {
   int value_ = -1;
 };
 
-// Makes `path` if need be and holds an advisory lock on it while the descriptor lives; the kernel gives it up
-// with the process. kIo if another process has it: its id, the folder and what it is `doing` ("writing to
-// this collection"). kUsage for a file that holds more than a process's id: no lock of ours, it stays.
+// Creates `path` if necessary and holds an advisory lock on it for the lifetime of the descriptor. The kernel
+// releases it when the process ends. Returns kIo if another process holds it, with its id, the folder and
+// what it is `doing` ("writing to this collection"). Returns kUsage for a file that holds more than a process
+// id: it is not a lock file and is kept.
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
 
 // A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process
@@ -55,17 +56,16 @@ class MappedFile {
 // The whole of a regular file; kLimit if it has more than max_bytes.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
 
-// Whether a name from outside is one file's, in whatever folder it is put: not empty, "." or "..", without
-// "/" and NUL.
+// Checks that an external name is a single file name in any folder: not empty, "." or "..", without "/" and
+// NUL.
 bool is_plain_file_name(std::string_view name);
 
-// Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash
-// the file is the old one or the new one. The folder must exist.
+// Writes a temporary file beside `path`, flushes it to disk, and renames it over `path`. After a crash the
+// file is either the old one or the new one. The folder must exist.
 //
-// A link stays and what it leads to is written, whether that is there already or not. What is there
-// and is no file cannot be replaced: a device or a pipe gets the content as it comes, as do the
-// process's own open files (/dev/stdout, /dev/fd/3), from where they stand; a pipe that nobody reads
-// is waited for. kBadData for a folder.
+// A link is kept, and its target is written, even if the target does not exist yet. A device or a pipe cannot
+// be replaced and is written directly. So are the process's own open files (/dev/stdout, /dev/fd/3), from
+// their current position. Opening a pipe without a reader waits for one. Returns kBadData for a folder.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
 // A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is

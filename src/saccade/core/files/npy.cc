@@ -33,8 +33,8 @@ Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows
 
 namespace {
 
-// What stands behind 'key': in the header, which is a Python literal; spaces as
-// NumPy or another writer puts them.
+// Returns the text after 'key': in the header, which is a Python literal. Spacing differs between NumPy and
+// other writers.
 std::string_view behind(std::string_view header, std::string_view key) {
   size_t at = header.find(fmt::format("'{}'", key));
   if (at == std::string_view::npos) at = header.find(fmt::format("\"{}\"", key));

@@ -1,5 +1,5 @@
-// NumPy's array file (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): rows that
-// Python reads with numpy.load, and those that it has written with numpy.save.
+// NumPy's array format (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): a writer for
+// numpy.load, and a reader of files from numpy.save.
 //
 //   offset  size  what
 //   0       6     "\x93NUMPY"

@@ -8,7 +8,8 @@
 //   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end
 //                 of the file
 //
-// The reader refuses everything else, and says what and where: it is meant for files from anywhere.
+// The reader rejects any other input with the reason and position: it is meant for files from untrusted
+// sources.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ int64_t dtype_size(DType dtype);
 // As the format spells it: "F32", "BF16".
 std::string_view dtype_name(DType dtype);
 
-// A tensor whose bytes belong to someone else. The bytes need not be aligned to the element size.
+// View of a tensor's bytes, which are borrowed and need not be aligned to the element size.
 struct TensorView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
@@ -57,9 +58,9 @@ class SafeTensors {
 
   [[nodiscard]] const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
-  // nullptr if there is none of that name.
+  // Returns the tensor of that name, or nullptr.
   [[nodiscard]] const TensorView* find(std::string_view name) const;
-  // Whether the tensors' bytes are those of a mapped file, not of memory that the caller gave.
+  // Returns true if the tensors' bytes are in a mapped file, and not in memory provided by the caller.
   [[nodiscard]] bool is_mapped() const { return !file_.bytes().empty(); }
 
  private:
@@ -73,13 +74,13 @@ struct NamedTensor {
   TensorView tensor;
 };
 
-// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input gives
-// the same bytes. kUsage for two tensors of one name, or one named "__metadata__".
+// Writes a file atomically: widest elements first, then by name, each tensor aligned. The same input gives
+// the same bytes. Returns kUsage for two tensors of one name, or one named "__metadata__".
 Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                          const std::map<std::string, std::string>& metadata = {});
 
-// The files that an index of weights in shards names, sorted: {"weight_map": {TENSOR: FILE, ...}, ...}, as
-// model.safetensors.index.json has it. kBadData for names that are not those of files beside it.
+// Returns the sorted file names in an index of sharded weights (model.safetensors.index.json): {"weight_map":
+// {TENSOR: FILE, ...}, ...}. Returns kBadData for names that are not plain names of files beside it.
 Result<std::vector<std::string>> shard_names(const std::filesystem::path& index);
 
 }  // namespace saccade

@@ -233,7 +233,7 @@ TEST_F(SafeTensorsTest, NoCorruptByteOfTheHeaderCrashes) {
       const auto parsed = parse(file);
       ++(parsed ? accepted : refused);
       if (!parsed) continue;
-      // What is accepted can be read to its last byte.
+      // Accepted files can be read to the last byte.
       for (const auto& [name, tensor] : parsed->tensors()) {
         ASSERT_EQ(tensor.elements() * dtype_size(tensor.dtype), static_cast<int64_t>(tensor.bytes.size()));
         ASSERT_TRUE(tensor.to_floats() || tensor.to_int64s() || tensor.dtype == DType::kU64) << name;

@@ -14,7 +14,7 @@ inline bool take_any(std::string_view& text, std::string_view of) {
   return true;
 }
 
-// Takes exactly `count` digits, 9 at most, as a number; nothing is taken where there are fewer.
+// Takes exactly `count` digits, at most 9, as a number; takes nothing if there are fewer.
 inline std::optional<int> take_digits(std::string_view& text, size_t count) {
   if (text.size() < count) return std::nullopt;
   int value = 0;

@@ -7,7 +7,7 @@
 
 namespace saccade {
 
-// The name of the file that "NAME.tmp-PROCESS-SERIAL" was to become; none for any other name.
+// Returns the final name of the temporary file "NAME.tmp-PROCESS-SERIAL", or nullopt for any other name.
 std::optional<std::string_view> temporary_of(std::string_view name);
 
 }  // namespace saccade

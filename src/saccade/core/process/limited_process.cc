@@ -78,14 +78,15 @@ class Child {
   pid_t pid_;
 };
 
-// The shell sets the limits and then becomes the program: between the two nothing of it has run. ulimit
-// counts memory in KiB and files in blocks of 512 bytes. The hard limit of time lies a second beyond the
-// other: at a common one the kernel's signal would be that of any kill.
+// Builds a shell command that sets the limits and then becomes the program, so nothing of the program runs
+// without them. ulimit counts memory in KiB and files in blocks of 512 bytes. The hard time limit is a second
+// above the soft one: at an equal limit the kernel's signal would be that of any kill.
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
-  // It ends with us, however we end: we wait for it in the thread that starts it, so that this thread's end
-  // is the program's. util-linux, which has setpriv, is on every Debian; elsewhere its limits end it.
+  // The child ends with this process, however that ends. We wait for it in the thread that starts it, so the
+  // end of this thread is the end of the program. util-linux, which has setpriv, is on every Debian;
+  // elsewhere the child's own limits end it.
   const auto ends_with_us = find_program("setpriv");
   const std::string script = fmt::format(
       "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec {}\"$0\" \"$@\"",

@@ -30,10 +30,10 @@ struct ProcessOutcome {
 // The program of that name in the folders of PATH.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
-// Runs a program with these arguments (its name not among them); stdin is empty, the working directory and
-// the environment are ours. kLimit where it took too long or wrote too much, kBadData where a signal ended it
-// (memory that ran out, a crash), kCancelled where it was asked to stop, kIo where it could not be started.
-// Its process group is ended then. An exit code other than 0 is no error here. Thread-safe.
+// Runs a program with these arguments (without its name); stdin is empty, the working directory and the
+// environment are inherited. Returns kLimit if it took too long or wrote too much, kBadData if a signal ended
+// it (out of memory, a crash), kCancelled on a stop request, and kIo if it could not be started. Its process
+// group is then killed. A non-zero exit code is not an error here. Thread-safe.
 Result<ProcessOutcome> run_limited(const std::filesystem::path& program,
                                    std::span<const std::string> arguments, const ProcessLimits& limits,
                                    const std::stop_token& stop = {});

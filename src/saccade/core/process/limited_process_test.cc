@@ -1,4 +1,5 @@
-// Programs under limits: what they say comes back, and what breaks a limit is ended and named.
+// Tests of programs under limits: their output is returned, and a program that exceeds a limit is ended and
+// reported.
 #include "saccade/core/process/limited_process.h"
 
 #include <chrono>
@@ -74,7 +75,7 @@ TEST(LimitedProcess, WhatASignalEndsAndWhatIsNotThere) {
   EXPECT_TRUE(find_program("sh"));
 }
 
-// Who is killed leaves no program behind that works on for nobody.
+// A killed process leaves no child behind that keeps running.
 TEST(LimitedProcess, EndsWithTheProcessThatStartedIt) {
   if (!find_program("setpriv")) GTEST_SKIP() << "setpriv (util-linux) is not installed";
   const test::TestFolder folder;
