@@ -38,7 +38,7 @@ bool is_heading(std::string_view line, bool& number_alone) {
   return line[at] == ' ' && line.size() <= kLongest && !ends;
 }
 
-// Whether a paragraph may be the words that belong to a number before it.
+// Returns true if a paragraph may be the title that belongs to a preceding number.
 bool may_be_title(std::string_view text) {
   constexpr size_t kLongest = 80;
   return !text.empty() && text.size() <= kLongest &&
@@ -173,7 +173,7 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(first, line.find_last_not_of(kSpace) + 1 - first);
 }
 
-// Whether a line is set with spaces: far to the right, or with gaps inside.
+// Returns true if a line is laid out with spaces: indented far to the right, or with gaps inside.
 bool is_set(std::string_view line) {
   const std::string_view words = trimmed(line);
   const std::string_view before = line.substr(0, static_cast<size_t>(words.data() - line.data()));

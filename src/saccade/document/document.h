@@ -1,16 +1,16 @@
-// A document of running text, for what looks for pictures to it: its paragraphs, and the place in its bytes
-// where something can be put behind each of them.
+// A document of running text to be illustrated: its paragraphs, and the byte offset behind each of them where
+// an image can be inserted.
 //
-//   text      paragraphs stand between blank lines; what is set with spaces (tables, listings) is kept as
-//             it is and is no prose, nor are headings with a number. A word that a line's end divides is
-//             joined (document/page_text.h)
-//   Markdown  CommonMark with GitHub's tables and footnotes, read by cmark-gfm. Prose is a paragraph of the
-//             document itself that holds no picture, and is not followed by one: not front matter, headings,
-//             lists, quotations, tables, code, HTML
-//   HTML      read by Gumbo as browsers do. Prose is a <p>, or a <div> of nothing but text, that holds no
-//             picture and is not followed by one, and lies outside navigation, headers, footers, tables,
-//             figures, forms, code and scripts
-//   PDF       running text as document/pdf.h gives it, without numbered headings
+//   text      paragraphs are separated by blank lines; text laid out with spaces (tables, listings) is kept
+//             unchanged and is not running text, nor are numbered headings. Words hyphenated at a line's end
+//             are joined (document/page_text.h)
+//   Markdown  CommonMark with GitHub's tables and footnotes, parsed by cmark-gfm. Running text is a paragraph
+//             of the document itself without an image in it or directly after it. Front matter, headings,
+//             lists, quotations, tables, code and HTML are excluded
+//   HTML      parsed by Gumbo as browsers do. Running text is a <p>, or a <div> with only text, without an
+//             image in it or directly after it. Navigation, headers, footers, tables, figures, forms, code
+//             and scripts are excluded
+//   PDF       running text from document/pdf.h, without numbered headings
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ enum class ParagraphKind {
 };
 
 struct DocumentParagraph {
-  // Of prose: its words on one line, without marks and links' addresses; of a text's short lines (verse,
-  // addresses) each on its own. Else as it stands. UTF-8.
+  // Text of the paragraph in UTF-8. Running text is on one line, without markup and link addresses; short
+  // lines of a plain text (verse, addresses) are kept as separate lines. Other paragraphs are unchanged.
   std::string text;
   // The byte of Document::source that something behind the paragraph is put at; 0 in PDFs. In text and
   // Markdown it is behind the line's end, or the file's.
@@ -66,12 +66,12 @@ struct DocumentOptions {
   PdfOptions pdf = {};
 };
 
-// By what it begins with, then by its name's ending; kText where neither tells.
+// Detects the format by the first bytes, then by the file name's extension; kText if neither is known.
 DocumentFormat document_format(std::string_view beginning, const std::filesystem::path& name);
 
-// Reads a file. kBadData for what is no text, and for a broken PDF; kUnsupported for encodings other than
-// UTF-8, UTF-16 and Windows-1252, and for PDFs that are encrypted or scanned; kLimit; kNotFound; kIo;
-// kCancelled. Memory: about ten times a text's size. Thread-safe.
+// Reads a file. Returns kBadData for binary data and for a broken PDF. Returns kUnsupported for encodings
+// other than UTF-8, UTF-16 and Windows-1252, and for PDFs that are encrypted or scanned. Other errors:
+// kLimit, kNotFound, kIo, kCancelled. Memory: about ten times the text's size. Thread-safe.
 Result<Document> read_document(const std::filesystem::path& file, const DocumentOptions& options = {},
                                const std::stop_token& stop = {});
 
@@ -84,7 +84,7 @@ void find_text_paragraphs(const DecodedText& text, Document& document);
 Status find_markdown_paragraphs(const DecodedText& text, Document& document);
 // Errors as render_markdown.
 Status find_html_paragraphs(const DecodedText& text, Document& document);
-// What a page's <meta> in its first bytes says its encoding is; empty where there is none.
+// Returns the encoding declared by a <meta> in a page's first bytes, or an empty string.
 std::string declared_html_encoding(std::string_view bytes);
 
 // The document's body as HTML: raw HTML stays, but for the elements that GitHub filters (<script>, <style>,

@@ -1,4 +1,4 @@
-// Where documents' paragraphs are found, and what is no document.
+// Tests of paragraph detection and of input that is not a document.
 #include "saccade/document/document.h"
 
 #include <string>
@@ -119,7 +119,7 @@ TEST(HtmlDocument, NestingIsLimited) {
   const auto document = parse_document(deep, DocumentFormat::kHtml);
   ASSERT_FALSE(document.has_value());
   EXPECT_EQ(document.error().code, ErrorCode::kLimit);
-  // What only looks like it.
+  // Input that only looks deeply nested.
   std::string flat = "<script>";
   for (int i = 0; i < 3000; ++i) flat += "a<b;";
   flat += "</script>";

@@ -17,7 +17,7 @@ bool is_one_of(GumboTag tag, std::span<const GumboTag> tags) {
   return std::ranges::find(tags, tag) != tags.end();
 }
 
-// What is no running text, with all in it.
+// Elements excluded from running text, with all their contents.
 constexpr std::array<GumboTag, 34> kNoProse = {
     GUMBO_TAG_HEAD,   GUMBO_TAG_SCRIPT, GUMBO_TAG_STYLE,  GUMBO_TAG_TEMPLATE, GUMBO_TAG_NOSCRIPT,
     GUMBO_TAG_NAV,    GUMBO_TAG_HEADER, GUMBO_TAG_FOOTER, GUMBO_TAG_FIGURE,   GUMBO_TAG_FORM,
@@ -28,14 +28,14 @@ constexpr std::array<GumboTag, 34> kNoProse = {
     GUMBO_TAG_TITLE,  GUMBO_TAG_MENU,   GUMBO_TAG_XMP,    GUMBO_TAG_PLAINTEXT};
 constexpr std::array<GumboTag, 6> kPictures = {GUMBO_TAG_IMG,    GUMBO_TAG_SVG,   GUMBO_TAG_OBJECT,
                                                GUMBO_TAG_CANVAS, GUMBO_TAG_VIDEO, GUMBO_TAG_IFRAME};
-// What stands within a line of text.
+// Inline elements.
 constexpr std::array<GumboTag, 27> kInline = {
     GUMBO_TAG_A,     GUMBO_TAG_ABBR, GUMBO_TAG_ACRONYM, GUMBO_TAG_B,   GUMBO_TAG_BIG,  GUMBO_TAG_BR,
     GUMBO_TAG_CITE,  GUMBO_TAG_CODE, GUMBO_TAG_DFN,     GUMBO_TAG_EM,  GUMBO_TAG_FONT, GUMBO_TAG_I,
     GUMBO_TAG_INS,   GUMBO_TAG_KBD,  GUMBO_TAG_MARK,    GUMBO_TAG_Q,   GUMBO_TAG_S,    GUMBO_TAG_SAMP,
     GUMBO_TAG_SMALL, GUMBO_TAG_SPAN, GUMBO_TAG_STRONG,  GUMBO_TAG_SUB, GUMBO_TAG_SUP,  GUMBO_TAG_TIME,
     GUMBO_TAG_TT,    GUMBO_TAG_U,    GUMBO_TAG_VAR};
-// What ends by itself, or has no inside: these do not nest by being repeated.
+// Void elements and elements that close implicitly: repeating them does not nest them.
 constexpr std::array<std::string_view, 26> kNotNesting = {
     "p",     "li",     "dt",       "dd",  "tr",     "td",    "th",    "tbody", "thead",
     "tfoot", "option", "optgroup", "br",  "hr",     "img",   "input", "meta",  "link",
@@ -45,7 +45,7 @@ struct FreeOutput {
   void operator()(GumboOutput* output) const { gumbo_destroy_output(&kGumboDefaultOptions, output); }
 };
 
-// How deep elements may nest at most, by tags alone; scripts, styles and comments are passed over.
+// Returns an upper bound of the nesting depth, from the tags alone. Skips scripts, styles and comments.
 int64_t deepest(std::string_view html) {
   int64_t depth = 0;
   int64_t most = 0;
@@ -98,7 +98,7 @@ class PageReader {
     const GumboElement& element = node->v.element;
     if (element.tag == GUMBO_TAG_HEAD) read_title(element);
     if (is_one_of(element.tag, kNoProse)) return;
-    // What has blocks directly in it is looked into, not collected at every level.
+    // An element with direct block children is descended into, so that text is not collected at every level.
     const bool lines = std::ranges::all_of(children(element), [](const GumboNode* child) {
       return child->type != GUMBO_NODE_ELEMENT || is_one_of(child->v.element.tag, kInline);
     });
@@ -114,7 +114,7 @@ class PageReader {
     for (size_t i = 0; i < inside.size(); ++i) {
       const size_t found = document_.paragraphs.size();
       visit(inside[i]);
-      // What a picture stands behind already has one.
+      // A paragraph followed by an image already has one.
       if (document_.paragraphs.size() == found + 1 && is_paragraph(inside[i]) &&
           is_picture(inside.subspan(i + 1))) {
         document_.paragraphs.pop_back();
@@ -127,7 +127,7 @@ class PageReader {
            (node->v.element.tag == GUMBO_TAG_P || node->v.element.tag == GUMBO_TAG_DIV);
   }
 
-  // Whether the first element is a picture, a figure, or a paragraph of nothing else.
+  // Returns true if the first element is an image, a figure, or a paragraph with only images.
   static bool is_picture(std::span<GumboNode* const> nodes) {
     for (const GumboNode* node : nodes) {
       if (node->type == GUMBO_NODE_WHITESPACE || node->type == GUMBO_NODE_COMMENT) continue;

@@ -86,7 +86,7 @@ struct Words {
   bool picture = false;
 };
 
-// What a reader reads of a block. Addresses and footnotes' numbers are no words of it.
+// Returns the readable text of a block, without addresses and footnote numbers.
 Words words_of(cmark_node* block) {
   Words words;
   const Events events(cmark_iter_new(block));
@@ -113,7 +113,7 @@ Words words_of(cmark_node* block) {
   return words;
 }
 
-// A paragraph of nothing but pictures: what stands before it has its picture.
+// Returns true for a paragraph with only images: it illustrates the paragraph before it.
 bool is_picture(cmark_node* node) {
   if (node == nullptr || cmark_node_get_type(node) != CMARK_NODE_PARAGRAPH) return false;
   const Words words = words_of(node);

@@ -61,7 +61,7 @@ Result<double> attribute(std::string_view element, std::string_view name) {
   return fail(ErrorCode::kBadData, "pdftotext wrote {} without a number {}", element.substr(0, 80), name);
 }
 
-// What a font's ligature stands for, and no soft hyphens inside words.
+// Replaces ligatures by their letters and removes soft hyphens inside words.
 std::string plain_letters(std::string_view text) {
   constexpr std::array<std::string_view, 7> kLigatures = {"ff", "fi", "fl", "ffi", "ffl", "st", "st"};
   std::string result;
@@ -103,7 +103,7 @@ std::string plain_word(std::string_view word) {
   return lowercase_each(word);
 }
 
-// The bytes of a hyphen at the end: "-", U+2010 or U+00AD; 0 where there is none behind a letter.
+// Returns the length in bytes of a final hyphen ("-", U+2010 or U+00AD); 0 if none follows a letter.
 size_t hyphen_at_end(std::string_view text) {
   for (const std::string_view hyphen : {"-", "\u2010", "\u00ad"}) {
     if (text.size() > hyphen.size() && text.ends_with(hyphen) &&
@@ -135,7 +135,7 @@ Vocabulary vocabulary_of(const std::vector<TextPage>& pages) {
 
 namespace {
 
-// Whether a word that a line's end has divided had the hyphen before.
+// Returns true if a word divided at a line's end is spelled with that hyphen.
 bool keeps_hyphen(std::string_view before, std::string_view behind, const Vocabulary& words) {
   const std::string first = plain_word(before);
   const std::string second = plain_word(behind);
@@ -184,7 +184,7 @@ bool goes_on(std::string_view paragraph, const TextBlock& next) {
 
 // Up to 399, as numbers are written: "xiv", and not "civil".
 bool is_roman(std::string_view word) {
-  // Of a decimal place, none behind what it begins with; those left empty stand for a zero.
+  // Signs of one decimal place, with longer ones before their prefixes. Empty entries stand for zero.
   using Signs = std::array<std::string_view, 10>;
   constexpr std::array<Signs, 3> kPlaces = {{{"ccc", "cc", "c"},
                                              {"lxxx", "lxx", "lx", "l", "xl", "xc", "xxx", "xx", "x"},
@@ -197,7 +197,7 @@ bool is_roman(std::string_view word) {
   return word.empty();
 }
 
-// What is the same on every page: numbers are "#".
+// Returns a key that is equal for lines repeated on every page; numbers become "#".
 std::string edge_key(std::string_view text) {
   const std::string lower = lowercase_each(text);
   std::string key;

@@ -37,7 +37,7 @@ TEST(PageText, JoinsWhatALineEndHasDivided) {
   EXPECT_EQ(joined({"a data-", "base"}, {"the database, the base, the data"}), "a database");
   // Both parts are words of the document, and the joined one is not.
   EXPECT_EQ(joined({"a three-", "masted ship"}, {"three ships, one masted"}), "a three-masted ship");
-  // What follows is a name, a number, or nothing that a word goes on with.
+  // The next line begins with a name, a number, or nothing that continues a word.
   EXPECT_EQ(joined({"the Anglo-", "Saxon one"}), "the Anglo-Saxon one");
   EXPECT_EQ(joined({"from 10-", "20 of them -", "or more"}), "from 10- 20 of them - or more");
 }

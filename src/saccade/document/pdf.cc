@@ -73,7 +73,8 @@ std::vector<Placed> parse_list(std::string_view text) {
     placed.is_mask = fields[2] == "smask";
     placed.width = *width;
     placed.height = *height;
-    // "12 0"; a picture inside a page's own stream, "[inline]", has no name and is nobody else's.
+    // Object number and generation ("12 0"). An inline image in a page's own stream, "[inline]", has no name
+    // and is not shared.
     const bool has_name = number_in(fields[10]).has_value() && fields.size() > 11;
     placed.object = has_name ? fmt::format("{} {}", fields[10], fields[11])
                              : fmt::format("page {} line {}", *page, list.size());
@@ -158,7 +159,7 @@ class PdfReader {
     return fail(ErrorCode::kLimit, "not read within {:.0f} seconds", options_.max_seconds);
   }
 
-  // What a program said when it gave up, as an error.
+  // Converts a program's message at a failure into an error.
   static tl::unexpected<Error> refused(std::string_view program, const ProcessOutcome& outcome) {
     const std::string_view said = outcome.errors;
     if (said.find("Incorrect password") != std::string_view::npos) {
@@ -168,7 +169,7 @@ class PdfReader {
         said.find("bad_alloc") != std::string_view::npos) {
       return fail(ErrorCode::kLimit, "{} ran out of memory", program);
     }
-    // Of many lines the last says why.
+    // The last of several lines states the reason.
     std::string last;
     for (const std::string_view line : lines_of(said)) {
       if (!line.empty()) last = line.substr(0, 200);
@@ -255,7 +256,7 @@ class PdfReader {
       SACCADE_ASSIGN(const ProcessOutcome written,
                      run(programs_.images_, {"-png", "-j", "-f", number, "-l", number, file_.string(),
                                              (folder.path() / "p").string()}));
-      // What it could write before it failed counts; a file that is missing is a picture that was not read.
+      // Files written before a failure count; a missing file is an image that was not read.
       (void)written;
       for (const size_t i : unread) {
         std::optional<size_t>& place = by_object[page[i].object];
@@ -316,7 +317,7 @@ class PdfReader {
     return picture;
   }
 
-  // A picture of half of the pages or more belongs to none of them.
+  // An image on half of the pages or more belongs to none of them.
   void keep_what_is_not_repeated(const std::vector<std::set<size_t>>& on_page) {
     constexpr size_t kFewest = 3;  // pages: fewer say nothing
     std::vector<size_t> shown(document_.pictures.size(), 0);

@@ -1,9 +1,8 @@
-// What a PDF's pages say and show: running text in reading order, and the pictures inside it.
+// Extraction of running text in reading order and of images from PDF files.
 //
-// Poppler's programs (pdfinfo, pdftotext, pdfimages) read the file, each a process under limits, as a
-// PDF may come from anywhere. What they give is made into paragraphs here: columns one after the
-// other, words that a line's end has divided joined, and what stands at the edge of page after page
-// (titles, page numbers) left out.
+// Poppler's programs (pdfinfo, pdftotext, pdfimages) read the file, each in a process with limits, because a
+// PDF may be untrusted. Their output is converted to paragraphs here: columns are put in order, hyphenated
+// words are joined, and repeated lines at page edges (titles, page numbers) are removed.
 #pragma once
 
 #include <cstdint>
@@ -64,10 +63,11 @@ class PdfPrograms {
   std::filesystem::path images_;
 };
 
-// Reads a file. kUnsupported where it asks for a password or has no text on any page (a scan), kBadData where
-// it is broken, kLimit, kNotFound, kIo, kCancelled. with_pictures = false: text alone. Transparent pictures
-// come over white. Vector drawings are no pictures here. Thread-safe. Cost: about 0.1 s a hundred pages of
-// text; pictures are written to the system's temporary folder, one page at a time.
+// Reads a file. Returns kUnsupported if it requires a password or has no text on any page (a scan), and
+// kBadData if it is broken. Other errors: kLimit, kNotFound, kIo, kCancelled. with_pictures = false reads
+// only the text. Transparent images are composited over white. Vector drawings are not extracted.
+// Thread-safe. Cost: about 0.1 s per hundred pages of text; images are written to the system's temporary
+// folder, one page at a time.
 Result<PdfDocument> read_pdf(const PdfPrograms& programs, const std::filesystem::path& file,
                              const PdfOptions& options = {}, bool with_pictures = true,
                              const std::stop_token& stop = {});

@@ -85,7 +85,7 @@ TEST_F(Pdf, ColumnsInOrderWithoutHeadersAndHyphens) {
   EXPECT_LT(at("Dr. Almqvist"), at("undersigned"));
 }
 
-// Chromium prints pictures with and without transparency, a logo on every page, and a bullet.
+// A PDF printed by Chromium, with opaque and transparent images, a logo on every page, and a bullet.
 TEST_F(Pdf, PicturesOfEachPage) {
   const auto document = read(golden("pages.pdf"));
   ASSERT_TRUE(document) << document.error().message;

@@ -32,8 +32,8 @@ bool is_prose(std::string_view sentence, const ProseOptions& options) {
   return words >= options.min_words && words <= options.max_words && letters >= options.letters * signs;
 }
 
-// Whether the text's last word is an abbreviation that something follows, which
-// Unicode's rules take for an end.
+// Returns true if the text's last word is an abbreviation that does not end a sentence, although Unicode's
+// rules break there.
 bool ends_in_abbreviation(std::string_view text) {
   constexpr std::array<std::string_view, 24> kAbbreviations = {
       "approx.", "ca.", "capt.", "cf.",  "col.", "dr.", "e.g.",  "eq.",  "fig.", "figs.", "gen.", "gov.",

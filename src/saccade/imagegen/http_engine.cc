@@ -77,7 +77,7 @@ std::string said_in(std::string_view body) {
       if (!json->is_object()) break;
       const auto found = json->find(key);
       if (found == json->end()) continue;
-      // AUTOMATIC1111 names the kind of its exception in "error" and says what it is elsewhere.
+      // AUTOMATIC1111 puts the exception's class in "error" and its message elsewhere.
       std::string text = text_in(*found);
       if (std::string_view(key) == "error" && found->is_string()) {
         for (const char* more : {"detail", "errors"}) {

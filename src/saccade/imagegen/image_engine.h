@@ -35,26 +35,26 @@ class PictureEngine {
  public:
   virtual ~PictureEngine() = default;
 
-  // Everything that decides its pictures, "name" first; nothing secret.
+  // Returns all settings that affect its images, "name" first; no secrets.
   [[nodiscard]] virtual Json settings() const = 0;
   // Requests that make() is best given at a time, and calls of it at a time.
   [[nodiscard]] virtual int64_t at_once() const { return 1; }
   [[nodiscard]] virtual int calls_at_once() const { return 1; }
-  // The shorter side, in pixels, that vector pictures are drawn with.
+  // Returns the shorter side, in pixels, at which vector images are rasterized.
   [[nodiscard]] virtual int vector_side() const = 0;
-  // What it is given of a picture: RGB.
+  // Converts an image to the engine's reference input: RGB.
   [[nodiscard]] virtual Image reference(const ImageView& picture) const = 0;
-  // A picture file each, as the engine sent it: nobody has looked at the bytes yet.
-  // kCancelled when asked to stop.
+  // Generates one image file per request and returns the engine's bytes, not yet validated. kCancelled on a
+  // stop request.
   [[nodiscard]] virtual std::vector<Result<std::string>> make(std::span<const PictureRequest> requests,
                                                               const std::stop_token& stop) = 0;
-  // Why no further picture will come, where that is known: nobody is there, the key
-  // is refused, a bound is reached.
+  // Returns the reason if no further image can be generated: the server is unreachable, the key is refused,
+  // or a limit is reached.
   [[nodiscard]] virtual std::optional<Error> over() const { return std::nullopt; }
   // The width and height that were asked for; 0: the engine's choice.
   [[nodiscard]] virtual int asked_width() const { return 0; }
   [[nodiscard]] virtual int asked_height() const { return 0; }
-  // Of an engine elsewhere: requests that were counted, and bytes there and back.
+  // Returns the number of counted requests of a remote engine, and the bytes sent and received.
   [[nodiscard]] virtual int64_t requests() const { return 0; }
   [[nodiscard]] virtual int64_t bytes() const { return 0; }
   // Texts that were longer than it reads.
@@ -85,7 +85,7 @@ struct EngineOptions {
 
 // Address where an engine of this kind listens unless it was told otherwise.
 std::string default_endpoint(EngineKind kind);
-// SACCADE_ENGINE_KEY; for OpenAI's own address also OPENAI_API_KEY. Empty where there is none.
+// Returns SACCADE_ENGINE_KEY, or for OpenAI's own address also OPENAI_API_KEY. Empty if not set.
 std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment);
 
 // Checks that a prompt contains {text}. kUsage if not.

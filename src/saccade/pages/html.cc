@@ -11,8 +11,7 @@
 namespace saccade {
 namespace {
 
-// The length of the well-formed UTF-8 character at the start
-// of `text` (Unicode 15, table 3-7), 0 if there is none.
+// Returns the length of the well-formed UTF-8 character at the start of `text` (Unicode 15, table 3-7), or 0.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto continues = [&](size_t i, int low = 0x80, int high = 0xBF) {

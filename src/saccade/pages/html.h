@@ -8,8 +8,8 @@
 
 namespace saccade {
 
-// For element content and for attribute values in double or single quotes. Bytes that are not UTF-8 and
-// characters HTML forbids become U+FFFD.
+// Escapes text for element content and for attribute values in double or single quotes. Invalid UTF-8 and
+// characters that HTML forbids become U+FFFD.
 std::string escape_html(std::string_view text);
 
 // "file:///..." of an absolute path, every byte that is not

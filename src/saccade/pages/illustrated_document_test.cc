@@ -1,5 +1,4 @@
-// What a document with pictures looks like in bytes, and that nothing of a
-// collection can get out of its place.
+// Tests of illustrated documents: their exact bytes, and the escaping of values from a collection.
 #include "saccade/pages/illustrated_document.h"
 
 #include <fstream>
@@ -109,7 +108,7 @@ TEST(IllustratedDocument, MarkdownIsOtherwiseKeptByteForByte) {
       return words;
     };
     ASSERT_EQ(squeezed(rest), squeezed(source)) << source;
-    // Each picture is a paragraph of its own now, behind the one it belongs to: none is left without.
+    // Each image is now a paragraph of its own, behind the one it belongs to, so no paragraph lacks one.
     const Document again = parsed(result, DocumentFormat::kMarkdown);
     ASSERT_TRUE(again.paragraphs.empty()) << source << "\n----\n"
                                           << result << "\n----\n"

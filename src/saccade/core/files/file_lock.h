@@ -1,5 +1,5 @@
-// Advisory file locks shared with other programs: flock, as in Python's filelock. For an operation that only
-// one process may do at a time, use lock_file (files.h), which is built on these.
+// Advisory file locks shared with other programs: flock, as in Python's filelock. lock_file (files.h) is
+// built on these; use it for an operation that only one process may do at a time.
 #pragma once
 
 #include <filesystem>
