@@ -13,8 +13,8 @@
 //          at the end
 //   best   the first row with the largest dot; a dot that is NaN is skipped
 //
-// fp16 rows are not multiplied as bf16. The bf16 instruction doubles the number of products but drops three of a
-// stored value's eleven bits; int8 takes half the memory and is twice as fast again.
+// fp16 rows are not multiplied as bf16. The bf16 instruction doubles the number of products but drops three
+// of a stored value's eleven bits. int8 takes half the memory and is twice as fast again.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What is wrong with a checkpoint or a text, over all families:
-// each an error that names it, never another embedding.
+// Tests of invalid checkpoints and texts over all families: each must be a descriptive error, never a
+// different embedding.
 #include <cmath>
 #include <set>
 
@@ -19,14 +19,14 @@ using test::GoldenCopy;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// A family's small golden, and what the tests have to know of its files.
+// A family's small golden checkpoint, with the properties of its files that the tests need.
 struct GoldenFamily {
   const char* golden;
   const char* name = golden;  // of its tests
   const char* weights = "model.safetensors";
   const char* torch_weights = "";  // what the golden has in the place of `weights`
   const char* config = "config.json";
-  // Where the config names an activation; "" where it names none.
+  // Position of the activation's name in the config; "" if it has none.
   const char* activation = "/text_config/hidden_act";
   // The table of words, where the config says how many there
   // are ("": the tensors do), and a tokenizer of its kind.
@@ -37,8 +37,9 @@ struct GoldenFamily {
   const char* tokenizer_config = "";                           // in the place of the tokenizer's own
   // The tokenizer's special tokens, in "text_config", where the golden's are others.
   Json special_ids = Json::object();
-  // Makes config and tokenizer disagree on a special token, and what is said of it; null for OpenCLIP's
-  // SigLIP, whose config has none and whose texts are read at their last place, padding and all.
+  // Makes config and tokenizer disagree on a special token; `disagreement` is the expected message. Null for
+  // OpenCLIP's SigLIP, whose config has none and whose texts are read at their last position, including
+  // padding.
   std::function<void(const GoldenCopy&)> disagree = {};
   const char* disagreement = "";
 
@@ -53,7 +54,7 @@ std::function<void(const GoldenCopy&)> set_id(const char* pointer, int id) {
   };
 }
 
-// Of CLIP's tokens the start, not the end, becomes the highest.
+// Makes CLIP's start token, instead of its end token, the highest id.
 void swap_clip_ends(const GoldenCopy& copy) {
   copy.edit_json("vocab.json", [](Json& json) {
     json["<|startoftext|>"] = 49407;
@@ -185,7 +186,7 @@ std::vector<GoldenFamily> families() {
 
 class EveryFamily : public testing::TestWithParam<GoldenFamily> {
  protected:
-  // What loading says after the tensors were changed; "" where it worked.
+  // Returns the error of loading after a change of the tensors; "" on success.
   static std::string error_after(const std::function<void(nn::TensorMap&)>& change) {
     const FamilyCopy copy(GetParam());
     copy.edit_tensors(GetParam().weights, change);
@@ -494,7 +495,7 @@ TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
     for (const float value : rows->row(static_cast<int64_t>(i))) square += double{value} * value;
     EXPECT_NEAR(square, 1, 1e-4) << texts[i].first;
   }
-  // What a text says counts.
+  // Different texts have different embeddings.
   const auto cat = rows->row(rows->rows() - 2);
   const auto dogs = rows->row(rows->rows() - 1);
   float difference = 0;
@@ -506,7 +507,7 @@ TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
   EXPECT_EQ((*encoder)->encode_texts({&foreign, 1}).error().code, ErrorCode::kMismatch);
   foreign.ids.assign(static_cast<size_t>((*encoder)->info().context) + 1, 3);
   EXPECT_EQ((*encoder)->encode_texts({&foreign, 1}).error().code, ErrorCode::kUsage);
-  // And pictures of another size.
+  // Images of another size are rejected too.
   EXPECT_EQ((*encoder)->encode_images(Matrix<float>(1, 7).view()).has_value(), false);
 }
 

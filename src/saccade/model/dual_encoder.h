@@ -1,6 +1,6 @@
-// The encoder of every family that gives a picture one row and a text one row: batching, lengths, conformance
-// answers, features for heads. A family adds its two towers, the projections behind them, and how its logits
-// follow from cosines. For the module's own files.
+// Base of all dual encoders, which give one embedding per image and per text: batching, lengths, conformance
+// outputs, features for heads. A family adds its two towers, their projections, and the computation of logits
+// from cosines. Internal to the module.
 #pragma once
 
 #include <mutex>
@@ -16,7 +16,7 @@
 
 namespace saccade {
 
-// What batching has to know of a family's towers.
+// Properties of a family's towers that batching needs.
 struct DualShape {
   int64_t image_tokens = 1;  // what one picture costs, in tokens of a tower of transformer blocks
   int64_t vocabulary = 0;
@@ -91,21 +91,22 @@ class DualEncoder : public Architecture,
   // States to [n, dim], not normalized; a tower that ends in that width needs none.
   virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
   virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
-  // Of families whose shape says so. All tokens' states in the shared space,
-  // not normalized: [n, tokens, dim].
+  // Return the states of all tokens in the shared space, not normalized: [n, tokens, dim]. Only for families
+  // whose shape provides them.
   virtual nn::Tensor image_token_states(const nn::Tensor& pixels) const;
   virtual nn::Tensor text_token_states(const nn::Tensor& ids) const;
-  // Which token of each text is its row: [n] int64.
+  // Returns the position of each text's pooled token: [n] int64.
   virtual nn::Tensor text_ends(const nn::Tensor& ids) const;
   // text_states with the embedding of token places[i] of text i replaced: places
   // [n] int64, words [n, word_width].
   virtual nn::Tensor text_states_with(const nn::Tensor& ids, const nn::Tensor& places,
                                       const nn::Tensor& words) const;
-  // The picture tower as explaining sees it, over the family's own model; nothing where it is no transformer.
+  // Returns the image tower of the family's own model for relevance maps; nullopt if it is not a transformer.
   virtual std::optional<PictureTower> picture_tower() const { return std::nullopt; }
   // cosines: of any shape.
   virtual nn::Tensor logits(const nn::Tensor& cosines) const = 0;
-  // The pixels of a reference's inputs, undefined without any; what a family asks of its texts.
+  // Returns the pixels in a reference's inputs, undefined if there are none. check_reference_texts checks the
+  // family's requirements on the texts.
   virtual Result<nn::Tensor> reference_pixels(const nn::TensorMap& inputs) const;
   virtual Status check_reference_texts(const TextInputs& texts) const;
 
@@ -113,7 +114,7 @@ class DualEncoder : public Architecture,
   [[nodiscard]] const EncoderParts& parts() const { return parts_; }
 
  private:
-  // body(first, states) over pieces of the pictures; body(batch, states) over batches of the texts.
+  // Call body(first, states) for pieces of the images, and body(batch, states) for batches of the texts.
   template <typename Body>
   Status for_image_states(MatrixView<const float> pixels, const Body& body);
   template <typename Body>

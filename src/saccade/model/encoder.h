@@ -1,4 +1,4 @@
-// An encoder: a loaded checkpoint that turns pictures and texts into rows of one shared space.
+// Encoder: a loaded checkpoint that maps images and texts to embeddings in a shared space.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct RowSets {
 class LateInteraction {
  public:
   virtual ~LateInteraction() = default;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows of padding are left out.
+  // Encodes pixels: [n, 3 * height * width] as written by `preprocess`. Rows of padding are omitted.
   [[nodiscard]] virtual Result<RowSets> encode_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) = 0;
   // An image's first rows are the patches of this grid, row by row from the top left. The rows after them
@@ -47,8 +47,8 @@ class LateInteraction {
   [[nodiscard]] virtual int patch_columns() const = 0;
 };
 
-// The capability of encoders whose rows are brought to length 1 in a last step: the rows before it. Some
-// published checkpoints add these, so that the longer of two counts more.
+// Capability of encoders that normalize embeddings in a last step: access to the unnormalized ones. Some
+// published checkpoints add these, so that the longer of two has more weight.
 class RawRows {
  public:
   virtual ~RawRows() = default;
@@ -57,8 +57,8 @@ class RawRows {
   [[nodiscard]] virtual Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) = 0;
 };
 
-// The capability of encoders with a matching head: it judges one picture and one text together. This is
-// slower than the dot product of their rows, and better.
+// Capability of encoders with a matching head, which scores one image and one text jointly (cross-encoder).
+// It is slower and more accurate than the dot product of their embeddings.
 class PairScorer {
  public:
   virtual ~PairScorer() = default;
@@ -69,9 +69,8 @@ class PairScorer {
                                                                std::span<const TokenizedText> texts) = 0;
 };
 
-// The capability of encoders whose towers can be read before their last step: heads are
-// trained on the towers' states. Their length is left as it is. Which states there are
-// differs: a width of 0 says that one is not.
+// Capability of encoders that expose tower states before the last step, to train heads on. States are not
+// normalized. Encoders expose different states; a width of 0 means the state is unavailable.
 class FrozenFeatures {
  public:
   enum class ImageState {
@@ -86,17 +85,17 @@ class FrozenFeatures {
   };
   virtual ~FrozenFeatures() = default;
   [[nodiscard]] virtual int64_t image_width(ImageState state) const = 0;
-  // How many rows of such a state every image has.
+  // Returns the number of rows of such a state per image.
   [[nodiscard]] virtual int64_t image_rows(ImageState state) const = 0;
   [[nodiscard]] virtual int64_t text_width(TextState state) const = 0;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. kUsage for a state that there is none of.
-  // Memory: the rows; of kVision one to two megabytes an image.
+  // Computes states of pixels: [n, 3 * height * width] as written by `preprocess`. Returns kUsage for an
+  // unavailable state. Memory: the rows; with kVision one to two megabytes per image.
   [[nodiscard]] virtual Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) = 0;
   [[nodiscard]] virtual Result<RowSets> text_features(std::span<const TokenizedText> texts,
                                                       TextState state) = 0;
 };
 
-// How much each token attended to each other one: [layers, heads, tokens, tokens]; a row's sum is 1.
+// Attention weights of each token on each other token: [layers, heads, tokens, tokens]; rows sum to 1.
 struct AttentionMaps {
   int64_t layers = 0;
   int64_t heads = 0;
@@ -130,16 +129,16 @@ class EncoderBackend {
   // nullptr where the checkpoint's folder has no tokenizer files: then only images and ids can be encoded.
   [[nodiscard]] virtual const Tokenizer* tokenizer() const = 0;
 
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [n, dim], each of length 1.
-  // kUnsupported from text models, whose info() says 0 x 0.
+  // Encodes pixels: [n, 3 * height * width] as written by `preprocess`. Returns embeddings [n, dim] of length
+  // 1. Returns kUnsupported for text models, whose info() has size 0 x 0.
   [[nodiscard]] virtual Result<Matrix<float>> encode_images(MatrixView<const float> pixels) = 0;
   // Rows [n, dim], each of length 1. Texts may have any length up to `context` ids; the encoder pads them as
   // its model wants it.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 
-  // Capabilities that only some encoders have, nullptr where there is none. They live as long as the encoder
-  // and share its lock. With late interaction, encode_images and encode_texts give the mean of an item's
-  // rows, brought to length 1: good enough to find candidates, not to rank them.
+  // Optional capabilities; nullptr if unavailable. They live as long as the encoder and share its lock. With
+  // late interaction, encode_images and encode_texts return the normalized mean of an item's rows. It is good
+  // enough to find candidates, not to rank them.
   [[nodiscard]] virtual RawRows* raw_rows() { return nullptr; }
   [[nodiscard]] virtual LateInteraction* late_interaction() { return nullptr; }
   [[nodiscard]] virtual PairScorer* pair_scorer() { return nullptr; }

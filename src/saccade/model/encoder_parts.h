@@ -1,5 +1,5 @@
-// What the families' encoders have in common: checks of what comes in, batches, forward passes run alone, and
-// the parts of a checkpoint's folder beside the weights. For the module's own files.
+// Shared parts of the families' encoders: input checks, batches, exclusive forward passes, and the checkpoint
+// files other than the weights. Internal to the module.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,15 @@
 
 namespace saccade {
 
-// Forward passes run on pieces of about this many tokens: enough to fill the kernels, small enough for the
-// activations of the largest models to stay within a few hundred megabytes.
+// Number of tokens per forward pass: enough to use the kernels fully, but few enough that the largest models'
+// activations stay within a few hundred megabytes.
 constexpr int64_t kTokensAtOnce = 64 * 77;
-// In int8 products are so fast that reading and writing what lies between them shows: what 600 tokens make of
-// it stays in the caches (one thread, width 768 to 3,072: 790 GFLOP/s with 400 rows, 450 with 1,600).
+// Number of tokens per forward pass in int8. Products are so fast that memory traffic between them matters;
+// the activations of 600 tokens stay in the caches (one thread, width 768 to 3,072: 790 GFLOP/s with 400
+// rows, 450 with 1,600).
 constexpr int64_t kInt8TokensAtOnce = 8 * 77;
 
-// Runs body() alone; what it throws (memory that ran out, oneDNN's refusals) becomes an error.
+// Runs body() under the lock; converts its exceptions (out of memory, oneDNN's failures) into an error.
 template <typename Body>
 Status run_alone(std::mutex& mutex, const Body& body) {
   const std::lock_guard lock(mutex);
@@ -42,7 +43,8 @@ Status run_alone(std::mutex& mutex, const Body& body) {
   });
 }
 
-// What every family's encoder holds beside its model, which borrows from the weights and must go before them.
+// Members of every family's encoder other than its model. The model borrows from the weights and must be
+// destroyed before them.
 struct EncoderParts {
   EncoderInfo info;
   Preprocessing preprocessing;
@@ -59,15 +61,15 @@ struct EncoderParts {
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                                 std::string_view family);
 
-// kUsage for pictures of another size than the encoder takes: 3 * image_height * image_width values.
+// Returns kUsage for images of another size than the encoder takes: 3 * image_height * image_width values.
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info);
 // kUsage for a row that is not of the encoder's width.
 Status check_target(std::span<const float> target, const EncoderInfo& info);
 // The rows as a tensor over the same memory, in the workspace: [rows, 3, image_height, image_width].
 nn::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts);
 
-// body(first, piece) for pictures [first, first + piece.size(0)) after one another; `tokens_each`: what one
-// picture costs the tower.
+// Calls body(first, piece) for consecutive pieces, images [first, first + piece.size(0)); `tokens_each` is
+// the cost of one image in the tower.
 template <typename Body>
 void for_pictures(MatrixView<const float> pixels, const EncoderParts& parts, int64_t tokens_each,
                   const Body& body) {
@@ -107,7 +109,7 @@ RowSets equal_row_sets(int64_t n, int64_t each, int64_t width);
 RowSets token_row_sets(std::span<const TokenizedText> texts, int64_t width);
 // Writes the states [items, longest, width] of one batch to the rows of its texts.
 void store_token_rows(const nn::Tensor& states, const TextBatch& batch, RowSets& sets);
-// kUsage for a state that the encoder has none of: its width is 0.
+// Returns kUsage for a state that the encoder lacks (width 0).
 Status check_state(int64_t width, const EncoderInfo& info);
 // The mean of each item's rows, brought to length 1: [n, width]. rows: [n, each, width]; counted: undefined,
 // or [n, each], 0 leaves a row out.
@@ -123,20 +125,20 @@ struct TextInputs {
 };
 Result<TextInputs> text_inputs_of(const nn::TensorMap& inputs, const EncoderParts& parts, int64_t max_tokens,
                                   int64_t vocabulary);
-// Whether a mask [n, tokens] int64 leaves at least one token of every text.
+// Returns true if a mask [n, tokens] int64 keeps at least one token of every text.
 bool keeps_a_token_of_each(const nn::Tensor& mask);
 
-// kMismatch where pictures come out in another size than
-// the model takes (info.image_height, info.image_width).
+// Returns kMismatch if the preprocessed size differs from the model's (info.image_height, info.image_width).
 Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& info);
-// What the checkpoint says (Checkpoint::pictures), or `otherwise` where it says nothing; its size checked.
+// Returns the checkpoint's preprocessing (Checkpoint::pictures), or `otherwise` if it has none; checks its
+// size.
 Result<Preprocessing> load_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info,
                                          const Json& otherwise);
-// "image_mean" and "image_std" of CLIP's pictures, which many families took over.
+// Returns "image_mean" and "image_std" of CLIP's preprocessing, which many families use.
 Json clip_mean_and_std();
 
-// What an error about a tensor begins with once tensors go by the Hugging Face layout's names: the
-// checkpoint, and that they do, where its own layout has others.
+// Returns the prefix of tensor errors after renaming to the Hugging Face layout: the checkpoint, and a note
+// on the names if its own layout differs.
 std::string where_of_tensors(const Checkpoint& checkpoint);
 
 // The rows a model has for tokens.
@@ -150,7 +152,7 @@ struct WordTable {
 // Jina-CLIP, 63 in ColPali. More is another tokenizer's table.
 constexpr int64_t kMaxPaddingRows = 127;
 
-// Which state a family makes a text's row of: a tokenizer must give it the token.
+// Position of the state that becomes a text's embedding; the tokenizer must produce that token.
 enum class ReadAt {
   kStart,     // at the start token, which comes first
   kEnd,       // at the end token, which comes last
@@ -158,8 +160,8 @@ enum class ReadAt {
 };
 
 bool has_tokenizer_files(const Checkpoint& checkpoint);
-// The folder's tokenizer, nullptr where it has no tokenizer's files; kMismatch for one of another size than
-// the table (check_vocabulary), or one that leaves out the token that texts are read at.
+// Loads the folder's tokenizer; nullptr if it has no tokenizer files. Returns kMismatch if its size differs
+// from the table's (check_vocabulary), or if it does not produce the token that texts are read at.
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
                                                              TextCleanup cleanup, const WordTable& table,
                                                              ReadAt read_at);
@@ -170,16 +172,16 @@ Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, co
 struct SpecialId {
   const char* key;
   int32_t tokenizer = 0;
-  // What configs hold that were saved with the default of another family: it says nothing.
+  // Value in configs that were saved with another family's default; it is ignored.
   std::optional<int32_t> unset = {};
 };
 // kMismatch for the first field of a config's section that has another id than the tokenizer: the field and
 // both ids. Fields that are absent or null say nothing. `where` is the section's name in messages.
 Status check_special_ids(const Json& section, const char* where, std::initializer_list<SpecialId> ids);
-// The same for the fields that families over BERT have; nothing without a tokenizer.
+// Checks the fields of families based on BERT in the same way; does nothing without a tokenizer.
 Status check_bert_ids(const Json& section, const char* where, const Tokenizer* tokenizer);
 
-// Writes what the two say to an outline.
+// Copies the contents of both into an outline.
 void fill_outline(const EncoderInfo& info, const Preprocessing& preprocessing, CheckpointOutline& outline);
 
 }  // namespace saccade

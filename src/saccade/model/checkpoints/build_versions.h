@@ -1,4 +1,4 @@
-// The libraries whose numbers an encoder's rows depend on, for what is written beside figures.
+// Names and versions of the libraries that an encoder's results depend on, for reports of measurements.
 #pragma once
 
 #include <map>

@@ -34,13 +34,13 @@ Result<std::string> torch_file_name(const fs::path& folder) {
   return names.empty() ? std::string() : *names.begin();
 }
 
-// What the weights of a layout may be called, in the order they are looked for.
+// Returns the possible weight file names of a layout, in order of preference.
 std::vector<std::string> candidates(Layout layout) {
   if (layout == Layout::kOpenClip) return {"open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
   return {"model.safetensors", "pytorch_model.bin"};
 }
 
-// The weight files of a layout; none if there are none.
+// Returns the weight files of a layout; empty if there are none.
 Result<std::vector<std::string>> find_weights(const fs::path& folder, Layout layout) {
   for (const std::string& single : candidates(layout)) {
     if (is_there(folder / single)) return std::vector<std::string>{single};
@@ -63,7 +63,7 @@ Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout lay
               wanted[0], wanted[1], wanted[0]);
 }
 
-// An adapter's folder has no model: what it adapts lies elsewhere.
+// Rejects an adapter's folder: it has no model, because the base model is stored elsewhere.
 Status refuse_adapter(const fs::path& folder) {
   const fs::path file = folder / "adapter_config.json";
   if (!is_there(file)) return {};

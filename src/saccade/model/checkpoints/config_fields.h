@@ -1,5 +1,4 @@
-// What reading any family's config takes: sections, ranges,
-// and the shapes of tensors that stand in for a config.
+// Helpers for reading any family's config: sections, ranges, and tensor shapes that replace missing fields.
 #pragma once
 
 #include <cstdint>

@@ -83,8 +83,7 @@ Result<std::string> checkpoint_fingerprint(const Checkpoint& checkpoint, const F
       SACCADE_ASSIGN(hash, sha256_file(file));
       fresh = true;
     }
-    // What changed while it was read, or may change again without its stamp
-    // showing it, is read the next time.
+    // A file that changed while it was read, or may change without a new stamp, is read again the next time.
     if (stamp && is_settled(*stamp) && file_stamp(file).value_or(FileStamp{}) == *stamp) {
       now[name] = {stamp->text(), hash};
     }

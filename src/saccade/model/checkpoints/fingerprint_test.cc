@@ -1,4 +1,4 @@
-// What is remembered of a checkpoint's files counts as long as nobody has touched them.
+// Tests of fingerprints and their cache: a cached hash is valid until the file is touched.
 #include "saccade/model/checkpoints/fingerprint.h"
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// What fewer bits cost: how near an encoder's rows are to those of the same checkpoint in fp32.
+// Accuracy report of reduced precision: similarity of an encoder's embeddings to those of the same checkpoint
+// in fp32.
 #pragma once
 
 #include <cstdint>
@@ -33,22 +34,22 @@ struct PrecisionReceipt {
 inline constexpr double kLeastMeanCosine = 0.995;
 bool keeps_rows(const PrecisionReceipt& receipt);
 
-// Over pictures and texts that come with the program: 32 drawings (gradients, discs, stripes,
-// noise) and 32 short texts. `reference` is the same checkpoint in fp32. Errors of encoding.
-// Cost: encoding all of them in both.
+// Measures the agreement on images and texts built into the program: 32 drawings (gradients, discs, stripes,
+// noise) and 32 short texts. `reference` is the same checkpoint in fp32. Returns the errors of encoding.
+// Cost: encoding all of them with both.
 Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference);
 // The same, over pixels and texts of the caller's: [n, 3 * height * width] as `preprocess` writes them.
 Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference, MatrixView<const float> pixels);
 
-// "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
+// Formats as "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
 std::string agreement_text(const RowAgreement& agreement, std::string_view what);
-// "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ...";
-// empty where there are none.
+// Formats as "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ...";
+// empty if there are none.
 std::string wide_layers_text(const WideLayers& layers);
 // {"rows", "mean", "first_percentile", "worst"}.
 Json agreement_json(const RowAgreement& agreement);
-// {"precision", "pictures", "texts", "wide_layers" {"count", "precision", "names"}, "kept"}; null for what
-// there is not.
+// Converts to {"precision", "pictures", "texts", "wide_layers" {"count", "precision", "names"}, "kept"};
+// missing parts are null.
 Json receipt_json(const PrecisionReceipt& receipt);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// What Saccade keeps beside a checkpoint's weights: saccade.json, an object with a member for each of its
-// kinds (effective_length.h, visualness.h). Internal to the module.
+// Saccade's own data beside a checkpoint's weights: saccade.json, an object with one member per kind of data
+// (effective_length.h, visualness.h). Internal to the module.
 #pragma once
 
 #include <filesystem>

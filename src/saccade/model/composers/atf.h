@@ -1,15 +1,15 @@
-// Adaptive token fusion (ATF), our reading of TMCIR (arXiv 2504.10995), which has published no program:
+// Adaptive token fusion (ATF): our implementation of TMCIR (arXiv 2504.10995), which has no published code:
 //
-//   tokens   merged as token_merge.h says, from both towers' token states in the shared space
-//   places   to each token the encoding of its place in the picture and of its place in the text; a
-//            token that has no partner has the encoding of "none" for the side it lacks (the
-//            study's "positional residuals")
-//   pool     the mean, or attention that a learned query or the sum of both rows asks
-//   project  to the shared space, by one layer, an MLP that sees the sum of both rows too, or CLIP4Cir's
-//            Combiner (combiner.h), which sees what was pooled as its third row
-//   row      that, or that and the sum of both rows (of the Combiner: their weighted mean); of length 1
+//   tokens   merged as in token_merge.h, from both towers' token states in the shared space
+//   places   each token gets the encodings of its position in the image and of its position in the text; a
+//            token without a partner gets the encoding "none" for the missing side (the paper's
+//            "positional residuals")
+//   pool     the mean, or attention whose query is learned or the sum of both embeddings
+//   project  to the shared space, by one layer, by an MLP that also gets the sum of both embeddings, or by
+//            CLIP4Cir's Combiner (combiner.h), which gets the pooled vector as its third input
+//   row      that, or its sum with both embeddings (with the Combiner: their weighted mean); of length 1
 //
-// Every choice that the study leaves open is an option; docs/studies.md says what each is worth.
+// Every choice that the paper leaves open is an option; docs/studies.md reports the effect of each.
 #pragma once
 
 #include <cmath>
@@ -78,7 +78,7 @@ Json atf_options_json(const AtfOptions& options);
 // Fixed encodings of places: [count, dim].
 nn::Tensor sinusoidal_places(int64_t count, int64_t dim);
 
-// What pooling is asked. T: nn::Tensor or Variable; those with a (*) may be undefined.
+// Inputs of pooling. T: nn::Tensor or Variable; those with a (*) may be undefined.
 template <typename T>
 struct MergedPoolOf {
   T picture_tokens;  // [n, p, dim] float32
@@ -97,14 +97,14 @@ inline constexpr double kMergedNormEps = 1e-5;
 // Tokens merged, placed, normalized and pooled: [n, heads * dim]. One pass over memory (nn/token_pool.h).
 // The twin for training is in lab/train/math/atf_operations.h, and with it the same operation by operation.
 nn::Tensor pool_merged(const MergedPoolOf<nn::Tensor>& pool);
-// Where the merged tokens lie, for that pass. Contiguous float32; the places'
-// tables decide which row is "none".
+// Returns the memory locations of the merged tokens for pool_merged. Contiguous float32; the position tables
+// determine the row for "none".
 std::vector<nn::PooledToken> pooled_tokens(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                                            const TokenMerge& merge, MergeWeights weights, float share,
                                            int64_t picture_none, int64_t text_none);
 
-// What a plan is made of: the tokens as they are, contiguous float32. Its twin:
-// lab/train/math/atf_operations.h, as the next one's.
+// Returns the tokens that a merge plan is computed from, contiguous float32. Its twin and that of the next
+// function are in lab/train/math/atf_operations.h.
 nn::Tensor plain_values(const nn::Tensor& x);
 // A table as what is computed with x takes it, without gradients.
 nn::Tensor constant_beside(const nn::Tensor& x, const nn::Tensor& table);
@@ -163,7 +163,7 @@ class AtfOf {
     return atf;
   }
 
-  // What becomes of hidden values in training; nothing: they stay.
+  // Dropout applied to hidden values in training; empty means none.
   using Dropout = typename CombinerOf<T>::Dropout;
 
   // [n, dim], not normalized. merge: what became of the tokens, where it is asked for.
@@ -215,8 +215,8 @@ class AtfOf {
     }
     if (options_.pooling == AtfPooling::kMean) return pool_merged(pool);
     pool.heads = options_.heads;
-    // One key and value for all heads, the tokens themselves: nothing of a
-    // token's width is multiplied a token.
+    // All heads share one key and value, the tokens themselves. So no product of a token's width is computed
+    // per token.
     pool.query = options_.pooling == AtfPooling::kAsked
                      ? query_.forward(sum)
                      : embedding(learned_query_, nn::Tensor::full_integers({sum.size(0)}, 0));

@@ -1,13 +1,13 @@
 // CLIP4Cir's Combiner (Baldrati et al. 2022, "Conditioned and composed image retrieval combining and
-// partially fine-tuning CLIP-based features", CVPR workshops): both rows are projected, a small
-// network over the two side by side makes what is added to their weighted mean, and a second one
-// says how much each of them weighs.
+// partially fine-tuning CLIP-based features", CVPR workshops). Both embeddings are projected and
+// concatenated. A small network computes a residual, and a second one computes the weights of a mean of the
+// two embeddings. The result is their sum.
 //
 //   t' = relu(P_t t), p' = relu(P_p p), c = [t', p']
 //   row = W_o relu(W_c c) + s t + (1 - s) p,   s = sigmoid(w relu(W_s c))
 //
-// Published with rows as the towers give them; here they have length 1, as everywhere. Adaptive token fusion
-// lets it see a third row, which stands in c behind the two (atf.h).
+// The paper uses the towers' unnormalized outputs; here embeddings have length 1, as everywhere. Adaptive
+// token fusion adds a third input, appended to c (atf.h).
 #pragma once
 
 #include <cmath>
@@ -41,7 +41,7 @@ nn::Tensor gated_mean(const nn::Tensor& logits, const nn::Tensor& a, const nn::T
 template <typename T>
 class CombinerOf {
  public:
-  // What becomes of hidden values in training; nothing: they stay.
+  // Dropout applied to hidden values in training; empty means none.
   using Dropout = std::function<T(const T&)>;
 
   // third: it sees a third row.
@@ -66,8 +66,8 @@ class CombinerOf {
     return made;
   }
 
-  // pictures, texts: [n, dim], rows of length 1 -> [n, dim], of any length. third: likewise, of any length,
-  // where it was made to see one.
+  // Combines pictures, texts: [n, dim], of length 1, into [n, dim], of any length. third: likewise, of any
+  // length, if the Combiner has a third input.
   [[nodiscard]] T forward(const T& pictures, const T& texts, const Dropout& dropout = {},
                           const T* third = nullptr) const {
     const auto dropped = [&](const T& x) { return dropout ? dropout(x) : x; };

@@ -1,4 +1,4 @@
-// The kinds of composers, a file each. For composer.cc and the trainer of each.
+// Kinds of composers, one file each. Internal interface for composer.cc and the trainers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ extern const ComposerKind combiner_kind;
 extern const ComposerKind inversion_kind;
 extern const ComposerKind sum_kind;
 
-// What a batch's rows are made of, in the tensors of inference or of training (nn::Tensor, Variable).
+// Inputs of a batch as tensors of inference or of training (nn::Tensor, Variable).
 template <typename T>
 struct ComposerPartsOf {
   T pictures;        // [n, dim], rows of length 1

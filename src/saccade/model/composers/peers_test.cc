@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 using Row = std::vector<double>;
 
-// What a layer of the checkpoint makes of a row.
+// Applies a layer of the checkpoint to a row.
 Row layer(const nn::TensorMap& weights, const std::string& name, const Row& x) {
   const nn::Tensor& weight = weights.at(name + ".weight");
   Row out;
@@ -177,7 +177,7 @@ TEST(Inversion, FindsThePicturesWordWhateverTheChangeSays) {
     EXPECT_EQ(inverted.place, 4) << change;
     EXPECT_EQ(inverted.text.ids[4], mark);
   }
-  // The change is cut, the picture is not.
+  // The modification is truncated, the image's word is not.
   const std::string longer(300, 'x');
   const InvertedText cut = invert_text(tokenizer, "* {}", longer, 8).value();
   EXPECT_EQ(cut.place, 1);

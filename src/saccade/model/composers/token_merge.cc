@@ -50,7 +50,7 @@ std::vector<float> inverse_lengths(MatrixView<const float> rows) {
   return inverse;
 }
 
-// The pairs at or above tau that are taken, by the picture's token.
+// Returns the selected pairs at or above tau, in the order of the image tokens.
 std::vector<MergedToken> matched(const Matrix<float>& cosines, const MergeOptions& options) {
   const int64_t p = cosines.rows();
   const int64_t t = cosines.columns();

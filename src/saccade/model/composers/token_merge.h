@@ -1,9 +1,8 @@
-// Adaptive token fusion's first half (TMCIR, arXiv 2504.10995): which tokens of a
-// picture and of a text become one.
+// First half of adaptive token fusion (TMCIR, arXiv 2504.10995): merging of image tokens with text tokens.
 //
-// The study: the cosine of every visual token with every text token; pairs at or above tau = 0.7 become
-// weighted averages plus a positional encoding, the others are kept with positional residuals. It leaves open
-// which pairs are taken where several match, and the averages' weights: both are options.
+// The paper computes the cosine of every visual token with every text token. Pairs at or above tau = 0.7
+// become weighted averages plus a positional encoding; the others are kept with positional residuals. It
+// leaves open which of several matching pairs are taken, and the averages' weights. Both are options here.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace saccade {
 
-// Which pairs at or above tau are taken.
+// Selection among the pairs at or above tau.
 enum class MergeMatching {
   kAll,     // every one: a token that several match is in several averages
   kBest,    // each picture's token with the text's token nearest to it
@@ -39,8 +38,7 @@ struct MergeOptions {
   MergeWeights weights = MergeWeights::kEqual;
 };
 
-// A token of the fused sequence: an average of one of the picture's and one of the
-// text's, or one of either alone.
+// Token of the fused sequence: an average of an image token and a text token, or one of them alone.
 struct MergedToken {
   int32_t picture = -1;  // -1: of the text alone
   int32_t text = -1;     // -1: of the picture alone
@@ -48,8 +46,8 @@ struct MergedToken {
 
   [[nodiscard]] bool is_average() const { return picture >= 0 && text >= 0; }
 };
-// What becomes of a batch's tokens. Of each entry the averages stand first, by the picture's token and then
-// the text's; then the picture's tokens that are in none, then the text's.
+// Merge plan of a batch. In each entry the averages come first, ordered by image token and then text token.
+// The unmerged image tokens follow, then the unmerged text tokens.
 struct TokenMerge {
   std::vector<MergedToken> tokens;
   std::vector<int64_t> begin = {0};  // [n + 1]
@@ -61,7 +59,7 @@ TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& 
 // The averages of each entry.
 std::vector<std::vector<MergedPair>> merged_pairs(const TokenMerge& merge);
 
-// The cosines of one picture's tokens with one text's: [p, t]. 0 for a token without a length.
+// Computes the cosines of one image's tokens with one text's: [p, t]. 0 for a token of length 0.
 Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text);
 
 // The text's share of an average. learned: what kLearned says, before the sigmoid; else not read.

@@ -16,16 +16,17 @@ namespace saccade {
 struct ConformOptions {
   std::filesystem::path io;  // empty: io.safetensors in the checkpoint's folder
   BackendOptions encoder;
-  // Largest absolute difference allowed; nothing: 1e-4 in fp32; in fewer bits rounding_bounds() decides.
+  // Largest absolute difference allowed. By default 1e-4 in fp32; rounding_bounds() applies in lower
+  // precision.
   std::optional<double> tolerance = {};
 };
 
-// How far answers in fewer bits than fp32's may be off.
+// Error bounds of results in lower precision than fp32.
 struct RoundingBounds {
   double min_cosine = 1;      // of any row
   double max_norm_error = 0;  // of a row's length, as a part of it
-  // Of logits, whose rows are a few similarities near 0 that have no direction to speak of: of a
-  // similarity (a logit without its scale).
+  // Bound for logits, on the error of a similarity (a logit without its scale). Rows of logits are a few
+  // similarities near 0, so their direction is not meaningful.
   double max_similarity_error = 0;
 };
 RoundingBounds rounding_bounds(Precision precision);
