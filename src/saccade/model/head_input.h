@@ -1,5 +1,5 @@
-// What heads on a frozen encoder read: one row a picture and one a text, of
-// whatever states the encoder gives.
+// Input features of heads on a frozen encoder: one row per image and one per text, from any of the encoder's
+// states.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class TextStates {
 };
 std::span<const EnumName<TextStates>> enum_names(TextStates);  // "rows", "pooled", "tokens"
 
-// How several states of an item become one row, column by column.
+// Pooling of an item's several states into one row, column by column.
 enum class Pooling { kMean, kMax, kFirst, kLast };
 std::span<const EnumName<Pooling>> enum_names(Pooling);  // "mean", "max", "first", "last"
 
@@ -54,14 +54,14 @@ struct HeadInputWidths {
 // kUsage for states that the encoder does not give, and for one that reads texts only.
 Result<HeadInputWidths> head_input_widths(EncoderBackend& encoder, const HeadInput& input);
 
-// One row an item, [n, width] as head_input_widths has it: several states pooled, those of kVision side by
-// side. Errors: the encoder's, and those above. What it costs is what the encoder does.
+// Computes one row per item, [n, width] as in head_input_widths: several states are pooled; those of kVision
+// are concatenated. Returns the encoder's errors, and those above. The cost is that of the encoder.
 Result<Matrix<float>> image_head_input(EncoderBackend& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels);
 Result<Matrix<float>> text_head_input(EncoderBackend& encoder, const HeadInput& input,
                                       std::span<const TokenizedText> texts);
 
-// How many rows of a width to work on at a time: 64 MB of them, at most `most`, at least 1.
+// Returns the number of rows of a width to process at a time: 64 MB of them, at most `most`, at least 1.
 int64_t rows_at_once(int64_t width, int64_t most);
 
 // One row an item of all its rows: [n, width]; 0 for an item without any.

@@ -33,7 +33,7 @@ TEST_P(Int8Golden, Conforms) {
   double largest = 0;
   for (const AnswerCheck& check : report->answers) {
     largest = std::max(largest, check.max_abs);
-    // Of the ResNet's states, places of four channels have directions of their own.
+    // In the ResNet's states, positions of four channels have no meaningful direction.
     if (GetParam() == "clip-resnet" && check.name.starts_with("vision_")) continue;
     EXPECT_TRUE(check.ok) << check.name << ": " << check.cosine << ", " << check.norm_ratio << ", "
                           << check.max_abs;
@@ -61,8 +61,8 @@ TEST(Int8, TheStarterConforms) {
 }
 
 // Fresh CLIP weights in which four channels of each residual stream are many times as large as the others, as
-// they are in trained CLIPs: by the embeddings, and by what each block adds. As there, the layers that read
-// them weigh them as little as they are large, so that what the others hold still counts.
+// in trained CLIPs. Both the embeddings and each block's output contribute to them. As in trained models, the
+// weights of layers that read them are correspondingly small, so the other channels still matter.
 class OutlierParameters : public RandomParameters {
  public:
   explicit OutlierParameters(float factor) : RandomParameters(21), factor_(factor) {}
@@ -146,7 +146,7 @@ TEST(Int8, OutlierChannelsKeepTheRows) {
       EXPECT_LT(agreement.mean, 1 - 1e-7) << "these are fp32's rows";
       const char* of = rows.data<float>() == ours.texts.data<float>() ? "texts" : "pictures";
       RecordProperty(fmt::format("{}_{}", of, factor), std::to_string(agreement.mean));
-      // What tells a row from the others is kept, too: each is nearest to its own reference.
+      // Distances between embeddings are preserved, too: each is nearest to its own reference.
       for (int64_t i = 0; i < 40; ++i) {
         double own = 0;
         double other = -1;
@@ -161,7 +161,8 @@ TEST(Int8, OutlierChannelsKeepTheRows) {
   }
 }
 
-// What processors without AVX-512 and without AVX2 compute, in processes that have chosen their kernels so.
+// Results of processors without AVX-512 and without AVX2, in processes whose kernels are restricted
+// accordingly.
 TEST(Int8, OlderProcessorsConform) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const auto& [kernels, isa] : {std::pair("avx2", "AVX2"), std::pair("portable", "SSE41")}) {

@@ -239,7 +239,7 @@ TEST(EncoderBackend, RowsDoNotDependOnBatchOrPadding) {
     EXPECT_GT(std::abs(normalize_row(raw.row(i)) - 1), 0.01);
     for (int64_t c = 0; c < together.columns(); ++c) EXPECT_NEAR(raw(i, c), together(i, c), 1e-5);
   }
-  // Texts cut to their end tokens give what the padded ones gave the reference.
+  // Texts cut at their end tokens give the same result as the reference's padded ones.
   const std::vector<float> expected = io->find("text_embeds")->to_floats().value();
   std::vector<TokenizedText> texts(4);
   for (size_t i = 0; i < 4; ++i) {
@@ -347,7 +347,7 @@ TEST(Checkpoint, PicturesAreDescribedInEitherFile) {
                          {"image_mean", {0.25, 0.5, 0.5}}};
   copy.write("preprocessor_config.json", dump_json(pictures));
   EXPECT_FLOAT_EQ(mean(), 0.25F);
-  // The older use of the file says nothing of pictures; the newer one is heard first, as in transformers.
+  // The file's older form has no image settings. The newer form takes precedence, as in transformers.
   copy.write("processor_config.json", R"({"processor_class": "CLIPProcessor"})");
   EXPECT_FLOAT_EQ(mean(), 0.25F);
   Json nested = pictures;

@@ -1,4 +1,4 @@
-// What the tests of the families share: goldens, copies of them to damage, ways to do it.
+// Shared helpers of the families' tests: goldens, and damaged copies of them.
 #pragma once
 
 #include <cmath>
@@ -121,7 +121,7 @@ class GoldenCopy {
   fs::path path_;
 };
 
-// A way to spoil a checkpoint, and what the error must say.
+// Damage to a checkpoint, with the expected error message.
 struct Damage {
   const char* name;
   std::function<void(const fs::path&)> apply;

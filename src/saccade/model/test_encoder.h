@@ -1,4 +1,4 @@
-// A small encoder for tests: rows one can work out by hand, and counts of what it was asked.
+// Small test encoder whose embeddings can be computed by hand, with counts of its calls.
 #pragma once
 
 #include <cmath>
@@ -35,9 +35,9 @@ class ByteTokenizer : public Tokenizer {
   [[nodiscard]] int32_t pad_id() const override { return 0; }
 };
 
-// Pictures of 2 x 2: the row is (mean red, green, blue, 1/2) of length 1. Texts: counts of the letters r, g
-// and b and 1/2, of length 1. So "r" is nearest to what is red. With `late`, each picture has two rows (its
-// upper and its lower half) and each text one a token of its own.
+// Encoder of colors. An image of 2 x 2 has the embedding (mean red, green, blue, 1/2), normalized. A text has
+// the counts of the letters r, g and b and 1/2, normalized. So "r" is nearest to red images. With `late`,
+// each image has two rows (upper and lower half) and each text one per token.
 class ColourEncoder : public EncoderBackend, public LateInteraction {
  public:
   explicit ColourEncoder(bool late = false) : late_(late) {

@@ -1,13 +1,13 @@
-// Whether a text pictures anything, as an encoder that was trained for it tells (TIP-CLIP: Verma et al. 2023,
-// "Learning the Visualness of Text Using Large Vision-Language Models"): texts that picture nothing lie at
-// the row of one NULL picture, so a text's visualness is S = 1 - <I_null, T> (equation 2).
+// Visualness of texts, by an encoder trained for it (TIP-CLIP: Verma et al. 2023, "Learning the Visualness of
+// Text Using Large Vision-Language Models"). Non-visual texts lie at the embedding of one NULL image, so a
+// text's visualness is S = 1 - <I_null, T> (equation 2).
 //
-// What such a checkpoint keeps beside its weights is "visualness" in saccade.json:
+// Such a checkpoint stores "visualness" in saccade.json:
 //
 //   {"fingerprint": HEX, "null_picture": {"kind": "random", "seed": 0}, "null_row": [FLOAT, ...],
 //    "threshold": 0.79, "measured": {...}}
 //
-// It counts for the encoder of that fingerprint alone: with other weights the row means nothing.
+// It is valid only for the encoder with that fingerprint; with other weights the embedding has no meaning.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@
 
 namespace saccade {
 
-// The study compares random pixels, random pixels of another seed and a photograph (its figure 6), and finds
-// no difference. Even grey is what the mean of random pixels is.
+// NULL image. The paper compares random pixels, random pixels of another seed and a photograph (its figure
+// 6), and finds no difference. Uniform grey is the mean of random pixels.
 struct NullPicture {
   enum class Kind { kRandom, kGrey, kBlack, kWhite, kFile };
   Kind kind = Kind::kRandom;
@@ -36,10 +36,11 @@ struct NullPicture {
 };
 std::span<const EnumName<NullPicture::Kind>> enum_names(NullPicture::Kind);  // "random", "grey", ..., "file"
 
-// "random", "random:SEED", "grey", "black", "white", or else the path of a picture.
-// kUsage for a SEED that is none.
+// Parses "random", "random:SEED", "grey", "black", "white", or the path of an image. Returns kUsage for an
+// invalid SEED.
 Result<NullPicture> parse_null_picture(std::string_view text);
-// {"kind", "seed" or "file_sha256"}: the same picture has the same description. Reads the file of one.
+// Describes an image as {"kind", "seed" or "file_sha256"}; equal images have equal descriptions. Reads the
+// file, if any.
 Result<Json> describe_null_picture(const NullPicture& picture);
 // width x height, RGB; a file's has its own size. Errors of decode_image_file.
 Result<Image> draw_null_picture(const NullPicture& picture, int width, int height,
@@ -51,7 +52,7 @@ Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
 // [dim], of length 1. kUnsupported from text models.
 Result<std::vector<float>> null_picture_row(EncoderBackend& encoder, const NullPicture& picture);
 
-// S of each text, by its row of length 1: 0 (at the NULL picture) to 2.
+// Returns S of each text, from its embedding of length 1: 0 (at the NULL image) to 2.
 std::vector<double> visualness_scores(std::span<const float> null_row, MatrixView<const float> texts);
 
 // The probability of its visual class that a classifier gives each text (softmax): the class called "visual",
@@ -67,8 +68,8 @@ struct KeptVisualness {
   Json measured;                // how the threshold was chosen, and the figures there
 };
 
-// What the checkpoint's folder keeps for the encoder of `fingerprint`; nothing where it was not trained for
-// this, or has other weights since. kBadData, with the file, for what is kept in another form.
+// Reads the data stored for the encoder of `fingerprint`. Returns nullopt if it was not trained for this, or
+// if its weights have changed since. Returns kBadData, with the file, for data in another form.
 Result<std::optional<KeptVisualness>> read_kept_visualness(const std::filesystem::path& checkpoint,
                                                            std::string_view fingerprint);
 // Into saccade.json, what else is in it kept.

@@ -1,4 +1,4 @@
-// What CLIP's text tower attends to, against its formulas written out number by number.
+// Tests of the attention of CLIP's text tower, against its formulas computed one value at a time.
 #include "saccade/model/explain/text_attention.h"
 
 #include <algorithm>

@@ -18,7 +18,8 @@ class AlignEncoder : public DualEncoder {
 
  private:
   static DualShape shape_of(const AlignConfig& config) {
-    // A picture of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's: eight at once.
+    // An image of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's, so eight are encoded at
+    // once.
     return {.image_tokens = kTokensAtOnce / 8,
             .vocabulary = config.text.vocabulary,
             .pad_id = config.text.pad_id,
@@ -35,7 +36,7 @@ class AlignEncoder : public DualEncoder {
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor logits(const Tensor& cosines) const override { return cosines * (1 / model_.temperature().item()); }
 
-  // Convolutions take any size; what a reference was run on need not be what the preprocessing makes.
+  // Convolutions accept any size, so a reference's input size may differ from that of the preprocessing.
   Result<Tensor> reference_pixels(const nn::TensorMap& inputs) const override {
     const auto found = inputs.find("pixel_values");
     if (found == inputs.end()) return Tensor();
@@ -71,7 +72,7 @@ Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts)
   return model;
 }
 
-// What the checkpoint says, or what ALIGN's always say.
+// Returns the checkpoint's preprocessing, or ALIGN's fixed defaults.
 Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t pooling_window) {
   const Json usual = {{"do_resize", true},
                       {"size", {{"height", 346}, {"width", 346}}},

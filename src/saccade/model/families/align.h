@@ -1,6 +1,7 @@
 // ALIGN (Jia et al. 2021, "Scaling Up Visual and Vision-Language Representation Learning With Noisy Text
-// Supervision"): an EfficientNet whose pooled states are the picture's row, and a BERT whose first token's
-// state is projected to its width. A logit is the cosine divided by a learned temperature.
+// Supervision"). The image embedding is the pooled output of an EfficientNet. The text embedding is the state
+// of a BERT's first token, projected to the same width. A logit is the cosine divided by a learned
+// temperature.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,7 @@ TEST(Align, RowsDoNotDependOnBatchOrPadding) {
   EXPECT_EQ((*encoder)->encode_images({pixels.data(), 1, 100}).error().code, ErrorCode::kUsage);
 }
 
-// Without its file, pictures are made as ALIGN's always were.
+// Without a preprocessing file, ALIGN's defaults apply.
 TEST(Align, PreprocessingWithoutAFile) {
   auto encoder = load_encoder(golden("align"));
   ASSERT_TRUE(encoder);

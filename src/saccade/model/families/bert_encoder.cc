@@ -1,8 +1,8 @@
-// A BERT checkpoint as an encoder of texts, and as a sequence classifier where it has one.
+// BERT checkpoints as text encoders, and as sequence classifiers if they have a classifier.
 //
-// The row of a text is the last block's state at the first token ([CLS]), brought to length 1. Plain BERT has
-// not been trained to make these comparable: they are what fine-tuned checkpoints start from, and what the
-// pooler and the classifier read.
+// A text's embedding is the last block's state at the first token ([CLS]), normalized to length 1. Plain BERT
+// is not trained to make these comparable. They are the starting point of fine-tuned checkpoints, and the
+// input of the pooler and the classifier.
 #include <algorithm>
 #include <mutex>
 
@@ -26,7 +26,7 @@ class BertEncoder : public Architecture, public TextClassifier {
   explicit BertEncoder(Parts parts) : parts_(std::move(parts)) {}
 
   const EncoderInfo& info() const override { return parts_.info; }
-  // Of no use: there are no pictures.
+  // Unused, because there are no images.
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
   TextClassifier* text_classifier() override { return parts_.labels.empty() ? nullptr : this; }

@@ -1,4 +1,4 @@
-// What BLIP-2 checkpoints say of their own shape.
+// Parser of BLIP-2 configs.
 #include <algorithm>
 #include <array>
 
@@ -73,8 +73,7 @@ Result<Blip2VisionConfig> vision_of(const Json& section) {
   return vision;
 }
 
-// Whether the Q-Former reads text: the field has had two
-// names; configs from before it was saved have neither.
+// Returns true if the Q-Former reads text. The field has had two names; older configs have neither.
 Result<bool> reads_text(const Json& section, const nn::TensorMap& tensors) {
   const bool has_mlp = tensors.contains("qformer.encoder.layer.0.intermediate.dense.weight");
   SACCADE_ASSIGN(const bool older, json_field_or<bool>(section, "qformer_text_input", has_mlp));

@@ -132,7 +132,7 @@ TEST(Blip2Retrieval, PairScoresAreMatchingLogitPlusSimilarity) {
     EXPECT_GT(std::abs(similarity), 1e-3);  // or the sum would show nothing
     EXPECT_NEAR(scores[static_cast<size_t>(i)], logit + similarity, 1e-5);
   }
-  // All nine, picture by picture and text by text: a pair's score does not depend on what it is asked beside.
+  // All nine pairs of an image and a text: a pair's score does not depend on the rest of the batch.
   const auto ask = [&](const std::vector<std::pair<int64_t, size_t>>& pairs) {
     std::vector<float> pixels;
     std::vector<TokenizedText> chosen;
@@ -154,7 +154,7 @@ TEST(Blip2Retrieval, PairScoresAreMatchingLogitPlusSimilarity) {
     }
     EXPECT_NEAR(by_image[4 * i], scores[i], 1e-5);
   }
-  // More pairs than fit into one piece, with a picture that goes on from one to the next.
+  // More pairs than fit into one piece, with an image that continues from one to the next.
   std::vector<std::pair<int64_t, size_t>> many(700, {1, 2});
   many.resize(1100, {2, 0});
   const std::vector<float> long_run = ask(many);
@@ -221,7 +221,7 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
   for (int64_t c = 0; c < 48; ++c) EXPECT_NEAR(images(2, c), mean.at({c}), 1e-4);
 }
 
-// What is written differently in the files of other years, and means the same.
+// Alternative spellings in files of other years with the same meaning.
 TEST(Blip2Config, OtherSpellingsGiveTheSameAnswers) {
   const std::pair<const char*, std::function<void(const fs::path&)>> kSpellings[] = {
       {"the older name for text input",

@@ -36,7 +36,8 @@ struct ClipConfig {
   int64_t channels = 3;
   int64_t vocabulary = 49408;
   int64_t positions = 77;
-  // The token whose state stands for the text: the first one with this id; none: the first of the highest id.
+  // Id of the token whose state represents the text: its first occurrence. Without a value, the first token
+  // with the highest id.
   std::optional<int64_t> end_id;
   int64_t projection = 512;
   double logit_scale_init = 2.6592;  // log(1 / 0.07)
@@ -46,13 +47,13 @@ struct ClipConfig {
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config);
 // An end id of 2 marks configs written before the field meant anything: there the highest id is the end.
 constexpr int32_t kLegacyEndId = 2;
-// What such a config says of its text tower, with the defaults.
+// Returns the text tower's section of such a config, with the defaults.
 Result<Json> clip_text_section(const Json& config);
-// From "model_cfg" of open_clip_config.json. Where it has no "mlp_ratio" the MLPs are as wide as their
-// tensors (under OpenAI's names), or four times the tower's width.
+// Reads "model_cfg" of open_clip_config.json. Without "mlp_ratio", the MLPs are as wide as their tensors
+// (under OpenAI's names), or four times the tower's width.
 Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors = {});
-// Where a checkpoint in OpenAI's names has no config: from the tensors' shapes, as OpenAI's own code does,
-// with heads of 64 and QuickGELU.
+// Derives the config from the tensors' shapes, for checkpoints in OpenAI's names without a config. Like
+// OpenAI's own code, assumes heads of 64 and QuickGELU.
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);
 // config.json for a trained model, as transformers reads it.
 Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int64_t end_id, int64_t pad_id);
@@ -68,8 +69,8 @@ class ClipModelOf {
   // kUnsupported for a ResNet that is to be trained.
   static Result<ClipModelOf> make(const ClipConfig& config, nn::ParameterSourceOf<T>& source);
 
-  // pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
-  // keep: undefined, or [n, kept] int64: the patches to look at, for training on a part of each picture.
+  // Encodes pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
+  // keep: undefined, or [n, kept] int64, the patches to use when training on a part of each image.
   [[nodiscard]] T encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
                                 const nn::Tensor& keep = {}) const {
     return project_images(image_states(pixels, dtype, trace, keep));
@@ -92,8 +93,9 @@ class ClipModelOf {
   }
   [[nodiscard]] T project_texts(const T& states) const { return text_projection_.forward(states); }
 
-  // Every token's state through the tower's last norm and projection, as the pooled one's goes: [n, tokens,
-  // projection] float32, not normalized. A picture's first is the class token. Not with a ResNet.
+  // Returns every token's state after the tower's last norm and projection, as for the pooled one: [n,
+  // tokens, projection] float32, not normalized. An image's first token is the class token. Not available
+  // with a ResNet.
   [[nodiscard]] T image_tokens(const T& pixels, DType dtype) const;
   [[nodiscard]] T text_tokens(const nn::Tensor& ids, DType dtype) const;
   // text_states where the embedding of the tokens places[i] of text i is words[i]: places [n] or [n, k]
@@ -101,7 +103,8 @@ class ClipModelOf {
   [[nodiscard]] T text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
                                    DType dtype) const;
 
-  // For inference, packed: the vision transformer as explaining sees it, over this model. Not with a ResNet.
+  // Returns the vision transformer of this model for relevance maps. Inference only, packed. Not available
+  // with a ResNet.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
   // log of the inverse temperature, a scalar parameter.
@@ -114,7 +117,7 @@ class ClipModelOf {
 
   // Repacks the linear layers for inference in `dtype` (kF32, kBF16 or kI8).
   void pack(DType dtype);
-  // What pack() has left in more bits.
+  // Returns the layers that pack() left in higher precision.
   [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:
@@ -122,7 +125,7 @@ class ClipModelOf {
 
   Status make_vision(nn::ParameterSourceOf<T>& source);
   Status make_text(nn::ParameterSourceOf<T>& source);
-  // What the vision transformer's blocks begin with: [n, 1 + patches, width] float32.
+  // Computes the input of the vision transformer's blocks: [n, 1 + patches, width] float32.
   [[nodiscard]] T embed_images(const T& pixels, DType dtype, const nn::Tensor& keep) const;
 
   ClipConfig config_;

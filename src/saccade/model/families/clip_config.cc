@@ -1,4 +1,4 @@
-// What CLIP checkpoints say of their own shape, in the layouts it is published in.
+// Parser of CLIP configs in all published layouts.
 #include <cmath>
 #include <set>
 
@@ -43,8 +43,8 @@ Result<ClipConfig> checked(ClipConfig config) {
   return config;
 }
 
-// One tower's section: the older "<name>_dict", where there is one, over its own fields over the defaults, as
-// transformers merges them.
+// Returns one tower's section, merged as in transformers: the older "<name>_dict", if present, overrides the
+// tower's own fields, which override the defaults.
 Result<Json> tower_section(const Json& config, const std::string& name, Json defaults) {
   SACCADE_ASSIGN(Json first, section(config, name, std::move(defaults)));
   return section(config, name + "_dict", std::move(first));
@@ -62,8 +62,8 @@ Result<TransformerShape> hugging_face_shape(const Json& section) {
   return shape;
 }
 
-// OpenCLIP's switches that change the computation. What is listed is what plain CLIP is; anything else is
-// refused, as an ignored switch would be a silently wrong embedding.
+// Rejects OpenCLIP's switches that change the computation. The listed values are those of plain CLIP;
+// ignoring another value would silently give wrong embeddings.
 Status refuse_other_than(const Json& section, const char* name, const Json& plain) {
   static const std::set<std::string> kShape = {
       "image_size",      "layers",         "width", "head_width",    "mlp_ratio",     "patch_size",

@@ -35,7 +35,7 @@ Status read_paligemma(const Json& config, ColPaliConfig& result) {
   if (result.image_token < 0) {
     return fail(ErrorCode::kBadData, "\"image_token_index\" is {}, expected 0 or more", result.image_token);
   }
-  // What two places say of one thing.
+  // The same value is stored in two places.
   SACCADE_ASSIGN(const auto width,
                  json_field_or<int64_t>(vision, "projection_dim", result.text.width).in("vision_config"));
   if (width != result.text.width) {
@@ -81,7 +81,8 @@ Status read_own_fields(const Json& config, ColPaliConfig& result) {
 
 constexpr std::string_view kProjection = "embedding_proj_layer.";
 
-// Without what the programs put in front of PaliGemma's parts; empty for the head of words.
+// Removes the prefix that a program puts before PaliGemma's parts; returns an empty name for the
+// language-model head.
 std::string part_name(std::string_view name) {
   for (const std::string_view before : {"vlm.", "model.", "model."}) {
     if (name.starts_with(before)) name.remove_prefix(before.size());

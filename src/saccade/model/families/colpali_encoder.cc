@@ -16,10 +16,10 @@ namespace {
 
 using nn::Tensor;
 
-// What older transformers saved beside the weights: 0, 1, 2, ..., and rotary frequencies.
+// Buffers that older transformers saved beside the weights: 0, 1, 2, ..., and rotary frequencies.
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids", "*.rotary_emb.inv_freq"};
 
-// The folder's tokenizer as queries use it, and the prompt that follows every picture.
+// Tokenizer of the folder with the query template, and the prompt that follows every image.
 struct Words {
   std::unique_ptr<Tokenizer> queries;
   std::vector<int64_t> image_prompt;
@@ -103,7 +103,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   const ColPaliConfig& config() const { return model_.config(); }
   int64_t rows_each() const { return config().patches() + static_cast<int64_t>(image_prompt_.size()); }
 
-  // body(first, rows) with rows [n, rows_each(), dim] of pictures first, first + 1, ...
+  // Calls body(first, rows) with rows [n, rows_each(), dim] of images first, first + 1, ...
   template <typename Body>
   Status look(MatrixView<const float> pixels, const Body& body) {
     SACCADE_TRY(check_pictures(pixels, info()));
@@ -136,7 +136,8 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     return Tensor::of(image_prompt_, {1, static_cast<int64_t>(image_prompt_.size())});
   }
 
-  // What a reference put behind its pictures, from image_prompt_ids [n, patches + tokens]; without, our own.
+  // Returns a reference's prompts after its images, from image_prompt_ids [n, patches + tokens], or our own
+  // if absent.
   Result<Tensor> prompts_of(const nn::TensorMap& inputs, int64_t n) const {
     const auto found = inputs.find("image_prompt_ids");
     if (found == inputs.end()) {
@@ -167,9 +168,9 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     return prompt;
   }
 
-  // Which token looks at which, as transformers has it for a reference's own inputs: with token_type_ids, 0
-  // marks a prefix at which all look, and 1 what is read from left to right; with an attention_mask alone,
-  // all is read from left to right, though its processor's queries are prefixes.
+  // Computes the attention mask as transformers does for a reference's own inputs. With token_type_ids, 0
+  // marks a prefix with full attention, and 1 causal tokens. With an attention_mask alone, all tokens are
+  // causal, although its processor's queries are prefixes.
   static Result<Tensor> reference_mask(const nn::TensorMap& inputs, const TextInputs& texts) {
     const bool padded = inputs.contains("attention_mask");
     const int64_t tokens = texts.ids.size(1);
@@ -254,7 +255,7 @@ Result<ColPaliConfig> load_config(const Checkpoint& checkpoint, const nn::Tensor
       .in((checkpoint.folder / "config.json").string());
 }
 
-// What the config alone says.
+// Fills in the fields that follow from the config alone.
 void set_shape(const ColPaliConfig& config, EncoderInfo& info) {
   info.dim = config.projection;
   info.context = config.context();

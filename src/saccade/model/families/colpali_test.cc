@@ -98,8 +98,8 @@ std::vector<TokenizedText> golden_texts(const nn::TensorMap& io) {
   return texts;
 }
 
-// transformers read the golden's queries from left to right, for want of token types; what users encode with
-// its processor is a prefix, all of which looks at all of it.
+// The golden has no token types, so transformers read its queries causally. With its processor, a query is a
+// prefix with full attention.
 TEST(ColPali, QueriesArePrefixes) {
   const auto file = SafeTensors::open(golden("colpali") / "io.safetensors").value();
   nn::TensorMap io = nn::borrow_tensors(file).value();
@@ -132,7 +132,7 @@ TEST(ColPali, RowsDoNotDependOnWhatIsEncodedBeside) {
   EXPECT_EQ(late.patch_columns(), 4);
   const int64_t each = kPatches + static_cast<int64_t>(kPrompt.size());
 
-  // Pictures: the patches' rows, then the prompt's, as the reference puts it.
+  // Images: the patches' rows come first, then the prompt's, as in the reference.
   const Matrix<float> pixels = random_pixels(3);
   const RowSets images = late.encode_image_rows(pixels.view()).value();
   ASSERT_EQ(images.rows.rows(), 3 * each);
@@ -200,10 +200,10 @@ TEST(ColPali, QueriesInBothForms) {
     EXPECT_EQ(text.dropped, 0);
     EXPECT_EQ(tokenizer.encode("", 50).ids, asked({370}));
     EXPECT_EQ(tokenizer.encode(" x", 50).ids, asked({370, 370, 334}));
-    // Special tokens in a query are what the reference takes them for.
+    // Special tokens in a query are treated as in the reference.
     EXPECT_EQ(tokenizer.encode("Two dogs?  <image>", 50).ids,
               asked({370, 305, 500, 442, 514, 329, 286, 370, 370, kImageToken}));
-    // What is cut off is the query's own: 50 less 12 around it and the 7 of "Question:".
+    // The query's own text is truncated: 50 less 12 for the template and the 7 of "Question:".
     std::string cats;
     for (int i = 0; i < 40; ++i) cats += "cat ";
     const TokenizedText cut = tokenizer.encode(cats, 50);
@@ -220,7 +220,7 @@ TEST(ColPali, QueriesInBothForms) {
     EXPECT_EQ(encoder->tokenizer()->encode("", 128).ids, with_paddings({2}, false));
   }
   copy.edit_json("config.json", [](Json& json) { json.erase("saccade"); });
-  // What the checkpoint's own processor says.
+  // Template of the checkpoint's own processor.
   copy.write("processor_config.json",
              R"({"processor_class": "ColPaliProcessor", "query_prefix": "a photo of",
                  "visual_prompt_prefix": "a cat"})");
@@ -427,7 +427,7 @@ TEST(ColPali, TokenizerAndConfigMustAgree) {
   };
   expect_refused("colpali", damages, add_words);
 
-  // Without a tokenizer there is no prompt for pictures either.
+  // Without a tokenizer there is no prompt for images either.
   const auto encoder = load_encoder(golden("colpali")).value();
   EXPECT_EQ(encoder->tokenizer(), nullptr);
   const auto refused = encoder->encode_images(random_pixels(1).view());

@@ -51,7 +51,7 @@ Json qformer_json(const HeadQFormer& qformer) {
           {"memory_rows", qformer.memory_rows}};
 }
 
-// What changes with states [n, rows, width], from what changes with what pool_states makes of them.
+// Propagates a gradient through pool_states to states [n, rows, width].
 StateGradient unpooled(const Tensor& states, Pooling pooling, const Tensor& gradient) {
   const int64_t rows = states.size(1);
   const int64_t width = states.size(2);

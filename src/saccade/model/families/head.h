@@ -1,16 +1,16 @@
-// Projection heads on a frozen encoder: a linear layer or an MLP of two a side, into a space that pictures
-// and texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive
-// loss. A head may have a Q-Former of its own, which began as the encoder's and was trained with it.
+// Projection heads on a frozen encoder: a linear layer or a two-layer MLP per side, into a space shared by
+// images and texts. Only the heads are trained, by symmetric contrastive loss. A head may have its own
+// Q-Former, initialized from the encoder's and trained with the head.
 //
-// A head's checkpoint is small, and names the encoder it sits on:
+// A head's checkpoint is small, and names its encoder:
 //   config.json        {"model_type": "head", "kind", "image_width", "text_width", "hidden_width", "width",
 //                       "image_states", "text_states", "pooling", "qformer": its shape, or null,
 //                       "frozen": {"name", "family", "fingerprint"}, or null: features came from elsewhere}
-//   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder. Not
-//                      covered by the fingerprint: who moves the encoder writes the new place here
+//   frozen.json        {"path"}: location of that encoder's checkpoint, absolute or relative to this folder.
+//                      Not covered by the fingerprint; edit it after moving the encoder
 //   model.safetensors  {image,text}_head.{in,out}.{weight,bias} (a linear head has "out" alone), logit_scale,
 //                      query_tokens and qformer.* as BLIP-2 has them
-//   io.safetensors     features and what the training program made of them, for conformance
+//   io.safetensors     features and the training program's outputs for them, for conformance
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,7 @@ enum class HeadKind {
 };
 std::span<const EnumName<HeadKind>> enum_names(HeadKind);  // "linear", "mlp"
 
-// A head's own Q-Former: it asks the vision tower's states, `memory_rows` of them a picture.
+// A head's own Q-Former, which queries the vision tower's states, `memory_rows` of them per image.
 struct HeadQFormer {
   QFormerConfig config;
   int64_t queries = 0;
@@ -92,8 +92,8 @@ class HeadOf {
     return image_.forward(pool_states(qformer_->ask(memory, DType::kF32), pooling_));
   }
   [[nodiscard]] T texts(const T& features) const { return text_.forward(features); }
-  // For inference, without autograd, of the cosine with `target` [width].
-  // states: [n, rows, image_width], which `images` reads pooled; with a Q-Former those of its queries.
+  // Computes the gradient of the cosine with `target` [width]. Inference only, without autograd. states: [n,
+  // rows, image_width], which `images` reads pooled; with a Q-Former, its queries' states.
   [[nodiscard]] StateGradient image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
   [[nodiscard]] const QFormerOf<T>* qformer() const { return qformer_ ? &*qformer_ : nullptr; }
   [[nodiscard]] const T& log_scale() const { return log_scale_; }
@@ -159,7 +159,8 @@ class FeatureHead {
   // [n, image_width] or [n, text_width] -> [n, width], rows of length 1. kMismatch for another width.
   [[nodiscard]] Result<Matrix<float>> image_rows(MatrixView<const float> features);
   [[nodiscard]] Result<Matrix<float>> text_rows(MatrixView<const float> features);
-  // What a picture's cosine with `target` [width] is made of, for maps over it. Borrows from the head.
+  // Returns an image's cosine with `target` [width] as a function of its states, for relevance maps. Borrows
+  // from the head.
   [[nodiscard]] StatesScored scored(std::span<const float> target) const;
 
  private:

@@ -1,13 +1,14 @@
-// Jina-CLIP v1 (Koukounas et al. 2024,
-// "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv 2405.20204).
+// Jina-CLIP v1 (Koukounas et al. 2024, "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv
+// 2405.20204).
 //
-// Pictures: EVA-02 (Fang et al. 2023, arXiv 2303.11331), a vision transformer with rotary positions in two
-// dimensions beside learned ones, biases for queries and values but not for keys, gated MLPs (SwiGLU), and
-// norms within attention and MLP. Texts: JinaBERT (Guenther et al. 2023, arXiv 2310.19923), a post-norm BERT
-// without position embeddings whose attention falls off with distance (ALiBi, Press et al. 2021), with MLPs
-// gated by GELU; the mean of a text's own tokens stands for it. Both are read for inference only.
+// Image tower: EVA-02 (Fang et al. 2023, arXiv 2303.11331), a vision transformer with two-dimensional rotary
+// positions beside learned ones. It has biases for queries and values but not for keys, gated MLPs (SwiGLU),
+// and norms within attention and MLP. Text tower: JinaBERT (Guenther et al. 2023, arXiv 2310.19923), a
+// post-norm BERT without position embeddings. Its attention decreases with distance (ALiBi, Press et al.
+// 2021), its MLPs are gated by GELU, and the mean of a text's own tokens is its embedding. Both are
+// implemented for inference only.
 //
-// Shapes come from the checkpoint's config and, where it leaves them to the code it names, from the tensors.
+// Shapes come from the checkpoint's config and, if it leaves them to the code it names, from the tensors.
 #pragma once
 
 #include <cstdint>
@@ -44,15 +45,15 @@ struct JinaClipConfig {
   JinaTextShape text;
   int64_t width = 768;     // of both towers' results
   int64_t projection = 0;  // 0: the towers' results are the embeddings
-  // What the published code cuts texts to. The model itself
-  // has no limit: attention's memory grows with the square.
+  // Maximum text length of the published code. The model itself has no limit, but attention's memory grows
+  // with the square of the length.
   int64_t context = 512;
 
   [[nodiscard]] int64_t dim() const { return projection > 0 ? projection : width; }
 };
 
-// From config.json and the tensors' shapes; kUnsupported names a field whose value would change the answers
-// in a way that is not implemented, kBadData one that is impossible.
+// Reads config.json and the tensors' shapes. Returns kUnsupported with a field whose value requires an
+// unimplemented computation, and kBadData with one that is impossible.
 Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors);
 
 // Cosines and sines of rotary positions in two dimensions, [places, head width] each; undefined without.
@@ -142,8 +143,8 @@ class JinaClipModel {
   nn::Tensor logit_scale_;
 };
 
-// ALiBi's slopes: 2^(-8 i / heads) for i = 1 ... heads; for counts that are no power of two, those of the
-// next lower one, then every other of the next higher one's. [heads] float32.
+// Returns ALiBi's slopes, [heads] float32: 2^(-8 i / heads) for i = 1 ... heads. If the count is not a power
+// of two: those of the next lower one, then every other slope of the next higher one.
 nn::Tensor alibi_slopes(int64_t heads);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// What a Jina-CLIP v1 checkpoint says of its own shape.
+// Parser of Jina-CLIP v1 configs.
 #include <set>
 #include <string_view>
 

@@ -1,8 +1,8 @@
-// SigLIP (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") and SigLIP 2 of fixed resolution:
-// a vision transformer pooled by attention and a text transformer that sees all its tokens, padding included,
-// read at its last place.
+// SigLIP (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") and SigLIP 2 of fixed resolution.
+// The image tower is a vision transformer with attention pooling. The text tower is a transformer that
+// attends to all tokens, including padding, and is read at its last position.
 //
-// Parameters go by their names in the Hugging Face layout; OpenCLIP's are renamed when they are read.
+// Parameters have their names in the Hugging Face layout; OpenCLIP's are renamed on loading.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct SiglipConfig {
 Result<SiglipConfig> siglip_config_from_hugging_face(const Json& config);
 // The section of a vision tower alone ("vision_config" of a larger model).
 Result<SiglipVisionConfig> siglip_vision_config(const Json& section);
-// From "model_cfg" of open_clip_config.json. What it leaves to the name of a timm model is read from the
-// tensors, under OpenCLIP's names, but for the heads, of 64 or 72 as timm's SigLIP towers have them.
+// Reads "model_cfg" of open_clip_config.json. Values implied by the name of a timm model are read from the
+// tensors, under OpenCLIP's names. The head width is 64 or 72, as in timm's SigLIP towers.
 Result<SiglipConfig> siglip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors);
 // OpenCLIP's tensor names with a timm tower ("visual.trunk.",
 // "text.") to Hugging Face's. Views where possible.
@@ -52,8 +52,8 @@ class SiglipVision {
   // pixels: [n, 3, image_size, image_size] float32 -> [n,
   // patches, width] float32, normalized by the last norm.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype, TowerTrace* trace = nullptr) const;
-  // In parts, for explaining: what the blocks begin with, [n, patches, width]
-  // float32; the blocks; the last norm.
+  // Separate parts, for relevance maps: the input of the blocks, [n, patches, width] float32; the blocks; the
+  // last norm.
   [[nodiscard]] nn::Tensor embed(const nn::Tensor& pixels, DType dtype) const;
   [[nodiscard]] const std::vector<nn::TransformerBlock>& blocks() const { return blocks_; }
   [[nodiscard]] const nn::LayerNorm& norm() const { return post_norm_; }
@@ -82,7 +82,8 @@ class SiglipModel {
   // normalized: the pooled state, which nothing projects.
   [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
                                          TowerTrace* trace = nullptr) const;
-  // ids: [n, positions] int64, padded to that length: every token is looked at -> [n, text width] float32.
+  // Encodes ids: [n, positions] int64, padded to that length -> [n, text width] float32. Every token is
+  // attended to.
   [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, DType dtype, TowerTrace* trace = nullptr) const;
   // These to [n, projection], not normalized.
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
@@ -95,7 +96,7 @@ class SiglipModel {
   [[nodiscard]] const nn::Tensor& logit_bias() const { return logit_bias_; }
   [[nodiscard]] const SiglipConfig& config() const { return config_; }
   void pack(DType dtype);
-  // What pack() has left in more bits.
+  // Returns the layers that pack() left in higher precision.
   [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:

@@ -1,4 +1,4 @@
-// What SigLIP checkpoints say of their own shape, in the layouts they are published in.
+// Parser of SigLIP configs in all published layouts.
 #include <array>
 #include <map>
 #include <set>
@@ -47,9 +47,9 @@ Result<TransformerShape> hugging_face_shape(const Json& section) {
   return shape;
 }
 
-// What timm's names of SigLIP towers stand for where OpenCLIP's config and the tensors are silent
-// (huggingface/pytorch-image-models, timm/models/vision_transformer.py): the number of heads, and GELU by
-// tanh in those that were added with SigLIP 2.
+// Properties implied by timm's names of SigLIP towers, for values missing from OpenCLIP's config and the
+// tensors (huggingface/pytorch-image-models, timm/models/vision_transformer.py): the number of heads, and
+// tanh GELU for towers added with SigLIP 2.
 struct TimmTower {
   std::string_view prefix;
   int64_t heads = 0;

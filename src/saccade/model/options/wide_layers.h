@@ -15,7 +15,7 @@ struct WideLayers {
   DType dtype = DType::kF32;       // what they are packed in, where there are any
   std::vector<std::string> names;  // as the Hugging Face layout has them: "text_model.encoder.layers.0"
 };
-// None of encoders that load_encoder has not made.
+// Returns the layers in higher precision; empty for encoders not made by load_encoder.
 WideLayers wide_layers_of(const EncoderBackend& encoder);
 
 }  // namespace saccade

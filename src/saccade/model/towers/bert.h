@@ -52,9 +52,9 @@ class BertModelOf {
   static Result<BertModelOf> make(const BertConfig& config, nn::ParameterSourceOf<T>& source,
                                   const std::string& prefix, bool with_pooler);
 
-  // ids: [n, tokens] int64, tokens <= positions; mask: [n, tokens], 0 leaves a token out, and leaves at least
-  // one of a text; token_types: undefined (all 0) or [n, tokens] int64. -> the last block's states, [n,
-  // tokens, width] float32. A trace is of inference alone.
+  // Returns the last block's states, [n, tokens, width] float32. ids: [n, tokens] int64, tokens <= positions.
+  // mask: [n, tokens], 0 excludes a token; at least one per text is kept. token_types: undefined (all 0) or
+  // [n, tokens] int64. A trace is supported for inference only.
   [[nodiscard]] T states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                          const nn::Tensor& token_types = {}, BertTrace* trace = nullptr) const;
   // The first token's state alone, [n, width], for less.

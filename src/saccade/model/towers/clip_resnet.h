@@ -1,9 +1,9 @@
-// The convolutional vision tower of CLIP (Radford et al. 2021, "Learning Transferable Visual Models From
-// Natural Language Supervision", section 2.4): a ResNet whose stem is three convolutions, which pools by
-// averages where others skip pixels (Zhang 2019, "Making Convolutional Networks Shift-Invariant Again"), and
-// whose last layer is attention over all places by the query of their mean. For inference.
+// Convolutional vision tower of CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural
+// Language Supervision", section 2.4), for inference. It is a ResNet with a stem of three convolutions and
+// average pooling instead of strides (Zhang 2019, "Making Convolutional Networks Shift-Invariant Again"). Its
+// last layer is attention over all positions with their mean as the query.
 //
-// Parameters go by the published names, "visual.layer1.0.conv1.weight": only these layouts have such towers.
+// Parameters have the published names, "visual.layer1.0.conv1.weight": only these layouts have such towers.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ResNetShape {
   int64_t heads = 32;           // of the attention pooling
 };
 
-// After the first stage: a picture's side divided by this; after the last: by 32.
+// Ratio of the input's side to that of the feature map after the last stage.
 constexpr int64_t kResNetStride = 32;
 
 // Two or three convolutions around which the input is carried.

@@ -38,7 +38,7 @@ Result<double> factor(const Json& config, const char* key, double otherwise, dou
   return fail(ErrorCode::kBadData, "\"{}\" is {}, expected above 0 and up to {}", key, value, high);
 }
 
-// How the stages of the paper's table are scaled.
+// Scaling of the stages in the paper's table.
 struct Scaling {
   double width = 2.0;
   double depth = 3.1;

@@ -133,7 +133,7 @@ Result<T5Encoder> T5Encoder::make(const T5Config& config, nn::ParameterSource& s
 
 Tensor T5Encoder::forward(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {
   const Tensor buckets = t5_distance_buckets(ids.size(1), config_.buckets, config_.max_distance);
-  // [1, heads, tokens, tokens], and what is left out on top of it
+  // [1, heads, tokens, tokens], plus the mask
   const Tensor bias = nn::embedding(distance_bias_, buckets).permute({2, 0, 1}).unsqueeze(0);
   const Tensor mask = bias + nn::padding_mask(attention_mask);
   Tensor x = nn::embedding(token_embedding_, ids);  // [n, tokens, width]

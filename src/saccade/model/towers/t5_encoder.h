@@ -1,7 +1,7 @@
-// The encoder of T5 (Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
-// Text-to-Text Transformer"): a pre-norm transformer without biases, normalized by the root mean square, with
-// unscaled attention and a learned bias for how far apart two tokens are, one table for all blocks. Covers
-// T5, T5 1.1 and Flan-T5, whose MLPs are gated.
+// Encoder of T5 (Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+// Transformer"). It is a pre-norm transformer without biases, with root-mean-square norms, unscaled attention
+// and a learned relative position bias, one table for all blocks. Covers T5, and T5 1.1 and Flan-T5 with
+// their gated MLPs.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct T5Config {
 // shapes by name.
 Result<T5Config> t5_config_from_hugging_face(const Json& section);
 
-// Which row of the bias table each pair of `tokens` positions takes: [tokens, tokens] int64, from the row's
-// position to the column's. Half of the buckets are for what comes after; of each half, one half counts
+// Returns the row of the bias table for each pair of `tokens` positions: [tokens, tokens] int64, from the
+// row's position to the column's. Half of the buckets are for later positions. In each half, one half covers
 // single steps and the other grows by powers up to max_distance.
 nn::Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance);
 

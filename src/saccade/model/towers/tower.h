@@ -53,7 +53,8 @@ struct FirstReadersOf {
 };
 using FirstReaders = FirstReadersOf<nn::Tensor>;
 
-// Blocks "<tower>.encoder.layers.0" and on. `readers`: those of the first block; nullptr: not asked for.
+// Makes blocks "<tower>.encoder.layers.0" and on. `readers` receives those of the first block, if not
+// nullptr.
 template <typename T>
 Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf<T>& source,
                                                            const std::string& tower,
@@ -72,9 +73,10 @@ Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf
   return blocks;
 }
 
-// Packs the blocks, for inference, and the layer that embeds patches (nullptr: the tower has none). In 8-bit
-// integers, of a tower whose residual stream has outliers, that one and the first two blocks are of more bits
-// (nn/kernels/outlier_inputs.h): what they round, all later layers magnify. These are added to `wide`.
+// Packs the blocks, for inference, and the layer that embeds patches (may be nullptr). In a tower with
+// outliers in the residual stream, 8-bit packing keeps that layer and the first two blocks in higher
+// precision (nn/kernels/outlier_inputs.h), because all later layers amplify their rounding errors. These
+// layers are added to `wide`.
 inline void pack_tower(std::vector<nn::TransformerBlock>& blocks, nn::Linear* patches, FirstReaders& readers,
                        DType dtype, WideLayers& wide) {
   constexpr size_t kFirst = 2;
@@ -106,7 +108,7 @@ T run_blocks(const std::vector<nn::TransformerBlockOf<T>>& blocks, size_t count,
   return x;
 }
 
-// All blocks, of the last one only the states at one position an entry: [batch, width]. For inference;
+// Runs all blocks, the last one only for the states at one position per entry: [batch, width]. For inference;
 // training runs whole blocks, as the reference does.
 template <typename T>
 T run_blocks_to(const nn::Tensor& positions, const std::vector<nn::TransformerBlockOf<T>>& blocks, T x,
