@@ -1,4 +1,4 @@
-// The encoder that users get of every family: what leaves it is finite, or an error that names the input.
+// Wrapper of every encoder given to users: its outputs are finite, or an error names the input.
 #pragma once
 
 #include <memory>

@@ -43,8 +43,8 @@ class DualEncoder : public Architecture,
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
   RawRows* raw_rows() override { return &raw_; }
-  // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs the
-  // shortcuts of the last block.
+  // Computes embeddings in the same way as for users. Intermediate states need a second pass, because
+  // recording them disables the shortcuts of the last block.
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override;
 
   FrozenFeatures* frozen_features() override { return this; }
@@ -83,12 +83,12 @@ class DualEncoder : public Architecture,
  protected:
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
-  // pixels: [n, 3, height, width] float32 -> [n, image_states], what is projected.
-  // Fills `trace` where it is given.
+  // Computes the states to project, [n, image_states], of pixels: [n, 3, height, width] float32. Fills
+  // `trace` if not null.
   virtual nn::Tensor image_states(const nn::Tensor& pixels, TowerTrace* trace) const = 0;
-  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves a token out, or undefined -> [n, text_states].
+  // Computes [n, text_states]. ids: [n, tokens] int64; mask: same shape, 0 excludes a token, or undefined.
   virtual nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, TowerTrace* trace) const = 0;
-  // States to [n, dim], not normalized; a tower that ends in that width needs none.
+  // Project states to [n, dim], not normalized; a tower that ends in that width needs no projection.
   virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
   virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
   // Return the states of all tokens in the shared space, not normalized: [n, tokens, dim]. Only for families
@@ -97,13 +97,13 @@ class DualEncoder : public Architecture,
   virtual nn::Tensor text_token_states(const nn::Tensor& ids) const;
   // Returns the position of each text's pooled token: [n] int64.
   virtual nn::Tensor text_ends(const nn::Tensor& ids) const;
-  // text_states with the embedding of token places[i] of text i replaced: places
-  // [n] int64, words [n, word_width].
+  // Computes text_states with the embedding of token places[i] of text i replaced. places: [n] int64; words:
+  // [n, word_width].
   virtual nn::Tensor text_states_with(const nn::Tensor& ids, const nn::Tensor& places,
                                       const nn::Tensor& words) const;
   // Returns the image tower of the family's own model for relevance maps; nullopt if it is not a transformer.
   virtual std::optional<PictureTower> picture_tower() const { return std::nullopt; }
-  // cosines: of any shape.
+  // Computes logits from cosines of any shape.
   virtual nn::Tensor logits(const nn::Tensor& cosines) const = 0;
   // Returns the pixels in a reference's inputs, undefined if there are none. check_reference_texts checks the
   // family's requirements on the texts.
@@ -132,7 +132,7 @@ class DualEncoder : public Architecture,
    private:
     DualEncoder& encoder_;
   };
-  // `unit`: brought to length 1.
+  // Computes image embeddings; with `unit`, normalized to length 1.
   Result<Matrix<float>> picture_rows(MatrixView<const float> pixels, bool unit);
   Result<Matrix<float>> sentence_rows(std::span<const TokenizedText> texts, bool unit);
 

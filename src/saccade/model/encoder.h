@@ -20,29 +20,28 @@ namespace saccade {
 
 struct BackendOptions {
   Precision precision = Precision::kFp32;  // kAuto is settled before loading (options/precision_choice.h)
-  // Threads a forward pass may use, the caller's included; 0: all processors of the process.
+  // Number of threads of a forward pass, including the caller's; 0 uses all processors of the process.
   int threads = 0;
-  // Remembered hashes of files (model/checkpoints/fingerprint.h). Without them, every file is read to hash it.
+  // Cache of file hashes (model/checkpoints/fingerprint.h). Without it, every file is read to hash it.
   FingerprintMemory fingerprints = {};
 };
 
-// Rows of several items, one item after the other: item i has rows [begin[i], begin[i + 1]).
+// Rows of several items, concatenated: item i has rows [begin[i], begin[i + 1]).
 struct RowSets {
   Matrix<float> rows;
   std::vector<int64_t> begin = {0};  // one more than there are items
 };
 
-// The capability of encoders that give an item many rows, each of length 1.
-// An item's score for a query is a sum over the query's rows: each adds its
-// largest dot product with one of the item's rows (MaxSim).
+// Capability of encoders that give an item many rows, each of length 1. An item's score for a query is a sum
+// over the query's rows: each adds its largest dot product with one of the item's rows (MaxSim).
 class LateInteraction {
  public:
   virtual ~LateInteraction() = default;
   // Encodes pixels: [n, 3 * height * width] as written by `preprocess`. Rows of padding are omitted.
   [[nodiscard]] virtual Result<RowSets> encode_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) = 0;
-  // An image's first rows are the patches of this grid, row by row from the top left. The rows after them
-  // have no place in the image. 0 x 0 where no row has one (the queries of a Q-Former).
+  // Return the grid of patches. An image's first rows are those of the grid, in row-major order from the top
+  // left; later rows have no position in the image. 0 x 0 if no row has one (the queries of a Q-Former).
   [[nodiscard]] virtual int patch_rows() const = 0;
   [[nodiscard]] virtual int patch_columns() const = 0;
 };
@@ -52,7 +51,7 @@ class LateInteraction {
 class RawRows {
  public:
   virtual ~RawRows() = default;
-  // [n, dim], of any length: the directions are those of encode_images and encode_texts.
+  // Return embeddings [n, dim] of any length, with the directions of encode_images and encode_texts.
   [[nodiscard]] virtual Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) = 0;
 };
@@ -62,9 +61,9 @@ class RawRows {
 class PairScorer {
  public:
   virtual ~PairScorer() = default;
-  // One score a pair, pixels row i with text i; a higher score is a better match. Scores of one text can be
-  // compared with each other. BLIP-2's score is the logit of its matching head plus the contrastive
-  // similarity, as in its published recall.
+  // Returns one score per pair, pixels row i with text i; a higher score is a better match. Scores of one
+  // text are comparable. BLIP-2's score is the logit of its matching head plus the contrastive similarity, as
+  // in its published recall.
   [[nodiscard]] virtual Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
                                                                std::span<const TokenizedText> texts) = 0;
 };
@@ -103,15 +102,16 @@ struct AttentionMaps {
   std::vector<float> weights;
 };
 
-// The capability of text encoders with a sequence classifier: it judges a text alone.
+// Capability of text encoders with a sequence classifier, which classifies a single text.
 class TextClassifier {
  public:
   virtual ~TextClassifier() = default;
-  // The names of the classes in the checkpoint's config, in the order of the logits.
+  // Returns the class names in the checkpoint's config, in the order of the logits.
   [[nodiscard]] virtual const std::vector<std::string>& labels() const = 0;
-  // Logits [texts, labels]. Softmax over a row gives probabilities if the classifier was trained with it.
+  // Returns logits [texts, labels]. Softmax over a row gives probabilities if the classifier was trained with
+  // it.
   [[nodiscard]] virtual Result<Matrix<float>> classify_texts(std::span<const TokenizedText> texts) = 0;
-  // The maps of the classifier's own pass over one text.
+  // Returns the attention maps of the classifier's own pass over one text.
   [[nodiscard]] virtual Result<AttentionMaps> attention_maps(const TokenizedText& text) = 0;
 };
 
@@ -119,21 +119,22 @@ class PictureMapper;  // picture_map.h
 class TokenStates;    // token_states.h
 class WordInserter;   // token_states.h
 
-// Thread-safe: calls from several threads are run one after the other.
+// Interface of all encoders. Thread-safe: concurrent calls run one after the other.
 class EncoderBackend {
  public:
   virtual ~EncoderBackend() = default;
 
   [[nodiscard]] virtual const EncoderInfo& info() const = 0;
   [[nodiscard]] virtual const Preprocessing& preprocessing() const = 0;
-  // nullptr where the checkpoint's folder has no tokenizer files: then only images and ids can be encoded.
+  // Returns the tokenizer, or nullptr if the checkpoint's folder has no tokenizer files. Only images and ids
+  // can be encoded then.
   [[nodiscard]] virtual const Tokenizer* tokenizer() const = 0;
 
   // Encodes pixels: [n, 3 * height * width] as written by `preprocess`. Returns embeddings [n, dim] of length
   // 1. Returns kUnsupported for text models, whose info() has size 0 x 0.
   [[nodiscard]] virtual Result<Matrix<float>> encode_images(MatrixView<const float> pixels) = 0;
-  // Rows [n, dim], each of length 1. Texts may have any length up to `context` ids; the encoder pads them as
-  // its model wants it.
+  // Returns embeddings [n, dim] of length 1. Texts may have any length up to `context` ids; the encoder pads
+  // them as its model requires.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 
   // Optional capabilities; nullptr if unavailable. They live as long as the encoder and share its lock. With
@@ -149,7 +150,7 @@ class EncoderBackend {
   [[nodiscard]] virtual WordInserter* word_inserter() { return nullptr; }
 };
 
-// Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.
+// Opens a checkpoint folder of a known family and layout. Errors name the offending file, tensor or field.
 Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
                                               const BackendOptions& options = {});
 

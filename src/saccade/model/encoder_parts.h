@@ -55,17 +55,17 @@ struct EncoderParts {
   DType packing = DType::kF32;  // of the products: what weights are packed as
   int64_t tokens_at_once = kTokensAtOnce;
 };
-// The weights, mapped, and what is known before the family's config is read: family, layout, fingerprint and
-// how many parameters there are. The workspace has the threads that the
-// options ask for. Cost: reads every file of the checkpoint once.
+// Opens the weights, mapped, and fills in the values known before the family's config is read: family,
+// layout, fingerprint and number of parameters. The workspace has the number of threads in the options. Cost:
+// reads every file of the checkpoint once.
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                                 std::string_view family);
 
 // Returns kUsage for images of another size than the encoder takes: 3 * image_height * image_width values.
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info);
-// kUsage for a row that is not of the encoder's width.
+// Returns kUsage for a row that does not have the encoder's width.
 Status check_target(std::span<const float> target, const EncoderInfo& info);
-// The rows as a tensor over the same memory, in the workspace: [rows, 3, image_height, image_width].
+// Returns the rows as a tensor over the same memory, in the workspace: [rows, 3, image_height, image_width].
 nn::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts);
 
 // Calls body(first, piece) for consecutive pieces, images [first, first + piece.size(0)); `tokens_each` is
@@ -79,12 +79,12 @@ void for_pictures(MatrixView<const float> pixels, const EncoderParts& parts, int
   }
 }
 
-// kUsage for a text without tokens or with more than
-// `info.context`, kMismatch for ids outside the vocabulary.
+// Returns kUsage for a text without tokens or with more than `info.context`, and kMismatch for ids outside
+// the vocabulary.
 Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info, int64_t vocabulary);
 
-// Texts of like lengths together, as a batch costs as many tokens as its longest text; among these, those
-// that begin alike.
+// Batch of texts of similar lengths, because a batch costs as many tokens as its longest text. Texts of equal
+// length are grouped by common prefixes.
 struct TextBatch {
   std::vector<size_t> items;  // which texts, by their place in what was given
   nn::Tensor ids;             // [items, longest] int64, the rest filled with the padding's id
@@ -99,27 +99,27 @@ struct TextBatching {
 std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
                                     const TextBatching& batching = {});
 
-// Writes rows [n, width] of any dtype to n rows of `out`, row i to out.row(items[i]), or to row first + i.
+// Copies rows [n, width] of any dtype to n rows of `out`: row i to out.row(items[i]), or to row first + i.
 void store_rows(const nn::Tensor& rows, std::span<const size_t> items, Matrix<float>& out);
 void store_rows(const nn::Tensor& rows, int64_t first, Matrix<float>& out);
 
-// Rows of n items with `each` rows, still to be written.
+// Allocates the rows of n items with `each` rows.
 RowSets equal_row_sets(int64_t n, int64_t each, int64_t width);
-// Rows of texts with one row a token, padding aside, still to be written.
+// Allocates the rows of texts with one row per token, without padding.
 RowSets token_row_sets(std::span<const TokenizedText> texts, int64_t width);
-// Writes the states [items, longest, width] of one batch to the rows of its texts.
+// Copies the states [items, longest, width] of one batch to the rows of its texts.
 void store_token_rows(const nn::Tensor& states, const TextBatch& batch, RowSets& sets);
 // Returns kUsage for a state that the encoder lacks (width 0).
 Status check_state(int64_t width, const EncoderInfo& info);
-// The mean of each item's rows, brought to length 1: [n, width]. rows: [n, each, width]; counted: undefined,
-// or [n, each], 0 leaves a row out.
+// Returns the mean of each item's rows, normalized to length 1: [n, width]. rows: [n, each, width]; counted:
+// undefined, or [n, each], 0 excludes a row.
 nn::Tensor mean_rows(const nn::Tensor& rows, const nn::Tensor& counted = {});
 
-// The inputs of an io.safetensors by their usual names, checked against the encoder; undefined where the file
-// has none. pixel_values: [n, 3, image_height, image_width] as float32.
+// Return the inputs of an io.safetensors by their usual names, checked against the encoder; undefined if
+// absent. pixel_values: [n, 3, image_height, image_width] as float32.
 Result<nn::Tensor> pixel_values_of(const nn::TensorMap& inputs, const EncoderParts& parts);
-// input_ids: [n, tokens <= max_tokens] int64 below `vocabulary`, and attention_mask of the same shape, ones
-// where the file has none.
+// Text inputs: input_ids [n, tokens <= max_tokens] int64 below `vocabulary`, and attention_mask of the same
+// shape (ones if absent).
 struct TextInputs {
   nn::Tensor ids, mask;
 };
@@ -141,15 +141,15 @@ Json clip_mean_and_std();
 // on the names if its own layout differs.
 std::string where_of_tensors(const Checkpoint& checkpoint);
 
-// The rows a model has for tokens.
+// Token embedding table of a model.
 struct WordTable {
   std::string_view tensor;  // its name in messages
   int64_t rows = 0;
   int64_t without_row = 0;  // tokens a tokenizer may have beyond the rows, as the model never reads them
   int64_t unlisted = 0;     // rows of tokens that a tokenizer's files may leave out
 };
-// Tables are filled up to round numbers: by 28 rows in T5, 6 in
-// Jina-CLIP, 63 in ColPali. More is another tokenizer's table.
+// Largest number of padding rows of a table. Tables are padded to round numbers: by 28 rows in T5, 6 in
+// Jina-CLIP, 63 in ColPali. A larger difference means another tokenizer's table.
 constexpr int64_t kMaxPaddingRows = 127;
 
 // Position of the state that becomes a text's embedding; the tokenizer must produce that token.
@@ -165,18 +165,19 @@ bool has_tokenizer_files(const Checkpoint& checkpoint);
 Result<std::unique_ptr<Tokenizer>> load_checkpoint_tokenizer(const Checkpoint& checkpoint,
                                                              TextCleanup cleanup, const WordTable& table,
                                                              ReadAt read_at);
-// kMismatch for a tokenizer with more tokens than the table has rows, or so few that the rest is no padding.
+// Returns kMismatch for a tokenizer with more tokens than the table has rows, or with too few to explain the
+// rest as padding.
 Status check_vocabulary(const Checkpoint& checkpoint, int64_t tokenizer_size, const WordTable& table);
 
-// A special token by its field in a config, and the tokenizer's id for it.
+// Special token by its config field, with the tokenizer's id for it.
 struct SpecialId {
   const char* key;
   int32_t tokenizer = 0;
   // Value in configs that were saved with another family's default; it is ignored.
   std::optional<int32_t> unset = {};
 };
-// kMismatch for the first field of a config's section that has another id than the tokenizer: the field and
-// both ids. Fields that are absent or null say nothing. `where` is the section's name in messages.
+// Returns kMismatch for the first field of a config's section whose id differs from the tokenizer's, with
+// both ids. Fields that are absent or null are ignored. `where` is the section's name in messages.
 Status check_special_ids(const Json& section, const char* where, std::initializer_list<SpecialId> ids);
 // Checks the fields of families based on BERT in the same way; does nothing without a tokenizer.
 Status check_bert_ids(const Json& section, const char* where, const Tokenizer* tokenizer);

@@ -40,18 +40,19 @@ struct HeadInput {
 
   friend bool operator==(const HeadInput&, const HeadInput&) = default;
 };
-// "queries and tokens, their mean": for messages, and to tell kept features apart.
+// Describes the input, such as "queries and tokens, their mean", for messages and to distinguish cached
+// features.
 std::string describe(const HeadInput& input);
 
-// Queries and tokens where the encoder has no shared space (a Q-Former beside a
-// language model), else its rows.
+// Returns the default input: queries and tokens if the encoder has no shared space (a Q-Former beside a
+// language model), else its embeddings.
 HeadInput usual_head_input(EncoderBackend& encoder);
 
 struct HeadInputWidths {
   int64_t images = 0;
   int64_t texts = 0;
 };
-// kUsage for states that the encoder does not give, and for one that reads texts only.
+// Returns the widths; kUsage for states that the encoder does not provide, and for one that reads texts only.
 Result<HeadInputWidths> head_input_widths(EncoderBackend& encoder, const HeadInput& input);
 
 // Computes one row per item, [n, width] as in head_input_widths: several states are pooled; those of kVision
@@ -64,7 +65,7 @@ Result<Matrix<float>> text_head_input(EncoderBackend& encoder, const HeadInput& 
 // Returns the number of rows of a width to process at a time: 64 MB of them, at most `most`, at least 1.
 int64_t rows_at_once(int64_t width, int64_t most);
 
-// One row an item of all its rows: [n, width]; 0 for an item without any.
+// Pools all rows of each item into one: [n, width]; 0 for an item without rows.
 Matrix<float> pooled(const RowSets& sets, Pooling pooling);
 
 }  // namespace saccade

@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-// A token a byte of the text, between 1 and 2.
+// Tokenizer with one token per byte of the text, between tokens 1 and 2.
 class ByteTokenizer : public Tokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
@@ -136,7 +136,7 @@ class ColourEncoder : public EncoderBackend, public LateInteraction {
   ByteTokenizer tokenizer_;
 };
 
-// A PNG of 2 x 2 with these colours above and below.
+// Returns a PNG of 2 x 2 with these colors above and below.
 inline std::string two_colours(std::array<uint8_t, 3> above, std::array<uint8_t, 3> below) {
   Image image{.width = 2, .height = 2, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
   for (const auto& colour : {above, above, below, below}) {

@@ -42,21 +42,22 @@ Result<NullPicture> parse_null_picture(std::string_view text);
 // Describes an image as {"kind", "seed" or "file_sha256"}; equal images have equal descriptions. Reads the
 // file, if any.
 Result<Json> describe_null_picture(const NullPicture& picture);
-// width x height, RGB; a file's has its own size. Errors of decode_image_file.
+// Draws an RGB image of width x height; a file's image has its own size. Returns the errors of
+// decode_image_file.
 Result<Image> draw_null_picture(const NullPicture& picture, int width, int height,
                                 const DecodeOptions& decode = {});
-// [3 * height * width] as the encoder takes it; what is transparent lies on the preprocessing's background,
-// which is white where the checkpoint says nothing else.
+// Returns the encoder's input, [3 * height * width]. Transparent areas get the preprocessing's background,
+// which is white by default.
 Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
                                                const Preprocessing& preprocessing);
-// [dim], of length 1. kUnsupported from text models.
+// Returns the image's embedding, [dim], of length 1. kUnsupported for text models.
 Result<std::vector<float>> null_picture_row(EncoderBackend& encoder, const NullPicture& picture);
 
 // Returns S of each text, from its embedding of length 1: 0 (at the NULL image) to 2.
 std::vector<double> visualness_scores(std::span<const float> null_row, MatrixView<const float> texts);
 
-// The probability of its visual class that a classifier gives each text (softmax): the class called "visual",
-// or the second of two. kUsage for other classes. A text is called visual above kVisualProbability.
+// Returns the classifier's probability of the visual class for each text (softmax): the class named "visual",
+// or the second of two. Returns kUsage for other classes. A text is visual above kVisualProbability.
 Result<std::vector<double>> visual_probabilities(TextClassifier& classifier,
                                                  std::span<const TokenizedText> texts);
 inline constexpr double kVisualProbability = 0.5;
@@ -72,7 +73,7 @@ struct KeptVisualness {
 // if its weights have changed since. Returns kBadData, with the file, for data in another form.
 Result<std::optional<KeptVisualness>> read_kept_visualness(const std::filesystem::path& checkpoint,
                                                            std::string_view fingerprint);
-// Into saccade.json, what else is in it kept.
+// Writes to saccade.json and keeps its other contents.
 Status write_kept_visualness(const std::filesystem::path& checkpoint, std::string_view fingerprint,
                              const KeptVisualness& kept);
 

@@ -1,4 +1,4 @@
-// A checkpoint folder: which layout it has, its config, its weights under one set of names.
+// Checkpoint folder: its layout, its config, and its weights under one naming scheme.
 #pragma once
 
 #include <filesystem>
@@ -41,10 +41,10 @@ struct Checkpoint {
   std::vector<std::filesystem::path> files;
 };
 
-// Recognizes the layout and reads the configs. kNotFound says which files would make a checkpoint.
+// Detects the layout and reads the configs. kNotFound lists the files that would form a checkpoint.
 Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
 
-// The weights, mapped. Tensors borrow from `files`, which must outlive them.
+// Mapped weights. Tensors borrow from `files`, which must outlive them.
 struct Weights {
   std::vector<std::unique_ptr<SafeTensors>> files;
   std::vector<std::unique_ptr<TorchFile>> torch_files;

@@ -21,9 +21,10 @@ namespace saccade {
 struct Checkpoint;
 
 struct FingerprintMemory {
-  // Empty: nothing is remembered, every byte is read. A folder that cannot be read or written is the same.
+  // Folder of the cache. If it is empty, or cannot be read or written, nothing is cached and every byte is
+  // read.
   std::filesystem::path folder = {};
-  // False: every byte is read, and what that gives is remembered.
+  // Flag to use cached hashes. If false, every byte is read, and the cache is updated.
   bool trusted = true;
 };
 

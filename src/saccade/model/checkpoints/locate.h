@@ -21,7 +21,7 @@ namespace saccade {
 // ../share/saccade/models/starter beside the program, models/starter of the source tree it was built from.
 // kNotFound names the option to use.
 Result<std::filesystem::path> starter_checkpoint();
-// The editor beside it (editor.h): likewise, by $SACCADE_EDITOR and models/editor.
+// Returns the editor that comes with Saccade (editor.h), found likewise by $SACCADE_EDITOR and models/editor.
 Result<std::filesystem::path> editor_checkpoint();
 // Returns the folder of a composer by its name: a folder, which takes precedence, or "starter". The starter's
 // composer is found likewise, by $SACCADE_COMPOSER and models/starter-composer. Any other name is returned
@@ -33,8 +33,8 @@ Result<std::filesystem::path> find_composer(const std::string& named);
 // name is returned unchanged, so that opening it reports the error.
 Result<std::filesystem::path> find_checkpoint(const std::string& named);
 
-// The folder itself if it is a checkpoint, else the checkpoints right below it,
-// by path. kNotFound for what is no folder.
+// Returns the folder itself if it is a checkpoint, else the checkpoints directly below it, sorted by path.
+// Returns kNotFound if it is not a folder.
 Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder);
 
 // Returns the checkpoint that a collection was created with. Tries `given` if not empty, else its former
@@ -51,8 +51,8 @@ struct LoadedEncoder {
   CheckpointId id;
 };
 
-// `named` as for find_checkpoint; errors as of load_encoder. The options say what is remembered of files: for
-// a person's own program user_fingerprint_memory().
+// Loads a checkpoint; `named` is as for find_checkpoint. Returns the errors of load_encoder. The options
+// select the fingerprint cache: user_fingerprint_memory() for a person's own program.
 Result<LoadedEncoder> load_checkpoint(const std::string& named, const BackendOptions& options = {});
 
 // Returns a warning for ranking images by texts if this checkpoint was not trained to map both into a shared

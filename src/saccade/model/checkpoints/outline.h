@@ -22,7 +22,7 @@ struct CheckpointOutline {
   int image_height = 0;
   int image_width = 0;
   std::string preprocessing;  // Preprocessing::describe
-  // The files that the fingerprint covers.
+  // Files that the fingerprint covers.
   std::vector<std::filesystem::path> files;
 };
 

@@ -10,7 +10,7 @@
 namespace saccade {
 
 std::filesystem::path saccade_file(const std::filesystem::path& checkpoint);
-// The file's object, empty without the file.
+// Reads the file's object; empty without the file.
 Result<Json> read_saccade_file(const std::filesystem::path& checkpoint);
 Status write_saccade_file(const std::filesystem::path& checkpoint, const Json& json);
 

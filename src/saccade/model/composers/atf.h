@@ -69,13 +69,13 @@ struct AtfOptions {
   int64_t picture_tokens = 0;  // that the encoder gives
   int64_t text_places = 0;     // the encoder's context
 };
-// kBadData for options that do not go together.
+// Returns kBadData for incompatible options.
 Status check_atf_options(const AtfOptions& options);
-// kBadData names the field.
+// Parses the options. kBadData names the field.
 Result<AtfOptions> atf_options_from_json(const Json& json);
 Json atf_options_json(const AtfOptions& options);
 
-// Fixed encodings of places: [count, dim].
+// Returns fixed sinusoidal position encodings: [count, dim].
 nn::Tensor sinusoidal_places(int64_t count, int64_t dim);
 
 // Inputs of pooling. T: nn::Tensor or Variable; those with a (*) may be undefined.
@@ -94,8 +94,9 @@ struct MergedPoolOf {
   int64_t heads = 1;
 };
 inline constexpr double kMergedNormEps = 1e-5;
-// Tokens merged, placed, normalized and pooled: [n, heads * dim]. One pass over memory (nn/token_pool.h).
-// The twin for training is in lab/train/math/atf_operations.h, and with it the same operation by operation.
+// Merges tokens, adds position encodings, normalizes and pools: [n, heads * dim], in one pass over memory
+// (nn/token_pool.h). Its twin for training, and an implementation from separate operations, are in
+// lab/train/math/atf_operations.h.
 nn::Tensor pool_merged(const MergedPoolOf<nn::Tensor>& pool);
 // Returns the memory locations of the merged tokens for pool_merged. Contiguous float32; the position tables
 // determine the row for "none".
@@ -106,7 +107,7 @@ std::vector<nn::PooledToken> pooled_tokens(const nn::Tensor& picture_tokens, con
 // Returns the tokens that a merge plan is computed from, contiguous float32. Its twin and that of the next
 // function are in lab/train/math/atf_operations.h.
 nn::Tensor plain_values(const nn::Tensor& x);
-// A table as what is computed with x takes it, without gradients.
+// Returns a table in the form that operations with x accept, without gradients.
 nn::Tensor constant_beside(const nn::Tensor& x, const nn::Tensor& table);
 
 template <typename T>
@@ -144,7 +145,7 @@ class AtfOf {
     }
     if (options.projection == AtfProjection::kCombiner) {
       const int64_t wide = options.hidden_width > 0 ? options.hidden_width : combiner_shape(dim).hidden;
-      // Rows are projected to half the networks' width, as published.
+      // Embeddings are projected to half the networks' width, as published.
       const CombinerShape shape{.dim = dim, .projection = (wide + 1) / 2, .hidden = wide};
       SACCADE_ASSIGN(atf.combiner_, CombinerOf<T>::make(shape, source, true));
       return atf;
@@ -166,7 +167,7 @@ class AtfOf {
   // Dropout applied to hidden values in training; empty means none.
   using Dropout = typename CombinerOf<T>::Dropout;
 
-  // [n, dim], not normalized. merge: what became of the tokens, where it is asked for.
+  // Computes the fused embeddings [n, dim], not normalized. `merge`, if not null, receives the merge plan.
   [[nodiscard]] T forward(const ComposerPartsOf<T>& parts, TokenMerge* merge = nullptr,
                           const Dropout& dropout = {}) const {
     const TokenMerge plan =

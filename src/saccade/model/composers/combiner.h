@@ -1,7 +1,7 @@
 // CLIP4Cir's Combiner (Baldrati et al. 2022, "Conditioned and composed image retrieval combining and
 // partially fine-tuning CLIP-based features", CVPR workshops). Both embeddings are projected and
 // concatenated. A small network computes a residual, and a second one computes the weights of a mean of the
-// two embeddings. The result is their sum.
+// two embeddings. The result is the sum of both.
 //
 //   t' = relu(P_t t), p' = relu(P_p p), c = [t', p']
 //   row = W_o relu(W_c c) + s t + (1 - s) p,   s = sigmoid(w relu(W_s c))
@@ -28,14 +28,14 @@ struct CombinerShape {
   int64_t projection = 0;  // of each projected row; published: 4 dim
   int64_t hidden = 0;      // of both networks; published: 8 dim
 };
-// The published widths over rows of that width.
+// Returns the published widths for embeddings of that width.
 CombinerShape combiner_shape(int64_t dim);
-// From a composer's "options"; kBadData names the one that cannot be.
+// Parses a composer's "options"; kBadData names an impossible one.
 Result<CombinerShape> combiner_shape_from_json(int64_t dim, const Json& options);
 Json combiner_options(const CombinerShape& shape);
 
-// share * a + (1 - share) * b with share = sigmoid(logits). logits: [n, 1]; a, b: [n, dim].
-// Its twin for training is in lab/train/math/composer_peers.h.
+// Computes share * a + (1 - share) * b with share = sigmoid(logits). logits: [n, 1]; a, b: [n, dim]. Its twin
+// for training is in lab/train/math/composer_peers.h.
 nn::Tensor gated_mean(const nn::Tensor& logits, const nn::Tensor& a, const nn::Tensor& b);
 
 template <typename T>
@@ -44,11 +44,11 @@ class CombinerOf {
   // Dropout applied to hidden values in training; empty means none.
   using Dropout = std::function<T(const T&)>;
 
-  // third: it sees a third row.
+  // Makes a Combiner; with `third`, it has a third input.
   static Result<CombinerOf> make(const CombinerShape& shape, nn::ParameterSourceOf<T>& source,
                                  bool third = false) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a
-    // standard deviation of 1 / sqrt(3 in).
+    // Initialized like torch's linear layers: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3
+    // in).
     const auto layer = [&](const char* name, int64_t in, int64_t out) {
       return nn::LinearOf<T>::make(source, name, in, out, 1 / std::sqrt(3.0 * static_cast<double>(in)));
     };

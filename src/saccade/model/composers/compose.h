@@ -19,7 +19,8 @@ namespace saccade {
 
 std::span<const EnumName<Compose>> enum_names(Compose);  // "sum", "slerp", "direction"
 
-// A sum of rows of length 1 that is this short is of opposite directions: what is left is rounding.
+// Minimum length of a sum of rows of length 1. A shorter sum is of opposite directions, and only rounding is
+// left.
 inline constexpr double kShortestSum = 1e-4;
 
 // Default description of the image if none is given.

@@ -44,7 +44,7 @@ struct ComposerConfig {
   EncoderId encoder;
   std::optional<EncoderId> texts = std::nullopt;  // what reads the words; absent: the encoder
 };
-// kBadData names the field.
+// Parses the config. kBadData names the field.
 Result<ComposerConfig> composer_config_from_json(const Json& json);
 Json composer_config_json(const ComposerConfig& config);  // without the path
 
@@ -77,25 +77,25 @@ struct Composed {
   std::vector<std::vector<MergedPair>> matches;  // [n]; empty for kinds that match no tokens
 };
 
-// A kind's loaded parameters. Called by one thread at a time.
+// Loaded parameters of a kind. Called by one thread at a time.
 class ComposerModel {
  public:
   virtual ~ComposerModel() = default;
-  // Rows of any length in the result. `encoder` is for kinds that need words.
+  // Composes embeddings of any length. `encoder` is for kinds that need the texts.
   [[nodiscard]] virtual Result<Composed> compose(EncoderBackend& encoder, const ComposerInput& input,
                                                  nn::Workspace* workspace) = 0;
 };
 
-// A kind of composer: one value in its own file (composers/), and one line in composer.cc.
+// Kind of composer: one value in its own file (composers/), and one line in composer.cc.
 struct ComposerKind {
   std::string_view name;
   std::string_view what;  // in words
   ComposerNeeds needs;
-  // Takes all its parameters from `source`. kBadData names the option that cannot be.
+  // Loads all parameters from `source`. kBadData names an impossible option.
   Result<std::unique_ptr<ComposerModel>> (*load)(const ComposerConfig& config, nn::ParameterSource& source);
 };
 std::span<const ComposerKind* const> composer_kinds();
-// kUnsupported for a kind that is not known, naming those that are.
+// Returns the kind of that name; kUnsupported lists the known ones.
 Result<const ComposerKind*> find_composer_kind(std::string_view name);
 
 // Returns kUnsupported if the encoder cannot provide the inputs of a kind.
@@ -107,12 +107,13 @@ Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind);
 Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts, const ComposerNeeds& needs,
                                      MatrixView<const float> pixels, std::span<const std::string> words);
 
-// Thread-safe: calls from several threads are run one after the other.
+// Opened composer. Thread-safe: concurrent calls run one after the other.
 class Composer {
  public:
-  // kUnsupported for a checkpoint that is no composer or of an unknown kind; kBadData, kMismatch for damaged
-  // ones. The encoder is not opened, but one of its own for the words is. `changed`: options of the kind in
-  // place of the checkpoint's own, such as {"tau": 0.5}; the fingerprint stays the checkpoint's.
+  // Opens a composer. Returns kUnsupported for another kind of checkpoint or an unknown kind of composer, and
+  // kBadData or kMismatch for damaged files. The encoder is not opened, except the composer's own text
+  // encoder. `changed`: overrides of the kind's options, such as {"tau": 0.5}; the fingerprint stays the
+  // checkpoint's.
   static Result<std::unique_ptr<Composer>> open(const std::filesystem::path& folder,
                                                 const BackendOptions& options = {},
                                                 const Json& changed = Json::object());
@@ -123,9 +124,9 @@ class Composer {
   [[nodiscard]] std::string name() const;
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
   [[nodiscard]] int64_t parameters() const { return parameters_; }
-  // The folder of its encoder's checkpoint, found as open_named_encoder finds it; errors as there.
+  // Returns the folder of its encoder's checkpoint, with the search and errors of open_named_encoder.
   [[nodiscard]] Result<std::filesystem::path> encoder_folder() const;
-  // kMismatch for an encoder other than the one it was trained on, naming both.
+  // Returns kMismatch, naming both, for an encoder other than the one it was trained on.
   [[nodiscard]] Status check_encoder(const EncoderBackend& encoder) const;
 
   // Returns the encoder of the texts: the composer's own, which lives as long as the composer, or the given

@@ -35,7 +35,7 @@ struct InversionConfig {
   InversionShape shape;
   std::string sentence;  // with kPictureMark once, as a word of its own, and kChangeMark once behind it
 };
-// From a composer's "options"; kBadData names the one that cannot be.
+// Parses a composer's "options"; kBadData names an impossible one.
 Result<InversionConfig> inversion_config_from_json(int64_t dim, const Json& options);
 Json inversion_options(const InversionConfig& config);
 // Returns kUsage if a sentence lacks a mark, has one twice, or has the modification before the image.
@@ -46,7 +46,8 @@ struct InvertedText {
   TokenizedText text;
   int64_t place = 0;
 };
-// The token of kPictureMark. kUnsupported for a tokenizer that makes other than one token of it.
+// Returns the token id of kPictureMark; kUnsupported for a tokenizer that does not make exactly one token of
+// it.
 Result<int32_t> picture_mark_id(const Tokenizer& tokenizer);
 // Inserts the modification, which is truncated if the sentence is longer than `context`. Returns kUsage if
 // the image's word itself would not fit.
@@ -60,8 +61,8 @@ class InversionOf {
   using Dropout = std::function<T(const T&)>;
 
   static Result<InversionOf> make(const InversionShape& shape, nn::ParameterSourceOf<T>& source) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a
-    // standard deviation of 1 / sqrt(3 in).
+    // Initialized like torch's linear layers: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3
+    // in).
     const auto layer = [&](const char* name, int64_t in, int64_t out) {
       return nn::LinearOf<T>::make(source, name, in, out, 1 / std::sqrt(3.0 * static_cast<double>(in)));
     };
@@ -72,7 +73,7 @@ class InversionOf {
     return made;
   }
 
-  // rows: [n, dim], of length 1 -> words [n, word].
+  // Maps rows: [n, dim], of length 1, to words [n, word].
   [[nodiscard]] T words(const T& rows, const Dropout& dropout = {}) const {
     const auto dropped = [&](const T& x) { return dropout ? dropout(x) : x; };
     const T x = dropped(in_.forward(rows, nn::Activation::kGelu));

@@ -23,7 +23,7 @@ struct ComposerPartsOf {
   T text_tokens;     // [n, longest, dim], what is behind a text's end is not read; or undefined
   std::vector<int64_t> text_lengths;  // [n]
 };
-// Over the input's memory, save for texts of several lengths, which are filled up.
+// Returns views of the input's memory; texts of several lengths are copied and padded.
 ComposerPartsOf<nn::Tensor> composer_parts(const ComposerInput& input, nn::Workspace* workspace);
 
 }  // namespace saccade

@@ -24,7 +24,7 @@ enum class MergeMatching {
 };
 std::span<const EnumName<MergeMatching>> enum_names(MergeMatching);
 
-// The text's share s of an average (1 - s) v + s t.
+// Text's share s of an average (1 - s) v + s t.
 enum class MergeWeights {
   kEqual,       // 1/2
   kSimilarity,  // c / (1 + c), c their cosine: a text that is less alike counts less; 0 where c is negative
@@ -52,17 +52,18 @@ struct TokenMerge {
   std::vector<MergedToken> tokens;
   std::vector<int64_t> begin = {0};  // [n + 1]
 };
-// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any lengths;
-// text_lengths: [n]. A token without a length is like none. Cost: n p longest dim.
+// Plans the merges. picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any
+// lengths; text_lengths: [n]. A token of length 0 has cosine 0 with every token. Cost: n p longest dim.
 TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                             std::span<const int64_t> text_lengths, const MergeOptions& options);
-// The averages of each entry.
+// Returns the merged pairs of each entry.
 std::vector<std::vector<MergedPair>> merged_pairs(const TokenMerge& merge);
 
 // Computes the cosines of one image's tokens with one text's: [p, t]. 0 for a token of length 0.
 Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text);
 
-// The text's share of an average. learned: what kLearned says, before the sigmoid; else not read.
+// Returns the text's share of an average. learned: the value of kLearned before the sigmoid; otherwise
+// ignored.
 float text_share(MergeWeights weights, float cosine, float learned);
 
 }  // namespace saccade

@@ -35,9 +35,9 @@ class WordInserter {
  public:
   virtual ~WordInserter() = default;
   [[nodiscard]] virtual int64_t word_width() const = 0;  // of the text tower's token embeddings
-  // encode_texts with the embedding of token places[i] of text i replaced by words.row(i): words
-  // [n, word_width]. Rows [n, dim], each of length 1. kUsage for a place that a text lacks, or
-  // words of another number or width.
+  // Runs encode_texts with the embedding of token places[i] of text i replaced by words.row(i): words [n,
+  // word_width]. Returns embeddings [n, dim] of length 1. Returns kUsage for a position outside a text, or
+  // for words of another number or width.
   [[nodiscard]] virtual Result<Matrix<float>> encode_with_words(std::span<const TokenizedText> texts,
                                                                 std::span<const int64_t> places,
                                                                 MatrixView<const float> words) = 0;

@@ -1,5 +1,5 @@
-// Conformance: does an encoder give its reference's answers? Runs the inputs of an io.safetensors kept beside
-// the weights, and compares every answer the reference wrote there.
+// Conformance check of an encoder against its reference. Runs the inputs of an io.safetensors kept beside the
+// weights, and compares every output that the reference stored there.
 #pragma once
 
 #include <filesystem>
@@ -31,7 +31,7 @@ struct RoundingBounds {
 };
 RoundingBounds rounding_bounds(Precision precision);
 
-// One named answer compared. A NaN or infinity anywhere fails it.
+// Comparison of one named output. A NaN or infinity anywhere fails it.
 struct AnswerCheck {
   std::string name;
   double max_abs = 0;               // largest |ours - reference|
@@ -47,15 +47,16 @@ struct ConformReport {
   std::string fingerprint;
   Precision precision = Precision::kFp32;
   std::vector<AnswerCheck> answers;
-  // Names in the file that are neither inputs nor answers this family knows.
+  // Names in the file that are neither inputs nor known outputs of this family.
   std::vector<std::string> unknown;
   bool ok = false;  // at least one answer, every one ok, none unknown
 };
 
-// Errors where the comparison cannot be made (no file, wrong shapes); a failed comparison is a report.
+// Runs the check. Returns an error if the comparison is impossible (no file, wrong shapes); a failed
+// comparison is a report.
 Result<ConformReport> conform(const std::filesystem::path& checkpoint, const ConformOptions& options = {});
 
-// {"checkpoint", "precision", "answers": [{"name", "max_abs", ...}], "ok"}.
+// Converts to {"checkpoint", "precision", "answers": [{"name", "max_abs", ...}], "ok"}.
 Json conform_json(const ConformReport& report);
 
 }  // namespace saccade

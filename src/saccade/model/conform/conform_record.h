@@ -42,18 +42,17 @@ struct ConformanceRecord {
 // touches them. Empty if a file cannot be examined.
 std::string files_stamp(std::span<const std::filesystem::path> files);
 
-// Adds a report that is ok. One that is not takes away what was remembered of
-// the same precision and reference. `files` are the checkpoint's, `reference` the
-// file that was compared with, `program` this program's version.
+// Records a successful report. A failed one deletes the record of the same precision and reference. `files`
+// are the checkpoint's, `reference` is the file compared with, `program` is this program's version.
 Status remember_conformance(const ConformReport& report, std::span<const std::filesystem::path> files,
                             const std::filesystem::path& reference, std::string_view program);
 
-// The record's "results", as files and answers have them.
+// Converts to the record's "results", in the format of the files.
 Json conformance_json(const ConformanceRecord& record);
 
 // Returns the record of one checkpoint; without results if there is no record or it cannot be read.
 ConformanceRecord conformance_of(const std::string& fingerprint);
-// Every record, by each of its stamps.
+// Returns all records, by each of their stamps.
 std::map<std::string, ConformanceRecord> conformance_by_stamp();
 
 }  // namespace saccade

@@ -21,7 +21,7 @@ class StateMapper {
  public:
   virtual ~StateMapper() = default;
   [[nodiscard]] virtual bool can_map_states(ImageStates states) const = 0;
-  // As PictureMapper::map_pictures; of states that can_map_states() names.
+  // Computes maps like PictureMapper::map_pictures, for states accepted by can_map_states().
   [[nodiscard]] virtual Result<PictureMaps> map_states(MatrixView<const float> pixels,
                                                        const StatesScored& scored, MapMethod method) = 0;
 };

@@ -15,8 +15,8 @@ namespace saccade {
 class TextAttention {
  public:
   virtual ~TextAttention() = default;
-  // One weight a token of the text, averaged over the heads; they sum to 1. Errors as encode_texts has. Not
-  // thread-safe. Cost: a forward pass over one text.
+  // Returns one weight per token of the text, averaged over the heads; they sum to 1. Returns the errors of
+  // encode_texts. Not thread-safe. Cost: a forward pass over one text.
   [[nodiscard]] virtual Result<std::vector<double>> attend(const TokenizedText& text) = 0;
 };
 

@@ -25,7 +25,7 @@ struct Blip2VisionConfig {
   nn::TransformerShape shape;
   int64_t image_size = 224;
   int64_t patch_size = 14;
-  // One more than patches: the class token's.
+  // Returns the number of patches plus one for the class token.
   [[nodiscard]] int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
 };
 
@@ -50,7 +50,7 @@ struct Blip2Config {
   Blip2Captions captions = Blip2Captions::kTransformers;
   T5Config text;  // kT5
 
-  // Text tokens an encoder takes.
+  // Returns the maximum number of text tokens.
   [[nodiscard]] int64_t context() const;
 };
 
@@ -60,16 +60,18 @@ struct Blip2Config {
 // impossible shapes and contradictions by name.
 Result<Blip2Config> blip2_config_from_hugging_face(const Json& config, const nn::TensorMap& tensors);
 
-// The Q-Former alone, from "qformer_config"; `tensors` tell whether it reads text where the section does not.
+// Reads the Q-Former from "qformer_config". `tensors` show whether it reads text if the section does not say
+// so.
 Result<QFormerConfig> qformer_config_from_hugging_face(const Json& section, const nn::TensorMap& tensors,
                                                        int64_t memory_width);
 
-// The vision transformer: class token, positions, pre-norm blocks with one joint layer for query, key and
-// value, and a norm over all states at the end.
+// Vision transformer with class token, positions, pre-norm blocks with one joint layer for query, key and
+// value, and a final norm over all states.
 class Blip2Vision {
  public:
   static Result<Blip2Vision> make(const Blip2VisionConfig& config, nn::ParameterSource& source);
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, tokens, width] float32, the class token first.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, tokens, width] float32, the class token
+  // first.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype) const;
   void pack(DType dtype);
   // Parts of forward(): the embedding, the blocks and the final norm.
@@ -93,12 +95,12 @@ struct Blip2Retrieval {
   nn::Linear image_projection, text_projection, match_head;
 
   static Result<Blip2Retrieval> make(const Blip2Config& config, nn::ParameterSource& source);
-  // From the vision tower's states: [n, queries, projection] float32, each row of length 1.
+  // Computes rows from the vision tower's states: [n, queries, projection] float32, each of length 1.
   [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& memory, DType dtype) const;
-  // [n, projection] float32, each row of length 1.
+  // Computes text embeddings: [n, projection] float32, each of length 1.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                      DType dtype) const;
-  // [n, 2] float32, logits of "does not match" and "matches", each the mean over the queries.
+  // Computes logits of "does not match" and "matches": [n, 2] float32, each the mean over the queries.
   [[nodiscard]] nn::Tensor match_logits(const nn::Tensor& memory, const nn::Tensor& ids,
                                         const nn::Tensor& attention_mask, DType dtype) const;
   void pack(DType dtype);
@@ -130,7 +132,7 @@ struct FrozenQFormer {
   int64_t memory_rows = 0;  // of the vision tower
   Weights weights;          // all of the checkpoint's; the Q-Former's under the names that QFormerOf asks for
 };
-// kUsage for a checkpoint of another family.
+// Reads the Q-Former of a checkpoint; kUsage for another family.
 Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder);
 
 }  // namespace saccade

@@ -1,10 +1,10 @@
 // CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"): a
-// vision transformer (or a ResNet, clip_resnet.h) and a causal text transformer, each projected into one
-// space. Covers OpenAI's checkpoints and all that keep their structure: OpenCLIP's LAION and DataComp models,
+// vision transformer (or a ResNet, clip_resnet.h) and a causal text transformer, each projected into a shared
+// space. Covers OpenAI's checkpoints and others of the same structure: OpenCLIP's LAION and DataComp models,
 // MetaCLIP, DFN, Long-CLIP.
 //
-// Parameters go by their names in the Hugging Face layout;
-// other layouts are renamed when they are read (checkpoint.h).
+// Parameters have their names in the Hugging Face layout; other layouts are renamed on loading
+// (checkpoint.h).
 #pragma once
 
 #include <cmath>
@@ -43,9 +43,9 @@ struct ClipConfig {
   double logit_scale_init = 2.6592;  // log(1 / 0.07)
 };
 
-// From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
+// Reads config.json of the Hugging Face layout, with its defaults. Rejects impossible shapes by name.
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config);
-// An end id of 2 marks configs written before the field meant anything: there the highest id is the end.
+// End id of configs written before the field was used; in these the highest id is the end.
 constexpr int32_t kLegacyEndId = 2;
 // Returns the text tower's section of such a config, with the defaults.
 Result<Json> clip_text_section(const Json& config);
@@ -55,18 +55,19 @@ Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::T
 // Derives the config from the tensors' shapes, for checkpoints in OpenAI's names without a config. Like
 // OpenAI's own code, assumes heads of 64 and QuickGELU.
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);
-// config.json for a trained model, as transformers reads it.
+// Returns the config.json of a trained model, in transformers' format.
 Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int64_t end_id, int64_t pad_id);
 
-// Where each of ids [n, tokens] int64 has its first end_id; without one, its first highest id: [n] int64.
+// Returns the position of the first end_id in each of ids [n, tokens] int64, or of the first highest id
+// without a value: [n] int64.
 nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_id);
 
-// T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training.
-// Not thread-safe while training or packing; forward passes alone are.
+// CLIP model. T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training. Forward passes
+// alone are thread-safe; training and packing are not.
 template <typename T>
 class ClipModelOf {
  public:
-  // kUnsupported for a ResNet that is to be trained.
+  // Makes the model; kUnsupported for training a ResNet.
   static Result<ClipModelOf> make(const ClipConfig& config, nn::ParameterSourceOf<T>& source);
 
   // Encodes pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
@@ -75,15 +76,15 @@ class ClipModelOf {
                                 const nn::Tensor& keep = {}) const {
     return project_images(image_states(pixels, dtype, trace, keep));
   }
-  // ids: [n, tokens] int64, tokens <= positions; attention_mask:
-  // undefined or [n, tokens], 0 leaves a token out.
-  // -> [n, projection] float32, not normalized. Text is causal: what follows the end token changes nothing.
+  // Encodes ids: [n, tokens] int64, tokens <= positions -> [n, projection] float32, not normalized.
+  // attention_mask: undefined or [n, tokens], 0 excludes a token. Text is causal: tokens after the end token
+  // have no effect.
   [[nodiscard]] T encode_texts(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
                                TowerTraceOf<T>* trace = nullptr) const {
     return project_texts(text_states(ids, dtype, attention_mask, trace));
   }
-  // The same in two steps: what is projected, [n, the tower's width] float32, and its projection. A ResNet's
-  // pooling is its projection: its states are [n, projection] already.
+  // Compute the same in two steps: the states to project, [n, the tower's width] float32, and their
+  // projection. A ResNet's pooling is its projection, so its states are already [n, projection].
   [[nodiscard]] T image_states(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
                                const nn::Tensor& keep = {}) const;
   [[nodiscard]] T text_states(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
@@ -98,8 +99,8 @@ class ClipModelOf {
   // with a ResNet.
   [[nodiscard]] T image_tokens(const T& pixels, DType dtype) const;
   [[nodiscard]] T text_tokens(const nn::Tensor& ids, DType dtype) const;
-  // text_states where the embedding of the tokens places[i] of text i is words[i]: places [n] or [n, k]
-  // int64, -1 for none; words [n, width] float32.
+  // Computes text_states with the embeddings of tokens places[i] of text i replaced by words[i]: places [n]
+  // or [n, k] int64, -1 for none; words [n, width] float32.
   [[nodiscard]] T text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
                                    DType dtype) const;
 
@@ -107,10 +108,10 @@ class ClipModelOf {
   // with a ResNet.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
-  // log of the inverse temperature, a scalar parameter.
+  // Returns the log of the inverse temperature, a scalar parameter.
   [[nodiscard]] const T& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const ClipConfig& config() const { return config_; }
-  // Where each text's state is read: [n] int64.
+  // Returns the position of each text's pooled state: [n] int64.
   [[nodiscard]] nn::Tensor end_positions(const nn::Tensor& ids) const {
     return clip_end_positions(ids, config_.end_id);
   }
@@ -183,7 +184,7 @@ Status ClipModelOf<T>::make_vision(nn::ParameterSourceOf<T>& source) {
   patch_embedding_ = nn::LinearOf<T>(kernel.view({config_.vision.width, patch_values}));
   SACCADE_ASSIGN(vision_positions_, source.take(vision + ".embeddings.position_embedding.weight",
                                                 {side * side + 1, config_.vision.width}, {0, vision_std}));
-  // "pre_layrnorm" is how the published checkpoints spell it.
+  // The published checkpoints spell it "pre_layrnorm".
   SACCADE_ASSIGN(pre_norm_, nn::LayerNormOf<T>::make(source, vision + ".pre_layrnorm", config_.vision.width,
                                                      config_.vision.eps));
   SACCADE_ASSIGN(vision_blocks_,
@@ -292,7 +293,7 @@ T ClipModelOf<T>::text_states_with(const nn::Tensor& ids, const nn::Tensor& plac
                                    DType dtype) const {
   const int64_t n = ids.size(0);
   const int64_t tokens = ids.size(1);
-  // The words stand behind the texts' own embeddings, and are read where they replace one.
+  // The words are appended to the texts' own embeddings, and are read where they replace one.
   const nn::Tensor which = nn::Tensor::empty({n, tokens}, DType::kI64);
   const int64_t each = n > 0 ? places.numel() / n : 0;
   for (int64_t i = 0; i < n; ++i) {

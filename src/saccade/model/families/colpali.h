@@ -67,7 +67,8 @@ class ColPaliModel {
   // int64 without image tokens. Result: [n, patches + tokens, projection] float32, the patches' rows first.
   // Every token attends to all tokens.
   [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& pixels, const nn::Tensor& prompts, DType dtype) const;
-  // Rows of length 1 for texts [n, tokens] int64: [n, tokens, projection] float32. mask: as Gemma::forward.
+  // Computes rows of length 1 for texts [n, tokens] int64: [n, tokens, projection] float32. mask: as in
+  // Gemma::forward.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype) const;
   [[nodiscard]] const ColPaliConfig& config() const { return config_; }
   void pack(DType dtype);

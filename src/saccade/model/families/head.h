@@ -57,14 +57,14 @@ struct HeadConfig {
   std::optional<HeadQFormer> qformer;
   std::optional<EncoderId> frozen;
 };
-// kBadData names the field.
+// Parses the config. kBadData names the field.
 Result<HeadConfig> head_config_from_json(const Json& json);
 Json head_config_json(const HeadConfig& config);  // without the path
 
-// exp of it is what cosines are multiplied by; training begins with 1 / 0.07 (Radford et al. 2021).
+// Initial log of the factor on cosines; training begins with a factor of 1 / 0.07 (Radford et al. 2021).
 inline constexpr double kInitialLogScale = 2.6592600369327780;
 
-// [n, rows, width] -> [n, width], as pooled() does it.
+// Pools [n, rows, width] to [n, width], as pooled() does.
 nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling);
 
 template <typename T>
@@ -85,7 +85,7 @@ class HeadOf {
     head.pooling_ = config.input.pooling;
     return head;
   }
-  // [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
+  // Project [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
   [[nodiscard]] T images(const T& features) const {
     if (!qformer_) return image_.forward(features);
     const T memory = features.view({features.size(0), memory_rows_, memory_width_});
@@ -117,8 +117,8 @@ class HeadOf {
   };
   static Result<Side> side(const HeadConfig& config, nn::ParameterSourceOf<T>& source,
                            const std::string& prefix, int64_t width) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a standard deviation of
-    // 1 / sqrt(3 in).
+    // Initialized like torch's linear layers: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3
+    // in).
     const auto spread = [](int64_t in) { return 1 / std::sqrt(3.0 * static_cast<double>(in)); };
     Side made;
     if (config.kind == HeadKind::kMlp) {
@@ -142,10 +142,10 @@ class HeadOf {
 template <>
 StateGradient HeadOf<nn::Tensor>::image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
 
-// A head alone, without the encoder it sits on: for features that are there already. Thread-safe.
+// Head without its encoder, for precomputed features. Thread-safe.
 class FeatureHead {
  public:
-  // kUnsupported for a checkpoint of another family; errors as load_encoder's.
+  // Opens a head. Returns kUnsupported for a checkpoint of another family, and the errors of load_encoder.
   static Result<std::unique_ptr<FeatureHead>> open(const std::filesystem::path& folder,
                                                    const BackendOptions& options = {});
   static Result<std::unique_ptr<FeatureHead>> open(const Checkpoint& checkpoint,
@@ -156,7 +156,8 @@ class FeatureHead {
   [[nodiscard]] int64_t parameters() const { return parameters_; }
   [[nodiscard]] float logit_scale() const { return logit_scale_; }
 
-  // [n, image_width] or [n, text_width] -> [n, width], rows of length 1. kMismatch for another width.
+  // Compute embeddings of length 1: [n, image_width] or [n, text_width] -> [n, width]. Return kMismatch for
+  // another width.
   [[nodiscard]] Result<Matrix<float>> image_rows(MatrixView<const float> features);
   [[nodiscard]] Result<Matrix<float>> text_rows(MatrixView<const float> features);
   // Returns an image's cosine with `target` [width] as a function of its states, for relevance maps. Borrows

@@ -30,7 +30,7 @@ struct EvaShape {
   bool sub_norm = false;  // norms within attention and MLP, and separate query, key and value
   bool gated = false;     // SwiGLU in place of GELU
   bool rotary = false;
-  // The rows and columns of the grid count as if they were this many (positions of pre-training).
+  // Number of rows and columns that grid positions are rescaled to (positions of pre-training).
   double rotary_positions = 16;
 };
 
@@ -56,20 +56,20 @@ struct JinaClipConfig {
 // unimplemented computation, and kBadData with one that is impossible.
 Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors);
 
-// Cosines and sines of rotary positions in two dimensions, [places, head width] each; undefined without.
+// Cosines and sines of two-dimensional rotary positions, [places, head width] each; undefined if unused.
 struct EvaTurn {
   nn::Tensor cos, sin;
 };
 
-// Pre-norm.
+// Pre-norm block.
 class EvaBlock {
  public:
   static Result<EvaBlock> make(nn::ParameterSource& source, const std::string& prefix, const EvaShape& shape);
-  // x: [n, 1 + places, width] float32.
+  // Applies the block to x: [n, 1 + places, width] float32.
   [[nodiscard]] nn::Tensor forward(nn::Tensor x, const EvaTurn& turn, DType dtype) const;
   void pack(DType dtype);
 
-  // Without autograd, as TransformerBlockOf has them. x is left as it is.
+  // Forward and backward passes without autograd, as in TransformerBlockOf. x is not modified.
   [[nodiscard]] nn::Tensor forward_traced(const nn::Tensor& x, const EvaTurn& turn, DType dtype,
                                           nn::BlockTrace& trace) const;
   [[nodiscard]] nn::BlockGradient backward_to_attention(const nn::BlockTrace& trace,
@@ -79,7 +79,7 @@ class EvaBlock {
   [[nodiscard]] int64_t heads() const { return heads_; }
 
  private:
-  // [..., width] -> [..., width]
+  // Applies the MLP: [..., width] -> [..., width].
   [[nodiscard]] nn::Tensor mlp(const nn::Tensor& normed, DType dtype) const;
 
   int64_t heads_ = 1;
@@ -89,12 +89,13 @@ class EvaBlock {
   nn::Linear query_key_value_, output_, mlp_gate_, mlp_in_, mlp_out_;
 };
 
-// Post-norm.
+// Post-norm block.
 class JinaTextBlock {
  public:
   static Result<JinaTextBlock> make(nn::ParameterSource& source, const std::string& prefix,
                                     const nn::TransformerShape& shape);
-  // x: [n, tokens, width] float32; bias: added to the scores, broadcast to [n, heads, tokens, tokens].
+  // Applies the block to x: [n, tokens, width] float32; bias: added to the scores, broadcast to [n, heads,
+  // tokens, tokens].
   [[nodiscard]] nn::Tensor forward(nn::Tensor x, const nn::Tensor& bias, DType dtype) const;
   void pack(DType dtype);
 
@@ -104,23 +105,23 @@ class JinaTextBlock {
   nn::LayerNorm norm1_, norm2_;
 };
 
-// Forward passes are thread-safe, packing is not.
+// Jina-CLIP model. Forward passes are thread-safe, packing is not.
 class JinaClipModel {
  public:
   static Result<JinaClipModel> make(const JinaClipConfig& config, nn::ParameterSource& source);
 
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, vision width] float32.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, vision width] float32.
   [[nodiscard]] nn::Tensor image_states(const nn::Tensor& pixels, DType dtype,
                                         TowerTrace* trace = nullptr) const;
-  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has
-  // one that is not. -> [n, text width] float32.
+  // Encodes ids, mask: [n, tokens] int64 -> [n, text width] float32. mask 0 excludes a token; every text has
+  // at least one that is kept.
   [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                                        TowerTrace* trace = nullptr) const;
-  // These to [n, dim], not normalized; of a checkpoint without projections as they are.
+  // Project these to [n, dim], not normalized; return them unchanged for a checkpoint without projections.
   [[nodiscard]] nn::Tensor project_images(const nn::Tensor& states) const;
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
-  // Packed: the vision tower as explaining sees it, over this model.
+  // Returns the vision tower of this model for relevance maps. Packed models only.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }

@@ -49,8 +49,8 @@ struct MeasuredLength {
 Result<std::vector<MeasuredLength>> read_measured_lengths(const std::filesystem::path& checkpoint,
                                                           std::string_view fingerprint);
 
-// The one that search goes by: the longest. A model that reads so much of the texts of one dataset can, and a
-// shorter length elsewhere says more of the texts there.
+// Returns the measurement that search uses: the longest. A model that reads this much of one dataset's texts
+// is able to; a shorter length elsewhere reflects the texts there.
 std::optional<MeasuredLength> longest_measured(const std::vector<MeasuredLength>& lengths);
 
 // Adds entries to saccade.json, replacing those for the same datasets. Entries of other fingerprints are
@@ -62,7 +62,7 @@ Status write_measured_lengths(const std::filesystem::path& checkpoint,
                               const std::vector<MeasuredLength>& lengths);
 
 Json measured_length_json(const MeasuredLength& length);
-// "14 tokens (11 to 17) give 95% of the best R@1, on ucm-test (aerial)": for people.
+// Formats for people: "14 tokens (11 to 17) give 95% of the best R@1, on ucm-test (aerial)".
 std::string measured_length_text(const MeasuredLength& length);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Texts longer than a model reads: their chunks' rows (text/token_parts.h) made one row.
+// Pooling of the embeddings of a long text's chunks (text/token_parts.h) into one.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Layers of an encoder in 8-bit integers that are of
-// more bits, as their inputs have outliers (nn/kernels/outlier_inputs.h).
+// Layers of an 8-bit encoder kept in higher precision, because their inputs have outliers
+// (nn/kernels/outlier_inputs.h).
 #pragma once
 
 #include <string>

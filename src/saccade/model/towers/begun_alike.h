@@ -13,8 +13,8 @@ struct BegunAlike {
   nn::Tensor ends;       // [texts] int64: the row of each text's last token
   nn::SharedTokens shared;
 };
-// ids: [texts, tokens] int64; ends: [texts] int64, the place of each text's last token. Cost: a
-// look-up a token.
+// Finds common prefixes. ids: [texts, tokens] int64; ends: [texts] int64, the position of each text's last
+// token. Cost: one look-up per token.
 BegunAlike begun_alike(const nn::Tensor& ids, const nn::Tensor& ends);
 
 // Returns true if a mask (undefined, or [texts, tokens] int64, 0 for excluded tokens) keeps all tokens up to

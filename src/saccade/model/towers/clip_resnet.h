@@ -25,7 +25,7 @@ struct ResNetShape {
 // Ratio of the input's side to that of the feature map after the last stage.
 constexpr int64_t kResNetStride = 32;
 
-// Two or three convolutions around which the input is carried.
+// Residual block of two or three convolutions.
 class ResNetBlock {
  public:
   static Result<ResNetBlock> make(nn::ParameterSource& source, const std::string& prefix, int64_t in,
@@ -41,12 +41,13 @@ class ResNetBlock {
 
 class ResNetTower {
  public:
-  // kBadData for other than four stages, and for widths and heads that do not divide.
+  // Makes the tower; kBadData for a number of stages other than four, and for widths and heads that do not
+  // divide.
   static Result<ResNetTower> make(nn::ParameterSource& source, const ResNetShape& shape, int64_t image_size,
                                   int64_t projection);
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, projection] float32, not normalized. `stages`,
-  // where given, gets what follows the first and the last stage, [n, channels, rows, columns] as the
-  // reference has it.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, projection] float32, not normalized.
+  // `stages`, if not null, receives the outputs of the first and the last stage, [n, channels, rows, columns]
+  // as in the reference.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype,
                                    std::pair<nn::Tensor, nn::Tensor>* stages = nullptr) const;
   void pack(DType dtype);

@@ -19,7 +19,7 @@
 
 namespace saccade {
 
-// One block, everything in it already scaled.
+// Block with all factors already applied.
 struct EfficientNetBlock {
   int64_t in = 0;
   int64_t out = 0;
@@ -42,11 +42,11 @@ struct EfficientNetConfig {
   [[nodiscard]] int64_t width() const { return blocks.back().out; }
 };
 
-// From the section of config.json, with transformers' defaults. kBadData for impossible or contradicting
-// shapes, kUnsupported for what is not known, by name.
+// Reads the section of config.json, with transformers' defaults. Returns kBadData for impossible or
+// contradictory shapes, and kUnsupported for unknown settings, by name.
 Result<EfficientNetConfig> efficientnet_config_from_hugging_face(const Json& config);
 
-// Forward passes are thread-safe, pack() is not.
+// EfficientNet model. Forward passes are thread-safe, pack() is not.
 class EfficientNet {
  public:
   static Result<EfficientNet> make(const EfficientNetConfig& config, nn::ParameterSource& source,
@@ -55,7 +55,7 @@ class EfficientNet {
   // channels, height, width] float32, of any size. hidden_1, if not null, receives the first block's states.
   [[nodiscard]] nn::Tensor states(const nn::Tensor& pixels, DType dtype,
                                   nn::Tensor* hidden_1 = nullptr) const;
-  // Their mean (or maximum) over places: [n, width].
+  // Returns their mean (or maximum) over positions: [n, width].
   [[nodiscard]] nn::Tensor pool(const nn::Tensor& states) const;
   [[nodiscard]] const EfficientNetConfig& config() const { return config_; }
   void pack(DType dtype);

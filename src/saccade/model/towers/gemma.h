@@ -31,19 +31,18 @@ struct GemmaConfig {
   double theta = 10'000;
 };
 
-// From "text_config" of the Hugging Face layout, with its defaults; refuses impossible shapes, other models
-// than Gemma 1 and switches that are not known, by name.
+// Reads "text_config" of the Hugging Face layout, with its defaults. Rejects impossible shapes, models other
+// than Gemma 1 and unknown switches, by name.
 Result<GemmaConfig> gemma_config_from_hugging_face(const Json& section);
 
-// Forward passes are thread-safe.
+// Gemma model. Forward passes are thread-safe.
 class Gemma {
  public:
   static Result<Gemma> make(const GemmaConfig& config, nn::ParameterSource& source,
                             const std::string& prefix);
 
-  // ids: [n, tokens] int64 -> [n, tokens, width] float32, scaled by
-  // sqrt(width) as the blocks expect it. Reads the rows it needs from wherever
-  // the table lies: one of 257,152 x 2,048 in a mapped file is not copied.
+  // Embeds ids: [n, tokens] int64 -> [n, tokens, width] float32, scaled by sqrt(width) for the blocks. Reads
+  // only the needed rows of the table; one of 257,152 x 2,048 in a mapped file is not copied.
   [[nodiscard]] nn::Tensor embed(const nn::Tensor& ids) const;
   // Applies the blocks and the last norm to x: [n, tokens, width] float32 (consumed when packed), at
   // positions 1, 2, ... as in PaliGemma. mask: undefined for full attention, or float32 broadcast to [n,

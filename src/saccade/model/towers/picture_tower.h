@@ -41,8 +41,8 @@ using StateChange = std::function<nn::Tensor(const nn::Tensor& states)>;
 struct PictureTower {
   std::function<nn::Tensor(const nn::Tensor& pixels)> embed;  // -> [n, tokens, width] float32
   std::vector<CrossedBlock> blocks;
-  // tokens: [n, tokens, width], any block's states, pooled as the last block's
-  // are, by the last norm and the pooling.
+  // Pools tokens: [n, tokens, width], any block's states, in the same way as the last block's, by the last
+  // norm and the pooling.
   std::function<Pooled(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish)> pool;
   const nn::Linear* projection = nullptr;  // of pooled states into the shared space, where there is one
   bool pools_by_attention = false;         // whether Pooled::relevance comes out
@@ -51,13 +51,13 @@ struct PictureTower {
   int columns = 0;
 };
 
-// The gradient of the dot products of rows, brought to length 1, with `target`: [n, dim], or [dim], one for
+// Computes the gradient of the dot products of normalized rows with `target`: [n, dim], or [dim], one for
 // all. rows: [n, dim], not normalized -> [n, dim].
 nn::Tensor cosine_gradient(const nn::Tensor& rows, const nn::Tensor& target);
 // Computes the gradient through the projection of states: [n, width].
 nn::Tensor projected_gradient(const nn::Linear* projection, const nn::Tensor& states,
                               const StateChange& of_unit_rows);
-// Pooling at the first token: norm(tokens[0]).
+// Pools at the first token: norm(tokens[0]).
 Pooled pool_first(const nn::LayerNorm& norm, const nn::Tensor& tokens, const StateChange& change);
 
 // Computes the relevance of the patches of images [n, 3, height, width]: [n, rows * columns].

@@ -32,20 +32,20 @@ struct QFormerConfig {
   int64_t pad_id = 0;
 };
 
-// `part`: "attention" or "crossattention".
+// Returns parameter names; `part`: "attention" or "crossattention".
 nn::BlockNames qformer_attention_names(const std::string& part);
-// `suffix`: "_query" for the queries' own.
+// Returns parameter names; `suffix`: "_query" for the queries' own.
 nn::BlockNames qformer_mlp_names(const std::string& suffix);
 
-// Forward passes are thread-safe, packing is not.
+// Q-Former model. Forward passes are thread-safe, packing is not.
 template <typename T>
 class QFormerOf {
  public:
   static Result<QFormerOf> make(const QFormerConfig& config, int64_t queries,
                                 nn::ParameterSourceOf<T>& source);
 
-  // memory: [n, rows, memory_width], the vision tower's states
-  // -> the queries' states, [n, queries, width] float32.
+  // Computes the queries' states, [n, queries, width] float32, from memory: [n, rows, memory_width], the
+  // vision tower's states.
   [[nodiscard]] T ask(const T& memory, DType dtype) const;
   // The following functions need a Q-Former that reads text. ids, attention_mask: [n, tokens] int64.
   // Returns the state at a text's first token: [n, width] float32.

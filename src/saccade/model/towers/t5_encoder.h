@@ -31,8 +31,8 @@ struct T5Config {
   int64_t trained_tokens = 512;  // no limit of the structure, but of what it has seen
 };
 
-// From the section of a config.json that describes a T5, with transformers' defaults; refuses impossible
-// shapes by name.
+// Reads the section of a config.json for a T5, with transformers' defaults. Rejects impossible shapes by
+// name.
 Result<T5Config> t5_config_from_hugging_face(const Json& section);
 
 // Returns the row of the bias table for each pair of `tokens` positions: [tokens, tokens] int64, from the
@@ -42,12 +42,12 @@ nn::Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_dist
 
 class T5Encoder {
  public:
-  // Parameters in transformers' names below `prefix` ("language_model."): "shared.weight",
+  // Loads parameters in transformers' names below `prefix` ("language_model."): "shared.weight",
   // "encoder.block...".
   static Result<T5Encoder> make(const T5Config& config, nn::ParameterSource& source,
                                 const std::string& prefix);
-  // ids: [n, tokens] int64; attention_mask: [n, tokens], 0 leaves a token out. The states after the final
-  // norm: [n, tokens, width] float32, also where the mask is 0 (of no meaning there).
+  // Encodes ids: [n, tokens] int64; attention_mask: [n, tokens], 0 excludes a token. Returns the states after
+  // the final norm: [n, tokens, width] float32. States with mask 0 have no meaning.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                    DType dtype) const;
   void pack(DType dtype);
