@@ -16,7 +16,7 @@ class AttentionPool {
   // in_proj_bias, attention.out_proj, layernorm, mlp.fc1 and mlp.fc2. Ignores `shape.layers`.
   static Result<AttentionPool> make(ParameterSource& source, const std::string& name,
                                     const TransformerShape& shape);
-  // x: [batch, tokens, width] float32; result [batch, width] float32.
+  // Pools x: [batch, tokens, width] float32 into [batch, width] float32.
   [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const;
   void pack(DType dtype);
 
@@ -31,7 +31,7 @@ class AttentionPool {
   // Propagates the score's gradient from the result, [batch, width], to the attention output: [batch, 1,
   // width].
   [[nodiscard]] Tensor backward_to_attention(const Trace& trace, const Tensor& gradient) const;
-  // And on to x.
+  // Propagates the gradient from the attention output to x.
   [[nodiscard]] Tensor backward_from_attention(const Trace& trace, const Tensor& mixed) const;
   [[nodiscard]] static RelevanceInput relevance_input(const Trace& trace);
 

@@ -13,7 +13,8 @@ namespace saccade::nn {
 
 // Computes the gradient of layer_norm (operations.h). x, gradient: [..., width]; gain: [width].
 Tensor layer_norm_backward(const Tensor& x, const Tensor& gain, double eps, const Tensor& gradient);
-// activation(x) value by value, and its gradient: gradient * activation'(x). x, gradient: of one shape.
+// Compute activation(x) elementwise, and its gradient, gradient * activation'(x). x and gradient have the
+// same shape.
 Tensor activate(const Tensor& x, Activation activation);
 Tensor activation_backward(const Tensor& x, Activation activation, const Tensor& gradient);
 // Computes the gradient of attention without a mask. qkv: [batch, tokens, 3 * width]; gradient: [batch,
@@ -30,20 +31,20 @@ Tensor key_value_backward(const Tensor& query, const Tensor& key, const Tensor& 
 // Inputs of attention relevance: the gradient of a score with respect to the attention weights A =
 // softmax(scale q k'), [batch, heads, queries, keys].
 struct RelevanceInput {
-  // [batch, queries, heads, head_width], and of keys and values [batch, keys, heads, head_width], each
-  // head's numbers in a row. float32.
+  // Queries [batch, queries, heads, head_width]; keys and values [batch, keys, heads, head_width]. Each
+  // head's values are contiguous. float32.
   Tensor query, key, value;
   Tensor gradient;  // [batch, queries, heads * head_width]: what the score changes with attention's result
   Tensor weights;   // [batch, queries]: how much each query counts
-  // false: dS/dA alone (Bousselham et al. 2024, "LeGrad", arXiv 2404.03214, equation of the
-  // explainability map). true: dS/dA * A (Chefer et al. 2021, "Generic Attention-model Explainability",
-  // arXiv 2103.15679, equation 5).
+  // Flag for the factor A. false: dS/dA alone (Bousselham et al. 2024, "LeGrad", arXiv 2404.03214, equation
+  // of the explainability map). true: dS/dA * A (Chefer et al. 2021, "Generic Attention-model
+  // Explainability", arXiv 2103.15679, equation 5).
   bool times_attention = false;
 };
 // Computes for each key the sum over queries of weight * (mean over heads of the positive part): [batch,
 // keys]. The gradient with respect to A is gradient v', so no [queries, keys] matrix is kept.
 Tensor attention_relevance(const RelevanceInput& input);
-// The parts of qkv [batch, tokens, 3 * width] float32 as its input: query, key and value.
+// Returns query, key and value of qkv [batch, tokens, 3 * width] float32 as relevance input.
 RelevanceInput relevance_input(const Tensor& qkv, int64_t heads);
 
 // Intermediate values that a transformer block keeps from a forward pass for its backward pass. Float32;

@@ -34,16 +34,17 @@ struct ConvolutionShape {
   Activation activation = Activation::kNone;
 };
 
-// A kernel of more than 1 x 1 with bias and activation, over oneDNN.
+// Convolution larger than 1 x 1 with bias and activation, over oneDNN.
 class PackedConvolution;
 
 class ConvolutionNorm {
  public:
-  // Parameters "<convolution>.weight", "<norm>.weight", ".bias", ".running_mean" and ".running_var".
+  // Loads the parameters "<convolution>.weight", "<norm>.weight", ".bias", ".running_mean" and
+  // ".running_var".
   static Result<ConvolutionNorm> make(ParameterSource& source, const std::string& convolution,
                                       const std::string& norm, const ConvolutionShape& shape);
-  // After pack(). x: [n, height, width, in] float32 -> [n, height', width', out] float32. `dtype` is that of
-  // the products of 1 x 1 kernels; others are made in float32.
+  // Applies the layer to x: [n, height, width, in] float32 -> [n, height', width', out] float32. Requires
+  // pack(). `dtype` is that of the products of 1 x 1 kernels; others run in float32.
   [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const;
   void pack(DType dtype);
 
@@ -61,10 +62,10 @@ class ConvolutionNorm {
 // entry of sigmoid(expand(activation(reduce(means of all channels over the image)))).
 class SqueezeExcite {
  public:
-  // Parameters "<name>.reduce" and "<name>.expand" with kernels of 1 x 1 and biases.
+  // Loads the parameters "<name>.reduce" and "<name>.expand", 1 x 1 kernels with biases.
   static Result<SqueezeExcite> make(ParameterSource& source, const std::string& name, int64_t channels,
                                     int64_t reduced, Activation activation);
-  // After pack(). x: [n, height, width, channels] float32, scaled where it lies.
+  // Scales x: [n, height, width, channels] float32 in place. Requires pack().
   [[nodiscard]] Tensor forward(Tensor x) const;
   void pack();
 

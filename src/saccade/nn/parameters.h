@@ -19,13 +19,13 @@
 
 namespace saccade::nn {
 
-// The distribution a parameter starts from when nothing is loaded.
+// Initial distribution of a parameter that is not loaded.
 struct Init {
   double mean = 0;
   double std = 0;  // 0: every value is `mean`
 };
 
-// T: Tensor for inference, Variable (lab/train/math/variable.h) for training.
+// Source of parameters. T: Tensor for inference, Variable (lab/train/math/variable.h) for training.
 template <typename T>
 class ParameterSourceOf {
  public:
@@ -40,14 +40,14 @@ class ParameterSourceOf {
 };
 using ParameterSource = ParameterSourceOf<Tensor>;
 
-// Parameters of a checkpoint. Weights may be of any floating dtype; take() hands them out as float32, and the
-// memory of contiguous float32 tensors is the caller's own (a mapped file), not copied.
+// Parameters of a checkpoint. Weights may be of any floating dtype; take() returns them as float32.
+// Contiguous float32 tensors are not copied: they use the caller's memory (a mapped file).
 class LoadedParameters : public ParameterSource {
  public:
   explicit LoadedParameters(TensorMap tensors) : tensors_(std::move(tensors)) {}
   Result<Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
   Result<Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
-  // Names nobody has asked for.
+  // Returns the names that were not requested.
   [[nodiscard]] std::vector<std::string> unused() const;
   // Returns kBadData with the name of the first tensor that was not requested. Such a tensor belongs to a
   // part that this model lacks, and its results would be silently wrong. `ignored` lists names without effect
@@ -65,11 +65,11 @@ class LoadedParameters : public ParameterSource {
 Result<TensorMap> borrow_tensors(const SafeTensors& file);
 Result<TensorMap> borrow_tensors(const TorchFile& file);
 
-// Gives back the memory that a tensor of borrow_tensors takes where its file is mapped: it is read from the
-// file again when it is asked for again. Nothing happens to other tensors.
+// Releases the memory of a tensor of borrow_tensors in a mapped file; the next access reads the file again.
+// Does nothing for other tensors.
 void release_borrowed(const Tensor& tensor);
 
-// The view write_safetensors takes. The tensor must be contiguous, and outlive the view.
+// Returns a view for write_safetensors. The tensor must be contiguous and outlive the view.
 TensorView view_of(const Tensor& tensor);
 
 }  // namespace saccade::nn

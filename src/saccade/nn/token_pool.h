@@ -59,11 +59,11 @@ struct TokenPoolKernels {
   void (*pool_back)(const TokenPoolGradientTask& task, int64_t first, int64_t last, float* scratch) = nullptr;
 };
 int64_t token_pool_scratch(const TokenPoolTask& task, bool gradient);
-// Those that this processor can run, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const TokenPoolKernels> token_pool_kernels();
 
-// The whole task by the fastest kernel, on the workspace's threads; on the
-// caller's alone where it is nullptr.
+// Run the whole task by the fastest kernel, on the workspace's threads, or only on the caller's if
+// `workspace` is nullptr.
 void pool_tokens(const TokenPoolTask& task, Workspace* workspace);
 
 }  // namespace saccade::nn

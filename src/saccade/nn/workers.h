@@ -1,9 +1,9 @@
-// The threads a forward pass runs on: many short loops, one right behind the other.
+// Thread pool of a forward pass, for many short consecutive loops.
 //
-// Items of a loop are taken one by one, by the caller and by whichever worker is awake. The caller waits for
-// items that were begun, never for a worker that has not come: where another program holds a processor, the
-// others do its share. Workers look for the next loop for some microseconds before they sleep, and are never
-// waited for by spinning beyond that.
+// The caller and all awake workers take items of a loop one by one. The caller waits for items that were
+// begun, never for a worker that has not arrived. So if another program occupies a processor, the other
+// threads take over its share. Workers poll for the next loop for some microseconds before they sleep; nobody
+// spins longer for them.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@
 
 namespace saccade::nn {
 
-// One loop at a time: calls of run() from several threads are the caller's mistake.
+// Threads for one loop at a time; concurrent calls of run() are an error of the caller.
 class Workers {
  public:
-  // threads: the caller's own included; 0: as many as the processors this process may use. oneDNN's own
-  // threads (OpenMP's) are switched off within the loops.
+  // Starts the threads. threads: their number including the caller's; 0 uses all processors of this process.
+  // oneDNN's own threads (OpenMP's) are disabled within the loops.
   explicit Workers(int threads);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -62,7 +62,7 @@ class Workers {
   std::atomic<int32_t> done_{0};
   std::atomic<int> sleeping_{0};
   std::atomic<bool> stopping_{false};
-  // Written before a loop is announced, read only by those who hold one of its items.
+  // Written before a loop is announced, and read only by threads that hold one of its items.
   const void* body_ = nullptr;
   Erased call_ = nullptr;
   std::atomic<bool> given_up_{false};

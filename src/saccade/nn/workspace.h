@@ -26,13 +26,13 @@ class Workspace {
 
   // Allocates at least `bytes` of uninitialized memory, aligned to a cache line. Throws std::bad_alloc.
   [[nodiscard]] std::shared_ptr<void> allocate(size_t bytes);
-  // Memory of one worker for the length of an item, of any content; grows and stays.
+  // Returns uninitialized scratch memory of one worker for the duration of an item. It grows and is kept.
   [[nodiscard]] void* scratch(int worker, size_t bytes);
   [[nodiscard]] Workers& workers() { return workers_; }
   // Returns the link that tensors hold to the workspace. It points to nullptr once the workspace is
   // destroyed.
   [[nodiscard]] const std::shared_ptr<Workspace*>& link() const { return link_; }
-  // Bytes held for later.
+  // Returns the number of bytes kept for reuse.
   [[nodiscard]] size_t kept() const;
 
  private:
@@ -44,7 +44,7 @@ class Workspace {
   std::vector<size_t> scratch_bytes_;
 };
 
-// Memory that belongs to no workspace.
+// Allocates memory that belongs to no workspace.
 std::shared_ptr<void> allocate_plain(size_t bytes);
 
 }  // namespace saccade::nn

@@ -14,7 +14,7 @@ namespace saccade::nn {
 // instructions.
 bool attends_in_bf16(const AttentionTask& task);
 
-// Pairs [first, last) of an entry and a head, as Kernels::attend; attends_in_bf16(task) must hold.
+// Computes pairs [first, last) of an entry and a head, like Kernels::attend; attends_in_bf16(task) must hold.
 void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch);
 
 }  // namespace saccade::nn

@@ -1,4 +1,4 @@
-// One head of one entry of an attention task: what its kernels share, whatever they multiply by.
+// One head of one batch entry in an attention task: shared code of all attention kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace saccade::nn {
 
-// Pair `pair` of entry and head, heads first.
+// Pointers and strides of pair `pair` of entry and head, heads first.
 template <typename T>
 struct AttentionHead {
   int64_t entry;

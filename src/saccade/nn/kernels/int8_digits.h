@@ -1,4 +1,4 @@
-// From float32 to 8 bits: templates of the lanes, for int8_kernels.cc alone.
+// Quantization from float32 to 8 bits, as templates over vector widths. Used only by int8_kernels.cc.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline constexpr float kMostTwoDigits = 127 * 128 + 63 - 128;
 inline constexpr float kReach = 4.4F;
 inline constexpr float kTrimmed = 6;
 
-// Values times their inputs' factors. In: float (float32) or uint16_t (bfloat16).
+// Loads values multiplied by their inputs' factors. In: float (float32) or uint16_t (bfloat16).
 template <int W, typename In>
 SACCADE_INLINE void load_scaled(typename Lanes<W>::Floats& v, const In* x, const float* factors, int64_t at) {
   typename Lanes<W>::Floats factor;
@@ -42,7 +42,7 @@ SACCADE_INLINE float scaled(const uint16_t* x, const float* factors, int64_t at)
   return bf16_to_float(x[at]) * factors[at];
 }
 
-// Chains of sums and maxima that run beside each other: one alone waits for itself.
+// Number of independent chains of sums and maxima, to hide the latency of a single one.
 inline constexpr int kChains = 4;
 
 template <int W, typename V>
@@ -62,7 +62,7 @@ SACCADE_INLINE auto most_of(const V& vector) {
   return lanes[0];
 }
 
-// step(chain, at): by whole vectors of W, as many chains in turn as there are.
+// Calls step(chain, at) for each whole vector of W values, with the chains in turn.
 template <int W, typename Step>
 SACCADE_INLINE void in_chains(int64_t whole, const Step& step) {
   int64_t i = 0;
@@ -111,7 +111,7 @@ SACCADE_INLINE RowLooks look_at(const In* x, const float* factors, int64_t width
   return looks;
 }
 
-// The mean of the absolute values that are no larger than the limit.
+// Computes the mean of the absolute values that do not exceed the limit.
 template <int W, typename In>
 SACCADE_INLINE float trimmed_mean(const In* x, const float* factors, int64_t width, float limit) {
   using Floats = typename Lanes<W>::Floats;
@@ -145,8 +145,8 @@ struct RowRange {
   bool whole = false;  // all values
 };
 
-// The range of at most this reach: all values where they fit, else those up to the end that is nearer, else
-// those around 0.
+// Returns the range of at most this reach: all values if they fit, otherwise those up to the nearer end,
+// otherwise those around 0.
 inline RowRange range_of(const RowLooks& looks, float reach) {
   if (looks.highest - looks.lowest <= 2 * reach) {
     return {(looks.highest - looks.lowest) / 2, (looks.highest + looks.lowest) / 2, true};
@@ -165,7 +165,7 @@ SACCADE_INLINE float reach_of(const In* x, const float* factors, int64_t width, 
   return std::max(kReach * mean, largest * (kMostDigit / kMostTwoDigits));
 }
 
-// x[i] in two digits, where the first has been written as if it were the only one.
+// Writes x[i] as two digits, after the first has been written as if it were the only one.
 SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, SecondDigits* high,
                                        Int8Row& row) {
   const int32_t second = (number + 64) >> 7;
@@ -180,7 +180,7 @@ SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, S
   high[row.second_digits - 1].digits[i % 4] = static_cast<int8_t>(second);
 }
 
-// From float32 to whole numbers of steps from the middle.
+// Rounding of float32 to integer steps from the middle.
 struct Rounding {
   float inverse = 0;  // of the scale
   int32_t zero = 0;
@@ -195,7 +195,7 @@ SACCADE_INLINE void round_to(typename Lanes<W>::Ints& digits, typename Lanes<W>:
   digits -= kRoundBits + rounding.zero;
 }
 
-// Values are looked through for those that reach too far by as many.
+// Number of values per block in the search for values outside the range of one digit.
 inline constexpr int64_t kBlock = 64;
 
 template <int W>
@@ -247,7 +247,7 @@ SACCADE_INLINE int32_t write_low_digits(const In* x, const float* factors, int64
   return sum_of<W>(sums);
 }
 
-// The digits of all values by one scale; false where more groups than there is room for reach beyond it.
+// Writes the digits of all values by one scale. Returns false if too many groups exceed its range.
 template <int W, typename In>
 SACCADE_INLINE bool write_digits(const In* x, const float* factors, int64_t width, const RowRange& range,
                                  int64_t most, int8_t* low, SecondDigits* high, Int8Row& row) {

@@ -1,7 +1,6 @@
-// Weights in 8 bits: what is done once for each weight, in the processor's widest instructions.
+// Quantization and packing of weights to 8 bits, done once per weight in the processor's widest instructions.
 //
-// All of a packer's numbers are what one operation of IEEE 754 after the other gives, so that every
-// packer packs the same bits.
+// All packers apply the same sequence of IEEE 754 operations, so their results are identical bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct Int8Packer {
                     uint8_t* to) = nullptr;
 };
 
-// Those this processor can run, fastest first; the last is always "portable".
+// Returns the packers that this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Packer> int8_packers();
 
 }  // namespace saccade::nn

@@ -22,9 +22,10 @@
 
 namespace saccade::nn {
 
-// Outputs of one panel of weights: [groups][kPanelOutputs][4], inputs four by four, filled up with 128s.
+// Number of outputs per panel of weights: [groups][kPanelOutputs][4], inputs in groups of four, padded with
+// 128s.
 inline constexpr int64_t kPanelOutputs = 64;
-// More inputs than this could outgrow 32 bits.
+// Maximum number of inputs; sums over more could overflow 32 bits.
 inline constexpr int64_t kMostInt8Inputs = 65'536;
 
 struct SecondDigits {
@@ -50,12 +51,12 @@ struct QuantizeTask {
   SecondDigits* high = nullptr;    // [rows, most_second_digits(groups)]
   Int8Row* rows = nullptr;
 };
-// A row with more outliers than this gets a coarser scale.
+// Returns the maximum number of outlier groups; a row with more gets a coarser scale.
 constexpr int64_t most_second_digits(int64_t groups) {
   return 4 + groups / 16;
 }
 
-// One panel's outputs of some rows.
+// Product of some rows with one panel of weights.
 struct Int8PanelTask {
   int64_t groups = 0;
   const uint8_t* weights = nullptr;  // the panel
@@ -73,7 +74,7 @@ struct Int8PanelTask {
   int64_t outputs = kPanelOutputs;  // fewer in a last panel
 };
 
-// Rows [first, last) of either.
+// Kernels for quantization and products; both process rows [first, last).
 struct Int8Kernels {
   std::string_view name;  // "avx512_vnni", "avx_vnni", "avx2", "portable"
   CpuLevel level = CpuLevel::kPortable;
@@ -81,7 +82,7 @@ struct Int8Kernels {
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
 };
 
-// Those this processor can run, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Kernels> int8_kernels();
 // Returns the one that layers compute with: the fastest.
 const Int8Kernels& int8_kernel();

@@ -56,7 +56,7 @@ struct AttentionTask {
   int64_t mask_strides[3] = {0, 0, 0};
   void* out = nullptr;  // [batch, queries, heads, head_width]
 
-  // Query, key and value side by side: [batch, tokens, 3, heads, head_width].
+  // Sets query, key and value from one tensor: [batch, tokens, 3, heads, head_width].
   void set_joint(const void* qkv, int64_t batch_size, int64_t tokens, int64_t head_count, int64_t width,
                  DType element);
 };
@@ -88,9 +88,9 @@ struct RelevanceTask {
   float* out = nullptr;                 // [batch, heads, keys]
 };
 
-// Rows [first, last) of a normalization; (batch, head) pairs [first, last) of an attention, counted with the
-// heads of one batch entry side by side. `scratch`: attention_scratch(task) floats for each caller at the
-// same time, attention_gradient_scratch(task) for the gradient.
+// Kernels over ranges [first, last): rows of a normalization, or (batch, head) pairs of an attention, with
+// the heads of one batch entry adjacent. `scratch`: attention_scratch(task) floats for each concurrent
+// caller, attention_gradient_scratch(task) for the gradient.
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "portable"
   CpuLevel level = CpuLevel::kPortable;
@@ -102,14 +102,14 @@ struct Kernels {
 };
 int64_t attention_scratch(const AttentionTask& task);
 int64_t relevance_scratch(const RelevanceTask& task);
-// Grows with the square of the tokens.
+// Returns the scratch size of the gradient, which grows with the square of the tokens.
 int64_t attention_gradient_scratch(const AttentionTask& task);
 
 // Returns the kernels this processor runs (core/cpu.h), fastest first; the last is always "portable".
 std::span<const Kernels> kernels();
 
-// The whole task by the fastest kernel, on the workspace's threads; on the
-// caller's alone where it is nullptr.
+// Run the whole task by the fastest kernel, on the workspace's threads, or only on the caller's if
+// `workspace` is nullptr.
 void normalize(const NormTask& task, Workspace* workspace);
 void attend(const AttentionTask& task, Workspace* workspace);
 void attend_back(const AttentionGradientTask& task, Workspace* workspace);

@@ -26,7 +26,8 @@ struct Lanes {
   using Bytes __attribute__((vector_size(W))) = int8_t;
 };
 
-// Vectors go by reference: how they are passed by value differs between instruction sets.
+// Vectors are passed by reference, because the calling convention for values differs between instruction
+// sets.
 template <typename V, typename T>
 SACCADE_INLINE void load(V& vector, const T* from) {
   std::memcpy(&vector, from, sizeof(V));
@@ -81,8 +82,8 @@ SACCADE_INLINE void absolute(typename Lanes<W>::Floats& v) {
   std::memcpy(&v, &bits, sizeof v);
 }
 
-// e^x for |x| <= 87.3, to 2 units in the last place; NaN stays NaN. Cephes' expf: x = n ln 2 + r with
-// |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
+// Computes e^x for |x| <= 87.3, to 2 units in the last place; NaN stays NaN. Cephes' expf: x = n ln 2 + r
+// with |r| <= ln 2 / 2, a polynomial for e^r, and n added to the exponent.
 template <int W>
 SACCADE_INLINE void exp_between(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;
@@ -106,7 +107,7 @@ SACCADE_INLINE void exp_between(typename Lanes<W>::Floats& x) {
   x = p * power;
 }
 
-// e^x for x <= 0; 0 below -87.3, where results would be denormal.
+// Computes e^x for x <= 0; 0 below -87.3, where results would be denormal.
 template <int W>
 SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;

@@ -18,7 +18,7 @@ namespace saccade::nn {
 
 constexpr double kPostNormInitStd = 0.02;  // BERT's "initializer_range"
 
-// norm1(x + output(attention(x))).
+// Self-attention with post-normalization: norm1(x + output(attention(x))).
 template <typename T>
 class PostNormAttentionOf {
  public:
@@ -30,7 +30,8 @@ class PostNormAttentionOf {
   // null, it receives the attention weights, [batch, heads, tokens, tokens] float32. They are then computed
   // twice; inference only.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
-  // The rows of forward(x) at one position an entry. positions: [batch] int64; result [batch, width] float32.
+  // Returns the rows of forward(x) at one position per entry. positions: [batch] int64; result [batch, width]
+  // float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
   void pack(DType dtype);
 
@@ -43,7 +44,7 @@ class PostNormAttentionOf {
   [[nodiscard]] T forward_traced(const T& x, DType dtype, Trace& trace) const;
   // Takes the gradient of a score with respect to the result, [batch, tokens, width].
   [[nodiscard]] BlockGradient backward_to_attention(const Trace& trace, const T& gradient) const;
-  // And on to x.
+  // Propagates the gradient from the attention output to x.
   [[nodiscard]] T backward_from_attention(const Trace& trace, const BlockGradient& gradient) const;
   [[nodiscard]] RelevanceInput relevance_input(const Trace& trace) const;
 
@@ -53,8 +54,8 @@ class PostNormAttentionOf {
   LayerNormOf<T> norm_;
 };
 
-// norm1(x + output(attention of x over a memory)): queries
-// are made of x, keys and values of what another tower wrote.
+// Cross-attention with post-normalization: norm1(x + output(attention of x over a memory)). Queries come from
+// x, keys and values from another tower's output.
 template <typename T>
 class PostNormCrossAttentionOf {
  public:
@@ -62,8 +63,8 @@ class PostNormCrossAttentionOf {
   static Result<PostNormCrossAttentionOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                                const BlockNames& names, const TransformerShape& shape,
                                                int64_t memory_width);
-  // x: [batch, tokens, width] float32 (consumed when packed); memory: [batch, rows, memory_width] float32,
-  // or [1, rows, memory_width]: one for all, worked through once.
+  // Applies the layer to x: [batch, tokens, width] float32 (consumed when packed). memory: [batch, rows,
+  // memory_width] float32, or [1, rows, memory_width], shared by all entries and processed once.
   [[nodiscard]] T forward(T x, const T& memory, DType dtype) const;
   void pack(DType dtype);
 
@@ -76,7 +77,7 @@ class PostNormCrossAttentionOf {
   [[nodiscard]] T forward_traced(const T& x, const T& memory, DType dtype, Trace& trace) const;
   // Takes the gradient of a score with respect to the result, [batch, tokens, width].
   [[nodiscard]] BlockGradient backward_to_attention(const Trace& trace, const T& gradient) const;
-  // And on to x and to the memory: [batch, tokens, width] and [batch, rows, memory_width].
+  // Gradients with respect to x and the memory: [batch, tokens, width] and [batch, rows, memory_width].
   struct Gradient {
     Tensor x, memory;
   };
@@ -89,14 +90,14 @@ class PostNormCrossAttentionOf {
   LayerNormOf<T> norm_;
 };
 
-// norm2(x + mlp_out(activation(mlp_in(x)))).
+// MLP with post-normalization: norm2(x + mlp_out(activation(mlp_in(x)))).
 template <typename T>
 class PostNormMlpOf {
  public:
   // Reads these members of `names`: mlp_in, mlp_out, norm2.
   static Result<PostNormMlpOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                     const BlockNames& names, const TransformerShape& shape);
-  // x: [..., width] float32 (consumed when packed).
+  // Applies the layer to x: [..., width] float32 (consumed when packed).
   [[nodiscard]] T forward(T x, DType dtype) const;
   // Computes the gradient of a score with respect to x from that with respect to forward(x). Inference only,
   // without autograd.
@@ -109,7 +110,7 @@ class PostNormMlpOf {
   LayerNormOf<T> norm_;
 };
 
-// Attention, then MLP. Arguments and results are those of TransformerBlock.
+// Block of attention and MLP. Arguments and results are those of TransformerBlock.
 template <typename T>
 class PostNormBlockOf {
  public:

@@ -1,4 +1,4 @@
-// Weights into the layout that products want, on a forward pass's own threads.
+// Repacking of weights into the layout of products, on a forward pass's own threads.
 #pragma once
 
 #include "saccade/nn/tensor.h"

@@ -20,10 +20,10 @@ class PackedLinear {
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
-  // activation(x * weight^T + bias). x: [..., in] of a type it takes, contiguous; result [..., out], of
-  // `result`: float32 or bfloat16.
+  // Computes activation(x * weight^T + bias). x: [..., in] of a supported type, contiguous; result [..., out]
+  // of type `result`, float32 or bfloat16.
   [[nodiscard]] Tensor forward(const Tensor& x, Activation activation, DType result) const;
-  // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
+  // Computes sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
   void add_to(const Tensor& sum, const Tensor& x) const;
 
   // Returns the required dtype of x: kF32 or kBF16. Integer products accept both.

@@ -1,8 +1,8 @@
-// A pickle machine that can build nothing but nested dictionaries of tensors: enough for what torch.save and
-// torch.jit.save write, and nothing that runs. Every opcode and every global that is not needed for that is
-// refused by its name; the few globals that are known stand for fixed values and never call anything.
+// Restricted pickle reader that can build only nested dictionaries of tensors. This is sufficient for files
+// of torch.save and torch.jit.save, and nothing is executed. All other opcodes and globals are rejected by
+// name; the few known globals stand for fixed values and never call anything.
 //
-// Opcodes as Python's own pickletools.py describes them; what torch puts into them: torch/serialization.py,
+// References: opcodes in Python's pickletools.py; torch's use of them in torch/serialization.py,
 // torch/_utils.py, and torch/csrc/jit/serialization/pickler.cpp.
 #pragma once
 

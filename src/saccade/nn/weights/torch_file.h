@@ -23,8 +23,8 @@
 
 namespace saccade {
 
-// A tensor within a storage that belongs to someone else, perhaps to several tensors. Strides are in
-// elements, from 0 up; no more elements than the storage has.
+// Tensor in a borrowed storage, which several tensors may share. Strides are in elements, 0 or more. A tensor
+// has no more elements than its storage.
 struct StridedTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
@@ -32,7 +32,8 @@ struct StridedTensor {
   std::span<const std::byte> bytes;  // from the first element to the last that is reached
 };
 
-// An open file. Immutable after open: reading from many threads is safe. Tensors live as long as it does.
+// An open file. Immutable after opening, so reading from many threads is safe. Tensors are valid as long as
+// the file is.
 class TorchFile {
  public:
   // Opens a file. Names are the dictionary's keys, joined by dots in nested dictionaries and modules; values
@@ -40,7 +41,7 @@ class TorchFile {
   // checkpoint), only that one is read, without the "module." prefix of distributed training. Returns
   // kBadData, kUnsupported or kLimit with the offending entry, byte, global or tensor.
   static Result<TorchFile> open(const std::filesystem::path& path);
-  // The same over bytes in memory, which must outlive the result.
+  // Parses bytes in memory, which must outlive the result.
   static Result<TorchFile> parse(std::span<const std::byte> bytes);
 
   [[nodiscard]] const std::map<std::string, StridedTensor, std::less<>>& tensors() const { return tensors_; }
