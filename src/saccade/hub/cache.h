@@ -31,9 +31,9 @@ class ModelFolder {
   [[nodiscard]] std::filesystem::path ref(const std::string& revision) const;
   [[nodiscard]] const std::filesystem::path& path() const { return folder_; }
 
-  // Makes the folders that downloads go to.
+  // Creates the folders that downloads go to.
   Status create() const;
-  // snapshots/COMMIT/FILE as a link to the blob, in place of whatever is there. `file` is a plain name.
+  // Creates snapshots/COMMIT/FILE as a link to the blob, replacing any existing file. `file` is a plain name.
   Status link(const std::string& commit, const std::string& file, const std::string& hash) const;
   // Writes refs/REVISION; does nothing if the revision is the commit itself.
   Status write_ref(const std::string& revision, const std::string& commit) const;

@@ -46,14 +46,14 @@ struct RemoteFile {
   HashKind kind = HashKind::kGit;
 };
 
-// Not for several threads at a time. A stop ends any call, waits included, with kCancelled.
+// Client for use by one thread at a time. A stop request ends any call, including its waits, with kCancelled.
 class Client {
  public:
   static Result<Client> open(const Settings& settings, const RetryPolicy& retry, std::stop_token stop,
                              const HttpOptions& http = {});
 
   Result<RemoteModel> model(const ModelName& name);
-  // `file` is one of the model's.
+  // Returns the size and hash of `file`, one of the model's files.
   Result<RemoteFile> file(const ModelName& name, const std::string& commit, const std::string& file);
   // Downloads the missing bytes of the file and appends them to `partial`. Continues after any number of
   // broken connections, as long as more bytes arrive. Calls `progress` after every piece. Returns kMismatch

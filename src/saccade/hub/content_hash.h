@@ -21,17 +21,17 @@ enum class HashKind {
 // Returns the kind of the hash `text`, by its length; kUnsupported if it is neither.
 Result<HashKind> hash_kind(std::string_view text);
 
-// Feed bytes, then take the digest once. Not for use by several threads at a time.
+// Incremental hash: feed bytes, then take the digest once. Not thread-safe.
 class ContentHash {
  public:
-  // size: how many bytes there will be; part of git's hash.
+  // Begins a hash. size: total number of bytes, which is part of git's hash.
   ContentHash(HashKind kind, int64_t size);
   ~ContentHash();
   ContentHash(ContentHash&&) noexcept;
   ContentHash& operator=(ContentHash&&) noexcept;
 
   void update(std::span<const std::byte> bytes);
-  // Lower-case hexadecimal digits.
+  // Returns lower-case hexadecimal digits.
   std::string hex();
 
  private:

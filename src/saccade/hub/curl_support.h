@@ -1,4 +1,4 @@
-// libcurl, which is loaded when the first request is made.
+// libcurl, loaded at the first request.
 #pragma once
 
 #include <curl/curl.h>
@@ -21,7 +21,7 @@ namespace saccade::hub {
 
 SACCADE_CURL_FUNCTIONS(SACCADE_LATE_DECLARE)
 
-// Loads and starts libcurl, once a process. kUnsupported where it is not installed. Thread-safe.
+// Loads and initializes libcurl, once per process. kUnsupported if it is not installed. Thread-safe.
 Status load_curl();
 
 }  // namespace saccade::hub

@@ -22,7 +22,7 @@ namespace saccade::hub {
 
 struct HttpOptions {
   std::chrono::milliseconds connect_limit{15'000};
-  // A transfer without a byte for so long is over. In whole seconds.
+  // Timeout of a transfer without any byte, in whole seconds.
   std::chrono::seconds silence_limit{60};
   std::chrono::milliseconds time_limit{0};  // of a whole transfer; 0: none
   std::filesystem::path certificates;       // empty: the system's
@@ -33,7 +33,7 @@ struct HttpReply {
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case; of several alike the last
   std::string body;                                         // where it did not go to a sink
 
-  // A header's value, or empty.
+  // Returns a header's value, or an empty string.
   [[nodiscard]] std::string_view header(std::string_view name) const;
 };
 
@@ -44,7 +44,7 @@ struct HttpSink {
   std::function<Status(std::span<const std::byte>)> write;
 };
 
-// A field of a form, or a file where it has a name.
+// Form field, or a file if it has a file name.
 struct HttpFormPart {
   std::string name;
   std::string content;
@@ -73,7 +73,7 @@ struct HttpFailure {
 };
 using HttpResult = tl::expected<HttpReply, HttpFailure>;
 
-// Keeps its connection for the next request to the same host. Not for several threads at a time.
+// Session that keeps its connection for the next request to the same host. Not thread-safe.
 class HttpSession {
  public:
   static Result<HttpSession> open(const HttpOptions& options);
@@ -90,11 +90,12 @@ class HttpSession {
   std::unique_ptr<State> state_;
 };
 
-// `reference` as found in a page or header of `base`: an absolute address. kBadData where either is none.
+// Resolves `reference`, found in a page or header of `base`, to an absolute URL. kBadData if either is
+// invalid.
 Result<std::string> resolve_url(const std::string& base, const std::string& reference);
-// Scheme, host and port, comparable: "https://hub.example:443".
+// Returns scheme, host and port in comparable form: "https://hub.example:443".
 Result<std::string> origin_of(const std::string& url);
-// An address taken apart, by the parser that requests are made with.
+// Parts of a URL, by the same parser that requests use.
 struct UrlParts {
   std::string url;     // as it would be asked for, without a fragment
   std::string scheme;  // in lower case, as is the host
@@ -104,9 +105,9 @@ struct UrlParts {
   bool has_user = false;  // or a password
   bool has_zone = false;  // of an IPv6 address: "%eth0"
 };
-// kBadData for what is no absolute address of a kind that libcurl knows.
+// Parses a URL; kBadData if it is not an absolute URL of a scheme known to libcurl.
 Result<UrlParts> url_parts(const std::string& url);
-// Everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
+// Encodes everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
 std::string percent_encoded(std::string_view text, std::string_view safe = "");
 
 }  // namespace saccade::hub

@@ -1,4 +1,4 @@
-// Brings a checkpoint from a hub into the cache.
+// Download of a checkpoint from a hub into the cache.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct PullReport {
   int64_t resumed_bytes = 0;  // of files begun before
 };
 
-// {"model", "revision", "commit", "path", "downloaded_bytes", "resumed_bytes",
-// "files": [{"name", "bytes", "hash", "downloaded"}]}
+// Converts to {"model", "revision", "commit", "path", "downloaded_bytes", "resumed_bytes", "files": [{"name",
+// "bytes", "hash", "downloaded"}]}.
 Json pull_json(const PullReport& report);
 
 // Downloads the missing files among those of select_files. Checks the size and hash of every file, including

@@ -27,7 +27,7 @@ struct Settings {
   bool offline = false;
 };
 
-// A variable's value, or nullptr.
+// Function that returns a variable's value, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
 // Reads the settings from the environment; defaults are the public hub and the user's cache. Returns kUsage
@@ -36,14 +36,13 @@ using Environment = std::function<const char*(const char* name)>;
 // part of a message.
 Result<Settings> settings_from(const Environment& environment);
 Result<Settings> settings_from_environment();
-// The cache's folder alone: for looking at what is there, whatever else the variables say.
+// Returns only the cache's folder, for listing its contents, without checking the other variables.
 Result<std::filesystem::path> cache_from(const Environment& environment);
 Result<std::filesystem::path> cache_from_environment();
 
-// Checks an endpoint and takes the slashes off its end.
+// Checks an endpoint and removes trailing slashes.
 Result<std::string> clean_endpoint(const std::string& endpoint);
-// A token from a file: its text without the white space
-// around it. kBadData if that is nothing a header can carry.
+// Reads a token from a file, without the white space around it. kBadData if it cannot be sent in a header.
 Result<std::string> read_token(const std::filesystem::path& file);
 
 }  // namespace saccade::hub

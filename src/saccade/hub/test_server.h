@@ -38,23 +38,24 @@ struct ServerReply {
 class TestServer {
  public:
   using Handler = std::function<ServerReply(const ServerRequest&)>;
-  // Called from the connections' threads, one at a time. It may ask for requests().
+  // Starts the server. The handler is called from the connections' threads, one at a time. It may call
+  // requests().
   explicit TestServer(Handler handler);
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
   ~TestServer();
 
   [[nodiscard]] std::string endpoint() const;  // http://127.0.0.1:PORT
-  // All so far, in the order they came.
+  // Returns all requests so far, in order of arrival.
   [[nodiscard]] std::vector<ServerRequest> requests() const;
-  // The most that were being answered at a time.
+  // Returns the maximum number of concurrent requests.
   [[nodiscard]] int most_at_a_time() const { return most_; }
 
  private:
   void serve();
   void answer(int connection);
 
-  // Until the other end of a connection goes, or so long.
+  // Waits until the peer of a connection disconnects, or until the timeout.
   [[nodiscard]] bool is_gone_within(int connection, int milliseconds) const;
 
   Handler handler_;

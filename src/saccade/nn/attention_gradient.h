@@ -1,5 +1,5 @@
 // Gradients without autograd of attention with separate queries, keys and values, and its full relevance
-// matrix. For a few queries, or a few hundred tokens. Terms and types are those of backward.h.
+// matrix. Meant for a few queries, or a few hundred tokens. Terms and types are those of backward.h.
 #pragma once
 
 #include "saccade/nn/backward.h"

@@ -10,13 +10,13 @@
 
 namespace saccade {
 
-// A thousand everyday nouns and short phrases of English, in an order that mixes them: any first part is as
-// varied as all. Written for this project, under its licence.
+// Returns a thousand everyday English nouns and short phrases, mixed so that any prefix is as varied as the
+// whole list. Written for this project, under its licence.
 std::vector<std::string_view> everyday_words();
 
-// The words of a text in lower case: runs of letters, digits and marks.
+// Returns the words of a text in lower case: runs of letters, digits and marks.
 std::vector<std::string> caption_words(std::string_view text);
-// The captions that stand side by side in one text, as `saccade index` joins them: "bell; alarm" are two.
+// Splits a text into captions joined by `saccade index`: "bell; alarm" has two.
 std::vector<std::string_view> caption_parts(std::string_view text);
 
 struct CaptionQuery {

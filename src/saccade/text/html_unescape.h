@@ -1,4 +1,4 @@
-// HTML character references, read as Python's html.unescape reads them.
+// HTML character references, decoded as by Python's html.unescape.
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ int64_t frame_size(const TokenizedText& text);
 // without more ids is returned unchanged; for an n within the frame, the result is the frame alone. Removed
 // ids are counted in `dropped`.
 TokenizedText keep_first(const TokenizedText& text, int64_t n);
-// As many of the text's own tokens as keep_first keeps, the last ones.
+// Keeps as many of the text's own tokens as keep_first, but from its end.
 TokenizedText keep_last(const TokenizedText& text, int64_t n);
 
 // Splits the text into the smallest number of chunks of at most max_ids ids. Their token counts are as equal
@@ -52,7 +52,7 @@ Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, s
 enum class Chunking { kEqual, kSentences };
 std::span<const EnumName<Chunking>> enum_names(Chunking);  // "equal", "sentences"
 
-// The text in chunks of one of the two kinds; what its tokenizer reads of it, and errors, as above.
+// Splits the text into chunks of either kind, with the limits and errors described above.
 Result<std::vector<TokenizedText>> chunk_text(const Tokenizer& tokenizer, std::string_view text,
                                               int64_t max_ids, Chunking chunking);
 

@@ -1,8 +1,9 @@
-// Byte-level byte pair encoding: a word's bytes are joined pair by pair, the pair learned first going first.
+// Byte-level byte pair encoding: a word's bytes are merged pair by pair, in the order in which the pairs were
+// learned.
 //
-// Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016, over bytes as GPT-2
-// does it; CLIP marks a word's last piece with "</w>". Pairs wait in a heap, the word is a linked list: n log
-// n in the word's length, whatever the word.
+// Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016, over bytes as in
+// GPT-2; CLIP marks a word's last piece with "</w>". Pairs wait in a heap, and the word is a linked list: n
+// log n in the word's length for any word.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@
 
 namespace saccade {
 
-// Piece -> id. Ids are 0 to size - 1, each once.
+// Map of piece to id. Ids are 0 to size - 1, each once.
 using Vocabulary = std::unordered_map<std::string, int32_t>;
 
 struct BpeMerge {
@@ -27,14 +28,14 @@ struct BpeMerge {
   std::string place;  // "line 17" or "merge 17", for messages
 };
 
-// The character that stands for a byte in vocabulary files (GPT-2's table: printable bytes are themselves,
-// the others U+0100 and up), in UTF-8.
+// Returns the character that represents a byte in vocabulary files, in UTF-8 (GPT-2's table: printable bytes
+// are themselves, the others U+0100 and up).
 std::string byte_piece(uint8_t byte);
 
-// Immutable once made: encoding from many threads is safe.
+// Byte pair encoder. Immutable, so encoding from many threads is safe.
 class Bpe {
  public:
-  // Working memory of encode, to be reused from word to word by one thread.
+  // Working memory of encode, reused between words by one thread.
   class Scratch {
     friend class Bpe;
     struct Symbol {

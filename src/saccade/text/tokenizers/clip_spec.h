@@ -26,7 +26,7 @@ enum class SpecialWords {
   kTokens,  // the token itself (OpenAI's code)
 };
 
-// A token found in text before it is cut into words.
+// Token that is matched in a text before it is cut into words.
 struct AddedToken {
   std::string content;
   int32_t id = 0;
@@ -51,12 +51,12 @@ struct ClipTokenizerSpec {
 // Returns kUnsupported with the part that differs from CLIP, or kBadData with the error found.
 Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config);
 
-// From vocab.json and the text of merges.txt; `config` gives the special tokens' names where they differ from
-// CLIP's. Errors begin with the file's name.
+// Reads the specification from vocab.json and the text of merges.txt; `config` gives the special tokens'
+// names if they differ from CLIP's. Errors begin with the file's name.
 Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std::string_view merges,
                                                           const Json& config);
 
-// The tokenizer itself. With TextCleanup::kOpenAi only vocabulary, merges and suffix are used; start, end and
+// Makes the tokenizer. With TextCleanup::kOpenAi only vocabulary, merges and suffix are used. Start, end and
 // padding are then "<|startoftext|>", "<|endoftext|>" and 0, as in OpenAI's code.
 Result<std::unique_ptr<Tokenizer>> make_clip_tokenizer(const ClipTokenizerSpec& spec, TextCleanup cleanup);
 

@@ -1,5 +1,5 @@
-// tokenizer.json's two models in the SentencePiece tradition: BPE with byte fallback (Gemma, Llama) and
-// Unigram (T5), as the tokenizers library reads them (github.com/huggingface/tokenizers).
+// SentencePiece-style models in tokenizer.json: BPE with byte fallback (Gemma, Llama) and Unigram (T5), as in
+// the tokenizers library (github.com/huggingface/tokenizers).
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace saccade {
 
-// An encoder and the vocabulary behind it, special tokens included.
+// Encoder and its vocabulary, including special tokens.
 struct JsonPieces {
   std::shared_ptr<const PieceEncoder> encoder;
   Vocabulary vocabulary;
 };
 
-// kUnsupported names the part that is not known, kBadData what is wrong.
+// Load the model. kUnsupported names the unknown part, kBadData the error found.
 Result<JsonPieces> json_bpe_pieces(const Json& json);
 Result<JsonPieces> json_unigram_pieces(const Json& json);
 

@@ -9,13 +9,13 @@
 
 namespace saccade {
 
-// Built once, then safe to read from many threads. A look-up costs a step a byte of the longest string that
-// the text could still begin with, however many strings there are.
+// Trie that is built once and then safe to read from many threads. A look-up costs one step per byte of the
+// longest string with the text's prefix, regardless of the number of strings.
 class PrefixTrie {
  public:
   // Inserts a string with a value >= 0. A second insertion of the same string replaces the value.
   void insert(std::string_view text, int32_t value);
-  // Calls found(length, value) for each of the strings that `text` begins with, shortest first.
+  // Calls found(length, value) for each string that is a prefix of `text`, shortest first.
   template <typename Found>
   void prefixes(std::string_view text, const Found& found) const {
     uint32_t node = 0;

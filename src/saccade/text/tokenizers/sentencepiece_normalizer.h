@@ -15,11 +15,11 @@ namespace saccade {
 
 class SentencePieceNormalizer {
  public:
-  // kBadData where the table of characters is not one.
+  // Makes the normalizer; kBadData for an invalid character table.
   static Result<SentencePieceNormalizer> make(const SentencePieceModel& model);
 
-  // text: valid UTF-8. Linear. Places outside the table's bytes count as not found: a broken table gives odd
-  // text, never worse.
+  // Normalizes valid UTF-8. Linear. Offsets outside the table count as not found, so a broken table gives odd
+  // text but is safe.
   [[nodiscard]] std::string normalize(std::string_view text) const;
 
  private:

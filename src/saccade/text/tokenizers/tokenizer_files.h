@@ -15,7 +15,7 @@ namespace saccade {
 struct TokenizerFiles {
   std::filesystem::path folder;
   Json tokenizer_json;  // null without the file
-  // tokenizer_config.json, over which special_tokens_map.json counts; an object, empty without either.
+  // Contents of tokenizer_config.json, overridden by special_tokens_map.json; an empty object without either.
   Json config = Json::object();
 
   [[nodiscard]] bool has(std::string_view name) const;
@@ -27,8 +27,8 @@ struct TokenizerFiles {
 
 Result<TokenizerFiles> read_tokenizer_files(const std::filesystem::path& folder);
 
-// A kind of tokenizer: the first in the table that recognizes the files loads them. Loaders take
-// TextCleanup::kTokenizerFile and what is theirs alone; load_tokenizer does the clean-ups that suit all.
+// Kind of tokenizer: the first in the table that recognizes the files loads them. Loaders handle
+// TextCleanup::kTokenizerFile and clean-ups specific to them; load_tokenizer handles the general ones.
 struct TokenizerKind {
   std::string_view name;
   std::string_view files;  // what it is read from, for messages
@@ -36,7 +36,7 @@ struct TokenizerKind {
   Result<std::unique_ptr<Tokenizer>> (*load)(const TokenizerFiles& files, TextCleanup cleanup) = nullptr;
 };
 
-// The kinds, each in a file of its own.
+// Functions of the kinds, each in a file of its own.
 bool is_clip_tokenizer(const TokenizerFiles& files);
 Result<std::unique_ptr<Tokenizer>> load_clip_tokenizer(const TokenizerFiles& files, TextCleanup cleanup);
 
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Tokenizer>> load_framed_tokenizer(const TokenizerFiles& f
 bool is_wordpiece_tokenizer(const TokenizerFiles& files);
 Result<std::unique_ptr<Tokenizer>> load_wordpiece_tokenizer(const TokenizerFiles& files, TextCleanup cleanup);
 
-// The tokenizer, its texts cleaned before it sees them.
+// Wraps a tokenizer so that its texts are cleaned first.
 std::unique_ptr<Tokenizer> with_cleanup(std::unique_ptr<Tokenizer> tokenizer, TextCleanup cleanup);
 
 }  // namespace saccade

@@ -30,7 +30,7 @@ bool is_bert_punctuation(char32_t c);  // a word of its own
 bool is_bert_accent(char32_t c);       // a mark without a width
 bool is_bert_chinese(char32_t c);
 
-// text: valid UTF-8. Linear, but for long runs of combining marks (n log n).
+// Normalizes valid UTF-8. Linear, except for long runs of combining marks (n log n).
 std::string bert_normalize(std::string_view text, const BertNormalization& options);
 
 class WordPiece : public PieceEncoder {
