@@ -20,7 +20,7 @@ namespace saccade {
 
 class LateLibrary {
  public:
-  // file: as the loader looks for it, "libvips.so.42". It stays loaded to the end of the process.
+  // Loads the library. file: name for the loader, "libvips.so.42". It stays loaded until the process ends.
   explicit LateLibrary(const char* file);
 
   // Sets `function` to the library's function of that name. Not thread-safe: bind under a std::call_once.

@@ -1,4 +1,4 @@
-// Time that tests may set limits to: of the processor, so that what else runs on the machine does not count.
+// CPU time for limits in tests, which does not depend on other programs on the machine.
 #pragma once
 
 #include <ctime>

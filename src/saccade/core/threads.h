@@ -1,6 +1,6 @@
-// A fixed set of worker threads, and loops over them.
+// Thread pool with a fixed number of workers, and parallel loops.
 //
-// Cancellation is std::stop_token, passed in by the caller; long loops look at it between items.
+// Cancellation uses std::stop_token, passed in by the caller; long loops check it between items.
 #pragma once
 
 #include <condition_variable>
@@ -17,11 +17,12 @@ namespace saccade {
 // Runs tasks on `threads` threads; all methods may be called from any thread.
 class ThreadPool {
  public:
-  // threads = 0: as many as the processors this process may use (its affinity mask).
+  // Starts the threads. threads = 0 uses as many as the processors available to this process (its affinity
+  // mask).
   explicit ThreadPool(int threads = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-  // Finishes what was submitted, then joins.
+  // Finishes all submitted tasks, then joins.
   ~ThreadPool();
 
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }

@@ -1,4 +1,4 @@
-// A field of JSON that is one of an enum's words.
+// JSON field whose value is one of an enum's names.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Bytes of a text file as UTF-8, and the way back: which byte of the file a place in the text is.
+// Decoding of text files to UTF-8, with a mapping from text positions back to file offsets.
 #pragma once
 
 #include <cstddef>

@@ -43,8 +43,8 @@ struct DocumentParagraph {
   // Text of the paragraph in UTF-8. Running text is on one line, without markup and link addresses; short
   // lines of a plain text (verse, addresses) are kept as separate lines. Other paragraphs are unchanged.
   std::string text;
-  // The byte of Document::source that something behind the paragraph is put at; 0 in PDFs. In text and
-  // Markdown it is behind the line's end, or the file's.
+  // Offset in Document::source at which to insert something after the paragraph; 0 in PDFs. In text and
+  // Markdown it is after the end of the line, or of the file.
   size_t end = 0;
   int64_t page = 0;  // of a PDF, from 1
   ParagraphKind kind = ParagraphKind::kProse;
@@ -75,20 +75,21 @@ DocumentFormat document_format(std::string_view beginning, const std::filesystem
 Result<Document> read_document(const std::filesystem::path& file, const DocumentOptions& options = {},
                                const std::stop_token& stop = {});
 
-// The same for bytes in memory, of no PDF.
+// Parses bytes in memory, except PDFs.
 Result<Document> parse_document(std::string bytes, DocumentFormat format);
 
 // ---- the readers of parse_document
 
 void find_text_paragraphs(const DecodedText& text, Document& document);
 Status find_markdown_paragraphs(const DecodedText& text, Document& document);
-// Errors as render_markdown.
+// Finds the paragraphs of an HTML text. Returns the errors of render_markdown.
 Status find_html_paragraphs(const DecodedText& text, Document& document);
 // Returns the encoding declared by a <meta> in a page's first bytes, or an empty string.
 std::string declared_html_encoding(std::string_view bytes);
 
-// The document's body as HTML: raw HTML stays, but for the elements that GitHub filters (<script>, <style>,
-// <iframe> and others), front matter goes. kInternal where cmark-gfm lacks its extensions.
+// Renders the document's body as HTML. Raw HTML is kept, except for the elements that GitHub filters
+// (<script>, <style>, <iframe> and others); front matter is removed. Returns kInternal if cmark-gfm lacks its
+// extensions.
 Result<std::string> render_markdown(std::string_view markdown);
 
 }  // namespace saccade

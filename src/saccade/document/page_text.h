@@ -1,4 +1,4 @@
-// From the lines that stand on pages to paragraphs of running text.
+// Conversion of text lines on pages into paragraphs of running text.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct PageLine {
   double right = 0;
 };
 
-// Lines that belong together, as pdftotext sees it: a paragraph, or several of one column.
+// Block of lines as detected by pdftotext: a paragraph, or several of one column.
 using TextBlock = std::vector<PageLine>;
 
 struct TextPage {
@@ -48,10 +48,10 @@ void order_blocks(std::vector<TextPage>& pages);
 // with a hyphen elsewhere, or has both parts as words but not the joined word.
 std::vector<std::vector<std::string>> join_paragraphs(const std::vector<TextPage>& pages);
 
-// Words in lower case that stand whole on a line.
+// Words in lower case that occur undivided on a line.
 using Vocabulary = std::set<std::string, std::less<>>;
 Vocabulary vocabulary_of(const std::vector<TextPage>& pages);
-// Joins a line to a paragraph, as join_paragraphs does.
+// Appends a line to a paragraph by the rules of join_paragraphs.
 void append_line(std::string& paragraph, std::string_view line, const Vocabulary& words);
 
 }  // namespace saccade::document

@@ -50,10 +50,10 @@ struct PdfDocument {
   int64_t unread_pictures = 0;       // broken, or of pages with too many pixels
 };
 
-// The programs that read_pdf starts.
+// Programs that read_pdf starts.
 class PdfPrograms {
  public:
-  // kNotFound, naming the Debian package, where one of them is missing.
+  // Finds the programs; kNotFound, naming the Debian package, if one is missing.
   static Result<PdfPrograms> find();
 
  private:

@@ -16,11 +16,11 @@
 
 namespace saccade {
 
-// Thread-safe: as many connections as calls at a time.
+// HTTP caller of an engine. Thread-safe: has one connection per concurrent call.
 class EngineCaller {
  public:
-  // options.endpoint is one; `authorization`: the header's value, or empty. It goes
-  // to the endpoint's origin alone.
+  // Opens the caller for options.endpoint. `authorization`: the header's value, or empty. It is sent only to
+  // the endpoint's origin.
   static Result<std::unique_ptr<EngineCaller>> open(const EngineOptions& options, std::string authorization);
 
   enum class Counted { kYes, kNo };
@@ -31,8 +31,8 @@ class EngineCaller {
   Result<hub::HttpReply> call(hub::HttpRequest request, const std::stop_token& stop,
                               Counted counted = Counted::kYes);
 
-  // Asks once, of a path below the endpoint, and gives up after two seconds of
-  // silence: for what nobody waits for.
+  // Sends one request to a path below the endpoint, and gives up after two seconds of silence. For requests
+  // whose result nobody needs.
   void tell(hub::HttpRequest request);
 
   [[nodiscard]] std::optional<Error> over() const;
@@ -61,7 +61,7 @@ class EngineCaller {
 // {"detail"}, {"errors"} or {"message"}. Otherwise returns the beginning of the body, or "a page of HTML".
 std::string said_in(std::string_view body);
 
-// {text} in `prompt` replaced.
+// Returns `prompt` with {text} replaced.
 std::string prompted(const std::string& prompt, const std::string& text);
 
 // Makes a request with a JSON body.

@@ -30,14 +30,14 @@ struct PictureRequest {
   uint64_t seed = 0;
 };
 
-// Thread-safe.
+// Interface of all image engines. Thread-safe.
 class PictureEngine {
  public:
   virtual ~PictureEngine() = default;
 
   // Returns all settings that affect its images, "name" first; no secrets.
   [[nodiscard]] virtual Json settings() const = 0;
-  // Requests that make() is best given at a time, and calls of it at a time.
+  // Return the best number of requests per call of make(), and the best number of concurrent calls.
   [[nodiscard]] virtual int64_t at_once() const { return 1; }
   [[nodiscard]] virtual int calls_at_once() const { return 1; }
   // Returns the shorter side, in pixels, at which vector images are rasterized.
@@ -51,13 +51,13 @@ class PictureEngine {
   // Returns the reason if no further image can be generated: the server is unreachable, the key is refused,
   // or a limit is reached.
   [[nodiscard]] virtual std::optional<Error> over() const { return std::nullopt; }
-  // The width and height that were asked for; 0: the engine's choice.
+  // Return the requested width and height; 0 means the engine's choice.
   [[nodiscard]] virtual int asked_width() const { return 0; }
   [[nodiscard]] virtual int asked_height() const { return 0; }
   // Returns the number of counted requests of a remote engine, and the bytes sent and received.
   [[nodiscard]] virtual int64_t requests() const { return 0; }
   [[nodiscard]] virtual int64_t bytes() const { return 0; }
-  // Texts that were longer than it reads.
+  // Returns the number of texts that were longer than the engine reads.
   [[nodiscard]] virtual int64_t cut_texts() const { return 0; }
 };
 
@@ -83,7 +83,7 @@ struct EngineOptions {
   std::filesystem::path certificates;  // empty: the system's
 };
 
-// Address where an engine of this kind listens unless it was told otherwise.
+// Returns the default address of an engine of this kind.
 std::string default_endpoint(EngineKind kind);
 // Returns SACCADE_ENGINE_KEY, or for OpenAI's own address also OPENAI_API_KEY. Empty if not set.
 std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment);
@@ -95,7 +95,7 @@ Status check_prompt(std::string_view prompt);
 // or lacks, and those of reading the workflow's file.
 Result<std::unique_ptr<PictureEngine>> open_engine(const EngineOptions& options);
 
-// Each kind's own. Internal to the module.
+// Open the engines of each kind. Internal to the module.
 Result<std::unique_ptr<PictureEngine>> open_openai_engine(const EngineOptions& options);
 Result<std::unique_ptr<PictureEngine>> open_automatic1111_engine(const EngineOptions& options);
 Result<std::unique_ptr<PictureEngine>> open_comfyui_engine(const EngineOptions& options);

@@ -18,10 +18,10 @@
 namespace saccade {
 
 inline constexpr int64_t kDotLanes = 32;
-// Rows a kernel scores together, and how many rows ahead it fetches.
+// Number of rows that a kernel scores together, and the prefetch distance in rows.
 inline constexpr int64_t kDotRowGroup = 4;
 
-// `dim` up to a multiple of kDotLanes: the length a query is padded to.
+// Returns `dim` rounded up to a multiple of kDotLanes: the padded length of a query.
 constexpr int64_t padded_dim(int64_t dim) {
   return (dim + kDotLanes - 1) / kDotLanes * kDotLanes;
 }
@@ -38,7 +38,7 @@ struct NamedDotKernel {
   DotKernel run = nullptr;
 };
 
-// The kernels this processor can run, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const NamedDotKernel> dot_kernels();
 
 }  // namespace saccade

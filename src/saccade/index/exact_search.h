@@ -17,7 +17,7 @@ struct RowScore {
   float score = 0;
 };
 
-// Higher scores first; equal scores by row number, lower first, so that answers are stable.
+// Orders by descending score; equal scores by ascending row number, so that results are stable.
 bool ranks_before(const RowScore& a, const RowScore& b);
 
 // Rows to search. All borrowed.
@@ -28,12 +28,12 @@ struct SearchedRows {
 };
 
 struct FoundRows {
-  // For each query, the min(k, allowed rows) best rows, best first.
+  // Best rows for each query, min(k, allowed rows) of them, best first.
   std::vector<std::vector<RowScore>> best;
   // Number of rows per query that were scored in full after a look at their 8-bit codes; empty if all rows
   // were scored in full.
   std::vector<int64_t> rescored;
-  // For each query, the scores of the rows wanted, in their order; NaN of those that are not allowed.
+  // Scores of the wanted rows for each query, in their order; NaN for rows that are not allowed.
   std::vector<std::vector<float>> wanted;
 };
 
@@ -52,7 +52,7 @@ struct FoundRows {
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
                             ThreadPool& pool, std::span<const std::span<const int64_t>> wanted = {});
 
-// Likewise, without rows in eight bits.
+// Searches without 8-bit rows.
 Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
                                                         MatrixView<const float> queries, int64_t k,
                                                         ThreadPool& pool,

@@ -52,7 +52,7 @@
 
 namespace saccade {
 
-// The columns that a row of `dim` is padded to.
+// Returns the number of columns that a row of `dim` is padded to.
 constexpr int64_t int8_columns(int64_t dim) {
   return (dim + kInt8Columns - 1) / kInt8Columns * kInt8Columns;
 }
@@ -61,7 +61,7 @@ constexpr int64_t int8_row_bytes(int64_t dim) {
   return int8_columns(dim) + 2 * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(sizeof(uint32_t));
 }
 
-// The first `count` of some rows, stored as above; borrowed.
+// Stored codes of the first `count` rows; borrowed.
 struct Int8Rows {
   const std::byte* data = nullptr;
   int64_t count = 0;
@@ -76,13 +76,13 @@ struct Int8Terms {
 };
 Int8Terms read_int8_terms(const std::byte* row, int64_t columns);
 
-// Stores rows of one width. Thread-safe: const.
+// Encoder of rows of one width. Thread-safe, because it is const.
 class Int8Encoder {
  public:
   // dim: 1 to kMaxInt8Columns.
   explicit Int8Encoder(int64_t dim);
-  // `number`: which row it is, from 0; the check holds it to its place. out: int8_row_bytes(dim).
-  // Any values, those that are not finite too. Cost: some 2 microseconds at 512 columns.
+  // Encodes a row. `number`: its row number from 0, which the check includes. out: int8_row_bytes(dim).
+  // Accepts any values, including those that are not finite. Cost: about 2 microseconds at 512 columns.
   void encode(std::span<const float> row, int64_t number, std::span<std::byte> out) const;
 
  private:
@@ -94,8 +94,9 @@ class Int8Encoder {
 // Returns the two vectors whose products with a row's codes enter its check: [2, columns], odd numbers and
 // even ones.
 std::vector<int8_t> int8_check_parts(int64_t columns);
-// The products: of the row's bytes with int8_check_parts. A change of any one number changes the result, as
-// all factors of its change are odd but itself; of several, all but one in some thousand millions do.
+// Computes a row's check from the products of its bytes with int8_check_parts. Any change of a single number
+// changes the result, because all factors of its change but itself are odd. Of changes of several numbers,
+// all but one in some thousand millions are detected.
 inline uint32_t row_check(int32_t odd_product, int32_t even_product, uint32_t scale_bits, uint32_t error_bits,
                           int64_t number) {
   return static_cast<uint32_t>(odd_product) * 0x9E3779B1U +
@@ -103,10 +104,10 @@ inline uint32_t row_check(int32_t odd_product, int32_t even_product, uint32_t sc
          error_bits * 0xC2B2AE3DU + static_cast<uint32_t>(number + 1) * 0x27D4EB2FU;
 }
 
-// A query, ready to be held against stored rows.
+// Query prepared for comparison with stored rows.
 struct Int8Query {
   bool usable = false;  // finite and not too long
-  // d1 and d2, [2, columns], and what their products with bytes are too large by: 128 times their sums.
+  // Vectors d1 and d2, [2, columns], and the offsets of their products with bytes: 128 times their sums.
   std::vector<int8_t> parts;
   int32_t start[2] = {0, 0};
   float step[2] = {0, 0};  // t1, t2

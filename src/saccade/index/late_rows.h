@@ -28,7 +28,7 @@ struct RowLayout {
   bool operator==(const RowLayout&) const = default;
 };
 
-// `dim` up to a multiple of 4: the values of a row that int8 stores.
+// Returns `dim` rounded up to a multiple of 4: the number of values that int8 stores per row.
 constexpr int64_t int8_row_values(int64_t dim) {
   return (dim + 3) / 4 * 4;
 }
@@ -40,16 +40,16 @@ constexpr int64_t stored_row_bytes(const RowLayout& layout) {
              : int8_row_values(layout.dim) + static_cast<int64_t>(sizeof(float));
 }
 
-// One item's rows, borrowed.
+// Rows of one item, borrowed.
 struct StoredRows {
   RowLayout layout;
   const std::byte* data = nullptr;
   int64_t count = 0;
 };
 
-// rows: [n, dim], finite, of magnitude up to 65,504 for fp16. out: n x stored_row_bytes.
+// Stores rows: [n, dim], finite, of magnitude up to 65,504 for fp16. out: n x stored_row_bytes.
 void store_rows(MatrixView<const float> rows, RowPrecision precision, std::span<std::byte> out);
-// The rows as floats, [count, dim].
+// Returns the rows as floats, [count, dim].
 Matrix<float> restore_rows(const StoredRows& rows);
 
 }  // namespace saccade

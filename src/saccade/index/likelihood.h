@@ -62,7 +62,7 @@ struct Surroundings {
   double hub_deviation = 1;
   double temperature = 1;  // what scores are multiplied by in the softmax: the encoder's logit scale
 };
-// `queries`: [n, dim]. The sample is every so-manieth allowed row.
+// Computes the statistics from `queries`: [n, dim], and an evenly spaced sample of the allowed rows.
 Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8_t> allowed,
                              MatrixView<const float> queries, double temperature);
 
@@ -84,17 +84,17 @@ struct HitFigures {
   double words = 0;
 };
 
-// Weights of figures that were standardized by `centre` and `spread`; the last one is constant.
+// Weights of features standardized by `centre` and `spread`; the last one is the intercept.
 struct HitRegression {
   std::array<double, HitFigures::kCount> centre = {};
   std::array<double, HitFigures::kCount> spread = {1, 1, 1, 1, 1, 1};
   std::array<double, HitFigures::kCount + 1> weight = {};
 
-  // Log odds.
+  // Returns the log odds.
   [[nodiscard]] double logit(const std::array<double, HitFigures::kCount>& figures) const;
 };
 
-// Everything that a query's hits are judged by; plain numbers, to be stored.
+// Fitted calibration model of a query's hits; plain numbers that can be stored.
 struct MatchModel {
   HitRegression hit;    // that a hit is right
   HitRegression there;  // by the first hit, that the query has an answer
@@ -115,9 +115,9 @@ struct MatchModel {
   int64_t rows = 0;  // among which that was counted
 };
 
-// The query's hits, best first: the model is fitted to what is asked of `rows` where `allowed` is not 0
-// (empty: all). Never fails for want of data: a model that cannot tell says why. Errors are those of
-// exact_search. Cost: two passes over the rows for a batch of queries, and milliseconds.
+// Fits the model to queries against `rows` where `allowed` is not 0 (empty: all). Never fails for lack of
+// data: a model without predictions gives its reason. Returns the errors of exact_search. Cost: two passes
+// over the rows per batch of queries, and milliseconds.
 Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uint8_t> allowed,
                                const Surroundings& surroundings, const LabelledQueries& queries,
                                ThreadPool& pool);
@@ -130,20 +130,20 @@ struct HitLikelihood {
 };
 struct Judgement {
   std::vector<HitLikelihood> hits;  // one a hit of `best`
-  // Probability that the query has an answer, where the model tells.
+  // Probability that the query has a relevant row, if the model gives one.
   double there = HitLikelihood::kUnknown;
   // Share of null queries whose first hit stands out at least as much: (1 + their number) / (1 + all). NaN
   // without a null distribution.
   double p_value = HitLikelihood::kUnknown;
 };
-// `best`: the query's best rows, best first, kCompetitors of them or all there are; all are judged.
-// `searched`: rows that they are the best of. `words`: as LabelledQueries has them. Cost:
-// kSampleRows + best.size() dot products.
+// Computes the match probabilities of `best`: the query's best rows, best first, kCompetitors of them or all.
+// `searched`: number of rows that they are the best of. `words`: as in LabelledQueries. Cost: kSampleRows +
+// best.size() dot products.
 Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, MatrixView<const float> rows,
                      std::span<const float> query, std::span<const RowScore> best, int64_t searched,
                      int64_t words);
 
-// The figures themselves, for measurements.
+// Returns the features themselves, for measurements.
 std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView<const float> rows,
                                     std::span<const float> query, std::span<const RowScore> best,
                                     int64_t words);

@@ -1,6 +1,5 @@
-// MaxSim, the score of late interaction: the sum over a query's rows of the
-// largest dot product with an item's rows. Khattab and Zaharia, "ColBERT",
-// SIGIR 2020, equation 3; rows that stand for padding are no rows here.
+// MaxSim, the late-interaction score: the sum over a query's rows of the largest dot product with an item's
+// rows. Khattab and Zaharia, "ColBERT", SIGIR 2020, equation 3; padding rows are not included here.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +27,13 @@ struct RowMatch {
   int64_t row = -1;  // -1: none
   float dot = 0;
 };
-// One a query row; their dots add up to the item's score. Errors as above.
+// Returns one match per query row; their dots add up to the item's score. Errors as above.
 Result<std::vector<RowMatch>> max_sim_matches(const StoredRows& item, const PackedQuery& query);
 
 // Computes the matches of fp32 rows by plain loops, for the few items that are not stored, and as the oracle
 // of tests. query: [n, dim], item: [m, dim], of the same dim.
 std::vector<RowMatch> max_sim_matches_plain(MatrixView<const float> query, MatrixView<const float> item);
-// The sum of the dots: in double, rounded once; -infinity where a query row met none.
+// Returns the sum of the dots, in double and rounded once; -infinity if a query row has no match.
 float max_sim_total(std::span<const RowMatch> matches);
 
 }  // namespace saccade

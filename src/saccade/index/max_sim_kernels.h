@@ -32,7 +32,7 @@ namespace saccade {
 
 inline constexpr int64_t kMaxSimLanes = 16;
 
-// A query's rows as the kernels read them, in groups of kMaxSimLanes; lanes without a row hold zeros.
+// Query rows in the kernels' layout, in groups of kMaxSimLanes; unused lanes hold zeros.
 struct PackedQuery {
   RowLayout layout;  // of the items it is for
   int64_t rows = 0;
@@ -61,7 +61,8 @@ struct NamedMaxSimKernel {
   MaxSimKernel run = nullptr;
 };
 
-// The kernels this processor can run on rows of that precision, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run on rows of that precision, fastest first; the last is
+// always "portable".
 std::span<const NamedMaxSimKernel> max_sim_kernels(RowPrecision precision);
 
 }  // namespace saccade

@@ -18,7 +18,7 @@ struct PatchGrid {
   int64_t columns = 0;
 };
 
-// Patches side by side, from the top left.
+// Block of adjacent patches, given from the top left.
 struct PatchBlock {
   int64_t row = 0;
   int64_t column = 0;
@@ -26,7 +26,8 @@ struct PatchBlock {
   int64_t columns = 1;
 };
 
-// The block of `factor` patches: as near to a square as it divides, lying. 4: 2 x 2; 6: 2 high, 3 wide.
+// Returns the block of `factor` patches, as near to a square as possible, wider than high. 4: 2 x 2; 6: 2
+// high, 3 wide.
 PatchBlock pool_block(int64_t factor);
 
 // Returns the number of rows after pooling an item of `rows` rows, whose first grid.rows x grid.columns are

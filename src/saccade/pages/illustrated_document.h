@@ -25,7 +25,7 @@ std::span<const EnumName<PageFormat>> enum_names(PageFormat);  // "markdown", "h
 // Returns the format for a file name's extension, or nullopt if it is unknown.
 std::optional<PageFormat> page_format(const std::filesystem::path& name);
 
-// kUsage for HTML to Markdown: too much of a page would be lost.
+// Returns kUsage for HTML to Markdown, which would lose too much of a page.
 Status check_page_format(DocumentFormat from, PageFormat to);
 
 struct DocumentPicture {

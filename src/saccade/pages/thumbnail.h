@@ -26,7 +26,7 @@ Thumbnail bytes_thumbnail(std::string_view bytes, int side, const DecodeOptions&
 // Returns the thumbnail of an image that could not be read: the problem, in words.
 Thumbnail problem_thumbnail(const Error& error);
 
-// <img>, or the problem in words.
+// Returns an <img> element, or the problem as text.
 std::string picture_html(const Thumbnail& thumbnail, std::string_view alternative);
 
 }  // namespace saccade

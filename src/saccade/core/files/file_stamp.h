@@ -19,7 +19,7 @@ struct FileStamp {
   uint64_t device = 0;
 
   bool operator==(const FileStamp&) const = default;
-  // All five, to be compared as it is.
+  // Returns all five values as a text that can be compared.
   [[nodiscard]] std::string text() const;
 };
 

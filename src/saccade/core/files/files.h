@@ -1,4 +1,5 @@
-// Files: reading within limits, mapping, and writing so that a crash leaves the old file or the new one.
+// File access: reading with limits, mapping, and atomic writes, which leave the old or the new file after a
+// crash.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace saccade {
 
-// A file descriptor that closes itself.
+// File descriptor with RAII.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -36,8 +37,8 @@ class Descriptor {
 // id: it is not a lock file and is kept.
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
 
-// A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process
-// truncates while mapped raises SIGBUS: map only files that are not rewritten in place.
+// File mapped read-only. Movable; the bytes are valid as long as the object. A file that another process
+// truncates while it is mapped raises SIGBUS, so map only files that are not rewritten in place.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
@@ -53,7 +54,7 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The whole of a regular file; kLimit if it has more than max_bytes.
+// Reads a regular file; kLimit if it has more than max_bytes.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
 
 // Checks that an external name is a single file name in any folder: not empty, "." or "..", without "/" and
@@ -68,8 +69,8 @@ bool is_plain_file_name(std::string_view name);
 // their current position. Opening a pipe without a reader waits for one. Returns kBadData for a folder.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is
-// called, where it is not something that was there (then what was written is).
+// Incremental writer with the guarantee of write_file_atomic. The file is discarded unless commit() is
+// called, except for existing devices and pipes, which are written directly.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);
@@ -89,7 +90,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Writes all bytes to an open descriptor, going on after short writes and EINTR. `name` is for the message.
+// Writes all bytes to an open descriptor; continues after short writes and EINTR. `name` is for the message.
 Status write_all(int descriptor, std::span<const std::byte> bytes, std::string_view name);
 
 }  // namespace saccade

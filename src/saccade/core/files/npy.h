@@ -16,12 +16,12 @@
 
 namespace saccade {
 
-// Whole or not at all.
+// Writes a file atomically.
 Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows);
 
-// Rows written by anybody: two dimensions of float16, float32 or float64 in this machine's order, row
-// by row. kNotFound, kBadData for a broken file, kUnsupported for another type or layout. Memory: the
-// file, and the rows as float32.
+// Reads a matrix: two dimensions of float16, float32 or float64 in native byte order, row-major. Returns
+// kNotFound, kBadData for a broken file, and kUnsupported for another type or layout. Memory: the file, and
+// the rows as float32.
 Result<Matrix<float>> read_npy(const std::filesystem::path& path);
 
 }  // namespace saccade

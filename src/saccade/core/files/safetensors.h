@@ -29,7 +29,7 @@ namespace saccade {
 enum class DType { kBool, kU8, kI8, kU16, kI16, kF16, kBF16, kU32, kI32, kF32, kU64, kI64, kF64 };
 
 int64_t dtype_size(DType dtype);
-// As the format spells it: "F32", "BF16".
+// Returns the format's name of a dtype: "F32", "BF16".
 std::string_view dtype_name(DType dtype);
 
 // View of a tensor's bytes, which are borrowed and need not be aligned to the element size.
@@ -39,21 +39,22 @@ struct TensorView {
   std::span<const std::byte> bytes;
 
   [[nodiscard]] int64_t elements() const;
-  // All elements as float, whatever the floating-point dtype; kBadData for integers. Copies.
+  // Returns all elements of any floating-point dtype as float; kBadData for integers. Copies.
   [[nodiscard]] Result<std::vector<float>> to_floats() const;
-  // All elements as int64, whatever the integer dtype; kBadData for floating point. Copies.
+  // Returns all elements of any integer dtype as int64; kBadData for floating point. Copies.
   [[nodiscard]] Result<std::vector<int64_t>> to_int64s() const;
 };
 
-// "[2, 3]", for messages.
+// Formats as "[2, 3]", for messages.
 std::string shape_text(std::span<const int64_t> shape);
 
-// An open file. Immutable after open: reading from many threads is safe. Views live as long as it does.
+// An open file. Immutable after opening, so reading from many threads is safe. Views are valid as long as the
+// file is.
 class SafeTensors {
  public:
-  // kBadData with the byte or tensor at fault for any breach of the format.
+  // Opens a file. Returns kBadData with the byte or tensor at fault for any violation of the format.
   static Result<SafeTensors> open(const std::filesystem::path& path);
-  // The same over bytes in memory, which must outlive the result.
+  // Parses bytes in memory, which must outlive the result.
   static Result<SafeTensors> parse(std::span<const std::byte> bytes);
 
   [[nodiscard]] const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }

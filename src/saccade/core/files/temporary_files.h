@@ -1,5 +1,4 @@
-// The names of temporary files (AtomicFile, files.h), for those who tidy up
-// behind processes that were killed.
+// Names of temporary files (AtomicFile, files.h), for the removal of files left by killed processes.
 #pragma once
 
 #include <optional>

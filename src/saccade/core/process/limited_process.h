@@ -1,4 +1,4 @@
-// Other people's programs, run to their end under limits that the kernel enforces.
+// Execution of external programs under limits that the kernel enforces.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ProcessOutcome {
   double seconds = 0;  // processor time it took
 };
 
-// The program of that name in the folders of PATH.
+// Returns the program of that name in the folders of PATH.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
 // Runs a program with these arguments (without its name); stdin is empty, the working directory and the
