@@ -95,7 +95,7 @@ class Int8Encoder {
 // even ones.
 std::vector<int8_t> int8_check_parts(int64_t columns);
 // Computes a row's check from the products of its bytes with int8_check_parts. Any change of a single number
-// changes the result, because all factors of its change but itself are odd. Of changes of several numbers,
+// changes the result, because all factors of its change but itself are odd. If several numbers change,
 // all but one in some thousand millions are detected.
 inline uint32_t row_check(int32_t odd_product, int32_t even_product, uint32_t scale_bits, uint32_t error_bits,
                           int64_t number) {

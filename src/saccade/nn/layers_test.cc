@@ -1,4 +1,4 @@
-// Layers against slow, obvious sums in double, with threads and without.
+// Tests of layers against slow, simple sums in double, with and without threads.
 #include "saccade/nn/layers.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST(PackedLinear, TakesNoRows) {
   EXPECT_EQ(layer.forward(Tensor::empty({0, 3}), Activation::kNone, DType::kF32).sizes(), (Shape{0, 4}));
 }
 
-// Rows shared out among threads in parts of all sizes.
+// Rows split among threads in parts of all sizes.
 TEST(PackedLinear, RowsDoNotDependOnWhoComputesThem) {
   const Tensor weight = random_tensor({48, 64}, 7);
   const PackedLinear layer(weight, {}, DType::kF32);
@@ -97,7 +97,7 @@ TEST(PackedLinear, RowsDoNotDependOnWhoComputesThem) {
   }
 }
 
-// Few rows are shared out by outputs: by whole blocks of the packed layout, and what is left.
+// Products of few rows are split by outputs: whole blocks of the packed layout, and a remainder.
 TEST(PackedLinear, FewRowsOfManyOutputs) {
   Workspace one(1);
   Workspace three(3);
@@ -314,7 +314,7 @@ TEST(RmsNorm, AddsItsOffsetToTheGain) {
   }
 }
 
-// x: channels last. Convolution, normalization, activation, one number at a time.
+// Computes convolution, normalization and activation one value at a time. x: channels last.
 Tensor slow_convolution(const Tensor& x, const ConvolutionShape& shape, const TensorMap& p) {
   const int64_t height =
       (x.size(1) + shape.padding.top + shape.padding.bottom - shape.kernel) / shape.stride + 1;
@@ -433,7 +433,7 @@ int64_t resident_file_bytes() {
   return -1;
 }
 
-// Every dtype of the format is a tensor or an error that names it.
+// Every dtype of the format becomes a tensor, or an error that names it.
 TEST(Parameters, DtypesThatNothingReadsAreNamed) {
   const test::TestFolder folder;
   const std::filesystem::path path = folder / "weights.safetensors";
@@ -457,7 +457,7 @@ TEST(Parameters, DtypesThatNothingReadsAreNamed) {
 }
 
 TEST(Parameters, PackingGivesMappedMemoryBack) {
-  // On a disk, which the folder for temporary files need not be: files in memory do not count as files.
+  // The folder must be on a disk, because pages of an in-memory file system do not count as file-backed.
   const test::TestFolder folder("/var/tmp");
   const std::filesystem::path path = folder / "weights.safetensors";
   const Tensor weight = random_tensor({2048, 2048}, 17);  // 16 MiB
@@ -469,7 +469,7 @@ TEST(Parameters, PackingGivesMappedMemoryBack) {
     Linear linear = Linear::make(source, "layer", 2048, 2048, 0, true).value();
     const Tensor borrowed = source.take("layer.weight", {2048, 2048}, {}).value();
     EXPECT_EQ(max_difference(borrowed, weight), 0);  // all of it has been read
-    // oneDNN's own code, a file as well, is in memory before anything is measured.
+    // Loads oneDNN's own code, which is file-backed as well, before measuring.
     Linear another = Linear::make(source, "another", 2048, 2048, 0, true).value();
     another.pack(DType::kF32);
     EXPECT_EQ(another.forward(random_tensor({3, 2048}, 19)).size(0), 3);
@@ -481,7 +481,7 @@ TEST(Parameters, PackingGivesMappedMemoryBack) {
     EXPECT_EQ(max_difference(borrowed, weight), 0);  // and is read again from the file
   }
 
-  // Memory of our own is never given back: it would be lost.
+  // Memory of our own is never released, because its contents would be lost.
   const Tensor own = weight.clone();
   release_borrowed(own);
   EXPECT_EQ(max_difference(own, weight), 0);

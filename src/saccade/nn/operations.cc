@@ -17,7 +17,7 @@ namespace saccade::nn {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// Pieces below this many values cost less than waking a thread.
+// Minimum number of values per piece; smaller pieces cost less than waking a thread.
 constexpr int64_t kGrain = 1 << 14;
 
 [[noreturn]] void refuse(const char* what, const Tensor& a, const Tensor& b) {
@@ -25,7 +25,7 @@ constexpr int64_t kGrain = 1 << 14;
                                      shape_text(a.sizes()), dtype_name(b.dtype()), shape_text(b.sizes())));
 }
 
-// body(first, last) over [0, count).
+// Calls body(first, last) over [0, count).
 template <typename Body>
 void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body) {
   if (workspace == nullptr) {
@@ -35,7 +35,7 @@ void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body)
   workspace->workers().split(count, grain, [&](int64_t first, int64_t last, int) { body(first, last); });
 }
 
-// Along one dimension, in order: result = step(result, value), from `start` on.
+// Reduces along one dimension, in order: result = step(result, value), from `start`.
 template <typename Step>
 Tensor reduced(const Tensor& x, int64_t dimension, float start, const Step& step) {
   const Tensor in = x.to(DType::kF32).contiguous();

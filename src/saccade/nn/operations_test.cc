@@ -1,4 +1,5 @@
-// Operations and kernels against slow, obvious loops in double, over random shapes, with threads and without.
+// Tests of operations and kernels against slow, simple loops in double, over random shapes, with and without
+// threads.
 #include "saccade/nn/operations.h"
 
 #include <cmath>
@@ -78,7 +79,7 @@ TEST(Attention, MatchesTheSlowSum) {
     Workspace* where = round % 2 == 0 ? &workspace : nullptr;
     const Tensor query = random_tensor({batch, queries, heads, width}, seed).in(where);
     const int64_t memories = round % 5 == 0 ? 1 : batch;
-    // Keys and values side by side, as projections leave them.
+    // Keys and values interleaved, as projections produce them.
     const Tensor both = random_tensor({memories, keys, 2, key_heads, width}, seed + 1);
     Tensor mask;
     if (round % 3 == 1) mask = random_tensor({keys}, seed + 2);
@@ -218,7 +219,7 @@ TEST(Kernels, NormalizeAsTheDefinition) {
   }
 }
 
-// Every operation once more with threads: the same bits.
+// Every operation gives the same bits with threads.
 TEST(Operations, MatchTheSlowLoops) {
   Workspace workspace(3);
   std::mt19937 random(5);

@@ -27,7 +27,7 @@ int64_t longest_of(const TokenPoolTask& task) {
   return longest;
 }
 
-// Scratch memory in rows. Those of a width are [.., stride], those of scores [heads, places].
+// Scratch memory in rows. Rows of a width are [.., stride], those of scores [heads, places].
 struct Scratch {
   int64_t stride = 0;
   int64_t places = 0;
@@ -158,7 +158,7 @@ SACCADE_INLINE float unit_of(const TokenPoolTask& task, const PooledToken& token
   return spread;
 }
 
-// Scores to weights, in place; what is behind the tokens becomes 0.
+// Converts scores to weights in place; entries after the tokens become 0.
 template <int W>
 SACCADE_INLINE void softmax(float* scores, int64_t tokens, int64_t places) {
   using Floats = typename Lanes<W>::Floats;
@@ -180,7 +180,7 @@ SACCADE_INLINE void softmax(float* scores, int64_t tokens, int64_t places) {
   }
 }
 
-// units, spreads, asked, weights and pooled of an entry.
+// Computes units, spreads, asked, weights and pooled of an entry.
 template <int W>
 SACCADE_INLINE void pool_entry(const TokenPoolTask& task, int64_t entry, const Scratch& scratch) {
   const auto at = static_cast<size_t>(entry);

@@ -23,7 +23,7 @@ int64_t outlier_inputs(const std::vector<Tensor>& weights) {
       }
     }
   }
-  // Damaged weights are said when rows come of them: here they count as none.
+  // Damaged weights are reported when embeddings are computed; here they count as zero.
   for (double& length : lengths) length = std::isfinite(length) ? std::sqrt(length) : 0;
   std::vector<double> sorted = lengths;
   const auto middle = sorted.begin() + in / 2;

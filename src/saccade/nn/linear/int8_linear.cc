@@ -78,7 +78,7 @@ Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* work
     std::copy_n(plain.data<float>(), out_, bias_.begin());
   }
   const Int8Packer& packer = int8_packers().front();
-  // body(output, its weights), for all outputs of a panel.
+  // Calls body(output, its weights) for all outputs of a panel.
   const auto for_outputs = [&](int64_t panel, const auto& body) {
     const int64_t first = panel * kPanelOutputs;
     const int64_t count = std::min(kPanelOutputs, out_ - first);

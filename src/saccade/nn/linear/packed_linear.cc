@@ -38,7 +38,7 @@ dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memor
 // split by outputs, so that each weight is read once: the latency of a single image or text is the time of
 // reading the weights.
 constexpr int64_t kFewRows = 128;
-// Into how many parts rows are cut.
+// Returns the number of parts that rows are split into.
 int64_t parts_of(int64_t rows, const Workers& workers) {
   constexpr int64_t kGoodRows = 24;
   const int64_t threads = workers.size();
@@ -246,8 +246,7 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
   state.bias = Tensor::zeros({blocks_of(state.out) * kBlock});
   if (bias.defined()) state.bias.slice(0, 0, state.out).copy_from(bias);
 
-  // The layout is chosen once, for a batch of ordinary size;
-  // products of other sizes are asked to take it as it is.
+  // The layout is chosen once, for a batch of ordinary size; products of other sizes use it unchanged.
   const memory::desc any({state.in, state.out}, dnnl_type(state.dtype), memory::format_tag::any);
   {
     const OneDnnThreads alone(1);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kStart = "<|startoftext|>";
 constexpr std::string_view kEnd = "<|endoftext|>";
-// Text is searched for every added token: real files have two or three.
+// Maximum number of added tokens, because each is searched in every text; real files have two or three.
 constexpr size_t kMaxAddedTokens = 1000;
 
 Result<std::vector<NormalizerStep>> parse_normalizer(const Json& json) {

@@ -1,7 +1,7 @@
-// CLIP's tokenizer: normalize, cut into words, byte pair encode each.
+// CLIP's tokenizer: normalizes a text, cuts it into words, and byte pair encodes each.
 //
-// Two references that differ in what comes before the words: the tokenizers library reading tokenizer.json,
-// and OpenAI's simple_tokenizer.py (github.com/openai/CLIP), which OpenCLIP took over.
+// There are two references, which differ in the steps before the words: the tokenizers library with
+// tokenizer.json, and OpenAI's simple_tokenizer.py (github.com/openai/CLIP), which OpenCLIP uses too.
 #include <algorithm>
 #include <cassert>
 
@@ -124,8 +124,8 @@ class ClipTokenizer : public Tokenizer {
     return normalized;
   }
 
-  // Appends the ids of the tokens found in the text, the longest of those that begin at one place, and gives
-  // what lies between them to `rest`.
+  // Appends the ids of the tokens matched in the text, the longest at each position, and passes the text
+  // between them to `rest`.
   template <typename Rest>
   static void split_at_tokens(std::string_view text, const PrefixTrie& tokens, std::vector<int32_t>& ids,
                               Rest rest) {
@@ -181,7 +181,7 @@ class ClipTokenizer : public Tokenizer {
     }
   }
 
-  // Bytes of the word that the text begins with, 0 if it begins with white space.
+  // Returns the length in bytes of the word at the text's beginning, 0 if it begins with white space.
   static size_t word_size(std::string_view text, bool fold_case) {
     if (text[0] == '\'') {
       for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {

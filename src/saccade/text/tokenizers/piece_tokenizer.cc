@@ -100,7 +100,7 @@ Result<PieceTokenizer> load_from_json(const TokenizerFiles& files) {
   const Convention& convention =
       known != nullptr ? *known : convention_without_class(files, id_of_piece("<eos>") >= 0);
   SACCADE_TRY(read_special_tokens(files, convention, id_of_piece, result));
-  // The classes that have the two switches rebuild the frame from them; otherwise the file's own stands.
+  // Classes with the two switches rebuild the frame from them; otherwise the file's own frame is used.
   const bool switched = files.config.contains("add_bos_token") || files.config.contains("add_eos_token");
   if (switched || member(files.tokenizer_json, "post_processor").is_null()) return result;
   SACCADE_ASSIGN(JsonFrame frame, json_frame(member(files.tokenizer_json, "post_processor")));
@@ -147,7 +147,7 @@ Result<PieceTokenizer> load_from_model(const TokenizerFiles& files, std::string_
   return result;
 }
 
-// The model file, "" without.
+// Returns the name of the model file, or "".
 std::string_view model_file(const TokenizerFiles& files) {
   for (const std::string_view name : kModelFiles) {
     if (files.has(name)) return name;
@@ -163,7 +163,7 @@ bool is_piece_tokenizer(const TokenizerFiles& files) {
 }
 
 Result<PieceTokenizer> load_piece_tokenizer(const TokenizerFiles& files) {
-  // tokenizer.json says all there is of BPE; of Unigram, the model file says it more plainly.
+  // tokenizer.json describes BPE completely; a Unigram model is simpler to read from the model file.
   const std::string_view model = model_file(files);
   const bool json = is_byte_fallback_bpe(files) || (model.empty() && files.model_type() == "Unigram");
   if (json) return load_from_json(files).in((files.folder / "tokenizer.json").string());

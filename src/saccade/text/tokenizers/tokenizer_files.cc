@@ -31,8 +31,8 @@ Result<Json> read_object(const fs::path& path) {
   return file;
 }
 
-// tokenizer_config.json, over which special_tokens_map.json counts; but not where the former has an
-// "added_tokens_decoder", which came later and replaced it (transformers reads them so).
+// Reads tokenizer_config.json, overridden by special_tokens_map.json unless the former has the newer
+// "added_tokens_decoder", which replaced it (as in transformers).
 Result<Json> read_config(const fs::path& folder) {
   SACCADE_ASSIGN(Json config, read_object(folder / "tokenizer_config.json"));
   SACCADE_ASSIGN(const Json map, read_object(folder / "special_tokens_map.json"));

@@ -1,4 +1,4 @@
-// BERT's tokenizer against the reference's ids, and files of it that are wrong.
+// Tests of BERT's tokenizer against the reference's ids, and with invalid files.
 #include "saccade/text/tokenizers/wordpiece.h"
 
 #include <filesystem>
@@ -83,7 +83,7 @@ TEST_F(WordPieceFiles, EverySwitchAsTheReference) {
   }
 }
 
-// tokenizer_config.json's switches count over tokenizer.json's, and give the same as those.
+// tokenizer_config.json's switches override tokenizer.json's, with the same result.
 TEST_F(WordPieceFiles, ConfigCountsOverTokenizerJson) {
   const Json cases = golden("bert_switches.json");
   copy("tokenizer.json");
