@@ -22,7 +22,7 @@ constexpr std::array<char32_t, 32> kWindows1252 = {
 bool is_valid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    // A replacement character that stands there as such has three bytes.
+    // A genuine replacement character in the text has three bytes.
     if (next_code_point(text, at) == 0xfffd && text.substr(begin, at - begin) != "\xEF\xBF\xBD") return false;
   }
   return true;

@@ -1,4 +1,5 @@
-// HTML by Gumbo, which reads pages as browsers do and says where in the bytes each element stands.
+// Extraction of running text from HTML by Gumbo, which parses like browsers and gives each element's byte
+// offsets.
 #include <algorithm>
 #include <array>
 #include <gumbo.h>
@@ -10,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// Gumbo's time grows with the square of the depth: 20,000 elements take it seconds.
+// Maximum nesting depth. Gumbo's time grows with the square of the depth: 20,000 elements take it seconds.
 constexpr int64_t kDeepest = 2000;
 
 bool is_one_of(GumboTag tag, std::span<const GumboTag> tags) {
@@ -179,8 +180,8 @@ class PageReader {
         {std::move(text), std::min(end_of(element), html_.size()), 0, ParagraphKind::kProse});
   }
 
-  // Behind the element's own end tag; where it has none, behind what is in it. The tag
-  // that ended it may be another's.
+  // Returns the offset after the element's own end tag or, without one, after its contents. The tag that
+  // ended it may belong to another element.
   static size_t end_of(const GumboElement& element) {
     const GumboStringPiece& close = element.original_end_tag;
     const std::string_view tag(close.data == nullptr ? "" : close.data, close.length);
@@ -196,7 +197,7 @@ class PageReader {
       const GumboNode* last = inside[i];
       if (last->type == GUMBO_NODE_ELEMENT) return end_of(last->v.element);
       if (last->type != GUMBO_NODE_TEXT) continue;
-      // The parser's piece goes on over tags that it passes by, as of </body>.
+      // The parser's text node may extend over tags that it ignores, such as </body>.
       const GumboText& words = last->v.text;
       const std::string_view piece(words.original_text.data, words.original_text.length);
       return words.start_pos.offset + std::min(piece.find("</"), piece.size());
@@ -232,7 +233,7 @@ std::string declared_html_encoding(std::string_view bytes) {
   if (begin == std::string::npos) return {};
   const size_t end = std::min(head.find_first_of(" \t\r\n\"'/;>", begin), head.size());
   const std::string name = head.substr(begin, end - begin);
-  // The bytes say so themselves.
+  // UTF-16 is detected from the bytes themselves.
   return name.starts_with("utf-16") ? std::string() : name;
 }
 

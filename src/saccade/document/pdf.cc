@@ -48,7 +48,7 @@ std::optional<int64_t> number_in(std::string_view text) {
   return number;
 }
 
-// A line of `pdfimages -list`.
+// Entry of `pdfimages -list`.
 struct Placed {
   int64_t page = 0;
   bool is_mask = false;  // the softness of the picture before it
@@ -82,7 +82,7 @@ std::vector<Placed> parse_list(std::string_view text) {
   return list;
 }
 
-// Over white, as a page shows it. A mask of another size is sampled at the nearest point.
+// Composites an image over white, as on a page. A mask of another size is sampled at the nearest point.
 Image over_white(const Image& picture, const Image& mask) {
   Image result{picture.width, picture.height, 3, PixelMode::kRgb, {}};
   const auto area = static_cast<size_t>(picture.width) * static_cast<size_t>(picture.height);
@@ -121,7 +121,7 @@ Result<PdfPrograms> PdfPrograms::find() {
   return programs;
 }
 
-// One document.
+// Reader of one document.
 class PdfReader {
  public:
   PdfReader(const PdfPrograms& programs, const fs::path& file, const PdfOptions& options,
@@ -210,7 +210,7 @@ class PdfReader {
     return {};
   }
 
-  // Each object of the file is written out once, on the first page that shows it.
+  // Extracts each image object of the file once, on the first page that shows it.
   Status read_pictures() {
     SACCADE_ASSIGN(const ProcessOutcome listed,
                    run(programs_.images_, {"-list", "-l", std::to_string(pages_), file_.string()}));

@@ -53,7 +53,7 @@ Result<std::vector<std::string>> prose_sentences(std::string_view paragraph, con
   std::vector<std::string> sentences;
   std::string_view part;
   for (const std::string_view& next : parts) {
-    // Parts stand one behind the other in the text.
+    // Parts are contiguous in the text.
     part = part.empty() ? next : std::string_view(part.data(), part.size() + next.size());
     if (&next != &parts.back() && ends_in_abbreviation(part)) continue;
     while (part.ends_with(' ')) part.remove_suffix(1);

@@ -83,7 +83,7 @@ int look_for_stop(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off
   return static_cast<Transfer*>(user)->stop->stop_requested() ? 1 : 0;
 }
 
-// Nobody was reached: trying the same again in a moment seldom helps.
+// Returns true if no server was reached; an immediate retry seldom helps.
 bool is_unreachable(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -132,8 +132,8 @@ size_t take_body(char* data, size_t /*one*/, size_t size, void* user) {
   return size;
 }
 
-// The socket for a connection, where it goes to one of the request's addresses: no other is reached, whatever
-// has led there.
+// Opens the socket for a connection, if it goes to one of the request's addresses. No other address can be
+// reached.
 curl_socket_t open_socket(void* user, curlsocktype /*purpose*/, curl_sockaddr* to) {
   const auto& addresses = *static_cast<const std::vector<std::string>*>(user);
   std::array<char, INET6_ADDRSTRLEN> text{};

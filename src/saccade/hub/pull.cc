@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One pull on its way.
+// State of one pull.
 class Pull {
  public:
   Pull(const ModelName& name, const PullOptions& options, const ProgressCallback& progress,
@@ -54,7 +54,7 @@ class Pull {
     }
     total_ = done_;
     for (const RemoteFile& file : files) total_ += file.size;
-    // Small ones first: what is wrong with a checkpoint mostly shows in them.
+    // Small files come first, because most problems of a checkpoint show in them.
     std::stable_sort(files.begin(), files.end(),
                      [](const RemoteFile& a, const RemoteFile& b) { return a.size < b.size; });
     SACCADE_TRY(check_space(files));
@@ -79,7 +79,7 @@ class Pull {
     progress_(update);
   }
 
-  // Said before hours of downloading rather than at their end.
+  // Checks disk space before hours of downloading rather than failing at their end.
   [[nodiscard]] Status check_space(const std::vector<RemoteFile>& files) const {
     int64_t needed = 0;
     for (const RemoteFile& file : files) {
@@ -96,7 +96,7 @@ class Pull {
                 folder_.path().string(), needed, space.available);
   }
 
-  // The blob there and linked to, by download if need be.
+  // Ensures that the blob is present, by download if necessary, and linked.
   Status place(const RemoteFile& file) {
     PulledFile pulled{.name = file.name, .size = file.size, .hash = file.hash, .downloaded = false};
     SACCADE_ASSIGN(const Descriptor lock, wait_for_lock_file(folder_.lock(file.hash), stop_, [&] {

@@ -19,7 +19,7 @@ constexpr std::array kPlainFiles = {
     "preprocessor_config.json", "processor_config.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
     "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-    // what its reference answers
+    // reference outputs
     "io.safetensors"};
 
 struct WeightFile {

@@ -47,7 +47,7 @@ Json filled(const Json& json, std::span<const Placeholder> placeholders) {
   if (!json.is_string()) return json;
   const auto& text = json.get_ref<const std::string&>();
   std::string said;
-  // One pass: what stands in a text that was put in is no placeholder.
+  // A single pass: placeholders inside an inserted text are not replaced.
   for (size_t at = 0; at < text.size();) {
     const auto here = std::ranges::find_if(placeholders, [&](const Placeholder& each) {
       return text.compare(at, each.name.size(), each.name) == 0;
@@ -121,7 +121,7 @@ class ComfyUiEngine : public HttpEngine {
     return json;
   }
 
-  // The name that the workflow calls it by.
+  // Uploads an image and returns its name for the workflow.
   Result<std::string> upload(const Image& reference, const std::stop_token& stop) {
     SACCADE_ASSIGN(std::string png, encode_png(reference));
     hub::HttpRequest asked;
@@ -209,7 +209,7 @@ class ComfyUiEngine : public HttpEngine {
     return std::move(picture.body);
   }
 
-  // Takes what nobody waits for any more out of the queue there.
+  // Removes an abandoned job from the server's queue.
   void forget(const std::string& id) {
     caller().tell(json_request("/queue", {{"delete", Json::array({id})}}));
   }

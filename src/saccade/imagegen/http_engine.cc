@@ -43,7 +43,7 @@ bool looks_like_html(std::string_view body) {
   return start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<head");
 }
 
-// On one line, without control characters, and short.
+// Shortens a text to one line without control characters.
 std::string short_line(std::string_view text) {
   std::string line;
   for (const char c : text.substr(0, kMostSaid)) {

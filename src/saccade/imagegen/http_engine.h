@@ -31,8 +31,8 @@ class EngineCaller {
   Result<hub::HttpReply> call(hub::HttpRequest request, const std::stop_token& stop,
                               Counted counted = Counted::kYes);
 
-  // Sends one request to a path below the endpoint, and gives up after two seconds of silence. For requests
-  // whose result nobody needs.
+  // Sends one request to a path below the endpoint, and gives up after two seconds of silence. The result is
+  // discarded.
   void tell(hub::HttpRequest request);
 
   [[nodiscard]] std::optional<Error> over() const;

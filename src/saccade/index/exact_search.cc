@@ -17,12 +17,12 @@
 namespace saccade {
 namespace {
 
-// Rows scored together, and queries scored against them while they are in the second-level cache: 128 KiB of
-// rows and as much of queries at 512 columns.
+// Numbers of rows and queries scored together, so that both stay in the second-level cache: 128 KiB of each
+// at 512 columns.
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kBlockQueries = 64;
-// A part is what one thread takes at a time; smaller ones
-// would spend their time filling their lists of the best.
+// Minimum number of rows that a thread takes at a time; smaller parts would mainly fill their lists of the
+// best.
 constexpr int64_t kMinPartRows = 4096;
 
 // Smallest k for which the k-th best score is estimated from a sample.
@@ -43,7 +43,7 @@ struct Wanted {
     rows = rows.subspan(count);
     scores += count;
   }
-  // Leaves only those from `row` on.
+  // Drops rows before `row`.
   void begin_at(int64_t row) {
     skip(static_cast<size_t>(std::ranges::lower_bound(rows, row) - rows.begin()));
   }
@@ -56,7 +56,7 @@ struct Wanted {
   }
 };
 
-// A block of queries and what is looked for.
+// Block of queries with the inputs of their search.
 struct Block {
   const SearchedRows& searched;
   int64_t from = 0;                 // the first row
@@ -67,7 +67,7 @@ struct Block {
   [[nodiscard]] bool allows(int64_t row) const { return is_allowed(searched, row); }
 };
 
-// Scores rows [begin, end) against the block's queries and offers them to `best`, one list a query.
+// Scores rows [begin, end) against the block's queries and offers them to `best`, one list per query.
 void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestRows> best, DotKernel dot) {
   const MatrixView<const float> rows = block.searched.rows;
   std::array<const float*, kTileRows + kDotRowGroup> tile{};
@@ -99,7 +99,7 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
   }
 }
 
-// The scores of a list of rows: to(i, q, score) for entry i of the list, in [begin, end), and query q.
+// Scores a list of rows: calls to(i, q, score) for entry i of the list, in [begin, end), and query q.
 template <typename To>
 void score_listed(MatrixView<const float> rows, std::span<const int64_t> list, int64_t begin, int64_t end,
                   MatrixView<const float> queries, const To& to) {
@@ -185,8 +185,8 @@ std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   if (block.k < kFewestGuessed || count < 16 * kSampleRows) return floors;
   std::vector<int64_t> sample = row_sample(block.from, rows.rows());
   std::erase_if(sample, [&](int64_t row) { return !block.allows(row); });
-  // So many of the sample are expected among the best k, give or take the root of it. Four times that more
-  // are taken, so that one guess in some ten thousand is too high.
+  // Expected number of sampled rows among the best k, with a standard deviation of its square root. Four
+  // standard deviations are added, so one guess in about ten thousand is too high.
   const auto sampled = static_cast<double>(sample.size());
   const double expected =
       sampled * static_cast<double>(block.k) /
@@ -207,8 +207,9 @@ std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   return floors;
 }
 
-// Scores the block's rows in parts and offers them to `best`, one list a query, held against `trial` from the
-// start. Returns the queries, by number, of which fewer than k rows reach it: nothing was offered for these.
+// Scores the block's rows in parts and offers them to `best`, one list per query, with `trial` as the initial
+// threshold. Returns the queries, by number, for which fewer than k rows reach it; nothing was offered for
+// these.
 std::vector<int64_t> search_block(const Block& block, std::span<const float> trial, std::span<BestRows> best,
                                   ThreadPool& pool) {
   const int64_t rows = block.searched.rows.rows() - block.from;
@@ -217,7 +218,7 @@ std::vector<int64_t> search_block(const Block& block, std::span<const float> tri
   const int64_t parts = (rows + part_rows - 1) / part_rows;
   const DotKernel dot = dot_kernels().front().run;
   std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts));
-  // Of each query, what k rows are known to reach: later parts keep nothing below it.
+  // Scores that k rows of each query are known to reach; later parts keep nothing below them.
   std::vector<std::atomic<float>> floors(best.size());
   for (size_t q = 0; q < floors.size(); ++q) floors[q] = std::max(best[q].least(), trial[q]);
   pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
@@ -250,7 +251,7 @@ std::vector<int64_t> search_block(const Block& block, std::span<const float> tri
   return failed;
 }
 
-// Offers rows from `from` on to the lists of the best, one a query. padded: the queries. wanted: of each
+// Offers rows from `from` on to the lists of the best, one per query. padded: the queries. wanted: one per
 // query, or empty.
 void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<float>& padded, int64_t k,
                     ThreadPool& pool, std::span<BestRows> best, std::span<const Wanted> wanted) {
@@ -307,7 +308,7 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
                                          searched.allowed, pool);
     best = std::move(bounded.best);
     found.rescored = std::move(bounded.rescored);
-    // No pass over all rows will meet them.
+    // No pass over all rows will score these.
     for (size_t q = 0; q < looked_for.size(); ++q) {
       const auto query = std::as_const(padded).view().slice(static_cast<int64_t>(q), 1);
       score_listed(rows, wanted[q], 0, std::ssize(wanted[q]), query, [&](int64_t i, int64_t, float score) {

@@ -19,7 +19,7 @@ constexpr size_t kSearchedTogether = 64;
 
 using Weights = std::array<double, kWeights>;
 
-// Each row's dot product with the vector, as a search scores it.
+// Computes each row's dot product with the vector, with the same rounding as a search.
 std::vector<float> dots(std::vector<const float*> rows, std::span<const float> with) {
   const auto count = std::ssize(rows);
   const auto dim = std::ssize(with);
@@ -42,7 +42,7 @@ struct Moments {
   double deviation = 1;
 };
 
-// A deviation of 0 (all alike) becomes 1: nothing stands out.
+// Computes mean and deviation. A deviation of 0 (all equal) becomes 1.
 Moments moments_of(std::span<const double> values) {
   Moments moments;
   if (values.empty()) return moments;
@@ -58,13 +58,13 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// -log of the probability given to what was the case.
+// Computes -log of the probability predicted for the actual outcome.
 double log_loss(double logit, bool right) {
   const double x = right ? -logit : logit;
   return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
 }
 
-// A hit of a labelled query.
+// Training example: a hit of a labelled query.
 struct Example {
   std::array<double, HitFigures::kCount> figures;
   bool right = false;
@@ -119,7 +119,7 @@ HitRegression fit(std::span<const Example> examples, int without, const HitRegre
       model.weight.back() += slope * (model.centre[f] - near->centre[f]);
     }
   }
-  // Each example's figures in as many places as vectors of the processor fill; the last ones stay 0.
+  // Number of features padded to whole vectors of the processor; the last ones stay 0.
   constexpr size_t kPlaces = 8;
   static_assert(kPlaces >= kWeights);
   using Places = std::array<double, kPlaces>;
@@ -158,11 +158,11 @@ HitRegression fit(std::span<const Example> examples, int without, const HitRegre
     const Weights change = solve(curvature, gradient);
     double largest = 0;
     for (size_t w = 0; w < kWeights; ++w) {
-      // A step is bounded: far from the optimum the curvature of the logistic loss vanishes.
+      // Steps are clamped, because the curvature of the logistic loss vanishes far from the optimum.
       model.weight[w] += std::clamp(change[w], -4.0, 4.0);
       largest = std::max(largest, std::abs(change[w]));
     }
-    // Each step leaves about the square of the error before it.
+    // Convergence is quadratic.
     if (largest < 1e-4) break;
   }
   return model;
@@ -217,7 +217,7 @@ void count_false(std::vector<float> scores, double queries, MatchModel& model) {
   std::ranges::reverse(model.false_count);
 }
 
-// The query's rows, best first, without those of `gone` and without itself.
+// Returns the query's rows, best first, without those in `gone` and without itself.
 std::vector<RowScore> remaining(std::span<const RowScore> best, std::span<const int64_t> gone,
                                 int64_t itself) {
   std::vector<RowScore> left;
@@ -229,7 +229,7 @@ std::vector<RowScore> remaining(std::span<const RowScore> best, std::span<const 
   return left;
 }
 
-// The queries' hits with and without their right rows, and the null's scores.
+// Hits of the queries with and without their right rows, and the scores of the null distribution.
 struct Asked {
   std::vector<Example> examples;
   std::vector<Example> first;  // of each labelled query the first hit, right where an answer is there
@@ -239,7 +239,7 @@ struct Asked {
   int64_t right_hits = 0;
 };
 
-// A query, and how its scores over the sample fall.
+// Query with the moments of its scores over the sample.
 struct Asking {
   std::span<const float> row;
   Moments scores;
@@ -278,7 +278,7 @@ std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<
     figure.words = std::log1p(static_cast<double>(asking.words));
     figure.level = standard_score(asking, best[last].score);
     figure.standard = standard_score(asking, best[h].score);
-    // Bounded: beyond e^20 a score's rounding decides.
+    // Clamped, because rounding of the score dominates beyond e^20.
     const double own = exponential(best[h].score);
     figure.odds = std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
     figure.hub = (double{hubs[h]} - surroundings.hub_mean) / surroundings.hub_deviation;
@@ -313,7 +313,8 @@ void add_hits(const Surroundings& surroundings, MatrixView<const float> rows, co
   asked.absent.push_back(std::move(examples));
 }
 
-// `labels`: only queries with right rows count; otherwise all do, and whatever they find is taken for wrong.
+// Searches for the queries. With `labels`, only those with right rows count; otherwise all do, and all their
+// hits are treated as wrong.
 Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const LabelledQueries& queries,
           const std::vector<std::vector<RowScore>>& found, bool labels) {
   Asked asked;

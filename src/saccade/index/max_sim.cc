@@ -30,7 +30,7 @@ struct Best {
   }
 };
 
-// Adds up as max_sim_total does.
+// Accumulates the same sum as max_sim_total.
 class Total {
  public:
   void add(const RowMatch& match) {

@@ -89,8 +89,8 @@ void int8_portable(const std::byte* rows, int64_t row_count, const PackedQuery& 
 // Number of rows in registers at a time. Enough sums are in flight to hide a multiply-add's latency on both
 // ports; with two groups of lanes, they and their operands still fit the 32 registers.
 constexpr int64_t kTile512 = 12;
-// A tile is copied so that its rows lie a fixed distance apart: one register then reaches all of them, where
-// twelve would be spilled. Columns are cut into chunks for it: [chunks, kTile512, chunk].
+// A tile is copied so that its rows are a fixed distance apart. One register then addresses all of them,
+// where twelve would be spilled. Columns are cut into chunks for it: [chunks, kTile512, chunk].
 constexpr int64_t kFp16Chunk = 128;  // floats
 constexpr int64_t kInt8Chunk = 256;  // bytes
 // Mask of the masked intrinsics: GCC 12 warns about its own unmasked ones (GCC bug 105593).
@@ -100,7 +100,7 @@ constexpr int64_t chunks_of(int64_t columns, int64_t chunk) {
   return (columns + chunk - 1) / chunk;
 }
 
-// dots: a vector a row.
+// Takes dots: one vector per row.
 __attribute__((target("avx512f"), always_inline)) inline void take_512(const __m512* dots, int64_t first,
                                                                        int64_t count, int64_t stride,
                                                                        float* best, int32_t* where) {

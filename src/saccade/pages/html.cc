@@ -104,7 +104,7 @@ std::string script_json(const Json& json) {
   std::string result;
   const std::string text = dump_json(json);
   result.reserve(text.size());
-  // These occur in strings alone, where an escape means the same.
+  // These characters occur only in strings, where an escape is equivalent.
   for (const char c : text) {
     switch (c) {
       case '<':

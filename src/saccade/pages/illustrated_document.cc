@@ -44,7 +44,7 @@ figure.saccade { margin: 1.4rem 0; text-align: center; }
 @media print { figure.saccade { break-inside: avoid; } }
 )css";
 
-// Characters beyond ASCII as references, for pages in whatever encoding.
+// Converts characters beyond ASCII to references, for pages in any encoding.
 std::string as_ascii(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -299,7 +299,7 @@ Result<std::string> illustrated_document(const Document& document, std::span<con
 std::string relative_url(const fs::path& file, const fs::path& folder) {
   const std::string relative = file.lexically_relative(folder).string();
   if (relative.empty()) return file_url(file.string());
-  // "file://" and the path's bytes, as they are escaped there; a name with a colon is no scheme then.
+  // Uses the path escaping of file_url, so that a colon in a name is not read as a URL scheme.
   return file_url(relative).substr(std::string_view("file://").size());
 }
 

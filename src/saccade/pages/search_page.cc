@@ -21,7 +21,7 @@
 namespace saccade {
 namespace {
 
-// Behind page_style().
+// Additional style, after page_style().
 constexpr std::string_view kStyle = R"css(
 section { padding-top: 32px; }
 .query { display: flex; gap: 16px; align-items: center; margin-bottom: 16px; }
@@ -68,8 +68,7 @@ details ul { margin: 4px 0 0; padding-left: 16px; color: var(--soft); overflow-w
 @media print { .card { break-inside: avoid; } nav { display: none; } }
 )css";
 
-// "flower.png" of "/home/me/flower.png": the place goes into the tooltip.
-// Browsers open a video at the time behind "#t=".
+// Returns the image's URL. The path is shown in the tooltip. Browsers open a video at the time after "#t=".
 std::string picture_url(const Item& item) {
   const auto frame = read_frame_name(item.path);
   return frame ? file_url(frame->file) + frame_fragment(frame->milliseconds) : file_url(item.path);
@@ -212,7 +211,7 @@ struct ScoreRange {
   float high = 1;
 };
 
-// "42%": how likely it is to be right, where that is known.
+// Renders the match probability, such as "42%", if it is known.
 std::string likelihood_html(const SearchHit& hit) {
   if (!hit.likelihood || !std::isfinite(hit.likelihood->right)) return {};
   return fmt::format("<span class=\"soft\" title=\"how likely it is to be right\">{:.0f}%</span>",

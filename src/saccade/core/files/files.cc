@@ -23,7 +23,7 @@ void sync_folder(const std::filesystem::path& folder) {
   if (descriptor.get() >= 0) ::fsync(descriptor.get());
 }
 
-// Opens a regular file for reading and says its size.
+// Opens a regular file for reading and returns its size.
 Result<int> open_regular(const std::filesystem::path& path, int64_t& size) {
   // O_NONBLOCK: a FIFO must not hang the open; it has no effect on regular files.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -47,7 +47,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The number of an open file of this process that `path` names, as /proc/self/fd/1 does; -1 for other paths.
+// Returns the number of this process's open file that `path` names, like /proc/self/fd/1; -1 for other paths.
 int own_descriptor(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
@@ -151,7 +151,7 @@ Result<std::string> read_file(const std::filesystem::path& path, int64_t max_byt
   if (size > max_bytes) {
     return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", path.string(), size, max_bytes);
   }
-  // A file of /proc says 0 bytes and one being written may grow: read to the end, whatever the size said.
+  // A file in /proc reports 0 bytes, and a file being written may grow, so it is read to the end.
   std::string content;
   content.resize(static_cast<size_t>(size) + 1);
   size_t filled = 0;
@@ -184,7 +184,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   AtomicFile file;
   SACCADE_ASSIGN(file.path_, end_of_links(path));
   if (const int own = own_descriptor(file.path_); own >= 0) {
-    // Opened by its name it would be written from its beginning.
+    // Opening it by name would write from its beginning.
     file.descriptor_ = ::fcntl(own, F_DUPFD_CLOEXEC, 0);
     if (file.descriptor_ < 0) return fail_errno(errno, path.string());
     return file;
@@ -201,8 +201,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
 }
 
 Status AtomicFile::open_beside() {
-  // Not mkstemp: its files are only their owner's to read, and asking for the umask sets it for a moment, for
-  // all threads. open() applies it itself.
+  // mkstemp is not used, because its files are readable only by their owner. Reading the umask would set it
+  // briefly for all threads; open() applies it itself.
   static std::atomic<uint64_t> serial = 0;
   constexpr int kTries = 1000;  // names left behind by killed processes of the same number
   for (int tries = 0; descriptor_ < 0; ++tries) {

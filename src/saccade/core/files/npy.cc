@@ -44,7 +44,7 @@ std::string_view behind(std::string_view header, std::string_view key) {
   return begin == std::string_view::npos ? std::string_view() : header.substr(begin);
 }
 
-// "(12, 34)" as two numbers.
+// Parses "(12, 34)" into two numbers.
 bool read_shape(std::string_view text, int64_t& rows, int64_t& columns) {
   const auto number = [&](int64_t& value) {
     text.remove_prefix(std::min(text.find_first_not_of("(, "), text.size()));

@@ -112,7 +112,7 @@ Result<pid_t> spawn(std::vector<std::string> command, const Pipe& out, const Pip
   return child;
 }
 
-// Reads what is there. False at the end of it.
+// Reads the available bytes. Returns false at the end of the stream.
 bool drain(const Descriptor& from, std::string& into, size_t most) {
   std::array<char, 65536> block{};
   const ssize_t got = ::read(from.get(), block.data(), block.size());
@@ -150,13 +150,13 @@ Result<ProcessOutcome> run_limited(const fs::path& program, std::span<const std:
 
   const auto start = Clock::now();
   const double patience = 10 * limits.seconds + 10;
-  // One byte more than is allowed tells that there is more.
+  // One byte above the limit shows that there is more.
   const auto most = static_cast<size_t>(limits.output_bytes) + 1;
   ProcessOutcome outcome;
   bool out_open = true;
   bool errors_open = true;
   while (out_open || errors_open) {
-    // poll passes over negative descriptors.
+    // poll ignores negative descriptors.
     std::array<pollfd, 2> ends = {pollfd{out_open ? out.read.get() : -1, POLLIN, 0},
                                   pollfd{errors_open ? errors.read.get() : -1, POLLIN, 0}};
     const int ready = ::poll(ends.data(), ends.size(), kLookMilliseconds);

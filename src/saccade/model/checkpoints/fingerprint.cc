@@ -31,7 +31,7 @@ fs::path record_of(const fs::path& folder, const FingerprintMemory& memory) {
   return memory.folder / (sha256_hex(folder.native()) + ".json");
 }
 
-// Whatever is wrong with a record, the file is read again.
+// Reads a record; any error in it means that the file is read again.
 KnownFiles read_record(const fs::path& path) {
   KnownFiles known;
   const auto json = read_json(path, kMaxRecord);
@@ -46,7 +46,7 @@ KnownFiles read_record(const fs::path& path) {
   return known;
 }
 
-// Not being able to remember is no failure.
+// Writes a record. Failing to cache is not an error.
 void write_record(const fs::path& path, const fs::path& folder, const KnownFiles& known) {
   Json files = Json::object();
   for (const auto& [name, file] : known) files[name] = {{"stamp", file.stamp}, {"sha256", file.sha256}};

@@ -63,7 +63,8 @@ Result<PictureMaps> map_asked(MatrixView<const float> pixels, const Parts& parts
   return maps;
 }
 
-// The cosine of `target` [dim] and the row nearest to it, of rows that are made of queries' states each.
+// Computes the gradient of the cosine between `target` [dim] and the nearest row, with one row per query
+// state.
 StateGradient nearest_query(const Tensor& states, const nn::Linear& projection, const Tensor& target) {
   const int64_t n = states.size(0);
   const int64_t queries = states.size(1);
@@ -418,8 +419,8 @@ class FrozenEncoder : public Architecture, public FrozenFeatures, public StateMa
                      scored.qformer != nullptr ? *scored.qformer : model_.qformer, score);
   }
 
-  // As the checkpoint is, untrained for it: the mean of the projected queries beside the mean of the text's
-  // states, in the one width they share.
+  // Uses the checkpoint without training for it: the mean of the projected queries, and the mean of the
+  // text's states, in their common width.
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     Matrix<float> rows(pixels.rows(), parts_.info.dim);
@@ -482,8 +483,8 @@ class FrozenEncoder : public Architecture, public FrozenFeatures, public StateMa
 // Buffers that older transformers saved beside the weights: 0, 1, 2, ...
 constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "*.embeddings.position_ids"};
 
-// The tensors a kind reads: without what writes text. A T5's
-// embedding may be stored under its encoder's name alone.
+// Returns the tensors that a kind reads, without those for text generation. A T5's embedding may be stored
+// only under its encoder's name.
 nn::TensorMap tensors_of(const Weights& weights, Blip2Kind kind) {
   nn::TensorMap tensors;
   for (const auto& [name, tensor] : weights.tensors) {
@@ -493,7 +494,7 @@ nn::TensorMap tensors_of(const Weights& weights, Blip2Kind kind) {
     tensors.emplace(name, tensor);
   }
   if (kind == Blip2Kind::kT5) {
-    // emplace keeps "shared" where it is there: the reference ties the encoder's to it.
+    // emplace keeps an existing "shared": the reference ties the encoder's embedding to it.
     if (auto encoder = tensors.extract("language_model.encoder.embed_tokens.weight")) {
       tensors.emplace("language_model.shared.weight", encoder.mapped());
     }
@@ -551,7 +552,7 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const BackendOptions& opt
   SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
       config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
-  // The row of a Q-Former's text is the state at its start token.
+  // The embedding of a Q-Former's text is the state at its start token.
   const ReadAt read_at = config.kind == Blip2Kind::kRetrieval ? ReadAt::kStart : ReadAt::kAnywhere;
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, cleanup, word_table(config), read_at));

@@ -8,8 +8,8 @@ namespace {
 
 using nn::Tensor;
 
-// For each entry matrix * vector, or vector * matrix.
-// matrices: [n, rows, columns]; vectors: [n, columns] or [n, rows].
+// Computes matrix * vector, or vector * matrix, for each entry. matrices: [n, rows, columns]; vectors: [n,
+// columns] or [n, rows].
 Tensor times(const Tensor& matrices, const Tensor& vectors) {
   std::vector<Tensor> each;
   for (int64_t i = 0; i < matrices.size(0); ++i) {

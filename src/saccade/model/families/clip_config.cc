@@ -91,7 +91,7 @@ Result<int64_t> open_clip_mlp_width(const Json& section, int64_t width, const nn
     }
   }
   SACCADE_ASSIGN(const double ratio, json_field_or<double>(section, "mlp_ratio", 4.0));
-  // As Python's int(): towards zero (bigG's ratio is 4.9231).
+  // Truncates towards zero like Python's int() (bigG's ratio is 4.9231).
   if (!(ratio > 0 && ratio <= 1000)) return fail(ErrorCode::kBadData, "\"mlp_ratio\" is {}", ratio);
   return static_cast<int64_t>(static_cast<double>(width) * ratio);
 }
@@ -108,7 +108,7 @@ Status read_open_clip_transformer(const Json& vision, const nn::TensorMap& tenso
   return {};
 }
 
-// A list of layers is a ResNet's; its width counts the stem's channels.
+// Reads a ResNet, whose "layers" is a list; its width counts the stem's channels.
 Status read_open_clip_resnet(const Json& vision, ClipConfig& result) {
   ResNetShape shape;
   for (const Json& blocks : vision["layers"]) {
@@ -232,7 +232,7 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
     while (tensors.contains(fmt::format("{}{}.ln_1.weight", prefix, layers))) ++layers;
     return layers;
   };
-  // Positions are those of a square and of one more.
+  // The number of positions is a square plus one.
   const auto side_of = [](int64_t positions) {
     return std::llround(std::sqrt(static_cast<double>(std::max<int64_t>(positions - 1, 0))));
   };

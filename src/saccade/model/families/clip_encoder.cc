@@ -32,7 +32,7 @@ class ClipEncoder : public DualEncoder {
 
  private:
   static DualShape shape_of(const ClipConfig& config) {
-    // A convolutional tower's first stages hold many more numbers than its last.
+    // The first stages of a convolutional tower have much larger activations than its last.
     const int64_t side = config.image_size / (config.resnet ? 8 : config.patch_size);
     // The padding id is 0. Tokens after a text's end token do not matter, and 0 is neither the end id nor the
     // highest.
@@ -85,7 +85,7 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
   if (checkpoint.layout != Layout::kHuggingFace && checkpoint.pictures.json.is_null()) {
     return preprocessing_from_open_clip(Json::object(), info.image_height);
   }
-  // A checkpoint that says nothing is preprocessed as CLIP always was.
+  // CLIP's original preprocessing is the default.
   Json usual = {{"do_resize", true},
                 {"size", {{"shortest_edge", info.image_height}}},
                 {"resample", 3},
@@ -96,7 +96,7 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
   return load_preprocessing(checkpoint, info, usual);
 }
 
-// OpenAI's and OpenCLIP's programs have one tokenizer within, CLIP's, unless a config names another.
+// OpenAI's and OpenCLIP's programs contain CLIP's tokenizer, which is used unless a config names another.
 bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipConfig& config) {
   constexpr int64_t kPublishedVocabulary = 49408;
   if (checkpoint.layout == Layout::kHuggingFace || config.vocabulary != kPublishedVocabulary) return false;

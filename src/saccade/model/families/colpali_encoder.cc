@@ -87,7 +87,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
       result["text_embeds"] = rows;
     }
     if (pixels.defined() && texts.ids.defined()) {
-      // Padding's rows are 0 and add nothing.
+      // Rows of padding are 0 and add nothing.
       const Tensor& queries = result["text_embeds"];
       std::vector<Tensor> columns;  // of each image: [texts, 1]
       for (int64_t i = 0; i < pixels.size(0); ++i) {
@@ -120,13 +120,13 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     });
   }
 
-  // body(batch, rows) with rows [items, longest, dim].
+  // Calls body(batch, rows) with rows [items, longest, dim].
   template <typename Body>
   Status read(std::span<const TokenizedText> texts, const Body& body) {
     SACCADE_TRY(check_texts(texts, info(), config().text.vocabulary));
     return run_alone(mutex_, [&] {
       for (const TextBatch& batch : text_batches(texts, 0, {.workspace = parts_.workspace.get()})) {
-        // All of a query looks at all of it: it is a prefix, as PaliGemma calls it.
+        // A query is a prefix in PaliGemma's terms: all its tokens attend to each other.
         body(batch, model_.text_rows(batch.ids, nn::padding_mask(batch.mask), parts_.dtype));
       }
     });
@@ -210,12 +210,12 @@ Status check_tokenizer(const Checkpoint& checkpoint, const ColPaliConfig& config
       {{"bos_token_id", pieces.start_id}, {"eos_token_id", pieces.end_id}, {"pad_token_id", pieces.pad_id}}));
   const int32_t image = pieces.added.find("<image>");
   if (image < 0) return {};
-  // By the id in use, which has a default.
+  // Compares the id in use, which has a default.
   const Json used{{"image_token_index", config.image_token}};
   return check_special_ids(used, "config.json", {{"image_token_index", image}});
 }
 
-// Empty where the folder has no tokenizer's files.
+// Loads tokenizer and prompt; empty if the folder has no tokenizer files.
 Result<Words> load_words(const Checkpoint& checkpoint, const ColPaliConfig& config) {
   constexpr size_t kQueryPaddings = 10;
   Words words;
@@ -299,7 +299,7 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
 
 }  // namespace
 
-// "paligemma" is what colpali-engine publishes ColPali as.
+// colpali-engine publishes ColPali as "paligemma".
 extern const Family colpali_family = {{"colpali", "paligemma"}, load, outline};
 
 }  // namespace saccade

@@ -27,7 +27,7 @@ Result<int64_t> width_field(const Json& json, const char* key, int64_t most = kM
   return width;
 }
 
-// The fields of BLIP-2's "qformer_config", with two of its surroundings.
+// Parses the fields of BLIP-2's "qformer_config", with two related ones.
 Result<HeadQFormer> qformer_from_json(const Json& json) {
   HeadQFormer qformer;
   SACCADE_ASSIGN(const int64_t memory_width, width_field(json, "encoder_hidden_size"));

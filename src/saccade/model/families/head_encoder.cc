@@ -1,4 +1,4 @@
-// A head and the frozen encoder it sits on, as one encoder.
+// A head with its frozen encoder, as one encoder.
 #include <utility>
 
 #include "saccade/model/architecture.h"

@@ -60,7 +60,7 @@ EvaTurn rotary_angles(int64_t side, int64_t head_width, double positions) {
   return turn;
 }
 
-// Turns queries and keys of all tokens but the first, in place. qkv: [n, tokens, 3 * width].
+// Rotates queries and keys of all tokens but the first, in place. qkv: [n, tokens, 3 * width].
 void turn_queries_and_keys(const Tensor& qkv, int64_t heads, const EvaTurn& turn) {
   const Tensor parts = qkv.view({qkv.size(0), qkv.size(1), 3, heads, qkv.size(2) / 3 / heads}).slice(1, 1);
   for (const int64_t which : {0, 1}) nn::turn_neighbours(parts.select(2, which), turn.cos, turn.sin);

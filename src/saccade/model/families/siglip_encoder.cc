@@ -11,7 +11,7 @@ namespace {
 
 using nn::Tensor;
 
-// 0, 1, 2, ...: saved by older transformers.
+// Buffers saved by older transformers: 0, 1, 2, ...
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids"};
 
 class SiglipEncoder : public DualEncoder {
@@ -104,9 +104,9 @@ Result<TextCleanup> text_cleanup(const Checkpoint& checkpoint, const Preprocessi
   return gemma ? TextCleanup::kLower : TextCleanup::kSiglip;
 }
 
-// The id that fills a text up to the context: the tokenizer's; without one the config's. The class's defaults
-// say nothing: an end copied from CLIP's, and padding of 1, which SigLIP 2's configs kept beside a tokenizer
-// that pads with 0.
+// Returns the id that pads a text to the context: the tokenizer's, or the config's without one. The class's
+// defaults are ignored: an end id copied from CLIP's, and padding of 1, which SigLIP 2's configs kept beside
+// a tokenizer that pads with 0.
 Result<int32_t> padding_id(const Checkpoint& checkpoint, const Tokenizer* tokenizer, int64_t vocabulary) {
   constexpr int32_t kDefaultEnd = 49407;
   constexpr int32_t kDefaultPad = 1;

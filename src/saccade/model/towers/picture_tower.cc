@@ -10,7 +10,7 @@ namespace {
 
 using nn::Tensor;
 
-// [n, tokens], each entry's first one 1.
+// Returns [n, tokens] with 1 at each entry's first token.
 Tensor first_tokens(int64_t n, int64_t tokens) {
   const Tensor weights = Tensor::zeros({n, tokens});
   weights.select(1, 0).copy_from(Tensor::full({n}, 1));
