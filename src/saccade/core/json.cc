@@ -70,7 +70,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   struct Open {
     Json value;
-    std::string key;  // of the member being read, where value is an object
+    std::string key;  // key of the current member, if value is an object
   };
 
   bool open(Json value) {

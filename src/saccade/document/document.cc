@@ -26,7 +26,7 @@ bool is_heading(std::string_view line, bool& number_alone) {
   while (at < line.size()) {
     const size_t begin = at;
     while (at < line.size() && line[at] >= '0' && line[at] <= '9') ++at;
-    if (at == begin && levels == 0 && line[at] >= 'A' && line[at] <= 'Z') ++at;  // of an appendix
+    if (at == begin && levels == 0 && line[at] >= 'A' && line[at] <= 'Z') ++at;  // letter of an appendix
     if (at == begin || at - begin > 3) break;
     ++levels;
     if (at >= line.size() || line[at] != '.') break;

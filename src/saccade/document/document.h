@@ -35,8 +35,8 @@ std::span<const EnumName<DocumentFormat>> enum_names(DocumentFormat);  // "text"
 
 enum class ParagraphKind {
   kProse,
-  kHeading,  // of a text or a PDF: a line that begins with a section's number
-  kSet,      // of a text: set with spaces
+  kHeading,  // heading of a text or a PDF: a line that begins with a section number
+  kSet,      // paragraph of a text, laid out with spaces
 };
 
 struct DocumentParagraph {
@@ -46,23 +46,23 @@ struct DocumentParagraph {
   // Offset in Document::source at which to insert something after the paragraph; 0 in PDFs. In text and
   // Markdown it is after the end of the line, or of the file.
   size_t end = 0;
-  int64_t page = 0;  // of a PDF, from 1
+  int64_t page = 0;  // page of a PDF, from 1
   ParagraphKind kind = ParagraphKind::kProse;
 };
 
 struct Document {
   DocumentFormat format = DocumentFormat::kText;
   TextEncoding encoding =
-      TextEncoding::kUtf8;  // that `source` is in; of UTF-16 it was before: `source` is UTF-8 then
+      TextEncoding::kUtf8;  // encoding of `source`; UTF-16 is converted to UTF-8
   std::string source;       // the file's bytes; empty for a PDF
-  std::string title;        // its own, UTF-8; empty where it has none
+  std::string title;        // the document's own title, UTF-8; may be empty
   std::vector<DocumentParagraph> paragraphs;  // in reading order
-  int64_t pages_left_out = 0;                 // of a PDF, behind the limit
+  int64_t pages_left_out = 0;                 // pages of a PDF beyond the limit
 };
 
 struct DocumentOptions {
   std::optional<DocumentFormat> format = {};  // nothing: by content and name
-  int64_t max_bytes = int64_t{256} << 20;     // of text, Markdown, HTML
+  int64_t max_bytes = int64_t{256} << 20;     // limit for text, Markdown, HTML
   PdfOptions pdf = {};
 };
 

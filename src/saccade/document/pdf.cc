@@ -55,7 +55,7 @@ struct Placed {
   bool is_picture = false;
   int64_t width = 0;
   int64_t height = 0;
-  std::string object;  // of the file, equal where one picture stands in several places
+  std::string object;  // object number; equal if an image occurs several times
 };
 
 std::vector<Placed> parse_list(std::string_view text) {

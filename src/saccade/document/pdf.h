@@ -18,12 +18,12 @@ namespace saccade {
 
 struct PdfOptions {
   int max_pages = 2000;                   // those behind are not read, and counted
-  double max_seconds = 120;               // of the processor, all programs together, a document
+  double max_seconds = 120;               // CPU time per document, all programs together
   int64_t max_memory = int64_t{1} << 30;  // bytes that each program may take
-  int64_t max_bytes = int64_t{1} << 30;   // of the file
+  int64_t max_bytes = int64_t{1} << 30;   // limit of the file size
   int min_side = 100;                     // pixels: pictures with a shorter side are rules, bullets, icons
-  int64_t max_page_pixels = 200'000'000;  // of all pictures of a page; what has more keeps none
-  DecodeOptions decode = {};              // of the pictures
+  int64_t max_page_pixels = 200'000'000;  // limit of all images of a page; above it, none is kept
+  DecodeOptions decode = {};              // decoding limits of the images
 };
 
 struct PdfPage {
@@ -33,7 +33,7 @@ struct PdfPage {
 };
 
 struct PdfPicture {
-  std::string bytes;  // of a picture file: JPEG as it was embedded, else PNG
+  std::string bytes;  // image file: JPEG as embedded, else PNG
   std::string sha256;
   std::string ending;  // "jpg", "png"
   int width = 0;

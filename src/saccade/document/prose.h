@@ -12,7 +12,7 @@ namespace saccade {
 
 struct ProseOptions {
   int min_words = 4;     // words with a letter in them
-  int max_words = 60;    // what is longer is a table or a list
+  int max_words = 60;    // longer sentences are tables or lists
   double letters = 0.7;  // least share of letters among what is no space: else numbers, code, rows of dots
 };
 

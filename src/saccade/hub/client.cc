@@ -69,7 +69,7 @@ std::optional<milliseconds> asked_wait(const HttpReply& reply) {
 struct Client::Question {
   const ModelName* model;
   std::string path;  // at the endpoint, "/..."
-  std::string file;  // that it is about; empty: the model
+  std::string file;  // file that it concerns; empty for the model
   bool head = false;
   const HttpSink* sink = nullptr;
   std::function<int64_t()> from = {};  // the byte to begin at

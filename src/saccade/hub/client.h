@@ -75,7 +75,7 @@ class Client {
   RetryPolicy retry_;
   std::stop_token stop_;
   HttpSession session_;
-  std::string origin_;  // of the endpoint
+  std::string origin_;  // origin of the endpoint
   bool heard_ = false;  // the endpoint has answered before
 };
 

@@ -14,7 +14,7 @@
 namespace saccade::hub {
 
 enum class HashKind {
-  kSha256,  // of the bytes: 64 hexadecimal digits
+  kSha256,  // SHA-256 of the bytes: 64 hexadecimal digits
   kGit,     // SHA-1 of "blob SIZE\0" and the bytes, as git names a file's content: 40 digits
 };
 

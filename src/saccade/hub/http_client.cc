@@ -41,7 +41,7 @@ struct Transfer {
   HttpReply reply;
   size_t header_bytes = 0;
   bool begun = false;
-  Status status;  // of the sink, or a limit of ours
+  Status status;  // error of the sink, or of one of our limits
 };
 
 std::string_view trimmed(std::string_view text) {

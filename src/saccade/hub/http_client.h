@@ -24,14 +24,14 @@ struct HttpOptions {
   std::chrono::milliseconds connect_limit{15'000};
   // Timeout of a transfer without any byte, in whole seconds.
   std::chrono::seconds silence_limit{60};
-  std::chrono::milliseconds time_limit{0};  // of a whole transfer; 0: none
+  std::chrono::milliseconds time_limit{0};  // limit of a whole transfer; 0 means no limit
   std::filesystem::path certificates;       // empty: the system's
 };
 
 struct HttpReply {
   int status = 0;
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case; of several alike the last
-  std::string body;                                         // where it did not go to a sink
+  std::string body;                                         // body, unless it went to a sink
 
   // Returns a header's value, or an empty string.
   [[nodiscard]] std::string_view header(std::string_view name) const;
@@ -58,7 +58,7 @@ struct HttpRequest {
   std::optional<std::string> body;   // POST of this; its Content-Type is among the headers
   std::vector<HttpFormPart> form;    // POST of these, as multipart/form-data (RFC 7578)
   std::vector<std::string> headers;  // "Name: value"
-  int64_t max_body = 64 << 20;       // of bodies that go to no sink: kLimit past it
+  int64_t max_body = 64 << 20;       // limit of bodies without a sink; kLimit above it
   // IP addresses to connect to, such as "192.0.2.1" or "2001:db8::1". If not empty, only these are used,
   // without resolving the host name and without a proxy.
   std::vector<std::string> addresses = {};
@@ -103,7 +103,7 @@ struct UrlParts {
       host;  // an IPv6 address without its brackets; numbers as in "127.0.0.1", however they were written
   uint16_t port = 0;
   bool has_user = false;  // or a password
-  bool has_zone = false;  // of an IPv6 address: "%eth0"
+  bool has_zone = false;  // true for an IPv6 address with a zone: "%eth0"
 };
 // Parses a URL; kBadData if it is not an absolute URL of a scheme known to libcurl.
 Result<UrlParts> url_parts(const std::string& url);

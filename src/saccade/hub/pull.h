@@ -35,7 +35,7 @@ struct PullReport {
   std::filesystem::path path;  // the snapshot: a checkpoint's folder
   std::vector<PulledFile> files;
   int64_t downloaded_bytes = 0;
-  int64_t resumed_bytes = 0;  // of files begun before
+  int64_t resumed_bytes = 0;  // bytes of partial files from earlier downloads
 };
 
 // Converts to {"model", "revision", "commit", "path", "downloaded_bytes", "resumed_bytes", "files": [{"name",

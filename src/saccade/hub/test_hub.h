@@ -25,7 +25,7 @@ struct HubFile {
 struct HubModel {
   std::string commit;
   std::map<std::string, HubFile> files;
-  bool gated = false;  // for all without the token "good"
+  bool gated = false;  // true if it requires the token "good"
 };
 
 // Returns the content hash that names a file.

@@ -13,7 +13,7 @@ namespace saccade {
 
 struct AnswerLimits {
   DecodeOptions decode;  // max_pixels, max_bytes, max_seconds, processes
-  int width = 0;         // what was asked for; 0: any
+  int width = 0;         // requested width; 0 means any
   int height = 0;
 };
 

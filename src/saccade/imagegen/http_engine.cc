@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kMostSide = 1024;  // of a reference, where no size is asked for
+constexpr int kMostSide = 1024;  // maximum side of a reference without a requested size
 constexpr size_t kMostSaid = 300;
 constexpr std::chrono::seconds kTellSilence{2};
 

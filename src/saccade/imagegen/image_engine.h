@@ -71,9 +71,9 @@ struct EngineOptions {
   std::string model;     // by the engine's own name for it
   int width = 0;         // 0: the engine's own choice
   int height = 0;
-  std::string prompt = "{text}";      // what it is told: {text} stands for the text
+  std::string prompt = "{text}";      // prompt template: {text} is replaced by the text
   std::map<std::string, Json> set;    // further fields of its requests
-  std::filesystem::path workflow;     // of ComfyUI: in its API format, with placeholders
+  std::filesystem::path workflow;     // ComfyUI's workflow in API format, with placeholders
   int calls_at_once = 0;              // 0: the engine's default
   std::chrono::seconds silence{600};  // an answer that takes longer is given up
   hub::RetryPolicy retry;

@@ -18,7 +18,7 @@ struct TextPicturesOptions {
   std::filesystem::path folder;  // made if need be; nothing else in it is touched
   uint64_t seed = 1;
   DecodeOptions decode;
-  int64_t max_pixels = 64'000'000;  // of an answer
+  int64_t max_pixels = 64'000'000;  // limit of a generated image
 };
 
 struct TextPicture {

@@ -61,7 +61,7 @@ struct Block {
   const SearchedRows& searched;
   int64_t from = 0;                 // the first row
   MatrixView<const float> queries;  // padded
-  std::span<const Wanted> wanted;   // of each query; or empty
+  std::span<const Wanted> wanted;   // one per query, or empty
   int64_t k = 0;
 
   [[nodiscard]] bool allows(int64_t row) const { return is_allowed(searched, row); }

@@ -87,7 +87,7 @@ class Int8Encoder {
 
  private:
   int64_t dim_;
-  std::vector<double> signs_;  // of the columns, 1 or -1
+  std::vector<double> signs_;  // signs of the columns, 1 or -1
   std::vector<int8_t> check_parts_;
 };
 

@@ -68,7 +68,7 @@ double log_loss(double logit, bool right) {
 struct Example {
   std::array<double, HitFigures::kCount> figures;
   bool right = false;
-  bool present = false;  // whether the query's right rows were there
+  bool present = false;  // true if the query's right rows were present
   int64_t query = 0;
 };
 
@@ -232,8 +232,8 @@ std::vector<RowScore> remaining(std::span<const RowScore> best, std::span<const 
 // Hits of the queries with and without their right rows, and the scores of the null distribution.
 struct Asked {
   std::vector<Example> examples;
-  std::vector<Example> first;  // of each labelled query the first hit, right where an answer is there
-  std::vector<std::vector<Example>> absent;  // of each query that counts for the null, its hits
+  std::vector<Example> first;  // first hit of each labelled query, right if it has an answer
+  std::vector<std::vector<Example>> absent;  // hits of each null query
   std::vector<float> false_scores;
   int64_t labelled = 0;
   int64_t right_hits = 0;

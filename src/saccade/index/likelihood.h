@@ -44,7 +44,7 @@
 namespace saccade {
 
 inline constexpr int64_t kCompetitors = 64;     // best scores that a hit's odds are taken among
-inline constexpr int64_t kJudgedHits = 10;      // of each labelled query, the best this many are learned from
+inline constexpr int64_t kJudgedHits = 10;      // number of best hits used per labelled query
 inline constexpr int64_t kMostRight = 128;      // right rows a labelled query may have
 inline constexpr int64_t kFewestRows = 65;      // one more than the competitors: with fewer there is no null
 inline constexpr int64_t kFewestLabelled = 60;  // labelled queries that a fit needs
@@ -58,9 +58,9 @@ inline constexpr int64_t kSampleRows = 256;
 struct Surroundings {
   std::vector<float> mean_query;  // [dim]: of background queries
   Matrix<float> sample;           // [rows, dim]: up to kSampleRows of the rows
-  double hub_mean = 0;            // of the sample's dot products with mean_query, and their deviation
+  double hub_mean = 0;            // mean of the sample's dot products with mean_query, and deviation
   double hub_deviation = 1;
-  double temperature = 1;  // what scores are multiplied by in the softmax: the encoder's logit scale
+  double temperature = 1;  // factor on scores in the softmax: the encoder's logit scale
 };
 // Computes the statistics from `queries`: [n, dim], and an evenly spaced sample of the allowed rows.
 Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8_t> allowed,
@@ -68,9 +68,9 @@ Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8
 
 struct LabelledQueries {
   Matrix<float> rows;                       // [n, dim], each of length 1
-  std::vector<std::vector<int64_t>> right;  // of each: row numbers, ascending; empty: nobody knows
-  std::vector<int64_t> words;               // of each, how many its text has; 0: it is a picture
-  std::vector<int64_t> itself;       // of each: a row that is no answer (the query's own picture); -1: none
+  std::vector<std::vector<int64_t>> right;  // right row numbers per query, ascending; empty if unknown
+  std::vector<int64_t> words;               // number of words of each query; 0 for an image
+  std::vector<int64_t> itself;       // row excluded per query (its own image), or -1
   int64_t fewest = kFewestLabelled;  // with right rows, that a fit needs
 };
 
@@ -96,11 +96,11 @@ struct HitRegression {
 
 // Fitted calibration model of a query's hits; plain numbers that can be stored.
 struct MatchModel {
-  HitRegression hit;    // that a hit is right
+  HitRegression hit;    // model of the probability that a hit is right
   HitRegression there;  // by the first hit, that the query has an answer
-  bool tells = false;   // whether they may be used
+  bool tells = false;   // true if they may be used
   std::string reason;   // why not, for people: "..., so that nothing can be told of a hit"
-  int64_t queries = 0;  // that the null below is from
+  int64_t queries = 0;  // number of queries in the null distribution below
   int64_t labelled = 0;
   int64_t right_hits = 0;
   double gain = 0;        // on queries left out: log loss of the base rate less the model's, in nats a query

@@ -319,7 +319,7 @@ TEST_F(MatchTest, ARowThatIsNoAnswerIsNeverLearnedFrom) {
   const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
   const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
   ASSERT_TRUE(model);
-  const double own = (1 - 0.0) / 0.3;  // what a cosine of 1 would stand out by, at the least
+  const double own = (1 - 0.0) / 0.3;  // minimum standard score of a cosine of 1
   EXPECT_LT(model->best.back(), own + 3);
   const auto found = exact_search(world.rows.view(), queries.rows.view(), 2, pool_);
   const Judgement judgement =

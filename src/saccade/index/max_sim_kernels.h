@@ -34,7 +34,7 @@ inline constexpr int64_t kMaxSimLanes = 16;
 
 // Query rows in the kernels' layout, in groups of kMaxSimLanes; unused lanes hold zeros.
 struct PackedQuery {
-  RowLayout layout;  // of the items it is for
+  RowLayout layout;  // layout of the items to score
   int64_t rows = 0;
   int64_t groups = 0;
   std::vector<float> floats;    // fp16: [groups, dim, 16]

@@ -22,9 +22,9 @@ using testing::HasSubstr;
 // A family's small golden checkpoint, with the properties of its files that the tests need.
 struct GoldenFamily {
   const char* golden;
-  const char* name = golden;  // of its tests
+  const char* name = golden;  // name of its tests
   const char* weights = "model.safetensors";
-  const char* torch_weights = "";  // what the golden has in the place of `weights`
+  const char* torch_weights = "";  // the golden's file in place of `weights`
   const char* config = "config.json";
   // Position of the activation's name in the config; "" if it has none.
   const char* activation = "/text_config/hidden_act";
@@ -303,7 +303,7 @@ TEST_P(EveryFamily, NamesADtypeThatIsNotKnown) {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, view] : file.tensors()) tensors.push_back({name, view});
     for (NamedTensor& tensor : tensors) {
-      if (tensor.name == needed) tensor.tensor.dtype = DType::kU32;  // of as many bytes as float32
+      if (tensor.name == needed) tensor.tensor.dtype = DType::kU32;  // as many bytes as float32
     }
     if (needed.empty()) tensors.push_back({"scales", {DType::kU16, {2}, std::as_bytes(std::span(two))}});
     const test::fs::path changed = copy.path() / "changed.safetensors";

@@ -18,7 +18,7 @@ namespace saccade {
 
 // Properties of a family's towers that batching needs.
 struct DualShape {
-  int64_t image_tokens = 1;  // what one picture costs, in tokens of a tower of transformer blocks
+  int64_t image_tokens = 1;  // cost of one image, in tokens of a transformer tower
   int64_t vocabulary = 0;
   int64_t pad_id = 0;
   int64_t padded_to = 0;     // every text is filled up to this length; 0: to the longest of its batch
@@ -26,7 +26,7 @@ struct DualShape {
   int64_t image_states = 0;  // widths of what the towers give
   int64_t text_states = 0;
   int64_t picture_tokens = 0;  // rows that token_states() gives a picture; 0: the family has no such rows
-  int64_t word_width = 0;      // of token embeddings that can be replaced; 0: they cannot
+  int64_t word_width = 0;      // width of replaceable token embeddings; 0 if unsupported
 };
 
 class DualEncoder : public Architecture,

@@ -49,10 +49,10 @@ struct EncoderParts {
   EncoderInfo info;
   Preprocessing preprocessing;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<nn::Workspace> workspace;  // of all forward passes, which run one at a time
+  std::unique_ptr<nn::Workspace> workspace;  // workspace of all forward passes, which run one at a time
   Weights weights;
-  DType dtype = DType::kF32;    // of what lies between the products
-  DType packing = DType::kF32;  // of the products: what weights are packed as
+  DType dtype = DType::kF32;    // type of values between the products
+  DType packing = DType::kF32;  // type of the products: packed weights
   int64_t tokens_at_once = kTokensAtOnce;
 };
 // Opens the weights, mapped, and fills in the values known before the family's config is read: family,
@@ -86,13 +86,13 @@ Status check_texts(std::span<const TokenizedText> texts, const EncoderInfo& info
 // Batch of texts of similar lengths, because a batch costs as many tokens as its longest text. Texts of equal
 // length are grouped by common prefixes.
 struct TextBatch {
-  std::vector<size_t> items;  // which texts, by their place in what was given
+  std::vector<size_t> items;  // indices of its texts in the input
   nn::Tensor ids;             // [items, longest] int64, the rest filled with the padding's id
   nn::Tensor mask;            // [items, longest] int64: 1 for a text's own tokens, 0 for padding
 };
 struct TextBatching {
-  nn::Workspace* workspace = nullptr;  // where the ids lie, and so where they are worked through
-  int64_t extra_tokens = 0;            // what every text costs the tower beside its own
+  nn::Workspace* workspace = nullptr;  // workspace of the ids, and so of the forward pass
+  int64_t extra_tokens = 0;            // additional tokens per text in the tower
   int64_t at_once = kTokensAtOnce;     // tokens of a batch, about
   int64_t padded_to = 0;  // every text is filled up to this length; 0: to the longest of its batch
 };

@@ -15,7 +15,7 @@ namespace saccade {
 
 enum class ImageStates {
   kRows,    // the encoder's own rows, of length 1
-  kPooled,  // what the checkpoint projects into its shared space, before it does (FrozenFeatures, as all below)
+  kPooled,  // input of the checkpoint's projection into its shared space (FrozenFeatures, as all below)
   kQueries,    // the states of a Q-Former's queries
   kProjected,  // the same behind the checkpoint's own projection
   kVision,     // the states of the vision tower that a Q-Former asks, side by side: for a head with its own
@@ -24,7 +24,7 @@ std::span<const EnumName<ImageStates>> enum_names(ImageStates);  // "rows", "poo
 
 enum class TextStates {
   kRows,    // the encoder's own rows, of length 1
-  kPooled,  // what the checkpoint projects into its shared space, before it does
+  kPooled,  // input of the checkpoint's projection into its shared space
   kTokens,  // the states of a text's tokens
 };
 std::span<const EnumName<TextStates>> enum_names(TextStates);  // "rows", "pooled", "tokens"

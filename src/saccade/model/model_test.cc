@@ -204,7 +204,7 @@ TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
     write_text(folder / "model.safetensors.index.json",
                dump_json(Json{{"metadata", Json::object()}, {"weight_map", map}}));
     ConformOptions options;
-    options.tolerance = dtype == DType::kF16 ? 0.02 : 0.2;  // what rounding the weights alone does
+    options.tolerance = dtype == DType::kF16 ? 0.02 : 0.2;  // error of rounding the weights alone
     const auto report = conform(folder, options);
     ASSERT_TRUE(report) << report.error().message;
     for (const AnswerCheck& check : report->answers) {

@@ -103,9 +103,9 @@ class ColourEncoder : public EncoderBackend, public LateInteraction {
 
   EncoderInfo& mutable_info() { return info_; }
 
-  int64_t images = 0;  // that were encoded
+  int64_t images = 0;  // number of encoded images
   int64_t texts = 0;
-  std::function<void(Matrix<float>&)> spoil;  // what it does to rows before they are given out
+  std::function<void(Matrix<float>&)> spoil;  // applied to rows before they are returned
 
  private:
   static void to_length_one(std::span<float> row) {

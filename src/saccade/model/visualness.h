@@ -31,8 +31,8 @@ namespace saccade {
 struct NullPicture {
   enum class Kind { kRandom, kGrey, kBlack, kWhite, kFile };
   Kind kind = Kind::kRandom;
-  uint64_t seed = 0;           // of random pixels
-  std::filesystem::path file;  // of kFile
+  uint64_t seed = 0;           // seed of random pixels
+  std::filesystem::path file;  // file of kFile
 };
 std::span<const EnumName<NullPicture::Kind>> enum_names(NullPicture::Kind);  // "random", "grey", ..., "file"
 
@@ -66,7 +66,7 @@ struct KeptVisualness {
   Json null_picture;            // as describe_null_picture
   std::vector<float> null_row;  // [dim], of length 1
   double threshold = 0;         // texts above it are visual
-  Json measured;                // how the threshold was chosen, and the figures there
+  Json measured;                // method of choosing the threshold, with its results
 };
 
 // Reads the data stored for the encoder of `fingerprint`. Returns nullopt if it was not trained for this, or

@@ -41,7 +41,7 @@ class PackedConvolution {
  private:
   // Band of image rows: the input rows, the zero rows above and below them, and the output rows they produce.
   struct Band {
-    int64_t first = 0;  // of the picture's rows
+    int64_t first = 0;  // first image row
     int64_t rows = 0;
     int64_t above = 0;
     int64_t below = 0;

@@ -30,7 +30,7 @@ struct ConvolutionShape {
   int64_t stride = 1;
   bool depthwise = false;  // one kernel a channel; in == out
   Padding padding = {};
-  double eps = 1e-3;  // of the normalization
+  double eps = 1e-3;  // epsilon of the normalization
   Activation activation = Activation::kNone;
 };
 
@@ -54,8 +54,8 @@ class ConvolutionNorm {
 
   ConvolutionShape shape_;
   Tensor kernel_, gain_, bias_, mean_, variance_;
-  Linear product_;                                        // of a packed 1 x 1 kernel
-  std::shared_ptr<const PackedConvolution> convolution_;  // of another
+  Linear product_;                                        // packed 1 x 1 kernel
+  std::shared_ptr<const PackedConvolution> convolution_;  // any other packed kernel
 };
 
 // Squeeze and excitation (Hu et al. 2018, "Squeeze-and-Excitation Networks"). Scales each channel by its

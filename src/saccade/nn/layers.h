@@ -99,7 +99,7 @@ struct TransformerShape {
   int64_t mlp_width = 0;
   Activation activation = Activation::kGelu;
   double eps = 1e-5;
-  bool attention_bias = true;  // of query, key and value
+  bool attention_bias = true;  // biases of query, key and value
 };
 
 // Names of a block's parts in the checkpoint's layout, relative to the block's name. `key` and `value` are

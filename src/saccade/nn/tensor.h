@@ -64,14 +64,14 @@ class Tensor {
   }
   // Returns all values of a contiguous float32 tensor.
   [[nodiscard]] std::span<float> floats() const;
-  [[nodiscard]] std::span<int64_t> integers() const;  // of a contiguous int64 tensor
+  [[nodiscard]] std::span<int64_t> integers() const;  // requires a contiguous int64 tensor
   // Returns the only value.
   [[nodiscard]] double item() const;
   // Returns the value at a position.
   [[nodiscard]] double at(std::initializer_list<int64_t> place) const;
 
   // Return other views of the same memory.
-  [[nodiscard]] Tensor view(Shape shape) const;  // of a contiguous tensor; one side may be -1: what is left
+  [[nodiscard]] Tensor view(Shape shape) const;  // requires a contiguous tensor; -1 infers one dimension
   [[nodiscard]] Tensor slice(int64_t dimension, int64_t first, int64_t last = INT64_MAX) const;
   [[nodiscard]] Tensor select(int64_t dimension, int64_t index) const;
   [[nodiscard]] Tensor operator[](int64_t index) const { return select(0, index); }

@@ -31,8 +31,8 @@ Status check_page_format(DocumentFormat from, PageFormat to);
 struct DocumentPicture {
   size_t paragraph = 0;     // in Document::paragraphs; those of one stand in the order given
   std::string url;          // percent-encoded (relative_url), or of data
-  std::string alternative;  // what it shows, in words
-  std::string title;        // for whoever points at it; may be empty. Not in Markdown
+  std::string alternative;  // description of the image
+  std::string title;        // tooltip; may be empty. Not in Markdown
   int64_t width = 0;        // pixels, of the picture; 0: not known
   int64_t height = 0;
   bool vector = false;            // it has no pixels of its own

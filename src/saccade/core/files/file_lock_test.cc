@@ -66,7 +66,7 @@ TEST(FileLock, AFileOfAnotherKindIsNotOverwritten) {
     EXPECT_EQ(lock.error().code, ErrorCode::kUsage);
     EXPECT_EQ(read_file(folder / "lock").value_or(""), text);
   }
-  folder.write("lock", "1234567");  // of a process that is gone
+  folder.write("lock", "1234567");  // id of a process that has ended
   EXPECT_TRUE(lock_file(folder / "lock", "writing here"));
 }
 

@@ -85,7 +85,7 @@ class AtomicFile {
  private:
   AtomicFile() = default;
   Status open_beside();
-  std::filesystem::path path_;       // what is written or replaced: the end of any links
+  std::filesystem::path path_;       // final target of the write, with links resolved
   std::filesystem::path temporary_;  // empty where path_ itself is written
   int descriptor_ = -1;
 };

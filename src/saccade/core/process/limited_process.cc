@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLookMilliseconds = 100;  // how often the clock and the stop token are looked at
+constexpr int kLookMilliseconds = 100;  // interval of checks of the clock and the stop token
 constexpr size_t kErrorBytes = 4096;
 
 struct Pipe {

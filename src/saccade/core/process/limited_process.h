@@ -14,17 +14,17 @@
 namespace saccade {
 
 struct ProcessLimits {
-  double seconds = 60;                        // of the processor; tenfold and ten by the clock on the wall
-  int64_t memory_bytes = int64_t{1} << 30;    // of its address space (RLIMIT_AS)
+  double seconds = 60;                        // CPU time; elapsed time may be ten times that plus ten
+  int64_t memory_bytes = int64_t{1} << 30;    // limit of its address space (RLIMIT_AS)
   int64_t output_bytes = int64_t{256} << 20;  // on stdout
-  int64_t file_bytes = int64_t{1} << 30;      // of each file that it writes (RLIMIT_FSIZE)
+  int64_t file_bytes = int64_t{1} << 30;      // limit of each file that it writes (RLIMIT_FSIZE)
 };
 
 struct ProcessOutcome {
   int code = 0;        // its exit code
-  std::string out;     // what it wrote to stdout
-  std::string errors;  // the beginning of what it wrote to stderr, 4 KiB
-  double seconds = 0;  // processor time it took
+  std::string out;     // its standard output
+  std::string errors;  // beginning of its standard error, 4 KiB
+  double seconds = 0;  // its CPU time
 };
 
 // Returns the program of that name in the folders of PATH.

@@ -10,7 +10,7 @@ namespace saccade {
 // are for people.
 struct CheckpointId {
   std::string name;
-  std::string path;         // where it was when the rows were made
+  std::string path;         // location when the embeddings were computed
   std::string fingerprint;  // SHA-256, 64 hexadecimal digits
   int64_t dim = 0;          // columns of a row
 };

@@ -12,10 +12,10 @@ namespace saccade {
 
 struct CheckpointOutline {
   std::string family;  // as EncoderInfo has it; of an unknown family, the config's own "model_type"
-  bool known = false;  // whether load_encoder can load it
+  bool known = false;  // true if load_encoder can load it
   std::string layout;
   int64_t parameters = 0;
-  int64_t bytes = 0;  // of the files below
+  int64_t bytes = 0;  // total size of the files below
   // 0 or empty for an unknown family. The last three are also empty for a model without images.
   int64_t dim = 0;
   int64_t context = 0;

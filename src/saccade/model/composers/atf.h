@@ -62,11 +62,11 @@ struct AtfOptions {
   MergeOptions merge;
   AtfPlaces places = AtfPlaces::kLearned;
   AtfPooling pooling = AtfPooling::kAsked;
-  int64_t heads = 4;  // of pooling by attention
+  int64_t heads = 4;  // heads of attention pooling
   AtfProjection projection = AtfProjection::kMlp;
   int64_t hidden_width = 0;  // 0: four times the shared space's, of the Combiner's networks eight times
   AtfResidual residual = AtfResidual::kSum;
-  int64_t picture_tokens = 0;  // that the encoder gives
+  int64_t picture_tokens = 0;  // number of tokens from the encoder
   int64_t text_places = 0;     // the encoder's context
 };
 // Returns kBadData for incompatible options.
@@ -230,7 +230,7 @@ class AtfOf {
   T share_, picture_places_, text_places_, gain_, bias_, learned_query_;
   nn::Tensor fixed_;
   nn::LinearOf<T> query_, answer_, in_, out_;
-  CombinerOf<T> combiner_;  // of AtfProjection::kCombiner
+  CombinerOf<T> combiner_;  // used by AtfProjection::kCombiner
 };
 
 }  // namespace saccade

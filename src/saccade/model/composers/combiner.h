@@ -24,9 +24,9 @@
 namespace saccade {
 
 struct CombinerShape {
-  int64_t dim = 0;         // of the rows
-  int64_t projection = 0;  // of each projected row; published: 4 dim
-  int64_t hidden = 0;      // of both networks; published: 8 dim
+  int64_t dim = 0;         // width of embeddings
+  int64_t projection = 0;  // width of each projected embedding; published: 4 dim
+  int64_t hidden = 0;      // hidden width of both networks; published: 8 dim
 };
 // Returns the published widths for embeddings of that width.
 CombinerShape combiner_shape(int64_t dim);

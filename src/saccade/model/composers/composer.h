@@ -42,7 +42,7 @@ struct ComposerConfig {
   int64_t dim = 0;   // width of the shared space
   Json options = Json::object();
   EncoderId encoder;
-  std::optional<EncoderId> texts = std::nullopt;  // what reads the words; absent: the encoder
+  std::optional<EncoderId> texts = std::nullopt;  // encoder of the texts; the encoder itself if absent
 };
 // Parses the config. kBadData names the field.
 Result<ComposerConfig> composer_config_from_json(const Json& json);

@@ -27,7 +27,7 @@ inline constexpr std::string_view kPictureMark = "*";
 inline constexpr std::string_view kChangeMark = "{}";
 
 struct InversionShape {
-  int64_t dim = 0;     // of the rows
+  int64_t dim = 0;     // width of embeddings
   int64_t hidden = 0;  // published: 4 dim
   int64_t word = 0;    // width of the text tower's words
 };

@@ -42,7 +42,7 @@ struct MergeOptions {
 struct MergedToken {
   int32_t picture = -1;  // -1: of the text alone
   int32_t text = -1;     // -1: of the picture alone
-  float cosine = 0;      // of an average
+  float cosine = 0;      // cosine of a merged pair
 
   [[nodiscard]] bool is_average() const { return picture >= 0 && text >= 0; }
 };

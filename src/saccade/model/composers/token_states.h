@@ -34,7 +34,7 @@ class TokenStates {
 class WordInserter {
  public:
   virtual ~WordInserter() = default;
-  [[nodiscard]] virtual int64_t word_width() const = 0;  // of the text tower's token embeddings
+  [[nodiscard]] virtual int64_t word_width() const = 0;  // width of the text tower's token embeddings
   // Runs encode_texts with the embedding of token places[i] of text i replaced by words.row(i): words [n,
   // word_width]. Returns embeddings [n, dim] of length 1. Returns kUsage for a position outside a text, or
   // for words of another number or width.

@@ -23,8 +23,8 @@ struct ConformOptions {
 
 // Error bounds of results in lower precision than fp32.
 struct RoundingBounds {
-  double min_cosine = 1;      // of any row
-  double max_norm_error = 0;  // of a row's length, as a part of it
+  double min_cosine = 1;      // minimum cosine of any row
+  double max_norm_error = 0;  // relative error of a row's length
   // Bound for logits, on the error of a similarity (a logit without its scale). Rows of logits are a few
   // similarities near 0, so their direction is not meaningful.
   double max_similarity_error = 0;
@@ -38,7 +38,7 @@ struct AnswerCheck {
   double max_rel = 0;               // largest |ours - reference| / max(|reference|, 1e-3)
   double cosine = 1;                // lowest over rows (last dimension)
   double norm_ratio = 1;            // length of our row over the reference's, the one farthest from 1
-  std::optional<double> tolerance;  // of max_abs; nothing: cosine and norm_ratio decide
+  std::optional<double> tolerance;  // limit of max_abs; without it, cosine and norm_ratio decide
   bool ok = false;
 };
 

@@ -28,7 +28,7 @@ inline std::span<const EnumName<MapMethod>> enum_names(MapMethod) {
 
 // Relevance of each patch to an image's score.
 struct PictureMaps {
-  int rows = 0;  // of patches, from the top
+  int rows = 0;  // rows of patches, from the top
   int columns = 0;
   // Relevance values [pictures, rows * columns], row-major from the top left: 0 or more, larger is more
   // relevant. Only values of the same image are comparable.

@@ -13,7 +13,7 @@ struct StatesScored {
   // Score of the states that image_head_input reads, before pooling; with kVision, of the states of qformer's
   // queries.
   StateScore score;
-  const QFormer* qformer = nullptr;  // of kVision alone: it asks the vision tower's states
+  const QFormer* qformer = nullptr;  // only with kVision: queries the vision tower's states
 };
 
 // Interface of architectures whose states can be traced back to an image's patches.

@@ -29,7 +29,7 @@ class SlowTower {
   }
 
   std::vector<double> attention;  // mean over heads, one a token
-  std::vector<double> row;        // of length 1
+  std::vector<double> row;        // row of length 1
 
   void run(const std::vector<int32_t>& ids, size_t end) {
     Rows x(ids.size(), std::vector<double>(width_));
@@ -87,7 +87,7 @@ class SlowTower {
     attention.assign(x.size(), 0);
     for (size_t head = 0; head < heads_; ++head) {
       for (size_t t = 0; t < x.size(); ++t) {
-        std::vector<double> weights;  // of the tokens up to t
+        std::vector<double> weights;  // weights of the tokens up to t
         for (size_t s = 0; s <= t; ++s) {
           double dot = 0;
           for (size_t d = head * head_width; d < (head + 1) * head_width; ++d) dot += q[t][d] * k[s][d];

@@ -129,7 +129,7 @@ nn::Tensor map_queries(const Blip2Vision& vision, const QFormer& qformer, const 
 struct FrozenQFormer {
   QFormerConfig config;  // without text
   int64_t queries = 0;
-  int64_t memory_rows = 0;  // of the vision tower
+  int64_t memory_rows = 0;  // rows of the vision tower
   Weights weights;          // all of the checkpoint's; the Q-Former's under the names that QFormerOf asks for
 };
 // Reads the Q-Former of a checkpoint; kUsage for another family.

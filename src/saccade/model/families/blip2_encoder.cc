@@ -334,7 +334,7 @@ class RetrievalEncoder : public Architecture,
       const Tensor memory = one ? memories.front() : nn::cat(memories);
       const Tensor logits = model_.match_logits(memory, batch.ids, batch.mask, parts_.dtype);
       const Tensor text_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
-      std::vector<Tensor> similarities;  // of the query that suits the text best, [1] each
+      std::vector<Tensor> similarities;  // similarity of the best query for the text, [1] each
       for (size_t i = 0; i < rows.size(); ++i) {
         const Tensor text = text_rows[static_cast<int64_t>(i)].unsqueeze(0);
         similarities.push_back(nn::largest(nn::row_products(rows[i][0], text), 0));
@@ -522,7 +522,7 @@ Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const En
 }
 
 WordTable word_table(const Blip2Config& config) {
-  constexpr int64_t kSentinels = 100;  // of T5, which are not always among its tokenizer's tokens
+  constexpr int64_t kSentinels = 100;  // T5's sentinels, which its tokenizer may lack
   // The image placeholder is a token beyond those that the model reads.
   const int64_t pictures = config.image_token ? 1 : 0;
   if (config.kind == Blip2Kind::kRetrieval) {
@@ -563,7 +563,7 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const BackendOptions& opt
 template <typename Model, typename EncoderOf>
 Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& where) {
   nn::TensorMap tensors = tensors_of(parts.weights, parts.config.kind);
-  parts.info.parameters = 0;  // of those that are read
+  parts.info.parameters = 0;  // counts only parameters that are read
   for (const auto& [name, tensor] : tensors) parts.info.parameters += tensor.numel();
   nn::LoadedParameters source(std::move(tensors));
   SACCADE_ASSIGN(Model model, Model::make(parts.config, source).in(where));

@@ -33,7 +33,7 @@ struct ColPaliConfig {
   int64_t projection = 128;
   int32_t image_token = 257'152;
   ColPaliQueries queries = ColPaliQueries::kHuggingFace;
-  std::string query_prefix = "Question: ";           // of kHuggingFace
+  std::string query_prefix = "Question: ";           // prefix for kHuggingFace
   std::string image_prompt = "Describe the image.";  // "<bos>", this and "\n" follow the patches
 
   [[nodiscard]] int64_t patch_side() const { return vision.image_size / vision.patch_size; }

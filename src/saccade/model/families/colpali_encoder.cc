@@ -89,7 +89,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     if (pixels.defined() && texts.ids.defined()) {
       // Rows of padding are 0 and add nothing.
       const Tensor& queries = result["text_embeds"];
-      std::vector<Tensor> columns;  // of each image: [texts, 1]
+      std::vector<Tensor> columns;  // one per image: [texts, 1]
       for (int64_t i = 0; i < pixels.size(0); ++i) {
         const Tensor best = nn::largest(nn::row_products(queries, result["image_embeds"][i]), 2);
         columns.push_back((nn::mean(best, 1) * static_cast<double>(queries.size(1))).unsqueeze(1));

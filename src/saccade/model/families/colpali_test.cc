@@ -25,7 +25,7 @@ using testing::HasSubstr;
 constexpr int64_t kSide = 56;
 constexpr int64_t kPatches = 16;
 constexpr int64_t kDim = 16;
-constexpr int32_t kImageToken = 560;  // of the small Gemma tokenizer, which has 563 tokens
+constexpr int32_t kImageToken = 560;  // id in the small Gemma tokenizer, which has 563 tokens
 constexpr int32_t kLineEnd = 261;
 // "<bos>Describe the image.\n"; these and the ids below are from a plain byte-pair encoder aside, which gives
 // the ids of tests/golden/tokenizers/gemma.json.
@@ -166,7 +166,7 @@ TEST(ColPali, RowsDoNotDependOnWhatIsEncodedBeside) {
   const Tensor text_means = tensor_of(encoder->encode_texts(texts).value());
   for (size_t i = 0; i < texts.size(); ++i) {
     const Tensor own = tensor_of(sets.rows).slice(0, sets.begin[i], sets.begin[i + 1]);
-    EXPECT_EQ(own.size(0), static_cast<int64_t>(texts[i].ids.size()));  // what is put around a query counts
+    EXPECT_EQ(own.size(0), static_cast<int64_t>(texts[i].ids.size()));  // includes the template's tokens
     const Tensor alone = tensor_of(late.encode_text_rows(std::span(texts).subspan(i, 1)).value().rows);
     EXPECT_LT(max_difference(own, alone), 1e-5);
     const Tensor mean = nn::mean(alone, 0);

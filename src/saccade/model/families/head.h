@@ -49,10 +49,10 @@ struct HeadQFormer {
 
 struct HeadConfig {
   HeadKind kind = HeadKind::kMlp;
-  int64_t image_width = 0;  // of what the heads read
+  int64_t image_width = 0;  // width of the heads' input
   int64_t text_width = 0;
-  int64_t hidden_width = 768;  // of an MLP
-  int64_t width = 768;         // of the shared space
+  int64_t hidden_width = 768;  // hidden width of an MLP
+  int64_t width = 768;         // width of the shared space
   HeadInput input;             // with a Q-Former `pooling` is of its queries' states
   std::optional<HeadQFormer> qformer;
   std::optional<EncoderId> frozen;

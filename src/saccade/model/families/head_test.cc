@@ -372,12 +372,12 @@ TEST_F(Head, ReadsWhatAFamilyProjects) {
 TEST_F(Head, FindsItsEncoderWhereItIs) {
   HeadConfig config = config_on(starter());
   fs::copy(starter(), folder_ / "elsewhere");
-  config.frozen->path = "../elsewhere";  // of the head's own folder
+  config.frozen->path = "../elsewhere";  // relative to the head's own folder
   config.frozen->name = "mine";
   EXPECT_TRUE(load_encoder(write(config)));
   config.frozen->path = "/nowhere";
   expect_refused(write(config), "mine (clip, fingerprint");
-  config.frozen->name = "starter";  // which the program brings
+  config.frozen->name = "starter";  // comes with the program
   EXPECT_TRUE(load_encoder(write(config)));
   // Moving the encoder does not change the head's fingerprint.
   const std::string before = checkpoint_fingerprint(folder_ / "head").value();

@@ -43,7 +43,7 @@ struct JinaTextShape {
 struct JinaClipConfig {
   EvaShape vision;
   JinaTextShape text;
-  int64_t width = 768;     // of both towers' results
+  int64_t width = 768;     // width of both towers' outputs
   int64_t projection = 0;  // 0: the towers' results are the embeddings
   // Maximum text length of the published code. The model itself has no limit, but attention's memory grows
   // with the square of the length.

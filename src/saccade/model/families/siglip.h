@@ -29,7 +29,7 @@ struct SiglipConfig {
   nn::TransformerShape text;
   int64_t vocabulary = 32000;
   int64_t positions = 64;
-  int64_t projection = 768;  // of the text; pictures keep the vision tower's width, which must be the same
+  int64_t projection = 768;  // width of the text's projection; must equal the vision tower's
 };
 
 // Reads config.json of the Hugging Face layout, with its defaults. Rejects impossible shapes by name.

@@ -26,11 +26,11 @@ namespace saccade {
 // Effective length of one checkpoint on one dataset, texts to images. Counts a text's own tokens, without
 // start and end.
 struct MeasuredLength {
-  std::string fingerprint = {};  // of the checkpoint
+  std::string fingerprint = {};  // fingerprint of the checkpoint
   std::string precision = {};    // "fp32", "bf16"
   std::string dataset = {};
   std::string dataset_sha256 = {};
-  std::string domain = {};  // of the dataset's texts, in a word; may be empty
+  std::string domain = {};  // domain of the dataset's texts, in a word; may be empty
   int64_t images = 0;
   int64_t texts = 0;
   int64_t tokens = 0;  // with which R@1 first reaches `share` of its largest value

@@ -14,13 +14,13 @@ namespace saccade {
 
 struct PrecisionSpeed {
   Precision precision = Precision::kFp32;
-  double operations = 0;  // of products, a second
+  double operations = 0;  // operations per second of products
 };
 
 struct PrecisionChoice {
   Precision taken = Precision::kFp32;
-  std::vector<PrecisionSpeed> speeds;      // of those the processor has, the fastest first
-  std::vector<PrecisionReceipt> receipts;  // of those that were tried, in that order
+  std::vector<PrecisionSpeed> speeds;      // supported precisions, fastest first
+  std::vector<PrecisionReceipt> receipts;  // receipts of the precisions tried, in that order
 };
 
 // Measures the products of each precision for some milliseconds, and chooses the fastest one with an

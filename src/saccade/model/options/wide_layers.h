@@ -12,7 +12,7 @@ namespace saccade {
 class EncoderBackend;
 
 struct WideLayers {
-  DType dtype = DType::kF32;       // what they are packed in, where there are any
+  DType dtype = DType::kF32;       // dtype of these layers, if any
   std::vector<std::string> names;  // as the Hugging Face layout has them: "text_model.encoder.layers.0"
 };
 // Returns the layers in higher precision; empty for encoders not made by load_encoder.

@@ -19,7 +19,7 @@ namespace saccade {
 struct ResNetShape {
   std::vector<int64_t> layers;  // blocks of the four stages
   int64_t width = 64;           // channels after the stem; the last stage has 32 times as many
-  int64_t heads = 32;           // of the attention pooling
+  int64_t heads = 32;           // heads of the attention pooling
 };
 
 // Ratio of the input's side to that of the feature map after the last stage.

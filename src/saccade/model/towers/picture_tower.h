@@ -31,7 +31,7 @@ struct Pooled {
   nn::Tensor gradient;
 };
 struct PoolingWish {
-  bool times_attention = false;  // of `relevance`
+  bool times_attention = false;  // applies to `relevance`
   bool gradient = true;
 };
 
@@ -44,10 +44,10 @@ struct PictureTower {
   // Pools tokens: [n, tokens, width], any block's states, in the same way as the last block's, by the last
   // norm and the pooling.
   std::function<Pooled(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish)> pool;
-  const nn::Linear* projection = nullptr;  // of pooled states into the shared space, where there is one
-  bool pools_by_attention = false;         // whether Pooled::relevance comes out
-  int64_t class_tokens = 1;                // that stand before the patches
-  int rows = 0;                            // of patches
+  const nn::Linear* projection = nullptr;  // from pooled states to the shared space; may be nullptr
+  bool pools_by_attention = false;         // true if Pooled::relevance is provided
+  int64_t class_tokens = 1;                // tokens before the patches
+  int rows = 0;                            // rows of patches
   int columns = 0;
 };
 

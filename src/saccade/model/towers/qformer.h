@@ -24,7 +24,7 @@ namespace saccade {
 
 struct QFormerConfig {
   nn::TransformerShape shape;
-  int64_t memory_width = 1408;            // of the vision tower's states
+  int64_t memory_width = 1408;            // width of the vision tower's states
   int64_t cross_attention_frequency = 2;  // blocks 0, n, 2n, ... look at the picture
   bool text_input = false;                // has MLPs for text
   int64_t vocabulary = 30522;
@@ -183,7 +183,7 @@ T QFormerOf<T>::compare(const T& memory, const nn::Tensor& ids, const nn::Tensor
     const Block& block = blocks_[i];
     x = block.attention.forward(std::move(x), mask, dtype);
     const T asked = finish_queries(block, x.slice(1, 0, queries).contiguous(), memory, dtype);
-    if (i + 1 == blocks_.size()) return asked;  // of the text's states, none is read any more
+    if (i + 1 == blocks_.size()) return asked;  // the text's states are not read any more
     x = cat(std::vector<T>{asked, block.text_mlp->forward(x.slice(1, queries).contiguous(), dtype)}, 1);
   }
   return x;

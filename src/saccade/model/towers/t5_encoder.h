@@ -24,7 +24,7 @@ struct T5Config {
   int64_t mlp_width = 2048;
   nn::Activation activation = nn::Activation::kRelu;
   bool gated = false;
-  int64_t buckets = 32;        // of distances between tokens
+  int64_t buckets = 32;        // buckets of distances between tokens
   int64_t max_distance = 128;  // farther ones share the last bucket
   double eps = 1e-6;
   int64_t pad_id = 0;

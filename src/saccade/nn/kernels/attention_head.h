@@ -15,10 +15,10 @@ template <typename T>
 struct AttentionHead {
   int64_t entry;
   int64_t head;
-  const T* query;  // of the first token, as key and value
+  const T* query;  // first token's query, likewise key and value
   const T* key;
   const T* value;
-  const float* mask;  // of the first query; nullptr: none
+  const float* mask;  // first query's mask; may be nullptr
 };
 
 template <typename T>

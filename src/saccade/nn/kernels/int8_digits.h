@@ -76,7 +76,7 @@ SACCADE_INLINE void in_chains(int64_t whole, const Step& step) {
 struct RowLooks {
   float lowest = 0;   // 0 or less
   float highest = 0;  // 0 or more
-  float sum = 0;      // of absolute values; not finite where a value is not
+  float sum = 0;      // sum of absolute values; not finite if a value is not
 };
 
 template <int W, typename In>
@@ -182,7 +182,7 @@ SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, S
 
 // Rounding of float32 to integer steps from the middle.
 struct Rounding {
-  float inverse = 0;  // of the scale
+  float inverse = 0;  // inverse of the scale
   int32_t zero = 0;
 };
 template <int W>

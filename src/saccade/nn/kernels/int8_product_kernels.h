@@ -37,13 +37,13 @@ struct Int8Row {
   float scale = 0;  // NaN where a value of the row was not finite: all its results are NaN
   int32_t low_sum = 0;
   int32_t high_sum = 0;
-  int32_t second_digits = 0;  // how many groups have them
+  int32_t second_digits = 0;  // number of groups with a second digit
   int32_t zero = 0;           // in [-127, 127]
 };
 
 struct QuantizeTask {
   int64_t width = 0;
-  int64_t groups = 0;              // of four inputs: (width + 3) / 4
+  int64_t groups = 0;              // groups of four inputs: (width + 3) / 4
   const void* x = nullptr;         // [rows, width]
   bool halves = false;             // x is bfloat16, not float32
   const float* factors = nullptr;  // [width], 0 or more: what is quantized is x * factors

@@ -43,8 +43,8 @@ struct AttentionTask {
   int64_t heads = 0;
   int64_t key_heads = 0;  // heads is a multiple of it: each serves heads / key_heads neighbours
   int64_t head_width = 0;
-  DType type = DType::kF32;  // of query, key, value and out
-  float scale = 1;           // of the scores, before the mask; 1 / sqrt(head_width) as a rule
+  DType type = DType::kF32;  // type of query, key, value and out
+  float scale = 1;           // factor on the scores, before the mask; usually 1 / sqrt(head_width)
   const void* query = nullptr;
   const void* key = nullptr;
   const void* value = nullptr;

@@ -35,7 +35,7 @@ int64_t outlier_inputs(const std::vector<Tensor>& weights) {
 DType packing_of_first(const std::vector<Tensor>& weights, DType dtype) {
   if (dtype != DType::kI8) return dtype;
   const int64_t outliers = outlier_inputs(weights);
-  for (const Tensor& weight : weights) release_borrowed(weight);  // of a tower that may not be asked
+  for (const Tensor& weight : weights) release_borrowed(weight);  // this tower may not be used
   if (outliers == 0) return dtype;
   return multiplies(DType::kBF16) ? DType::kBF16 : DType::kF32;
 }

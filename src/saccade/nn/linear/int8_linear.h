@@ -31,8 +31,8 @@ class Int8Linear {
  private:
   int64_t in_ = 0;
   int64_t out_ = 0;
-  int64_t groups_ = 0;                // of four inputs
-  int64_t panels_ = 0;                // of kPanelOutputs outputs
+  int64_t groups_ = 0;                // groups of four inputs
+  int64_t panels_ = 0;                // panels of kPanelOutputs outputs
   Tensor weights_;                    // [panels, groups, kPanelOutputs, 4] uint8
   std::vector<float> factors_;        // [in]
   std::vector<float> scales_, bias_;  // [panels * kPanelOutputs]

@@ -214,7 +214,7 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
       std::vector<int32_t> sums(kPanelOutputs);
       for (size_t at = 0; at < panel.size(); ++at) {
         const auto input = static_cast<int64_t>(at / (4 * kPanelOutputs) * 4 + at % 4);
-        if (input < width) sums[at / 4 % kPanelOutputs] += panel[at] - 128;  // what fills up counts nothing
+        if (input < width) sums[at / 4 % kPanelOutputs] += panel[at] - 128;  // padding does not count
       }
       Int8PanelTask task;
       read_from(quantized, panel, sums, scales, bias, task);

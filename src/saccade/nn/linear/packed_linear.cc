@@ -67,7 +67,7 @@ struct PackedLinear::State {
   int64_t out = 0;
   DType dtype = DType::kF32;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  std::shared_ptr<void> storage;  // of `weights`: ours, so that its end is std::bad_alloc
+  std::shared_ptr<void> storage;  // memory of `weights`: our own, so that a failure is std::bad_alloc
   memory weights;
   Tensor bias;  // [out, filled up to a whole block], float32
 
@@ -206,7 +206,7 @@ struct PackedLinear::State {
     workspace.workers().run((out + panel - 1) / panel, [&](int64_t item, int worker) {
       const int64_t first = item * panel;
       const int64_t outputs = std::min(panel, out - first);
-      const int64_t made = blocks_of(outputs) * kBlock;  // what fills a last block up is multiplied, and left
+      const int64_t made = blocks_of(outputs) * kBlock;  // padding of the last block is computed and dropped
       std::optional<Execution> last;
       std::optional<Execution>& execution = made == panel ? executions[static_cast<size_t>(worker)] : last;
       const auto own = static_cast<size_t>(rows * made * size);

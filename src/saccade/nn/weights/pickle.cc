@@ -544,7 +544,7 @@ class Machine {
 
   std::span<const std::byte> bytes_;
   size_t at_ = 0;
-  size_t start_ = 0;  // of the opcode at hand
+  size_t start_ = 0;  // offset of the current opcode
   PickleGraph graph_;
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;          // heights of the stack

@@ -36,7 +36,7 @@ struct Directory {
   uint64_t entries = 0;
   uint64_t size = 0;
   uint64_t offset = 0;
-  size_t end = 0;  // what follows the directory begins here
+  size_t end = 0;  // end of the directory
 };
 
 Result<Directory> find_directory(Bytes bytes) {

@@ -56,7 +56,7 @@ struct PieceTokenizer {
   std::shared_ptr<const PieceEncoder> encoder;
   AddedTokens added;
   int64_t vocabulary_size = 0;
-  int32_t start_id = 0;  // where a vocabulary has none: the end token's
+  int32_t start_id = 0;  // the end token's id if the vocabulary has no start token
   int32_t end_id = 0;
   int32_t pad_id = 0;
   // Frame that its own files specify.

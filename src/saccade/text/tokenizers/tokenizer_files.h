@@ -31,7 +31,7 @@ Result<TokenizerFiles> read_tokenizer_files(const std::filesystem::path& folder)
 // TextCleanup::kTokenizerFile and clean-ups specific to them; load_tokenizer handles the general ones.
 struct TokenizerKind {
   std::string_view name;
-  std::string_view files;  // what it is read from, for messages
+  std::string_view files;  // names of its files, for messages
   bool (*recognizes)(const TokenizerFiles& files) = nullptr;
   Result<std::unique_ptr<Tokenizer>> (*load)(const TokenizerFiles& files, TextCleanup cleanup) = nullptr;
 };

@@ -37,7 +37,7 @@ class WordPiece : public PieceEncoder {
  public:
   struct Options {
     BertNormalization normalization;
-    std::string prefix = "##";     // of pieces that continue a word
+    std::string prefix = "##";     // prefix of pieces that continue a word
     int64_t max_word_chars = 100;  // longer words are unknown
     int32_t unknown_id = 0;
   };

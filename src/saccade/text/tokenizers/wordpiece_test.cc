@@ -174,7 +174,7 @@ TEST_F(WordPieceFiles, VocabularyOfAnyLineEnds) {
     folder_.write("vocab.txt", vocabulary);
     const auto tokenizer = load();
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-    EXPECT_THAT(ids(**tokenizer, "ab b"), ElementsAre(2, 6, 5, 1, 3));  // of two "a" the later
+    EXPECT_THAT(ids(**tokenizer, "ab b"), ElementsAre(2, 6, 5, 1, 3));  // the later of two "a" wins
     EXPECT_EQ((*tokenizer)->vocabulary_size(), 7);
   }
 }
