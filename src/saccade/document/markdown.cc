@@ -91,7 +91,7 @@ struct Words {
 Words words_of(cmark_node* block) {
   Words words;
   const Events events(cmark_iter_new(block));
-  int skipped = 0;  // inside pictures
+  int skipped = 0;  // nesting depth inside images
   for (cmark_event_type event; (event = cmark_iter_next(events.get())) != CMARK_EVENT_DONE;) {
     cmark_node* node = cmark_iter_get_node(events.get());
     const cmark_node_type type = cmark_node_get_type(node);

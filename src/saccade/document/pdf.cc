@@ -51,7 +51,7 @@ std::optional<int64_t> number_in(std::string_view text) {
 // Entry of `pdfimages -list`.
 struct Placed {
   int64_t page = 0;
-  bool is_mask = false;  // the softness of the picture before it
+  bool is_mask = false;  // soft mask of the preceding image
   bool is_picture = false;
   int64_t width = 0;
   int64_t height = 0;
@@ -216,7 +216,7 @@ class PdfReader {
                    run(programs_.images_, {"-list", "-l", std::to_string(pages_), file_.string()}));
     if (listed.code != 0) return refused("pdfimages", listed);
     const std::vector<Placed> list = parse_list(listed.out);
-    std::map<std::string, std::optional<size_t>> by_object;  // -> in document_.pictures, once tried
+    std::map<std::string, std::optional<size_t>> by_object;  // indices in document_.pictures, once tried
     std::map<std::string, size_t> by_hash;
     std::vector<std::set<size_t>> on_page(document_.pages.size());
     for (size_t begin = 0; begin < list.size();) {

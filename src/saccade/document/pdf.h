@@ -21,7 +21,7 @@ struct PdfOptions {
   double max_seconds = 120;               // CPU time per document, all programs together
   int64_t max_memory = int64_t{1} << 30;  // bytes that each program may take
   int64_t max_bytes = int64_t{1} << 30;   // limit of the file size
-  int min_side = 100;                     // pixels: pictures with a shorter side are rules, bullets, icons
+  int min_side = 100;                     // pixels; smaller images are rules, bullets, icons
   int64_t max_page_pixels = 200'000'000;  // limit of all images of a page; above it, none is kept
   DecodeOptions decode = {};              // decoding limits of the images
 };
@@ -29,7 +29,7 @@ struct PdfOptions {
 struct PdfPage {
   int number = 0;                       // from 1
   std::vector<std::string> paragraphs;  // in reading order, each one line of valid UTF-8 in form C
-  std::vector<size_t> pictures;         // in PdfDocument::pictures, ascending
+  std::vector<size_t> pictures;         // indices in PdfDocument::pictures, ascending
 };
 
 struct PdfPicture {
@@ -45,8 +45,8 @@ struct PdfDocument {
   std::vector<PdfPicture> pictures;  // each once, in the order of the pages
   int64_t pages_left_out = 0;        // behind max_pages
   int64_t edge_lines = 0;            // headers, footers and page numbers that were dropped
-  int64_t small_pictures = 0;        // placed pictures below min_side
-  int64_t repeated_pictures = 0;     // pictures that stand on half of the pages or more: logos
+  int64_t small_pictures = 0;        // placed images below min_side
+  int64_t repeated_pictures = 0;     // images on half of the pages or more: logos
   int64_t unread_pictures = 0;       // broken, or of pages with too many pixels
 };
 

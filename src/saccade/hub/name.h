@@ -13,7 +13,7 @@ inline constexpr std::string_view kDefaultRevision = "main";
 struct ModelName {
   std::string owner;
   std::string name;
-  std::string revision;  // a branch, a tag or a commit; empty: kDefaultRevision
+  std::string revision;  // a branch, a tag or a commit; kDefaultRevision if empty
 
   [[nodiscard]] std::string repository() const { return owner + "/" + name; }
   [[nodiscard]] std::string revision_or_default() const {

@@ -24,7 +24,7 @@ constexpr std::array kPlainFiles = {
 
 struct WeightFile {
   const char* name;
-  const char* needs;  // a file that must be beside it for the loader to take it; nullptr: none
+  const char* needs;  // file that the loader requires beside it, or nullptr
 };
 constexpr std::array kWeightFiles = {WeightFile{"open_clip_model.safetensors", "open_clip_config.json"},
                                      WeightFile{"model.safetensors", nullptr},

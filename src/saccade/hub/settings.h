@@ -21,9 +21,9 @@ namespace saccade::hub {
 
 struct Settings {
   std::string endpoint;  // without a slash at the end
-  std::string token;     // empty: none
+  std::string token;     // empty if there is none
   std::filesystem::path cache;
-  std::filesystem::path certificates;  // a file; empty: the system's
+  std::filesystem::path certificates;  // a file; the system's if empty
   bool offline = false;
 };
 

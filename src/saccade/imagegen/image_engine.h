@@ -26,7 +26,7 @@ namespace saccade {
 
 struct PictureRequest {
   std::string text;
-  const Image* reference = nullptr;  // as of PictureEngine::reference(); nullptr: a picture of the text alone
+  const Image* reference = nullptr;  // from PictureEngine::reference(); nullptr for text alone
   uint64_t seed = 0;
 };
 
@@ -78,7 +78,7 @@ struct EngineOptions {
   std::chrono::seconds silence{600};  // an answer that takes longer is given up
   hub::RetryPolicy retry;
   int64_t max_requests = 0;  // 0: no bound
-  int64_t max_bytes = 0;     // there and back; 0: no bound
+  int64_t max_bytes = 0;     // limit of bytes sent and received; 0 means no limit
   int64_t max_answer = int64_t{96} << 20;
   std::filesystem::path certificates;  // empty: the system's
 };

@@ -24,7 +24,7 @@ bool ranks_before(const RowScore& a, const RowScore& b);
 struct SearchedRows {
   MatrixView<const float> rows;           // [n, dim]
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row, 0 leaves the row out
-  Int8Rows int8 = {};                     // the first rows in eight bits; count 0: none
+  Int8Rows int8 = {};                     // 8-bit codes of the first rows; count 0 if there are none
 };
 
 struct FoundRows {

@@ -103,7 +103,7 @@ struct MatchModel {
   int64_t queries = 0;  // number of queries in the null distribution below
   int64_t labelled = 0;
   int64_t right_hits = 0;
-  double gain = 0;        // on queries left out: log loss of the base rate less the model's, in nats a query
+  double gain = 0;        // held-out gain over the base rate in log loss, nats per query
   double gain_error = 0;  // its standard error
   // Null distribution: a statistic of each null query's first hit, ascending. It is the log odds of `there`
   // if `tells`, else the standard score. Null queries are those without a right row; if `tells` is false for

@@ -24,7 +24,7 @@ Result<std::vector<float>> max_sim(std::span<const StoredRows> items, const Pack
 
 // Best match of a query row among an item's rows.
 struct RowMatch {
-  int64_t row = -1;  // -1: none
+  int64_t row = -1;  // -1 if there is none
   float dot = 0;
 };
 // Returns one match per query row; their dots add up to the item's score. Errors as above.

@@ -21,11 +21,11 @@ struct DualShape {
   int64_t image_tokens = 1;  // cost of one image, in tokens of a transformer tower
   int64_t vocabulary = 0;
   int64_t pad_id = 0;
-  int64_t padded_to = 0;     // every text is filled up to this length; 0: to the longest of its batch
+  int64_t padded_to = 0;     // padded length of every text; 0 pads to the longest of its batch
   bool masked = true;        // false: what follows a text's end is never looked at, so that no mask is needed
   int64_t image_states = 0;  // widths of what the towers give
   int64_t text_states = 0;
-  int64_t picture_tokens = 0;  // rows that token_states() gives a picture; 0: the family has no such rows
+  int64_t picture_tokens = 0;  // rows per image of token_states(); 0 if unsupported
   int64_t word_width = 0;      // width of replaceable token embeddings; 0 if unsupported
 };
 

@@ -18,7 +18,7 @@ namespace saccade::nn {
 
 struct PooledToken {
   const float* first = nullptr;   // [width]
-  const float* second = nullptr;  // [width]; nullptr: the first alone
+  const float* second = nullptr;  // [width]; nullptr to use only the first
   float share = 0;                // the second's
   std::array<int32_t, 2> places = {0, 0};
 };
@@ -29,11 +29,11 @@ struct TokenPoolTask {
   int64_t heads = 1;
   std::span<const PooledToken> tokens;
   std::span<const int64_t> begin;  // [entries + 1]: each entry's tokens, one at least
-  std::array<const float*, 2> tables = {nullptr, nullptr};  // [rows, width] each; nullptr: none
+  std::array<const float*, 2> tables = {nullptr, nullptr};  // [rows, width] each, or nullptr
   const float* gain = nullptr;                              // [width]
   const float* bias = nullptr;                              // [width]
   float eps = 1e-5F;
-  const float* query = nullptr;  // [entries, heads, width]; nullptr: the mean, and heads is 1
+  const float* query = nullptr;  // [entries, heads, width]; nullptr for the mean, with one head
   float scale = 1;
   float* out = nullptr;  // [entries, heads, width]
 };

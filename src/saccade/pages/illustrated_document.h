@@ -33,10 +33,10 @@ struct DocumentPicture {
   std::string url;          // percent-encoded (relative_url), or of data
   std::string alternative;  // description of the image
   std::string title;        // tooltip; may be empty. Not in Markdown
-  int64_t width = 0;        // pixels, of the picture; 0: not known
+  int64_t width = 0;        // pixels of the image; 0 if unknown
   int64_t height = 0;
   bool vector = false;            // it has no pixels of its own
-  std::string generated_by = {};  // an engine made it, which stands under it; empty: it is somebody's picture
+  std::string generated_by = {};  // name of the engine that made it; else empty
 };
 
 // Renders the document with its images. `title` is used if the document has none. Returns the errors of

@@ -12,7 +12,7 @@ namespace saccade {
 
 // Image in the form embedded in a page.
 struct Thumbnail {
-  std::string url;         // data:; empty if the picture could not be read
+  std::string url;         // data: URL; empty if the image could not be read
   std::string background;  // class of what it stands on: "", "light", "dark"
   std::string problem;     // why not, in words
 };

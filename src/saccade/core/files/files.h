@@ -25,7 +25,7 @@ class Descriptor {
     return *this;
   }
   ~Descriptor();
-  [[nodiscard]] int get() const { return value_; }  // -1: none
+  [[nodiscard]] int get() const { return value_; }  // -1 if there is none
 
  private:
   int value_ = -1;

@@ -34,21 +34,21 @@ namespace saccade {
 
 enum class AtfPlaces {
   kLearned,     // a learned table a side
-  kSinusoidal,  // fixed (Vaswani et al. 2017, section 3.5), the text's places behind the picture's
+  kSinusoidal,  // fixed (Vaswani et al. 2017, section 3.5); text positions follow those of the image
   kNone,
 };
 std::span<const EnumName<AtfPlaces>> enum_names(AtfPlaces);
 enum class AtfPooling {
   kMean,
   kLearned,  // attention, asked by a learned query
-  kAsked,    // attention, asked by the sum of the picture's and the text's row, to which its answer is added
+  kAsked,    // attention with the sum of both embeddings as query; its output is added to the sum
   kNone,     // the sum of both rows, no token: the study's ablation without fusion, with all else as it is
 };
 std::span<const EnumName<AtfPooling>> enum_names(AtfPooling);
 enum class AtfProjection {
   kLinear,
   kMlp,       // two layers with GELU, over what was pooled and the sum of both rows side by side
-  kBoth,      // the same, but of both rows by themselves: what was pooled, the picture's row, the text's
+  kBoth,      // the same, but with the pooled vector and both embeddings as separate inputs
   kCombiner,  // the Combiner's networks and its weighted mean of both rows, what was pooled beside them
 };
 std::span<const EnumName<AtfProjection>> enum_names(AtfProjection);
@@ -90,7 +90,7 @@ struct MergedPoolOf {
   T text_places;     // (*) [text places + 1, dim]
   T gain;            // [dim]: of the norm behind the places
   T bias;            // [dim]
-  T query;           // (*) [n, heads * dim]; undefined: the mean, and one head
+  T query;           // (*) [n, heads * dim]; undefined for the mean, with one head
   int64_t heads = 1;
 };
 inline constexpr double kMergedNormEps = 1e-5;

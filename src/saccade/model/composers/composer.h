@@ -50,7 +50,7 @@ Json composer_config_json(const ComposerConfig& config);  // without the path
 
 // Inputs that a kind requires.
 struct ComposerNeeds {
-  bool picture_rows = false;  // the picture's row, of length 1
+  bool picture_rows = false;  // the image's embedding, of length 1
   bool text_rows = false;     // the text's
   bool tokens = false;        // both token rows (token_states.h)
   bool words = false;         // the words themselves: it runs the text tower on its own

@@ -19,7 +19,7 @@ template <typename T>
 struct ComposerPartsOf {
   T pictures;        // [n, dim], rows of length 1
   T texts;           // [n, dim], rows of length 1
-  T picture_tokens;  // [n, picture tokens, dim]; undefined where the kind does not need them
+  T picture_tokens;  // [n, picture tokens, dim]; undefined if not needed
   T text_tokens;     // [n, longest, dim], what is behind a text's end is not read; or undefined
   std::vector<int64_t> text_lengths;  // [n]
 };

@@ -19,7 +19,7 @@ namespace saccade {
 // Selection among the pairs at or above tau.
 enum class MergeMatching {
   kAll,     // every one: a token that several match is in several averages
-  kBest,    // each picture's token with the text's token nearest to it
+  kBest,    // each image token with its nearest text token
   kMutual,  // two tokens that are each nearest to the other: a token is in one average at most
 };
 std::span<const EnumName<MergeMatching>> enum_names(MergeMatching);
@@ -33,7 +33,7 @@ enum class MergeWeights {
 std::span<const EnumName<MergeWeights>> enum_names(MergeWeights);
 
 struct MergeOptions {
-  double tau = 0.7;  // above 1: nothing is matched
+  double tau = 0.7;  // above 1, nothing is merged
   MergeMatching matching = MergeMatching::kMutual;
   MergeWeights weights = MergeWeights::kEqual;
 };
@@ -41,7 +41,7 @@ struct MergeOptions {
 // Token of the fused sequence: an average of an image token and a text token, or one of them alone.
 struct MergedToken {
   int32_t picture = -1;  // -1: of the text alone
-  int32_t text = -1;     // -1: of the picture alone
+  int32_t text = -1;     // -1 for an image token alone
   float cosine = 0;      // cosine of a merged pair
 
   [[nodiscard]] bool is_average() const { return picture >= 0 && text >= 0; }

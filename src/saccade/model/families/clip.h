@@ -28,7 +28,7 @@ namespace saccade {
 struct PictureTower;  // towers/picture_tower.h
 
 struct ClipConfig {
-  nn::TransformerShape vision;  // nothing where there is a ResNet
+  nn::TransformerShape vision;  // unused with a ResNet
   std::optional<ResNetShape> resnet;
   nn::TransformerShape text;
   int64_t image_size = 224;
@@ -319,7 +319,7 @@ void ClipModelOf<T>::pack(DType dtype) {
   if (resnet_) {
     resnet_->pack(dtype);
   } else {
-    visual_projection_.pack(DType::kF32);  // one row a picture: no time to win, and the last step stays exact
+    visual_projection_.pack(DType::kF32);  // one row per image, so lower precision saves no time
   }
   text_projection_.pack(DType::kF32);
 }

@@ -137,7 +137,7 @@ void ResNetTower::pack(DType dtype) {
     for (ResNetBlock& block : blocks) block.pack(dtype);
   }
   query_key_value_.pack(dtype);
-  output_.pack(DType::kF32);  // one row a picture, as for the other kind of tower
+  output_.pack(DType::kF32);  // one row per image, as in the other kind of tower
 }
 
 }  // namespace saccade

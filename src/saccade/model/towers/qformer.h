@@ -25,7 +25,7 @@ namespace saccade {
 struct QFormerConfig {
   nn::TransformerShape shape;
   int64_t memory_width = 1408;            // width of the vision tower's states
-  int64_t cross_attention_frequency = 2;  // blocks 0, n, 2n, ... look at the picture
+  int64_t cross_attention_frequency = 2;  // blocks 0, n, 2n, ... attend to the image
   bool text_input = false;                // has MLPs for text
   int64_t vocabulary = 30522;
   int64_t positions = 512;

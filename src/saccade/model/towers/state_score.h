@@ -9,7 +9,7 @@ namespace saccade {
 
 struct StateGradient {
   nn::Tensor change;   // [n, rows, width]: what the score changes with the states
-  nn::Tensor weights;  // [n, rows]: what share each row has in the score; those of a picture add up to 1
+  nn::Tensor weights;  // [n, rows]: share of each row in the score; sums to 1 per image
 };
 // Score function of states [n, rows, width] float32.
 using StateScore = std::function<StateGradient(const nn::Tensor& states)>;

@@ -21,7 +21,7 @@ struct NormTask {
   int64_t width = 0;
   const float* x = nullptr;     // [rows, width]
   const float* gain = nullptr;  // [width]
-  const float* bias = nullptr;  // [width]; nullptr: none
+  const float* bias = nullptr;  // [width], or nullptr
   float eps = 0;
   bool centered = true;  // false: the mean is not taken away (root mean square alone)
   DType out_type = DType::kF32;

@@ -288,7 +288,7 @@ class Machine {
       return fail(ErrorCode::kBadData, "a call of {} with {}", pickle_kind_name(node(pair[0]).kind),
                   pickle_kind_name(node(pair[1]).kind));
     }
-    const std::span<const uint32_t> arguments = node(pair[1]).items;  // stays where it is when nodes move
+    const std::span<const uint32_t> arguments = node(pair[1]).items;  // keeps its address when nodes move
     const auto wrong = [&]() {
       return fail(ErrorCode::kBadData, "a call of {}.{} with {} arguments or arguments of the wrong kind",
                   called->module, called->name, arguments.size());

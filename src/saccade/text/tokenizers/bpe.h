@@ -41,7 +41,7 @@ class Bpe {
     struct Symbol {
       int32_t id;  // -1: joined into the one before
       int32_t previous;
-      int32_t next;  // -1: none
+      int32_t next;  // -1 if there is none
     };
     struct Candidate {
       int32_t rank;

@@ -43,7 +43,7 @@ class PrefixTrie {
     return uint64_t{node} << 8 | static_cast<uint8_t>(byte);
   }
   std::unordered_map<uint64_t, uint32_t> edges_;
-  std::vector<int32_t> values_ = {-1};  // -1: none ends here
+  std::vector<int32_t> values_ = {-1};  // -1 if no string ends here
 };
 
 }  // namespace saccade
