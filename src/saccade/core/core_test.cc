@@ -104,10 +104,10 @@ TEST(Half, EveryFp16BothWays) {
 }
 
 TEST(Half, Fp16RoundsToNearestEven) {
-  // Between each two neighbours: the middle goes to the even one, the floats beside it to the nearer.
+  // Between neighbors: the midpoint rounds to the even one, the floats beside it to the nearer.
   for (uint16_t low = 0; low < 0x7c00; ++low) {
     const auto high = static_cast<uint16_t>(low + 1);
-    // Infinity takes the place of 2^16 for this.
+    // Infinity stands for 2^16 here.
     const double above = high == 0x7c00 ? 65536.0 : fp16_value(high);
     const auto middle = static_cast<float>((fp16_value(low) + above) / 2);  // exact: 12 bits
     const uint16_t even = (low & 1) == 0 ? low : high;
@@ -130,7 +130,7 @@ TEST(Half, Bf16) {
     }
     ASSERT_EQ(float_to_bf16(value), half) << bits;
     if (std::isinf(value)) continue;
-    // The middle to the next goes to the even one; denormals are no exception.
+    // The midpoint rounds to the even one, also for denormals.
     const uint32_t wide = bits << 16;
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x8000U)), half + (half & 1)) << bits;
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x7fffU)), half) << bits;
@@ -232,7 +232,7 @@ TEST(Files, ReadsWithinLimitsOnly) {
   ASSERT_TRUE(write_file_atomic(folder / "empty", ""));
   EXPECT_EQ(read_file(folder / "empty").value(), "");
   EXPECT_TRUE(MappedFile::open(folder / "empty")->bytes().empty());
-  // Files that do not say how long they are.
+  // Files that do not report their length.
   EXPECT_THAT(read_file("/proc/self/status").value(), HasSubstr("Name:"));
   EXPECT_EQ(read_file("/proc/self/status", 10).error().code, ErrorCode::kLimit);
 }
@@ -293,7 +293,7 @@ TEST(Files, AbandonedAtomicFilesVanish) {
     EXPECT_EQ(entries(folder), 1U);
   }
   EXPECT_EQ(entries(folder), 0U);
-  // Two at a time, of the same name: each has its own temporary file.
+  // Two concurrent writers of one name have separate temporary files.
   auto first = AtomicFile::create(folder / "a");
   auto second = AtomicFile::create(folder / "a");
   ASSERT_TRUE(first && second && first->write("1") && second->write("2"));
@@ -309,7 +309,7 @@ TEST(Files, AFailedWriteLeavesTheOldFile) {
   fs::create_directory(folder / "taken");
   EXPECT_THAT(write_file_atomic(folder / "taken", "x").error().message, HasSubstr("taken: a folder"));
 
-  // A limit on the size of files stands in for a full disk.
+  // A limit on file sizes simulates a full disk.
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -346,7 +346,7 @@ TEST(Files, LinksStayAndTheirTargetsAreWritten) {
     EXPECT_FALSE(fs::is_symlink(folder / "there/a"));
     EXPECT_EQ(read_file(folder / "there/a").value(), name);
   }
-  // To what is not there yet, and to nowhere.
+  // Links to a file that does not exist yet, and to a missing folder.
   fs::create_symlink("there/b", folder / "dangling");
   ASSERT_TRUE(write_file_atomic(folder / "dangling", "new"));
   EXPECT_EQ(read_file(folder / "there/b").value(), "new");
@@ -362,7 +362,7 @@ TEST(Files, LinksStayAndTheirTargetsAreWritten) {
   EXPECT_EQ(entries(folder), 7U);
 }
 
-// Renaming over them would leave a plain file in their place.
+// Renaming over them would replace them by a regular file.
 TEST(Files, DevicesAndPipesAreWrittenTo) {
   ASSERT_TRUE(write_file_atomic("/dev/null", "gone"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
@@ -388,7 +388,7 @@ TEST(Files, DevicesAndPipesAreWrittenTo) {
   EXPECT_EQ(entries(folder), 2U);
 }
 
-// As a shell's redirection does: from where the open file stands, whatever is written behind it.
+// Like a shell's redirection: writing begins at the open file's current position.
 TEST(Files, TheProcessesOwnOpenFilesAreWrittenFromWhereTheyStand) {
   const test::TestFolder folder;
   const Descriptor open_file(::open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));

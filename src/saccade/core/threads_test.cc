@@ -64,13 +64,13 @@ TEST(ThreadPool, ParallelForThrowsWhatABodyThrew) {
   };
   EXPECT_THROW(pool.parallel_for(1000, 1, failing), std::runtime_error);
   EXPECT_GE(begun.load(), 1);
-  // The pool is as good as before.
+  // The pool still works.
   std::atomic<int64_t> sum{0};
   pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
   EXPECT_EQ(sum.load(), 100);
 }
 
-// Wherever memory runs out in the calling thread, nothing runs any more when parallel_for returns or throws.
+// If memory runs out anywhere in the calling thread, no task is running when parallel_for returns or throws.
 TEST(ThreadPool, ParallelForJoinsWhenMemoryRunsOut) {
   ThreadPool pool(4);
   for (int64_t left = 0; left < 16; ++left) {

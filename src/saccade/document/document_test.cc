@@ -28,7 +28,7 @@ std::vector<std::string> texts(const Document& document) {
   return result;
 }
 
-// The source with "@" where something behind each paragraph would be put.
+// Returns the source with "@" at each paragraph's insertion point.
 std::string marked(const Document& document) {
   std::string result = document.source;
   for (size_t p = document.paragraphs.size(); p-- > 0;) result.insert(document.paragraphs[p].end, "@");

@@ -1,4 +1,4 @@
-// PDFs that other programs have written (tests/golden/pdf), and what breaks them.
+// Tests with PDFs from other programs (tests/golden/pdf), and with damaged ones.
 #include "saccade/document/pdf.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rows in eight bits: that the bound holds, and that a search over them answers what one without them does.
+// Tests of 8-bit rows: the bound holds, and a search with them gives the same result as without.
 #include "saccade/index/int8_rows.h"
 
 #include <algorithm>
@@ -121,7 +121,7 @@ TEST(Int8Kernels, AllGiveTheSumsOfWholeNumbers) {
     for (const int64_t row_count : {1, 3, 4, 9}) {
       for (const int64_t part_count : {1, 2, 3, 6, 7, 13}) {
         const int64_t stride = columns + 12;
-        // As many rows behind as a kernel fetches early are not needed: the last row ends the array.
+        // The last row ends the array, because kernels must not need the rows that they prefetch.
         std::vector<std::byte> rows(static_cast<size_t>(row_count * stride));
         for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
         std::vector<int8_t> parts(static_cast<size_t>(part_count * columns));
@@ -192,7 +192,7 @@ TEST(Int8Rows, NoScoreIsFurtherOffThanTheBound) {
             << "dim " << dim << " row " << r << " query " << q;
       }
     }
-    // And it is worth something: of rows of length 1, about a hundredth.
+    // The bound is useful: about a hundredth for rows of length 1.
     const Int8Query plain = make_int8_query(queries.row(47));
     EXPECT_LT(about(int8, 47, plain).bound, 0.013) << dim;
   }
@@ -270,7 +270,7 @@ TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
       ASSERT_FALSE(is_whole(damaged, 0)) << "byte " << byte << " bit " << bit;
     }
   }
-  // Changes that would make up for each other in one sum of odd numbers: codes that have swapped places.
+  // Swapped codes, which would cancel out in a plain sum.
   for (size_t a = 0; a + 1 < static_cast<size_t>(columns); ++a) {
     for (size_t b = a + 1; b < static_cast<size_t>(columns); ++b) {
       if (whole.bytes[a] == whole.bytes[b]) continue;
@@ -297,10 +297,10 @@ void PrintTo(const Kind& kind, std::ostream* out) {
   *out << kind.name;
 }
 
-// More than a part of rows, and a rest of a tile.
+// More rows than one part, and a partial tile.
 constexpr int64_t kManyRows = 70'011;
 
-// Rows around few centres, so close that their bounds overlap by far.
+// Returns rows around few centers, so close that their bounds overlap widely.
 Matrix<float> clusters(int64_t count, int64_t dim, float spread) {
   const Matrix<float> centres = random_rows(7, dim, 11);
   Matrix<float> rows = random_rows(count, dim, 12);
@@ -363,7 +363,7 @@ TEST_P(Int8Search, AnswersBitForBitWhatAFullReadAnswers) {
   const Matrix<float> rows = GetParam().rows();
   const Stored int8 = stored(rows.view());
   const int64_t dim = rows.columns();
-  // Rows of the collection, others, and ones that no row is like.
+  // Queries: rows of the collection, others, and some unlike any row.
   Matrix<float> queries = random_rows(16, dim, 20);
   for (int64_t q = 0; q < 10; ++q) {
     std::ranges::copy(rows.row(q * 6'999 + 1), queries.row(q).begin());
@@ -429,7 +429,7 @@ TEST(Int8Search, RowsOfRandomDirectionsAreHardlyEverReadInFull) {
     EXPECT_GE(count, 10);
     EXPECT_LT(count, 300);
   }
-  // The same number on any number of threads, and of a query alone.
+  // The count is the same for any number of threads, and for a query alone.
   EXPECT_EQ(expect_exact(rows.view(), int8, queries.view(), 10, 5), rescored);
   EXPECT_EQ(expect_exact(rows.view(), int8, queries.view().slice(3, 1), 10).front(), rescored[3]);
 }
@@ -442,7 +442,8 @@ TEST(Int8Search, TheRowThatItsCodesSpeakAgainstIsFound) {
   Stored int8 = stored(rows.view());
   for (const int64_t r : {7, 7'777, 19'998}) {
     const std::vector<float> query = worst_query(int8, r, rows.row(r));
-    // The others are moved so that their scores are just below, and the codes say they are above.
+    // The others are moved so that their scores are slightly lower, although their codes indicate higher
+    // ones.
     const float best = score_of(rows.row(r), query);
     Matrix<float> moved(rows.rows(), kDim);
     for (int64_t i = 0; i < rows.rows(); ++i) {
@@ -478,7 +479,7 @@ TEST(Int8Search, DamageCostsTimeAndNoAnswers) {
   const auto of_whole = expect_exact(rows.view(), whole, queries.view(), 10);
   std::mt19937 random(52);
   const auto width = static_cast<size_t>(int8_row_bytes(64));
-  // Bytes here and there; a row in another's place; a stretch that was never written; all of it.
+  // Damage: single bytes; a row in another's place; a stretch never written; everything.
   Stored damaged = whole;
   for (int i = 0; i < 500; ++i)
     damaged.bytes[random() % damaged.bytes.size()] = static_cast<std::byte>(random());

@@ -65,7 +65,7 @@ struct Judged {
 
 class MatchTest : public ::testing::Test {
  protected:
-  // The first ten hits of each query, asked of all rows and of those without its right one.
+  // Judges the first ten hits of each query, against all rows and against those without its right one.
   std::vector<Judged> judge(const World& world, const MatchModel& model, const Surroundings& surroundings,
                             const LabelledQueries& queries, std::vector<double>* absent_p = nullptr) {
     std::vector<Judged> judged;
@@ -106,7 +106,7 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
     ASSERT_TRUE(model->tells) << model->reason;
     std::vector<double> absent;
     const std::vector<Judged> judged = judge(world, *model, surroundings, fresh, &absent);
-    // Bin by bin, within what chance (three standard errors) and 300 learned queries leave open.
+    // Calibration per bin, within three standard errors and the uncertainty of 300 training queries.
     for (int bin = 0; bin < 5; ++bin) {
       double promised = 0;
       double came = 0;
@@ -131,7 +131,7 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
   EXPECT_GT(confident, 300);  // and it does promise something
 }
 
-// The figures by their definitions, a product at a time.
+// Features computed by their definitions.
 TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
   World world(9, 400, 0.3, 5);
   const LabelledQueries queries = world.ask(20, 3);
@@ -223,7 +223,7 @@ TEST_F(MatchTest, SaysThatNothingCanBeToldWhereScoresKnowNothing) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     World world(seed, 300);
     LabelledQueries queries = world.ask(200, 0);
-    // Labels without any relation to scores, but many of them, so that some are right by chance.
+    // Labels unrelated to scores, but so many that some are right by chance.
     for (auto& right : queries.right) {
       right.clear();
       for (int64_t r = 0; r < 300; ++r) {
@@ -280,8 +280,7 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
   const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
   const auto model = fit_matches(world.rows.view(), {}, surroundings, learned, pool_);
   ASSERT_TRUE(model);
-  // Fresh queries of the same kind, their right rows taken away: at each of some
-  // scores as many rows as was expected.
+  // New queries of the same kind, without their right rows: the number of rows at each score is as expected.
   const LabelledQueries fresh = world.ask(500, 4);
   const auto found = exact_search(world.rows.view(), fresh.rows.view(), kCompetitors + 1, pool_);
   for (const double expected : {0.05, 0.5, 5.0}) {
@@ -297,7 +296,7 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
     }
     EXPECT_NEAR(counted / static_cast<double>(fresh.rows.rows()), expected, 0.25 * expected + 0.03);
   }
-  // A filter that leaves half of the rows leaves half of the false ones.
+  // A filter that keeps half of the rows keeps half of the false ones.
   const Judgement all =
       judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 2000, 1);
   const Judgement half =

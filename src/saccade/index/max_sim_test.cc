@@ -31,7 +31,7 @@ Matrix<float> random_rows(int64_t rows, int64_t columns, std::mt19937& random) {
   return result;
 }
 
-// Rows as they are stored, owned.
+// Stored rows, owned.
 struct Item {
   Item(MatrixView<const float> rows, RowPrecision precision)
       : layout{precision, rows.columns()},
@@ -99,8 +99,8 @@ TEST(LateRows, ComeBackWithinAStep) {
   EXPECT_EQ(list_of_names<RowPrecision>(), "fp16, int8");
 }
 
-// The oracle is a loop over the rows as they were before they were stored; between kernels not a bit may
-// differ. 4,000 random cases.
+// The oracle is a loop over the rows before storage. Results of different kernels must be bit-identical.
+// 4,000 random cases.
 TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
   std::mt19937 random(2);
   const auto draw = [&](int64_t low, int64_t high) {
@@ -137,7 +137,7 @@ TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
         const RowMatch& match = matches[static_cast<size_t>(q)];
         ASSERT_NEAR(match.dot, max_dot(query.row(q), rows.view()), tolerance(precision))
             << enum_name(precision) << " dim " << dim;
-        // The row named is the one the dot is of, rounding of the query apart.
+        // The reported row is the one of the dot, up to rounding of the query.
         ASSERT_NEAR(match.dot, dot_in_double(query.row(q), restored.row(match.row)),
                     precision == RowPrecision::kFp16 ? 1e-6 : tolerance(precision) / 2);
       }
@@ -146,7 +146,7 @@ TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
 }
 
 TEST(MaxSimKernels, TheLargestValuesStayExact) {
-  // The extreme of every sum: all bytes 127 or -127, in 65,536 columns.
+  // Extreme sums: all bytes 127 or -127, in 65,536 columns.
   for (const int sign : {1, -1}) {
     Matrix<float> rows(2, 65'536);
     Matrix<float> query(1, 65'536);

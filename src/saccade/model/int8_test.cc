@@ -1,4 +1,4 @@
-// Encoders in int8: every golden against its reference, weights with outlier channels, damaged weights.
+// Tests of int8 encoders: every golden against its reference, weights with outlier channels, damaged weights.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -132,8 +132,8 @@ MatrixView<const float> view(const nn::Tensor& rows) {
   return {rows.data<float>(), rows.size(0), rows.size(1), rows.size(1)};
 }
 
-// At 20 times, and at 35, where the first layers are of more bits. At 50 and more these random weights
-// magnify any rounding: bf16's mean cosine is 0.99 and less.
+// Outliers of 20 times, and of 35, where the first layers have higher precision. At 50 and more these random
+// weights amplify any rounding: bf16's mean cosine is 0.99 and less.
 TEST(Int8, OutlierChannelsKeepTheRows) {
   for (const float factor : {1.F, 20.F, 35.F}) {
     const ClipRows exact = rows_of(factor, DType::kF32);
@@ -190,8 +190,8 @@ TEST(Int8, OlderProcessorsConform) {
   }
 }
 
-// In any format, on one thread and on several, of either tower. Bytes of 255 are what damaged memory and
-// files are often full of: a NaN too, and the one that rounding to bfloat16 may carry over to 0.
+// Any format, one thread and several, either tower. Damaged memory and files often have bytes of 255. These
+// are a NaN too, which rounding to bfloat16 may carry over to 0.
 TEST(Int8, DamagedWeightsAreOneSentence) {
   const auto all_ones = std::bit_cast<float>(~uint32_t{0});
   for (const std::string tower : {"vision_model", "text_model"}) {
@@ -235,7 +235,7 @@ TEST(Int8, RowsAreTheSameForAnyBatchAndThreads) {
   Matrix<float> pixels(9, width);
   std::ranges::copy(random_tensor({9, width}, 3).floats(), pixels.data());
   const Matrix<float> all = (*three)->encode_images(pixels.view()).value();
-  // The first and last layers are float32's, where without AVX-512 oneDNN's sums depend on the row count.
+  // The first and last layers are float32. Without AVX-512, oneDNN's float32 sums depend on the row count.
   const double tolerance = nn::multiplies(DType::kBF16) ? 0 : 1e-6;
   for (int64_t i = 0; i < 9; ++i) {
     const Matrix<float> alone = (*one)->encode_images(pixels.view().slice(i, 1)).value();
@@ -336,7 +336,7 @@ TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
     EXPECT_GE(choice->speeds[i].operations, choice->speeds[i + 1].operations);
   size_t place = 0;
   while (choice->speeds[place].precision != choice->taken) ++place;
-  // Everything that is faster was tried, and lost too much.
+  // All faster precisions were tried, and had too large an error.
   const bool exact = choice->taken == Precision::kFp32;
   ASSERT_EQ(choice->receipts.size(), exact ? place : place + 1);
   for (size_t i = 0; i < choice->receipts.size(); ++i) {

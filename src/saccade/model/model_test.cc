@@ -1,5 +1,4 @@
-// The CLIP family against the reference's answers, and
-// checkpoints that are wrong in every way we could think of.
+// Tests of the CLIP family: the reference's outputs, and checkpoints with many kinds of errors.
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -42,8 +41,8 @@ INSTANTIATE_TEST_SUITE_P(Clip, Golden,
                            return name;
                          });
 
-// Long-CLIP's own files: OpenAI's names and two position tensors, the first good for rows 0 to 19, the second
-// for the rest.
+// Long-CLIP's own files: OpenAI's names and two position tensors, the first for rows 0 to 19, the second for
+// the rest.
 TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   const TestFolder scratch;
   const auto original = SafeTensors::open(golden("long-clip") / "model.safetensors");
@@ -120,14 +119,14 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   ASSERT_NE((*published)->tokenizer(), nullptr);
   EXPECT_EQ((*published)->tokenizer()->encode("a photo of a cat", 62).ids,
             (std::vector<int32_t>{49406, 320, 1125, 539, 320, 2368, 49407}));
-  // A config that names a tokenizer of its own is not given another one.
+  // A config that names its own tokenizer is not given another one.
   open_clip["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "bert-base-uncased";
   write_text(scratch.path() / "open_clip_config.json", dump_json(open_clip));
   const auto other = load_encoder(scratch.path());
   EXPECT_TRUE(!other || (*other)->tokenizer() == nullptr);
 }
 
-// The checkpoint that ships: its answers beside transformers', as its card says.
+// The starter checkpoint: its outputs agree with transformers', as its model card says.
 TEST(Starter, Conforms) {
   const auto report = conform(fs::path(test::kSourceDir) / "models/starter");
   ASSERT_TRUE(report) << report.error().message;
@@ -182,7 +181,7 @@ TEST(Conform, NanFails) {
   EXPECT_FALSE(report->ok);
 }
 
-// The same weights in 16 bits, and in shards: answers stay close, the loader does not care.
+// The same weights in 16 bits, and in shards, give similar outputs.
 TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
   for (const auto dtype : {DType::kF16, DType::kBF16}) {
     const GoldenCopy copy("clip-quickgelu");
@@ -232,7 +231,7 @@ TEST(EncoderBackend, RowsDoNotDependOnBatchOrPadding) {
     }
     EXPECT_NEAR(length, 1, 1e-5);
   }
-  // Raw rows point where the others do, and are not of length 1.
+  // Raw embeddings have the same directions, but not length 1.
   ASSERT_NE((*encoder)->raw_rows(), nullptr);
   Matrix<float> raw = (*encoder)->raw_rows()->raw_image_rows(pictures).value();
   for (int64_t i = 0; i < 3; ++i) {

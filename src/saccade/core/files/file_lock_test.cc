@@ -23,7 +23,7 @@ TEST(FileLock, HasOneHolderAtATime) {
   first->reset();
   second = try_lock_file(folder / "a");
   ASSERT_TRUE(second && second->has_value());
-  // The holder takes the file away: what is made anew in its place is free.
+  // If the holder removes the file, a newly created one is not locked.
   std::filesystem::remove(folder / "a");
   const auto third = try_lock_file(folder / "a");
   ASSERT_TRUE(third && third->has_value());

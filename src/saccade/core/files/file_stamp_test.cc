@@ -33,7 +33,7 @@ TEST(FileStamps, TellChangesAndFilesApart) {
 
   write(path, "four");
   EXPECT_NE(file_stamp(path).value().text(), before.text());
-  // Another file of the same size and time of change.
+  // Another file of the same size and modification time.
   fs::copy(path, scratch.path() / "b");
   fs::last_write_time(scratch.path() / "b", fs::last_write_time(path));
   EXPECT_NE(file_stamp(scratch.path() / "b").value().text(), file_stamp(path).value().text());

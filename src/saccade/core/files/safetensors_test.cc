@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// A file of a header as given and `data` bytes of zeros.
+// Returns a file with the given header and `data` zero bytes.
 std::string file_of(const std::string& header, size_t data, uint64_t header_size) {
   std::string file(8, '\0');
   std::memcpy(file.data(), &header_size, 8);

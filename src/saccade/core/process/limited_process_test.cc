@@ -53,7 +53,7 @@ TEST(LimitedProcess, WhatBreaksALimitIsEnded) {
   EXPECT_EQ(output.error().code, ErrorCode::kLimit);
   EXPECT_THAT(output.error().message, HasSubstr("more than 1 MiB"));
 
-  // dd asks for a block of that size; its own message is how it ends.
+  // dd allocates a block of that size and reports the failure itself.
   const auto memory =
       shell("exec dd if=/dev/zero of=/dev/null bs=400M count=1", {.memory_bytes = int64_t{100} << 20});
 #if !defined(__SANITIZE_ADDRESS__)
@@ -93,7 +93,7 @@ TEST(LimitedProcess, EndsWithTheProcessThatStartedIt) {
   }
   ::kill(parent, SIGKILL);
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
-  // Gone, or dead and waiting for somebody who looks.
+  // Ended, or a zombie.
   const auto lives = [&] {
     std::ifstream state(fmt::format("/proc/{}/stat", child));
     std::string line;

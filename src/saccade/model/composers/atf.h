@@ -40,16 +40,16 @@ enum class AtfPlaces {
 std::span<const EnumName<AtfPlaces>> enum_names(AtfPlaces);
 enum class AtfPooling {
   kMean,
-  kLearned,  // attention, asked by a learned query
+  kLearned,  // attention with a learned query
   kAsked,    // attention with the sum of both embeddings as query; its output is added to the sum
-  kNone,     // the sum of both rows, no token: the study's ablation without fusion, with all else as it is
+  kNone,     // the sum of both embeddings, no tokens: an ablation without fusion, otherwise unchanged
 };
 std::span<const EnumName<AtfPooling>> enum_names(AtfPooling);
 enum class AtfProjection {
   kLinear,
-  kMlp,       // two layers with GELU, over what was pooled and the sum of both rows side by side
+  kMlp,       // two layers with GELU, over the concatenated pooled vector and sum of embeddings
   kBoth,      // the same, but with the pooled vector and both embeddings as separate inputs
-  kCombiner,  // the Combiner's networks and its weighted mean of both rows, what was pooled beside them
+  kCombiner,  // Combiner's networks and weighted mean, with the pooled vector as a third input
 };
 std::span<const EnumName<AtfProjection>> enum_names(AtfProjection);
 enum class AtfResidual {

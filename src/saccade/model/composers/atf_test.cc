@@ -1,4 +1,4 @@
-// Adaptive token fusion against a slow oracle, option by option.
+// Tests of adaptive token fusion against a slow oracle, option by option.
 #include "saccade/model/composers/atf.h"
 
 #include <cmath>
@@ -52,7 +52,7 @@ struct Merged {
   int64_t text = kTextPlaces;
 };
 
-// Token by token as the options' words say it.
+// Merges token by token, by the definitions of the options.
 std::vector<Merged> merged(const std::vector<Row>& v, const std::vector<Row>& t, const AtfOptions& options,
                            double share) {
   std::vector<Merged> out;

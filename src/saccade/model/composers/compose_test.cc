@@ -37,7 +37,7 @@ TEST(Compose, Sum) {
   // Weights: 0.75 for the text, 0.25 for the image.
   const auto root = static_cast<float>(std::sqrt(10.0));
   EXPECT_THAT(composed(Compose::kSum, 0.75, kX, kY), ElementsAre(near(1 / root), near(3 / root), near(0)));
-  // A weight of one half is no weight at all.
+  // A weight of one half gives the default weights.
   EXPECT_EQ(compose_weights(Compose::kSum, 0.5).picture, ComposeWeights().picture);
   EXPECT_EQ(compose_weights(Compose::kSum, 0.5).text, ComposeWeights().text);
 }
@@ -49,7 +49,7 @@ TEST(Compose, SlerpGoesAtAnEvenPace) {
     EXPECT_THAT(row, ElementsAre(near(static_cast<float>(std::cos(angle))),
                                  near(static_cast<float>(std::sin(angle))), near(0)));
   }
-  // Rows that are one have nothing between them.
+  // Between equal rows there is only one direction.
   EXPECT_THAT(composed(Compose::kSlerp, 0.3, kX, kX), ElementsAre(near(1), near(0), near(0)));
 }
 

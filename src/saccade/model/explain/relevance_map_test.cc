@@ -67,7 +67,7 @@ TEST(PictureMaps, AreOfEveryTransformer) {
   }
 }
 
-// Another target, another map; and the map of the opposite one is not this one's.
+// Another target gives another map; the map of the opposite target is not this one's.
 TEST(PictureMaps, FollowTheirTarget) {
   for (const char* name : kNames) {
     SCOPED_TRACE(name);

@@ -14,8 +14,8 @@ namespace {
 using namespace test;
 using Rows = std::vector<std::vector<double>>;
 
-// The whole text tower of one text, in double and a value at a time. It says what its last block attends to
-// from the end token, and the text's row, which the reference's answers hold it to.
+// Slow text tower for one text, in double and one value at a time. Computes the last block's attention from
+// the end token, and the text's embedding, which is checked against the reference's outputs.
 class SlowTower {
  public:
   explicit SlowTower(const std::string& name) : config_(read_json(golden(name) / "config.json").value()) {
@@ -170,7 +170,7 @@ TEST(TextAttention, OfClipIsTheFormulas) {
   }
 }
 
-// The layouts hold the same weights, so the same is attended to.
+// The layouts hold the same weights, so the attention is the same.
 TEST(TextAttention, OtherLayoutsOfClip) {
   auto encoder = load_encoder(golden("open_clip-gelu"));
   ASSERT_TRUE(encoder) << encoder.error().message;

@@ -1,4 +1,4 @@
-// BERT against the reference's answers, and checkpoints of it that are wrong.
+// Tests of BERT: the reference's outputs, and invalid checkpoints.
 #include "saccade/model/towers/bert.h"
 
 #include <cmath>
@@ -110,8 +110,8 @@ TEST(Bert, RefusesWhatItCannotEncode) {
   EXPECT_EQ((*encoder)->encode_texts({})->rows(), 0);
 }
 
-// Other ways to keep the same weights: without the
-// classifier, without the outer name, under the oldest names.
+// Alternative layouts of the same weights: without the classifier, without the outer name, under the oldest
+// names.
 TEST(Bert, LayoutsOfTheWeights) {
   const GoldenCopy copy("bert");
   const fs::path& folder = copy.path();

@@ -1,4 +1,4 @@
-// The BLIP-2 family against the reference's answers, and checkpoints that contradict themselves.
+// Tests of the BLIP-2 family: the reference's outputs, and contradictory checkpoints.
 #include "saccade/model/families/blip2.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ using nn::Tensor;
 constexpr int64_t kPixels = 3 * 56 * 56;
 constexpr int64_t kQueries = 8;
 
-// A golden's inputs and answers, in memory of their own.
+// Inputs and outputs of a golden, in memory of their own.
 struct Answers {
   nn::TensorMap tensors;
 
@@ -34,7 +34,7 @@ struct Answers {
     const Tensor& pixels = tensors.at("pixel_values");
     return {pixels.data<float>(), pixels.size(0), kPixels};
   }
-  // Each cut to what its mask keeps.
+  // Returns the texts without masked tokens.
   [[nodiscard]] std::vector<TokenizedText> texts() const {
     std::vector<TokenizedText> result(static_cast<size_t>(tensors.at("input_ids").size(0)));
     for (size_t i = 0; i < result.size(); ++i) {
@@ -308,7 +308,7 @@ TEST(Blip2Config, PublishedRecallReadsThirtyFiveTokens) {
   EXPECT_EQ(blip2_config_from_hugging_face(lavis, {})->context(), 20);
 }
 
-// The two recipes through a checkpoint's own tokenizer: the same words, cleaned by one of them.
+// Both preparations with a checkpoint's own tokenizer: the same words, cleaned by one of them.
 TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
   const GoldenCopy copy("blip2-itm");
   const fs::path& folder = copy.path();

@@ -1,5 +1,4 @@
-// ColPali against the reference's answers, its queries, the
-// layouts it is published in, and checkpoints that are wrong.
+// Tests of ColPali: the reference's outputs, its queries, the published layouts, and invalid checkpoints.
 #include "saccade/model/families/colpali.h"
 
 #include <cmath>
@@ -288,7 +287,7 @@ TEST(ColPali, EveryPublishedLayoutConforms) {
   EXPECT_EQ(load_encoder(engine.path()).value()->info().family, "colpali");
 }
 
-// Weights are used as they are stored: those kept in bfloat16 give what their float32 copies do.
+// Weights are used as stored: bfloat16 weights give the same result as their float32 copies.
 TEST(ColPali, StoredPrecisionChangesNothing) {
   const GoldenCopy half("colpali");
   const GoldenCopy whole("colpali");

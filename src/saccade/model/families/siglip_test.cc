@@ -1,4 +1,4 @@
-// The SigLIP family against the reference's answers, and checkpoints that are wrong.
+// Tests of the SigLIP family: the reference's outputs, and invalid checkpoints.
 #include "saccade/model/families/siglip.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Siglip, SiglipGolden, testing::Values("siglip", "open_c
                            return name;
                          });
 
-// The golden's scale is 1 and its bias 0, which no mistake with them would change: the logits of others.
+// The golden's scale is 1 and its bias 0, which would hide mistakes, so others are tested.
 TEST(Siglip, LogitsAreScaledAndShifted) {
   const GoldenCopy copy("siglip");
   copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
@@ -54,8 +54,8 @@ TEST(Siglip, LogitsAreScaledAndShifted) {
   EXPECT_EQ(max_difference(answers["logits_per_text"], answers["logits_per_image"].t()), 0);
 }
 
-// OpenCLIP computes GELU by erf where timm's name and its own config do not say otherwise: not SigLIP's own,
-// and not the same answers.
+// OpenCLIP computes GELU by erf unless timm's name or its own config says otherwise. SigLIP's own GELU gives
+// other results.
 TEST(OpenClipSiglip, ActivationsAreWhatTheConfigSays) {
   const GoldenCopy copy("open_clip-siglip");
   copy.edit_json("open_clip_config.json",
@@ -127,7 +127,7 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
   enlarge(copy);
   const auto encoder = load_encoder(copy.path());
   ASSERT_TRUE(encoder) << encoder.error().message;
-  // SigLIP's own clean-up is the default: case and punctuation say nothing.
+  // SigLIP's own clean-up is the default: case and punctuation have no effect.
   const Tokenizer& tokenizer = *(*encoder)->tokenizer();
   EXPECT_EQ(tokenizer.encode("A Photo, of a CAT!", 16).ids, tokenizer.encode("a photo of a cat", 16).ids);
   EXPECT_NE(tokenizer.encode("a_photo", 16).ids, tokenizer.encode("a photo", 16).ids);

@@ -73,7 +73,7 @@ TEST(Memory, WeightsThatDoNotFitAreOneSentence) {
       tensor = nn::Tensor::full(shape, 1e-4F);
     }
   });
-  // In a process that has done nothing before: what lies about in the heap would be used first.
+  // Runs in a fresh process, because free heap memory would be used first.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
     if (precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) continue;

@@ -1,5 +1,5 @@
-// CLIP with a ResNet, in OpenCLIP's layout (torch.save) and in OpenAI's (a TorchScript archive in float16),
-// against a reference in plain PyTorch (tools/reference/clip_resnet.py).
+// Tests of CLIP with a ResNet, in OpenCLIP's layout (torch.save) and in OpenAI's (a TorchScript archive in
+// float16), against a reference in plain PyTorch (tools/reference/clip_resnet.py).
 #include "saccade/model/towers/clip_resnet.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// T5's encoder against plain operations in double, written down step by step.
+// Tests of T5's encoder against plain operations in double.
 #include "saccade/model/towers/t5_encoder.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 using nn::Tensor;
 
 TEST(T5Distances, BucketsAreTheReferences) {
-  // The first distance of every bucket, as transformers' T5Attention answers for 32 buckets up to 128 and 8
-  // up to 20.
+  // First distance of every bucket, according to transformers' T5Attention, for 32 buckets up to 128 and 8 up
+  // to 20.
   const std::pair<std::pair<int64_t, int64_t>, std::vector<int64_t>> kAnswers[] = {
       {{32, 128}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}}, {{8, 20}, {0, 1, 2, 7}}};
   for (const auto& [sizes, firsts] : kAnswers) {
