@@ -25,8 +25,8 @@
 // by two standard errors on held-out queries; otherwise no probability is given.
 //
 // Without enough labels the queries still give a null distribution: the share of background queries whose
-// best hit stands out as much (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005: a
-// conformal p-value).
+// best hit stands out as much. This is a conformal p-value (Vovk, Gammerman and Shafer, "Algorithmic Learning
+// in a Random World", 2005).
 #pragma once
 
 #include <array>

@@ -30,8 +30,8 @@ struct RowMatch {
 // Returns one match per query row; their dots add up to the item's score. Errors as above.
 Result<std::vector<RowMatch>> max_sim_matches(const StoredRows& item, const PackedQuery& query);
 
-// Computes the matches of fp32 rows by plain loops, for the few items that are not stored, and as the oracle
-// of tests. query: [n, dim], item: [m, dim], of the same dim.
+// Computes the matches of fp32 rows by plain loops. Used for the few items that are not stored, and as the
+// oracle of tests. query: [n, dim], item: [m, dim], of the same dim.
 std::vector<RowMatch> max_sim_matches_plain(MatrixView<const float> query, MatrixView<const float> item);
 // Returns the sum of the dots, in double and rounded once; -infinity if a query row has no match.
 float max_sim_total(std::span<const RowMatch> matches);

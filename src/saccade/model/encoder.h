@@ -41,7 +41,8 @@ class LateInteraction {
   [[nodiscard]] virtual Result<RowSets> encode_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) = 0;
   // Return the grid of patches. An image's first rows are those of the grid, in row-major order from the top
-  // left; later rows have no position in the image. 0 x 0 if no row has one (the queries of a Q-Former).
+  // left. Later rows have no position in the image. The grid is 0 x 0 if no row has a position (the queries
+  // of a Q-Former).
   [[nodiscard]] virtual int patch_rows() const = 0;
   [[nodiscard]] virtual int patch_columns() const = 0;
 };

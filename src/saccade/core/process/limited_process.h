@@ -31,9 +31,10 @@ struct ProcessOutcome {
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
 // Runs a program with these arguments (without its name); stdin is empty, the working directory and the
-// environment are inherited. Returns kLimit if it took too long or wrote too much, kBadData if a signal ended
-// it (out of memory, a crash), kCancelled on a stop request, and kIo if it could not be started. Its process
-// group is then killed. A non-zero exit code is not an error here. Thread-safe.
+// environment are inherited. Returns kLimit if it took too long or wrote too much, and kBadData if a signal
+// ended it (out of memory, a crash). Returns kCancelled on a stop request, and kIo if it could not be
+// started. After an error its process group is killed. A non-zero exit code is not an error here.
+// Thread-safe.
 Result<ProcessOutcome> run_limited(const std::filesystem::path& program,
                                    std::span<const std::string> arguments, const ProcessLimits& limits,
                                    const std::stop_token& stop = {});

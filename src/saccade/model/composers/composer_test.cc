@@ -121,7 +121,8 @@ TEST(TokenStates, AreNotOfEveryFamily) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
 
-// Replacing a token by its own embedding changes nothing. Another embedding changes only its own text's result.
+// Replacing a token by its own embedding changes nothing. Another embedding changes only its own text's
+// result.
 TEST(WordInserter, ReadsAVectorAsAToken) {
   const auto encoder = load_encoder(golden("clip-gelu")).value();
   const SafeTensors file = SafeTensors::open(golden("clip-gelu") / "model.safetensors").value();

@@ -48,8 +48,8 @@ struct SentencePieceModel {
 
 // Parses a model. Returns kBadData for an invalid file, and kUnsupported for word and character models.
 Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes);
-// Checks the invariants of a model from any source: every piece has text and is unique, scores are finite,
-// there is one unknown piece, and byte fallback has all 256 byte pieces.
+// Checks the invariants of a model from any source. Every piece has text and is unique, and scores are
+// finite. There is one unknown piece, and byte fallback has all 256 byte pieces.
 Status check_sentencepiece_model(const SentencePieceModel& model);
 
 // Returns the piece for a byte in byte fallback, "<0x0A>".

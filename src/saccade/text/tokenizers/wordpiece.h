@@ -1,5 +1,5 @@
-// BERT's tokenizer. It cleans and normalizes a text, cuts it into words at white space, punctuation and
-// Chinese characters, and cuts each word into the longest pieces of the vocabulary, from left to right (Wu et
+// BERT's tokenizer. It cleans and normalizes a text and cuts it into words at white space, punctuation and
+// Chinese characters. Each word is cut into the longest pieces of the vocabulary, from left to right (Wu et
 // al. 2016, "Google's Neural Machine Translation System", as in tokenization.py of google-research/bert). The
 // results equal those of the tokenizers library.
 #pragma once
