@@ -47,7 +47,7 @@ class ModelFolder {
 struct CachedModel {
   ModelName name;  // without a revision
   std::string commit;
-  std::vector<std::string> revisions;  // branches and tags that stand for the commit here; sorted
+  std::vector<std::string> revisions;  // branches and tags that refer to this commit; sorted
   std::filesystem::path path;          // the snapshot
 
   // Returns the name for -m, without the revision if it is the default one.

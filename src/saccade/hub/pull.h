@@ -26,7 +26,7 @@ struct PulledFile {
   std::string name;
   int64_t size = 0;
   std::string hash;
-  bool downloaded = false;  // false: it was there, and is what it should be
+  bool downloaded = false;  // false if it was already present and correct
 };
 
 struct PullReport {

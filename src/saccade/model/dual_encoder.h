@@ -22,7 +22,7 @@ struct DualShape {
   int64_t vocabulary = 0;
   int64_t pad_id = 0;
   int64_t padded_to = 0;     // padded length of every text; 0 pads to the longest of its batch
-  bool masked = true;        // false: what follows a text's end is never looked at, so that no mask is needed
+  bool masked = true;        // false if tokens after a text's end have no effect, so no mask is needed
   int64_t image_states = 0;  // widths of what the towers give
   int64_t text_states = 0;
   int64_t picture_tokens = 0;  // rows per image of token_states(); 0 if unsupported

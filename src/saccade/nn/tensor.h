@@ -27,7 +27,7 @@ int64_t element_count(const Shape& shape);
 // of the caller and throws std::logic_error with the shapes.
 class Tensor {
  public:
-  Tensor() = default;  // undefined: stands for "none"
+  Tensor() = default;  // undefined: no tensor
 
   // Allocates an uninitialized tensor in the workspace, or in memory of its own if `workspace` is nullptr.
   static Tensor empty(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);

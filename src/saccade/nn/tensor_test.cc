@@ -42,7 +42,7 @@ TEST(Tensor, ViewsNameTheSameNumbers) {
   x.select(0, 0).fill(7);
   EXPECT_EQ(x.at({0, 2, 3}), 7);  // the same memory
   EXPECT_EQ(Tensor::full({}, 3).item(), 3);
-  EXPECT_TRUE(x.slice(1, 3).is_contiguous());  // nothing is left, and nothing is looked at
+  EXPECT_TRUE(x.slice(1, 3).is_contiguous());  // no elements remain
   EXPECT_EQ(x.slice(1, 3).clone().numel(), 0);
 }
 

@@ -13,7 +13,7 @@ namespace saccade {
 // Image in the form embedded in a page.
 struct Thumbnail {
   std::string url;         // data: URL; empty if the image could not be read
-  std::string background;  // class of what it stands on: "", "light", "dark"
+  std::string background;  // class of its background: "", "light", "dark"
   std::string problem;     // why not, in words
 };
 

@@ -85,7 +85,7 @@ QFormerOf<nn::Tensor>::Followed QFormerOf<nn::Tensor>::chefer(const nn::Tensor& 
     Tensor before_mlp;
     Tensor self;              // A of the queries: [n, queries, queries]
     nn::RelevanceInput over;  // the memory
-    Tensor known;             // R_qq - I where the memory is looked at
+    Tensor known;             // R_qq - I at the cross-attention
   };
   const int64_t n = memory.size(0);
   std::vector<Step> steps(blocks_.size());

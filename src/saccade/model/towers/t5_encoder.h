@@ -28,7 +28,7 @@ struct T5Config {
   int64_t max_distance = 128;  // farther ones share the last bucket
   double eps = 1e-6;
   int64_t pad_id = 0;
-  int64_t trained_tokens = 512;  // no limit of the structure, but of what it has seen
+  int64_t trained_tokens = 512;  // length used in training; the architecture has no limit
 };
 
 // Reads the section of a config.json for a T5, with transformers' defaults. Rejects impossible shapes by

@@ -79,7 +79,7 @@ struct RelevanceTask {
   int64_t head_width = 0;
   float scale = 1;
   bool times_attention = false;
-  const float* query = nullptr;  // with `key`, looked at only where A is
+  const float* query = nullptr;  // read, like `key`, only if A is
   const float* key = nullptr;
   const float* value = nullptr;
   HeadStrides query_strides, key_strides, value_strides;

@@ -25,7 +25,7 @@ class SentencePieceNormalizer {
  private:
   struct Prefix {
     std::string_view replacement;
-    size_t length = 0;  // bytes of the text it stands for, at least 1
+    size_t length = 0;  // bytes of text that it replaces, at least 1
   };
   [[nodiscard]] Prefix prefix(std::string_view text) const;
   [[nodiscard]] Prefix mapped(std::string_view text) const;
